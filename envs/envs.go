@@ -1,0 +1,131 @@
+// Package envs says what a task is: a simulated world that is stepped on
+// actions, drawn as a 224-pixel frame and judged by a success rule. One folder
+// below it holds one task; the package itself knows none of them.
+//
+// A task never makes randomness: it is handed its *rand.Rand. It knows nothing
+// of files, models or planners.
+package envs
+
+import (
+	"errors"
+	"math/rand/v2"
+)
+
+// FrameSize is the edge in pixels of every task's frame, and FrameBytes the
+// size of one frame: row-major RGB, one byte a channel.
+const (
+	FrameSize  = 224
+	FrameBytes = FrameSize * FrameSize * 3
+)
+
+// ErrNotExact is returned by Restarter.Restart for a row that does not carry
+// enough hidden state to continue exactly as the original did.
+var ErrNotExact = errors.New("envs: the row does not hold enough state to restart exactly")
+
+// Row is one row of a data set by column name. float32 columns are widened
+// exactly; a task that computes in float32 narrows them again.
+type Row map[string][]float64
+
+// Column describes a value that a task reports after every reset and step.
+type Column struct {
+	Name  string // as in the published files
+	DType string // float32, float64, int32, int64 or uint8 (booleans)
+	Width int    // numbers a row; 1 is stored without a second axis
+	Doc   string // unit and meaning, one line
+	// Angle lists the entries that live on a circle of 2 pi.
+	Angle []int
+	// Into marks a value that belongs to the step into the row (reward,
+	// substeps, ...), so that row 0 of an episode is not compared.
+	Into bool
+}
+
+// Switch is a named choice between the readings of the original that exist
+// (numeric mode, contact profile, target sampler). The first value is the default.
+type Switch struct {
+	Name   string
+	Values []string
+	Doc    string
+}
+
+// Q is one choice of the task-relevant state q (paper section 4; lewm/scale
+// spec section 2), computed from raw columns of a row.
+type Q struct {
+	Name    string // full, half or native
+	Columns []string
+	Parts   []string // name of each entry, for tables; len(Parts) = d_q
+	Of      func(row Row, dst []float64)
+}
+
+// Spec is what a task says of itself; the same value is shared by all its Envs
+// and is never changed.
+type Spec struct {
+	Name      string // tworoom
+	ID        string // swm/TwoRoom-v1
+	Title     string // Two-Room
+	ActionDim int
+	// ActionLow and ActionHigh are the bounds of the original's action space.
+	ActionLow, ActionHigh []float64
+	ActionDType           string
+	Columns               []Column
+	// GoalColumns are read by SetGoal, in order of preference. The goal of an
+	// evaluation is "goal_"+name of the first that the data set has.
+	StateColumns, GoalColumns []string
+	MaxSteps                  int // of a collected episode
+	Qs                        []Q // Qs[0] is the default
+	Switches                  []Switch
+	Policies                  []string // names in envs/policy; the first is the default of collect
+	Success                   string   // the rule in one line
+	Source                    string   // what the numbers were checked against
+}
+
+// Step is the outcome of one env step.
+type Step struct {
+	Reward     float64
+	Terminated bool
+	Truncated  bool
+	Substeps   int // physics steps taken, 0 where the task has none
+}
+
+// Env is one running world. It is used by one goroutine at a time.
+type Env interface {
+	Spec() *Spec
+	// Reset starts an episode as the original's reset does, all draws from r.
+	Reset(r *rand.Rand) error
+	// Step applies one action of Spec.ActionDim numbers. A NaN or infinite
+	// action is an error and leaves the world as it was.
+	Step(action []float64) (Step, error)
+	// Observe writes the present value of a column of Spec.Columns.
+	Observe(column string, dst []float64) error
+	// Frame draws what the original would show now, its lag included, into dst
+	// of FrameBytes.
+	Frame(dst []byte) error
+	// SetState puts the world where the original's set-state puts it, from the
+	// first of Spec.StateColumns that row has.
+	SetState(row Row) error
+	// SetGoal sets the goal from the first of Spec.GoalColumns that row has
+	// (column names without the prefix goal_).
+	SetGoal(row Row) error
+	// Snapshot and Restore save and restore all state, hidden state included;
+	// a Snapshot stays valid after further steps.
+	Snapshot() Snapshot
+	Restore(Snapshot) error
+	Close() error
+}
+
+// Snapshot is an opaque copy of a world's whole state.
+type Snapshot any
+
+// Restarter is implemented by tasks whose hidden state is more than
+// Spec.StateColumns: Restart continues from a recorded row (first says whether
+// it is row 0 of an episode) or returns ErrNotExact.
+type Restarter interface {
+	Restart(row Row, first bool) error
+}
+
+// Policy acts in an Env: collection and the random baseline.
+type Policy interface {
+	// Reset is called after the Env's own Reset, with the policy's own stream.
+	Reset(e Env, r *rand.Rand) error
+	// Act writes the next action.
+	Act(e Env, dst []float64) error
+}

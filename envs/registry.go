@@ -1,0 +1,87 @@
+package envs
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+)
+
+// Options chooses among a task's Switches; missing names take the default.
+type Options map[string]string
+
+// Task is a registered task: its description and how to make one.
+type Task struct {
+	Spec *Spec
+	New  func(Options) (Env, error)
+	// Policy makes a policy of Spec.Policies.
+	Policy func(name string) (Policy, error)
+}
+
+var (
+	mu    sync.RWMutex
+	tasks = map[string]Task{}
+)
+
+// Register adds a task. It is called from the init function of the task's
+// package; registering a name twice is a bug of the program.
+func Register(t Task) {
+	mu.Lock()
+	defer mu.Unlock()
+	if _, ok := tasks[t.Spec.Name]; ok {
+		panic("envs: task registered twice: " + t.Spec.Name)
+	}
+	tasks[t.Spec.Name] = t
+}
+
+// Lookup finds a task by name. The error lists the names there are.
+func Lookup(name string) (Task, error) {
+	mu.RLock()
+	t, ok := tasks[name]
+	mu.RUnlock()
+	if !ok {
+		return Task{}, fmt.Errorf("no task named %q (hint: one of %s)", name, strings.Join(Names(), ", "))
+	}
+	return t, nil
+}
+
+// Names lists the registered tasks in alphabetical order.
+func Names() []string {
+	mu.RLock()
+	defer mu.RUnlock()
+	var ns []string
+	for n := range tasks {
+		ns = append(ns, n)
+	}
+	sort.Strings(ns)
+	return ns
+}
+
+// Resolve checks options against a task's switches and fills in the defaults.
+func (s *Spec) Resolve(o Options) (Options, error) {
+	out := Options{}
+	for _, sw := range s.Switches {
+		out[sw.Name] = sw.Values[0]
+	}
+	for name, v := range o {
+		i := slices.IndexFunc(s.Switches, func(sw Switch) bool { return sw.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("task %s has no switch %q", s.Name, name)
+		}
+		if !slices.Contains(s.Switches[i].Values, v) {
+			return nil, fmt.Errorf("task %s: %s=%q is not one of %s", s.Name, name, v, strings.Join(s.Switches[i].Values, ", "))
+		}
+		out[name] = v
+	}
+	return out, nil
+}
+
+// Column finds a column by name.
+func (s *Spec) Column(name string) (Column, bool) {
+	i := slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
+	if i < 0 {
+		return Column{}, false
+	}
+	return s.Columns[i], true
+}

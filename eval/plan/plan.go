@@ -1,0 +1,43 @@
+// Package plan holds the planners. They see a batched cost and the kernels of
+// a device, never a model or a task: E episodes side by side, C candidates each,
+// sequences of W = H*A numbers in z-scored action space.
+package plan
+
+import (
+	"context"
+
+	"scalewm/model/device"
+)
+
+// Cost judges candidates, (E*C) x W; lower is better. dst is E x C.
+type Cost interface {
+	Costs(dst, candidates device.Mat) error
+}
+
+// Noise fills dst, (E*C) x W, with the standard normals of an iteration of
+// this plan (0, 1, ...). Every arm of a paired comparison gets the same.
+type Noise interface {
+	Normal(dst device.Mat, iteration int)
+}
+
+// Problem is one batched plan. Width is W; Horizon blocks divide it evenly.
+type Problem struct {
+	Episodes, Horizon, Width int
+	Cost                     Cost
+	Noise                    Noise
+	// Trace, where set, is called after each iteration (tests, reports).
+	Trace func(iteration int, mean, std, costs device.Mat, elites device.Ints)
+}
+
+// Plan is what a solver found. Actions is E x W, Cost the solver's reported
+// cost an episode (eval-spec section 1).
+type Plan struct {
+	Actions device.Mat
+	Cost    []float64
+	NaNs    int // costs that were NaN and counted as +Inf
+}
+
+// Solver is a sampling planner. Solvers keep no state from plan to plan.
+type Solver interface {
+	Solve(ctx context.Context, d device.Device, p Problem) (Plan, error)
+}

@@ -1,0 +1,87 @@
+// Package record holds the types of an evaluation that is written down: the
+// spec of a cell, its rows and its measured times. Runner, analyses, statistics
+// and report share them; it knows nothing of how they come about.
+package record
+
+// Kind is the cell kind of an evaluation (dataset/cell).
+const Kind = "eval"
+
+// Spec determines an evaluation cell: one arm on one set at one tier. Its
+// canonical JSON names the cell's file.
+type Spec struct {
+	Schema     int    `json:"schema"`
+	Protocol   string `json:"protocol"` // paper or strict
+	Task       string `json:"task"`
+	Method     string `json:"method"` // lewm, scale, aux, dinowm, untrained, random
+	TrainSeed  int    `json:"train_seed"`
+	Weights    string `json:"weights"` // SHA-256 of the weights file, "" for random
+	Data       string `json:"data"`    // fingerprint of the data set
+	Precision  string `json:"precision"`
+	Solver     string `json:"solver"` // "" for random
+	Tier       string `json:"tier"`   // "" for random
+	Candidates int    `json:"candidates"`
+	Iterations int    `json:"iterations"`
+	Elites     int    `json:"elites"`
+	Horizon    int    `json:"horizon"` // blocks
+	Budget     int    `json:"budget"`  // env steps
+	GoalOffset int    `json:"goal_offset"`
+	Set        string `json:"set"`      // s101
+	SetHash    string `json:"set_hash"` // fingerprint of the drawn episodes
+	Episodes   int    `json:"episodes"`
+}
+
+// Row is the outcome of one episode.
+type Row struct {
+	Episode     int     `json:"episode"`    // index in the set
+	Trajectory  int     `json:"trajectory"` // episode of the data set
+	Start       int     `json:"start"`      // row within it
+	Success     bool    `json:"success"`
+	Steps       int     `json:"steps"` // first successful env step (from 1), else the budget
+	Replans     int     `json:"replans"`
+	Forwards    int     `json:"forwards"` // predictor calls a candidate, summed over plans
+	PlannerSeed uint32  `json:"planner_seed"`
+	PreSolved   bool    `json:"pre_solved"` // the start already meets the goal
+	NaNCosts    int     `json:"nan_costs"`
+	PlanCost    float64 `json:"plan_cost"` // reported cost of the first plan
+}
+
+// Result is what a cell file holds beside its Spec.
+type Result struct {
+	Device string `json:"device"` // device.Kind
+	Rows   []Row  `json:"rows"`
+}
+
+// Cell is a finished cell as the report reads it.
+type Cell struct {
+	ID     string
+	Spec   Spec
+	Result Result
+}
+
+// Run goes to <id>.run.json: times, host and date, which no comparison reads.
+type Run struct {
+	Started    string  `json:"started"`
+	Host       string  `json:"host"`
+	Seconds    float64 `json:"seconds"`
+	Encode     float64 `json:"encode_seconds"`
+	Plan       float64 `json:"plan_seconds"`
+	Simulate   float64 `json:"simulate_seconds"`
+	Render     float64 `json:"render_seconds"`
+	PlanMillis float64 `json:"plan_ms"` // one episode's plan, amortised over the batch
+	Workers    int     `json:"workers"`
+	Version    string  `json:"version"`
+}
+
+// Rate is the share of successful rows, in percent.
+func (r Result) Rate() float64 {
+	if len(r.Rows) == 0 {
+		return 0
+	}
+	n := 0
+	for _, row := range r.Rows {
+		if row.Success {
+			n++
+		}
+	}
+	return 100 * float64(n) / float64(len(r.Rows))
+}

@@ -1,0 +1,61 @@
+// Package device is the kernels' contract: the operations on matrices that the
+// models, the objectives, the optimiser and the planners are written in, once.
+// device/ref computes them in plain Go and float64 and is the oracle,
+// device/cpu in C with SIMD, device/cuda on a GPU; device/devicetest holds
+// every backend to the same cases.
+//
+// Rules of every kernel:
+//
+//   - A result does not depend on the number of threads, nor an output row on
+//     how many other rows there are: sums over columns and over the inner
+//     dimension of a product run in one order per output element, sums over
+//     rows in a fixed number of chunks that are added in order.
+//   - Destinations may not overlap sources, except where a kernel says so.
+//   - "+=" in a comment means that the destination is added to.
+//   - A shape that does not fit is a bug of the caller and panics with a text
+//     that begins "device:"; failures of the machine are kept and returned by Err.
+//
+// Letters: B clips, T frames, N = B*T, D latent width, K pairs, E episodes,
+// C candidates, H horizon in blocks, A action width of a block, P patches.
+package device
+
+import "fmt"
+
+// Precision is what matrix products round their inputs to; they accumulate in
+// fp32, and everything else computes in fp32 (ref: float64).
+type Precision string
+
+const (
+	FP64 Precision = "fp64" // ref only
+	FP32 Precision = "fp32"
+	BF16 Precision = "bf16"
+)
+
+// Kind names what results can depend on: equal kinds give equal bytes.
+type Kind struct {
+	Backend   string    // ref, cpu, cuda
+	ISA       string    // plain, avx2, avx512, avx512bf16, amx, sm_90a
+	Precision Precision // of the products
+}
+
+func (k Kind) String() string { return fmt.Sprintf("%s/%s/%s", k.Backend, k.ISA, k.Precision) }
+
+// Device is a backend. It is used by one goroutine at a time.
+type Device interface {
+	Kind() Kind
+	// Err returns the first failure of the machine (out of memory, a lost GPU).
+	Err() error
+	// Sync waits until all kernels asked for have run.
+	Sync()
+	Close() error
+
+	Memory
+	Products
+	Pointwise
+	Norms
+	Attention
+	Vision
+	Losses
+	Optimizer
+	Search
+}

@@ -1,0 +1,202 @@
+package device
+
+// Memory moves numbers between host and device.
+type Memory interface {
+	Alloc(n int) Buffer // zeroed
+	Free(Buffer)
+	Upload(dst Mat, src []float32)
+	Download(dst []float32, src Mat)
+	Upload64(dst Mat, src []float64)
+	Download64(dst []float64, src Mat)
+	NewInts(src []int32) Ints
+	AllocInts(n int) Ints
+	UploadInts(dst Ints, src []int32)
+	DownloadInts(dst []int32, src Ints)
+	AllocBytes(n int) Bytes
+	UploadBytes(dst Bytes, src []byte) // len(src) <= dst.Len()
+
+	Fill(dst Mat, v float64)
+	Copy(dst, src Mat)
+	// CopyBlocks copies, for every block i, `rows` rows: dst row i*dstBlock+r
+	// from src row i*srcBlock+r (+= if add). Blocks are counted by the shorter
+	// of the two; offsets are taken by RowRange before.
+	CopyBlocks(dst Mat, dstBlock int, src Mat, srcBlock, rows int, add bool)
+}
+
+// Op says which factors of a product are transposed: A is M x K (T: K x M),
+// B is K x N (T: N x K).
+type Op int
+
+const (
+	NN Op = iota
+	NT    // y = x W^T, W stored (out, in) as PyTorch does
+	TN    // dW = dY^T X
+)
+
+// Act is an element-wise non-linearity.
+type Act int
+
+const (
+	Identity Act = iota
+	GELU         // exact, by erf
+	GELUTanh     // the tanh form; for comparison with other engines only
+	SiLU
+	ReLU
+)
+
+// Epilogue is what a product does with each element before it is stored:
+// v = a.b + Bias[col]; Pre = v if given; v = Act(v); dst = v or dst += v.
+type Epilogue struct {
+	Bias Mat // 1 x N
+	Act  Act
+	Pre  Mat // M x N, the value before Act, which its gradient needs
+	Add  bool
+}
+
+// Products are matrix products; fp32 accumulation at least.
+type Products interface {
+	Gemm(op Op, dst, a, b Mat, ep Epilogue)
+}
+
+// Dropout is inverted dropout whose mask is a function of (Key, element
+// index), so that the backward pass makes it again: element i is kept iff
+// uniform(Key, i) >= P, uniform = (philox word >> 8) * 2^-24, and then scaled by 1/(1-P). P = 0 keeps all.
+type Dropout struct {
+	P   float32
+	Key uint64
+}
+
+// Pointwise are element-wise and row-wise helpers.
+type Pointwise interface {
+	Activate(dst, x Mat, act Act)                      // dst may be x
+	ActivateGrad(dx, dy, pre Mat, act Act)             // dx = dy * act'(pre); dx may be dy
+	Axpy(dst Mat, alpha float64, x Mat)                // dst += alpha x
+	Mul(dst, a, b Mat, add bool)                       // dst = a*b (or +=), element by element
+	GateAdd(dst, x, gate, y Mat)                       // dst = x + gate*y; dst may be x
+	GateGrad(dy, dgate, dout, gate, y Mat)             // dy = dout*gate, dgate = dout*y
+	Modulate(dst, x, scale, shift Mat)                 // dst = x*(1+scale) + shift; dst may be x
+	ModulateGrad(dx, dscale, dshift, dy, x, scale Mat) // dx = dy(1+scale), dscale = dy*x, dshift = dy
+	AddTable(dst, table Mat)                           // dst[r] += table[r mod table.Rows]
+	SumTable(table, src Mat)                           // table[p] += sum of src[r] over r = p mod table.Rows
+	DropoutApply(dst, x Mat, d Dropout)                // dst may be x; also its own gradient
+	NormalizeColumns(dst, src Mat)                     // each column divided by its L2 norm
+}
+
+// Norms are LayerNorm and BatchNorm over rows of features.
+type Norms interface {
+	// LayerNorm: xhat = (x-mean)/sqrt(var+eps) by row with the biased variance,
+	// y = xhat*gamma + beta (gamma and beta 1 x Cols, or not given: y = xhat).
+	// xhat and rstd (Rows x 1) are stored where given; y may be xhat without gamma, y may be x.
+	LayerNorm(y, xhat, rstd, x, gamma, beta Mat, eps float64)
+	// LayerNormGrad: dx = gradient (+= if add; dx may be dy if not add), dgamma += , dbeta += where given.
+	LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat, add bool)
+	// BatchNorm in training: statistics over rows (biased variance normalises),
+	// running = (1-momentum)*running + momentum*batch (unbiased variance).
+	BatchNorm(y, xhat, rstd, x Mat, bn BatchNorm)
+	// BatchNormEval uses the running statistics.
+	BatchNormEval(y, x Mat, bn BatchNorm)
+	BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat)
+}
+
+// BatchNorm is the state of one BatchNorm1d, each 1 x Cols.
+type BatchNorm struct {
+	Gamma, Beta, Mean, Var Mat
+	Momentum, Eps          float64
+}
+
+// Heads is the shape of an attention: Seqs sequences of Len tokens (row =
+// seq*Len + token), Heads heads of Dim columns each (head major).
+// Block = 0: every token sees all; Block = n: tokens see their own and earlier
+// blocks of n tokens (1 is the causal mask). Scale is 1/sqrt(Dim).
+type Heads struct {
+	Seqs, Len, Heads, Dim, Block int
+	Drop                         Dropout // on probabilities, element ((seq*Heads+head)*Len+query)*Len+key
+}
+
+// Attention is softmax(q k^T * scale) v by head.
+type Attention interface {
+	// lse (Seqs*Heads x Len) keeps each query's log of the sum of exponentials, where given.
+	Attention(out, lse, q, k, v Mat, h Heads)
+	// AttentionGrad recomputes the probabilities from lse. dq, dk, dv are overwritten.
+	AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads)
+}
+
+// Frames is the geometry of square uint8 RGB frames cut into patches.
+type Frames struct {
+	Count, Size, Patch int
+	Mean, Std          [3]float64 // of pixel/255, by channel
+}
+
+// Grid is the number of patches of a frame.
+func (f Frames) Grid() int { return (f.Size / f.Patch) * (f.Size / f.Patch) }
+
+// Vision turns frames into patch rows.
+type Vision interface {
+	// Patches: dst is (Count*Grid) x (3*Patch*Patch), columns in the order
+	// (channel, y, x) of a convolution's weight, values (px/255 - Mean)/Std.
+	Patches(dst Mat, px Bytes, f Frames)
+}
+
+// Losses hold the objectives' kernels. Each loss is written to a 1x1 Mat, and
+// gradients are added times weight.
+type Losses interface {
+	// MSE: loss = mean of (pred-target)^2; dpred += weight*grad, dtarget -= the same (where given).
+	MSE(loss, dpred, dtarget, pred, target Mat, weight float64)
+	// SIGReg (lewm-spec section 2) of projections u, (B*T) x M with row b*T+t:
+	// loss = mean over T*M of B*sum_k w_k[(mean_b cos t_k u - phi)^2 + (mean_b sin t_k u)^2];
+	// du = weight*grad where given (overwritten).
+	SIGReg(loss, du, u Mat, t int, weight float64)
+	// PairDistance: dst[k] (1 x K) = squared distance of rows pairs[k] and pairs[K+k] of z.
+	PairDistance(dst, z Mat, pairs Ints)
+	// PairDistanceGrad: dz rows += ddist[k] * 2 (z_i - z_j) and its negative.
+	PairDistanceGrad(dz, ddist, z Mat, pairs Ints)
+	// Correlation is SCALE's 1 - corr(x, y) of two 1 x K rows. result is 1 x 2:
+	// the loss, and 1 if the guard skipped it (a deviation below 1e-6; then loss
+	// and gradient are 0). dx = weight*grad where given (overwritten).
+	Correlation(result, dx, x, y Mat, form CorrelationForm, weight float64)
+	// LatentCost: dst (E x C)[e,c] = sum (or mean) over the P*D numbers of
+	// (pred row-block e*C+c - goal row-block e)^2; pred is (E*C*P) x D, goal (E*P) x D.
+	LatentCost(dst, pred, goal Mat, mean bool)
+}
+
+// CorrelationForm: the authors' code divides the deviations by K-1 and adds
+// 1e-6 to them; the paper's formula divides by K.
+type CorrelationForm int
+
+const (
+	Authors CorrelationForm = iota
+	Paper
+)
+
+// AdamW are the numbers of one update (PyTorch's order: decay, then moments).
+type AdamW struct {
+	LR, Beta1, Beta2, Eps, Decay float64
+	MaxNorm                      float64 // 0: no clipping
+	Step                         int     // 1 at the first update
+}
+
+// Optimizer works on all parameters at once, seen as one 1 x n Mat.
+type Optimizer interface {
+	// SumSquares writes the sum of squares of x into the 1x1 dst, in fixed chunks.
+	SumSquares(dst, x Mat)
+	// AdamW updates p, m, v from g scaled by min(1, MaxNorm/(sqrt(sumsq)+1e-6)).
+	AdamW(p, g, m, v, sumsq Mat, o AdamW)
+}
+
+// Search holds the planners' kernels on E episodes side by side.
+type Search interface {
+	// Normal fills dst, of len(keys) equal groups of rows: element i (row-major) of
+	// group e is standard normal number offset+i of stream keys[e] (rng.Normal).
+	Normal(dst Mat, keys []uint64, offset uint64)
+	// Candidates: dst (E*C x W) = mean[e] + std[e]*noise; candidate 0 of each
+	// episode is the mean itself. dst may be noise.
+	Candidates(dst, mean, std, noise Mat)
+	// NaNToInf replaces NaN by +Inf and adds the count of them to the 1x1 count.
+	NaNToInf(x, count Mat)
+	// SmallestK: for each row of costs (E x C), the k lowest, best first, ties by
+	// the lower index, into idx (E*k).
+	SmallestK(idx Ints, costs Mat, k int)
+	// Moments of the k chosen candidates of each episode: mean (E x W) and, where
+	// given, std with divisor k-ddof, both about the mean just computed.
+	Moments(mean, std, cand Mat, idx Ints, k, ddof int)
+}

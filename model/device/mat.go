@@ -1,0 +1,133 @@
+package device
+
+import "fmt"
+
+// Buffer is memory of a device, counted in numbers (float32 on cpu and cuda,
+// float64 on ref). Only the device that made it looks inside.
+type Buffer interface{ Len() int }
+
+// Ints is device memory of 32-bit integers (pairs, elite indices).
+type Ints interface{ Len() int }
+
+// Bytes is device memory of uint8 (frames).
+type Bytes interface{ Len() int }
+
+// Mat is a row-major view of Rows x Cols numbers of a Buffer: row r begins at
+// Off + r*Stride. The zero Mat stands for "not given".
+//
+// Views keep shapes in one hand: with rows counted as b*T+t, the frames t of
+// every clip are Every(t, T), a slice of a packed q|k|v is Columns(j, n).
+type Mat struct {
+	Buf                     Buffer
+	Off, Rows, Cols, Stride int
+}
+
+// Given says whether m is not the zero Mat.
+func (m Mat) Given() bool { return m.Buf != nil }
+
+// Len is the count of elements.
+func (m Mat) Len() int { return m.Rows * m.Cols }
+
+// Dense says whether the rows follow one another without gaps.
+func (m Mat) Dense() bool { return m.Stride == m.Cols || m.Rows <= 1 }
+
+// RowRange is the view of rows [i, i+n).
+func (m Mat) RowRange(i, n int) Mat {
+	if i < 0 || n < 0 || i+n > m.Rows {
+		panic(fmt.Sprintf("device: rows [%d,%d) of %s", i, i+n, m))
+	}
+	m.Off += i * m.Stride
+	m.Rows = n
+	return m
+}
+
+// Columns is the view of columns [j, j+n).
+func (m Mat) Columns(j, n int) Mat {
+	if j < 0 || n < 0 || j+n > m.Cols {
+		panic(fmt.Sprintf("device: columns [%d,%d) of %s", j, j+n, m))
+	}
+	m.Off += j
+	m.Cols = n
+	return m
+}
+
+// Every is the view of rows start, start+step, start+2*step, ...
+func (m Mat) Every(start, step int) Mat {
+	if start < 0 || step < 1 || start >= m.Rows {
+		panic(fmt.Sprintf("device: every %d from %d of %s", step, start, m))
+	}
+	m.Off += start * m.Stride
+	m.Rows = (m.Rows - start + step - 1) / step
+	m.Stride *= step
+	return m
+}
+
+// Reshape is the same dense elements seen as rows x cols.
+func (m Mat) Reshape(rows, cols int) Mat {
+	if !m.Dense() || rows*cols != m.Len() {
+		panic(fmt.Sprintf("device: %s seen as %dx%d", m, rows, cols))
+	}
+	m.Rows, m.Cols, m.Stride = rows, cols, cols
+	return m
+}
+
+func (m Mat) String() string {
+	if !m.Given() {
+		return "none"
+	}
+	return fmt.Sprintf("%dx%d(stride %d)", m.Rows, m.Cols, m.Stride)
+}
+
+// NewMat allocates a zeroed dense matrix.
+func NewMat(d Device, rows, cols int) Mat {
+	return Mat{Buf: d.Alloc(rows * cols), Rows: rows, Cols: cols, Stride: cols}
+}
+
+// Arena hands out the scratch of a step. Reset makes all of it available
+// again: a step that asks for the same shapes in the same order gets the same
+// memory, so that steps do not allocate and a GPU can capture them.
+type Arena struct {
+	dev  Device
+	bufs []Buffer
+	next int
+}
+
+// NewArena makes an empty arena on d.
+func NewArena(d Device) *Arena { return &Arena{dev: d} }
+
+// Reset takes back everything handed out.
+func (a *Arena) Reset() { a.next = 0 }
+
+// Mark and Release bracket scratch that may be taken back early.
+func (a *Arena) Mark() int        { return a.next }
+func (a *Arena) Release(mark int) { a.next = mark }
+
+// Mat is a dense matrix with undefined contents, valid until Reset.
+func (a *Arena) Mat(rows, cols int) Mat {
+	n := rows * cols
+	if a.next < len(a.bufs) && a.bufs[a.next].Len() < n {
+		a.dev.Free(a.bufs[a.next])
+		a.bufs[a.next] = a.dev.Alloc(n)
+	}
+	if a.next == len(a.bufs) {
+		a.bufs = append(a.bufs, a.dev.Alloc(n))
+	}
+	m := Mat{Buf: a.bufs[a.next], Rows: rows, Cols: cols, Stride: cols}
+	a.next++
+	return m
+}
+
+// Zero is Mat filled with zeros.
+func (a *Arena) Zero(rows, cols int) Mat {
+	m := a.Mat(rows, cols)
+	a.dev.Fill(m, 0)
+	return m
+}
+
+// Free gives the memory back to the device.
+func (a *Arena) Free() {
+	for _, b := range a.bufs {
+		a.dev.Free(b)
+	}
+	a.bufs, a.next = nil, 0
+}

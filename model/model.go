@@ -1,0 +1,38 @@
+// Package model says what a world model is to those who use one: it encodes
+// frames into latents of P patches x D numbers and predicts the latents that
+// follow from blocks of actions. Families live below it (lewm, dinowm), as do
+// layers (nn), objectives, training and weights. It knows no task and no simulator.
+package model
+
+import "scalewm/model/device"
+
+// Schema is the version of the checkpoint sidecar that this program writes.
+const Schema = 1
+
+// Info is the shape of a world model.
+type Info struct {
+	Kind        string `json:"kind"`         // lewm, dinowm
+	Patches     int    `json:"patches"`      // P latents a frame
+	Dim         int    `json:"dim"`          // D numbers a latent
+	History     int    `json:"history"`      // frames the predictor sees
+	FrameSize   int    `json:"frame_size"`   // edge of the frames it encodes, pixels
+	ActionWidth int    `json:"action_width"` // numbers of a block: frame skip x action dim
+	FrameSkip   int    `json:"frame_skip"`
+	// CostMean: the planning cost is a mean over P*D (DINO-WM), not a sum (LeWM family).
+	CostMean bool `json:"cost_mean"`
+}
+
+// World is a model in evaluation mode on one device. It is used by one
+// goroutine at a time; Fork gives another goroutine its own.
+type World interface {
+	Info() Info
+	Device() device.Device
+	// Encode writes the latents of n frames (FrameSize^2 x 3 bytes each) into dst, (n*P) x D.
+	Encode(dst device.Mat, frames device.Bytes, n int)
+	// Rollout predicts from one context latent an episode, start (E*P) x D, under
+	// candidates (E*C) x (H*ActionWidth) in z-scored action space. dst is
+	// (E*C*P) x D: the latent after the last block.
+	Rollout(dst, start, candidates device.Mat, h int)
+	// Forwards is the number of predictor calls of one Rollout of h blocks.
+	Forwards(h int) int
+}
