@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+)
+
+// verb is one word of the command line. Each lives in its own file, which adds
+// it to the table with register.
+type verb struct {
+	name    string
+	args    string // positional arguments as the help shows them: "TASK", "F.h5"
+	summary string // one line
+	example string // command lines that work, one a line
+	run     func(ctx context.Context, c *command, args []string) error
+}
+
+var verbs = map[string]verb{}
+
+func register(v verb) { verbs[v.name] = v }
+
+func lookupVerb(name string) (verb, bool) { v, ok := verbs[name]; return v, ok }
+
+func verbNames() []string {
+	var ns []string
+	for n := range verbs {
+		ns = append(ns, n)
+	}
+	sort.Strings(ns)
+	return ns
+}
+
+func printVerbs(w io.Writer) {
+	fmt.Fprint(w, "scalewm: data, training, planning and paired evaluation of latent world models\n\nUsage: scalewm VERB [flags] [arguments]\n\n")
+	for _, n := range verbNames() {
+		fmt.Fprintf(w, "  %-10s %s\n", n, verbs[n].summary)
+	}
+	fmt.Fprint(w, "\n`scalewm VERB --help` shows a verb's flags and an example.\n")
+}
+
+// errHelp ends a verb that only printed its help.
+var errHelp = errors.New("help shown")
+
+// command is one invocation of a verb: its flags and where it talks.
+type command struct {
+	*flag.FlagSet
+	verb           verb
+	stdout, stderr io.Writer
+}
+
+func newCommand(v verb, stdout, stderr io.Writer) *command {
+	fs := flag.NewFlagSet(v.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	return &command{FlagSet: fs, verb: v, stdout: stdout, stderr: stderr}
+}
+
+// parse reads flags wherever they stand and returns the positional arguments;
+// there must be between min and max of them (max < 0: any number). "--" ends the flags.
+func (c *command) parse(args []string, min, max int) ([]string, error) {
+	var pos []string
+	for {
+		if err := c.FlagSet.Parse(args); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				c.printHelp(c.stdout)
+				return nil, errHelp
+			}
+			return nil, usagef("%s: %v (`scalewm %s --help` lists the flags)", c.verb.name, dashes(err), c.verb.name)
+		}
+		rest := c.Args()
+		consumed := len(args) - len(rest)
+		if consumed > 0 && args[consumed-1] == "--" {
+			pos = append(pos, rest...)
+			break
+		}
+		if len(rest) == 0 {
+			break
+		}
+		pos = append(pos, rest[0])
+		args = rest[1:]
+	}
+	if len(pos) < min {
+		return nil, usagef("%s needs %s (`scalewm %s --help` shows an example)", c.verb.name, c.verb.args, c.verb.name)
+	}
+	if max >= 0 && len(pos) > max {
+		return nil, usagef("%s: unexpected argument %q", c.verb.name, pos[max])
+	}
+	return pos, nil
+}
+
+// dashes shows flags the way they are typed, with two dashes.
+func dashes(err error) string {
+	s := err.Error()
+	if i := strings.LastIndex(s, ": -"); i >= 0 && !strings.HasPrefix(s[i+3:], "-") {
+		return s[:i+2] + "-" + s[i+2:]
+	}
+	return s
+}
+
+func (c *command) printHelp(w io.Writer) {
+	fmt.Fprintf(w, "scalewm %s: %s\n\nUsage: scalewm %s [flags] %s\n", c.verb.name, c.verb.summary, c.verb.name, c.verb.args)
+	any := false
+	c.VisitAll(func(f *flag.Flag) {
+		if !any {
+			fmt.Fprint(w, "\nFlags:\n")
+			any = true
+		}
+		name, use := flag.UnquoteUsage(f)
+		if name != "" {
+			name = " " + strings.ToUpper(name)
+		}
+		def := ""
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
+			def = fmt.Sprintf(" (default %s)", f.DefValue)
+		}
+		fmt.Fprintf(w, "  --%-22s %s%s\n", f.Name+name, use, def)
+	})
+	fmt.Fprintf(w, "\nExample:\n  %s\n", strings.ReplaceAll(c.verb.example, "\n", "\n  "))
+}
+
+// printJSON writes v as one line, the last line of stdout under --json.
+func (c *command) printJSON(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("writing the JSON result: %w", err)
+	}
+	_, err = fmt.Fprintf(c.stdout, "%s\n", b)
+	return err
+}
+
+// nearest is a hint at the known word closest to a mistyped one, or "".
+func nearest(word string, known []string) string {
+	best, bestD := "", 3
+	for _, k := range known {
+		if d := editDistance(word, k); d < bestD {
+			best, bestD = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		prev := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			prev, row[j] = row[j], min(row[j]+1, row[j-1]+1, prev+cost)
+		}
+	}
+	return row[len(b)]
+}
