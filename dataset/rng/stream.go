@@ -1,0 +1,80 @@
+package rng
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// Key names a stream: the first 8 bytes (little-endian) of the SHA-256 of
+// purpose and ids, each with its kind and length, so that different lists never
+// run together. Ids are strings or integers of any width; equal integers of
+// different widths are the same id. Another type is a caller's bug and panics.
+//
+// One purpose has one use: numbers drawn as Stream and as Normal from the same
+// key come from the same blocks.
+func Key(purpose string, ids ...any) uint64 {
+	b := appendString(make([]byte, 0, 64), purpose)
+	for _, id := range ids {
+		b = appendID(b, id)
+	}
+	sum := sha256.Sum256(b)
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+func appendID(b []byte, id any) []byte {
+	switch v := id.(type) {
+	case string:
+		return appendString(b, v)
+	case int:
+		return appendInt(b, int64(v))
+	case int32:
+		return appendInt(b, int64(v))
+	case int64:
+		return appendInt(b, v)
+	case uint32:
+		return appendInt(b, int64(v))
+	case uint64:
+		if v > math.MaxInt64 {
+			return binary.LittleEndian.AppendUint64(append(b, 'u'), v)
+		}
+		return appendInt(b, int64(v))
+	}
+	panic(fmt.Sprintf("rng: id %v of type %T is neither a string nor an integer", id, id))
+}
+
+func appendString(b []byte, s string) []byte {
+	b = binary.LittleEndian.AppendUint64(append(b, 's'), uint64(len(s)))
+	return append(b, s...)
+}
+
+func appendInt(b []byte, v int64) []byte {
+	return binary.LittleEndian.AppendUint64(append(b, 'i'), uint64(v))
+}
+
+// Stream is the random stream of a purpose and ids, at its start. It is for one
+// goroutine at a time.
+func Stream(purpose string, ids ...any) *rand.Rand {
+	return rand.New(&source{key: Key(purpose, ids...)})
+}
+
+// source hands out the blocks of a key in order, two words of 64 bits each.
+type source struct {
+	key, block uint64
+	spare      uint64
+	hasSpare   bool
+}
+
+// Uint64 implements rand.Source.
+func (s *source) Uint64() uint64 {
+	if s.hasSpare {
+		s.hasSpare = false
+		return s.spare
+	}
+	x := Philox(s.key, s.block)
+	s.block++
+	s.spare, s.hasSpare = uint64(x[2])|uint64(x[3])<<32, true
+	return uint64(x[0]) | uint64(x[1])<<32
+}
