@@ -99,11 +99,26 @@ func (g *Generator) shuffle(x []int64, first int64) {
 	}
 }
 
-// Permutation is Generator.permutation(n).
+// Permutation is Generator.permutation(n) for n up to 2^32. Unlike Choice it
+// draws its indices by masking and rejection.
 func (g *Generator) Permutation(n int64) []int64 {
 	x := arange(n)
-	g.shuffle(x, 1)
+	for i := n - 1; i > 0; i-- {
+		j := g.masked(uint32(i))
+		x[i], x[j] = x[j], x[i]
+	}
 	return x
+}
+
+// masked is uniform in [0, max] by rejecting words beyond it after masking them
+// to its number of bits.
+func (g *Generator) masked(max uint32) uint32 {
+	mask := uint32(1)<<bits.Len32(max) - 1
+	for {
+		if v := g.uint32() & mask; v <= max {
+			return v
+		}
+	}
 }
 
 func arange(n int64) []int64 {

@@ -1,0 +1,137 @@
+// Package cell is a unit of work on disk: a pure function of its canonical
+// spec, in a file that is named by the hash of that spec, holds a checksum, is
+// written aside and renamed. A cell that is present and valid is done; resuming,
+// sharding and merging follow from that.
+//
+// It does not know what the work is.
+package cell
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// WriteFile writes path so that a reader sees the whole old file, the whole new
+// one or none: the bytes go to a hidden file beside it, which is flushed to the
+// disk and renamed. Missing folders are made. When write fails nothing is left.
+// Writers of the same path, in this process or others, take turns; the file
+// that a killed writer left aside is used again by the next one.
+func WriteFile(path string, write func(io.Writer) error) error {
+	if err := writeFile(path, write); err != nil {
+		return fmt.Errorf("writing %s: %w%s", path, plain(err), hint(err))
+	}
+	return nil
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	f, err := openAside(filepath.Join(dir, "."+filepath.Base(path)+asideSuffix))
+	if err != nil {
+		return err
+	}
+	defer f.Close() // releases the lock, after the rename or the removal
+	if err := fill(f, write); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(dir)
+}
+
+const asideSuffix = ".aside"
+
+// openAside opens and locks the file beside the target. Its name is fixed, so
+// that leftovers of killed writers are met again and never pile up. While we
+// wait for the lock its owner renames or removes the file; then we start anew.
+func openAside(name string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			return nil, err
+		}
+		if err := lock(f); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", name, err)
+		}
+		mine, err := f.Stat()
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		if now, err := os.Stat(name); err == nil && os.SameFile(mine, now) {
+			return f, nil
+		}
+		f.Close()
+	}
+}
+
+// lock waits for the exclusive lock of f. The runtime's own signals interrupt
+// the wait.
+func lock(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+func fill(f *os.File, write func(io.Writer) error) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// syncDir makes a rename last through a power cut. Some network file systems
+// refuse to sync folders; the file itself is safe then.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+		return err
+	}
+	return nil
+}
+
+// plain drops the path of a file-system error; the caller names the target.
+func plain(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && err == error(pe) {
+		return fmt.Errorf("%s %s: %w", pe.Op, filepath.Base(pe.Path), pe.Err)
+	}
+	return err
+}
+
+// hint says what a user can do about a file-system error.
+func hint(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return " (hint: free space on that disk, or write to another folder)"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return " (hint: check who may write to that folder, or write to another one)"
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
+		return " (hint: a folder and a file compete for that name; choose another one)"
+	}
+	return ""
+}

@@ -1,0 +1,74 @@
+package cell
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Shard is part I (from 0) of N of a list of units. The zero value is the whole.
+type Shard struct{ I, N int }
+
+// Has says whether unit i of the list belongs to the shard: units are dealt out
+// in turn, so that every shard gets its share of the long ones.
+func (s Shard) Has(i int) bool { return s.N <= 1 || i%s.N == s.I }
+
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, max(s.N, 1)) }
+
+// ParseShard reads "i/n" with 0 <= i < n.
+func ParseShard(text string) (Shard, error) {
+	a, b, ok := strings.Cut(text, "/")
+	i, errI := strconv.Atoi(a)
+	n, errN := strconv.Atoi(b)
+	if !ok || errI != nil || errN != nil || i < 0 || i >= n {
+		return Shard{}, fmt.Errorf("shard %q is not of the form i/n with 0 <= i < n (hint: 0/4 is the first of four)", text)
+	}
+	return Shard{i, n}, nil
+}
+
+// ShardFromEnv is the shard that a batch system assigned: a Slurm array task
+// (SLURM_ARRAY_TASK_ID with _COUNT and _MIN; numbered in steps of 1) or an
+// indexed Kubernetes job (JOB_COMPLETION_INDEX; the job's manifest must pass its
+// number of completions as JOB_COMPLETIONS). Outside both it is the whole.
+func ShardFromEnv() (Shard, error) {
+	if _, ok := os.LookupEnv("SLURM_ARRAY_TASK_ID"); ok {
+		return shardFrom("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN")
+	}
+	if _, ok := os.LookupEnv("JOB_COMPLETION_INDEX"); ok {
+		return shardFrom("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", "")
+	}
+	return Shard{}, nil
+}
+
+// shardFrom reads the variables of index, count and, where set, first index.
+func shardFrom(index, count, first string) (Shard, error) {
+	i, err := envInt(index)
+	if err != nil {
+		return Shard{}, err
+	}
+	n, err := envInt(count)
+	if err != nil {
+		return Shard{}, err
+	}
+	if first != "" && os.Getenv(first) != "" {
+		low, err := envInt(first)
+		if err != nil {
+			return Shard{}, err
+		}
+		i -= low
+	}
+	if i < 0 || i >= n {
+		return Shard{}, fmt.Errorf("%s=%s is outside the %s=%s tasks (hint: number them 0 to n-1 in steps of 1, or give --shard i/n)",
+			index, os.Getenv(index), count, os.Getenv(count))
+	}
+	return Shard{i, n}, nil
+}
+
+func envInt(name string) (int, error) {
+	v, err := strconv.Atoi(os.Getenv(name))
+	if err != nil {
+		return 0, fmt.Errorf("the shard of this job: %s=%q is not a number (hint: set it, or give --shard i/n)", name, os.Getenv(name))
+	}
+	return v, nil
+}
