@@ -1,0 +1,128 @@
+package dataset
+
+import (
+	"fmt"
+	"math"
+)
+
+// stdFloor replaces a standard deviation below it when dividing, as the
+// reference's scaler does, so that a constant column maps to zero.
+const stdFloor = 1e-8
+
+// Moments are the mean and standard deviation of each entry of a row vector,
+// and the number of rows they were taken over.
+type Moments struct {
+	Mean, Std []float64
+	N         int
+}
+
+// Scale returns (v - mean) / std of entry d.
+func (m Moments) Scale(d int, v float64) float64 {
+	return (v - m.Mean[d]) / math.Max(m.Std[d], stdFloor)
+}
+
+// Unscale undoes Scale.
+func (m Moments) Unscale(d int, v float64) float64 {
+	return v*math.Max(m.Std[d], stdFloor) + m.Mean[d]
+}
+
+// ActionStats is the mean and population standard deviation (ddof 0) of the
+// action column over all rows of the file; rows with a NaN are dropped
+// (lewm-spec 3.2).
+func ActionStats(src Source) (mean, std []float64, err error) {
+	m, err := ColumnMoments(src, "action", nil, 0)
+	return m.Mean, m.Std, err
+}
+
+// ColumnMoments is ActionStats for any column: ddof is subtracted from the
+// count of the variance, and only the named episodes are used (nil: all), which
+// is what the strict protocol needs.
+func ColumnMoments(src Source, column string, episodes []int, ddof int) (Moments, error) {
+	c, err := FindColumn(src, column)
+	if err != nil {
+		return Moments{}, err
+	}
+	var rows []float64
+	err = eachSpan(src, episodes, func(e Episode) error {
+		v, err := src.Read(column, e.Offset, e.Offset+e.Len)
+		rows = append(rows, v...)
+		return err
+	})
+	if err != nil {
+		return Moments{}, err
+	}
+	return moments(rows, c.Width, ddof, column)
+}
+
+// QMoments is the mean and unbiased standard deviation (ddof 1) of the
+// task-relevant state q over the named episodes (nil: all), as the SCALE
+// authors standardise it (scale-author-spec 2).
+func QMoments(src Source, q QSpec, episodes []int) (Moments, error) {
+	var rows []float64
+	err := eachSpan(src, episodes, func(e Episode) error {
+		v, err := readQ(src, q, e.Offset, e.Offset+e.Len)
+		rows = append(rows, v...)
+		return err
+	})
+	if err != nil {
+		return Moments{}, err
+	}
+	return moments(rows, q.Dim, 1, "q")
+}
+
+// eachSpan calls f for the whole file at once (episodes nil) or episode by episode.
+func eachSpan(src Source, episodes []int, f func(Episode) error) error {
+	if episodes == nil {
+		return f(Episode{Len: src.Rows()})
+	}
+	eps := src.Episodes()
+	for _, i := range episodes {
+		if err := f(eps[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moments takes two passes in row order, so that the result depends on the
+// rows alone.
+func moments(rows []float64, width, ddof int, what string) (Moments, error) {
+	m := Moments{Mean: make([]float64, width), Std: make([]float64, width)}
+	each := func(f func(row []float64)) {
+		for i := 0; i+width <= len(rows); i += width {
+			if row := rows[i : i+width]; !hasNaN(row) {
+				f(row)
+			}
+		}
+	}
+	each(func(row []float64) {
+		m.N++
+		for d, v := range row {
+			m.Mean[d] += v
+		}
+	})
+	if m.N <= ddof {
+		return m, fmt.Errorf("statistics of %s: %d rows without NaN are too few (hint: is this the right file?)", what, m.N)
+	}
+	for d := range m.Mean {
+		m.Mean[d] /= float64(m.N)
+	}
+	each(func(row []float64) {
+		for d, v := range row {
+			m.Std[d] += (v - m.Mean[d]) * (v - m.Mean[d])
+		}
+	})
+	for d := range m.Std {
+		m.Std[d] = math.Sqrt(m.Std[d] / float64(m.N-ddof))
+	}
+	return m, nil
+}
+
+func hasNaN(row []float64) bool {
+	for _, v := range row {
+		if math.IsNaN(v) {
+			return true
+		}
+	}
+	return false
+}
