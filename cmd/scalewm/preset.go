@@ -1,0 +1,138 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"sort"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"scalewm/model/lewm"
+	"scalewm/model/train"
+)
+
+//go:embed presets/*.toml
+var presetFiles embed.FS
+
+// Preset is one set of numbers for the whole path, sections in the order of the floors.
+type Preset struct {
+	Name    string        `toml:"-"`
+	Collect CollectPreset `toml:"collect"`
+	Model   lewm.Config   `toml:"model"`
+	Train   train.Config  `toml:"train"`
+	Eval    EvalPreset    `toml:"eval"`
+}
+
+// CollectPreset says how much data a run collects.
+type CollectPreset struct {
+	Episodes int    `toml:"episodes"`
+	Policy   string `toml:"policy"`
+	Seed     int64  `toml:"seed"`
+}
+
+// EvalPreset is the evaluation grid of a run.
+type EvalPreset struct {
+	Solvers  []string `toml:"solvers"`
+	Tiers    []string `toml:"tiers"`
+	Sets     []string `toml:"sets"`
+	Episodes int      `toml:"episodes"` // a set
+}
+
+// PresetNames lists the built-in presets.
+func PresetNames() []string {
+	entries, _ := presetFiles.ReadDir("presets") // embedded: cannot fail
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".toml"))
+	}
+	sort.Strings(names)
+	return names
+}
+
+// LoadPreset reads a built-in preset by name, or the file of a path that ends in .toml.
+func LoadPreset(name string) (*Preset, error) {
+	var text []byte
+	var err error
+	if strings.HasSuffix(name, ".toml") {
+		text, err = os.ReadFile(name)
+	} else {
+		text, err = presetFiles.ReadFile(path.Join("presets", name+".toml"))
+		if err != nil {
+			err = usagef("unknown preset %q%s; there are %s, or give the path of a .toml file", name,
+				nearest(name, PresetNames()), strings.Join(PresetNames(), ", "))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := parsePreset(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("reading preset %s: %w", name, err)
+	}
+	p.Name = strings.TrimSuffix(path.Base(name), ".toml")
+	return p, nil
+}
+
+// parsePreset decodes strictly: a key that means nothing is an error, since a
+// mistyped one would leave the number it was meant for at zero.
+func parsePreset(text string) (*Preset, error) {
+	var p Preset
+	meta, err := toml.Decode(text, &p)
+	if err != nil {
+		var pe toml.ParseError
+		if errors.As(err, &pe) {
+			return nil, fmt.Errorf("line %d: %s (hint: compare with presets/nano.toml in cmd/scalewm)", pe.Position.Line, pe.Message)
+		}
+		return nil, fmt.Errorf("%w (hint: compare with presets/nano.toml in cmd/scalewm)", err)
+	}
+	if extra := meta.Undecoded(); len(extra) > 0 {
+		key := extra[0].String()
+		return nil, fmt.Errorf("unknown key %q%s (hint: keys are those of presets/nano.toml in cmd/scalewm)", key, nearest(key, presetKeys()))
+	}
+	return &p, p.validate()
+}
+
+// presetKeys are the keys of the nano preset, which has all of them.
+func presetKeys() []string {
+	text, _ := presetFiles.ReadFile("presets/nano.toml") // embedded: cannot fail
+	var p Preset
+	meta, err := toml.Decode(string(text), &p)
+	if err != nil {
+		panic(fmt.Sprintf("scalewm: the embedded nano preset does not parse: %v", err))
+	}
+	var keys []string
+	for _, k := range meta.Keys() {
+		keys = append(keys, k.String())
+	}
+	return keys
+}
+
+func (p *Preset) validate() error {
+	if p.Collect.Episodes < 1 {
+		return fmt.Errorf("collect: episodes is %d (hint: it must be at least 1)", p.Collect.Episodes)
+	}
+	if p.Eval.Episodes < 1 || len(p.Eval.Sets) == 0 || len(p.Eval.Tiers) == 0 || len(p.Eval.Solvers) == 0 {
+		return fmt.Errorf("eval: solvers, tiers, sets and episodes must not be empty (hint: see presets/nano.toml)")
+	}
+	m := p.Model
+	m.ActionDim = 1 // the task's, not known here
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	return p.Train.Validate()
+}
+
+// encode writes the resolved preset beside results.
+func (p *Preset) encode() (string, error) {
+	var b strings.Builder
+	enc := toml.NewEncoder(&b)
+	enc.Indent = ""
+	if err := enc.Encode(p); err != nil {
+		return "", fmt.Errorf("writing the preset: %w", err)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,67 @@
+// Package lewm is the LeWorldModel family (lewm-spec section 1): a ViT whose
+// class token is projected to one latent a frame, and a causal transformer that
+// predicts the next latent from up to History latents and the action blocks
+// that leave them. LeWM, SCALE and Aux share it; they differ in their loss only.
+// It knows the kernels' contract and layers, but no task, file or planner.
+package lewm
+
+import "fmt"
+
+// Config is the geometry of a model: the [model] section of a preset.
+type Config struct {
+	ImageSize int `toml:"image_size" json:"image_size"` // edge of the frames, pixels
+	Patch     int `toml:"patch" json:"patch"`           // edge of a patch, pixels
+	Width     int `toml:"width" json:"width"`           // of the encoder
+	Layers    int `toml:"layers" json:"layers"`
+	Heads     int `toml:"heads" json:"heads"`
+	MLP       int `toml:"mlp" json:"mlp"` // hidden width of an encoder layer
+
+	Dim       int `toml:"dim" json:"dim"`             // D, the latent width
+	Projector int `toml:"projector" json:"projector"` // hidden width of both projectors
+
+	PredictorDepth   int     `toml:"predictor_depth" json:"predictor_depth"`
+	PredictorHeads   int     `toml:"predictor_heads" json:"predictor_heads"`
+	PredictorHeadDim int     `toml:"predictor_head_dim" json:"predictor_head_dim"`
+	PredictorMLP     int     `toml:"predictor_mlp" json:"predictor_mlp"`
+	Dropout          float64 `toml:"dropout" json:"dropout"` // predictor only
+
+	History   int `toml:"history" json:"history"`       // frames the predictor sees
+	FrameSkip int `toml:"frame_skip" json:"frame_skip"` // env steps between frames of a clip
+	Smoothed  int `toml:"smoothed_dim" json:"smoothed_dim"`
+	// ActionDim is the task's; presets leave it out.
+	ActionDim int `toml:"-" json:"action_dim"`
+}
+
+// ActionWidth is A, the numbers of an action block.
+func (c Config) ActionWidth() int { return c.FrameSkip * c.ActionDim }
+
+// Tokens of a frame: its patches and the class token.
+func (c Config) Tokens() int { g := c.ImageSize / c.Patch; return g*g + 1 }
+
+// Validate names the first field that cannot work.
+func (c Config) Validate() error {
+	positive := []struct {
+		name string
+		v    int
+	}{{"image_size", c.ImageSize}, {"patch", c.Patch}, {"width", c.Width}, {"layers", c.Layers}, {"heads", c.Heads},
+		{"mlp", c.MLP}, {"dim", c.Dim}, {"projector", c.Projector}, {"predictor_depth", c.PredictorDepth},
+		{"predictor_heads", c.PredictorHeads}, {"predictor_head_dim", c.PredictorHeadDim}, {"predictor_mlp", c.PredictorMLP},
+		{"history", c.History}, {"frame_skip", c.FrameSkip}, {"smoothed_dim", c.Smoothed}, {"action_dim", c.ActionDim}}
+	for _, f := range positive {
+		if f.v < 1 {
+			return fmt.Errorf("model: %s is %d (hint: it must be at least 1)", f.name, f.v)
+		}
+	}
+	switch {
+	case c.ImageSize%c.Patch != 0:
+		return fmt.Errorf("model: patch %d does not divide image_size %d (hint: choose a divisor)", c.Patch, c.ImageSize)
+	case c.Width%c.Heads != 0:
+		return fmt.Errorf("model: heads %d do not divide width %d (hint: choose a divisor)", c.Heads, c.Width)
+	case c.Dropout < 0 || c.Dropout >= 1:
+		return fmt.Errorf("model: dropout is %g (hint: it must be in [0, 1))", c.Dropout)
+	case c.PredictorHeads == 1 && c.PredictorHeadDim == c.Dim:
+		// The reference drops the output projection of exactly this shape.
+		return fmt.Errorf("model: one predictor head of the latent width has no output projection in the reference (hint: use 2 heads)")
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package weights
+
+import "encoding/json"
+
+// Sidecar stands beside a checkpoint and says what it is. Everything in it is
+// determined by the training's spec, so that two equal trainings write equal
+// bytes.
+type Sidecar struct {
+	Kind     string          `json:"kind"`   // lewm, dinowm
+	Schema   int             `json:"schema"` // model.Schema
+	ID       string          `json:"id"`     // cell.ID of the training's spec
+	Method   string          `json:"method"` // lewm, scale, aux, untrained
+	Task     string          `json:"task"`
+	Config   json.RawMessage `json:"config"` // geometry of the kind
+	Train    json.RawMessage `json:"train"`  // recipe
+	Step     int             `json:"step"`
+	Seed     int64           `json:"seed"`
+	Protocol string          `json:"protocol"` // paper or strict
+	Device   string          `json:"device"`   // kind it was trained on: backend/ISA/precision
+
+	ActionMean []float64 `json:"action_mean"` // the scaler of the actions, per raw dimension (ddof 0)
+	ActionStd  []float64 `json:"action_std"`
+	QName      string    `json:"q_name,omitempty"`
+	QMean      []float64 `json:"q_mean,omitempty"`
+	QStd       []float64 `json:"q_std,omitempty"` // ddof 1
+
+	Data  string `json:"data"`  // fingerprint of the data set
+	Split string `json:"split"` // how clips were held out
+
+	SHA256 string `json:"sha256"` // of weights.safetensors
+}
