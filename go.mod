@@ -2,6 +2,9 @@ module scalewm
 
 go 1.26.8
 
+// Fetched files hold Go code of others (Python packages ship some).
+ignore ./third_party/fetched
+
 require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect
 	codeberg.org/go-latex/latex v0.2.0 // indirect

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Set-up of a checkout: fetches what manifest.toml names. It says first what it
+# will fetch and where, and does nothing that is done already.
+#
+#   third_party/setup.sh base      what the default build and the tests need
+#   third_party/setup.sh peers     the Python programs that tests compare with
+#   third_party/setup.sh browser   a browser for the tests of the HTML report
+#
+# Everything but Debian packages and Go's own module cache stays in
+# third_party/fetched. Packages are installed by root only; anybody else is
+# told the one line to run.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+manifest=$here/manifest.toml
+fetched=$here/fetched
+want=${1:-base}
+
+die() { echo "set-up: $*" >&2; exit 1; }
+warn() { echo "set-up: warning: $*" >&2; }
+
+# rows KIND KEY...: one line for each [[KIND]] of the manifest, its values
+# separated by tabs.
+rows() {
+  awk -v kind="[[$1]]" -v keys="${*:2}" '
+    function flush(  line, i) {
+      if (on) { line = v[k[1]]; for (i = 2; i <= n; i++) line = line "\t" v[k[i]]; print line }
+      split("", v)
+    }
+    BEGIN { n = split(keys, k, " ") }
+    /^\[/ { flush(); on = ($1 == kind) }
+    on && / = / { key = $1; sub(/^[^=]*= */, ""); gsub(/^"|"$/, ""); v[key] = $0 }
+    END { flush() }' "$manifest"
+}
+
+# missing_packages: name, MB and purpose of the wanted packages that are not there.
+missing_packages() {
+  rows apt set name mb for | while IFS=$'\t' read -r set name mb purpose; do
+    [ "$set" = "$want" ] || continue
+    dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'install ok installed' ||
+      printf '%s\t%s\t%s\n' "$name" "$mb" "$purpose"
+  done
+}
+
+# modules_here: whether Go's module cache holds everything that is built and tested.
+modules_here() { (cd "$here/.." && GOPROXY=off GOFLAGS=-mod=readonly go list -deps -test ./... >/dev/null 2>&1); }
+
+# wheel_here NAME SHA256: whether that very wheel is unpacked.
+wheel_here() { [ "$(cat "$fetched/$1/wheel.sha256" 2>/dev/null)" = "$2" ]; }
+
+# unpack_wheel fetches one wheel, checks it and leaves its library, plug-ins,
+# headers and licences in fetched/NAME, which appears complete or not at all.
+unpack_wheel() {
+  local name=$1 version=$2 file=$3 sha=$4 python=$5 platform=$6 tmp=$fetched/$1.part
+  rm -rf "$tmp"
+  mkdir -p "$tmp/unpacked"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+    --python-version "$python" --platform "$platform" --dest "$tmp" "$name==$version" || return 1
+  echo "$sha  $tmp/$file" | sha256sum --check --quiet || return 1
+  python3 -m zipfile -e "$tmp/$file" "$tmp/unpacked" || return 1
+  mkdir "$tmp/$name"
+  mv "$tmp/unpacked/$name/include" "$tmp/unpacked/$name/plugin" "$tmp/unpacked/$name"/lib"$name".so.* "$tmp/$name" || return 1
+  mv "$tmp/unpacked/$name-$version.dist-info/licenses" "$tmp/$name/licenses" || return 1
+  echo "$sha" >"$tmp/$name/wheel.sha256"
+  rm -rf "${fetched:?}/$name"
+  mv "$tmp/$name" "$fetched/$name"
+}
+
+# fetch_wheels: planar tasks do not need these, so a failure is a warning.
+fetch_wheels() {
+  rows wheel name version file sha256 python platform | while IFS=$'\t' read -r name version file sha python platform; do
+    wheel_here "$name" "$sha" && continue
+    if [ "$(uname -sm)" != "Linux x86_64" ]; then
+      warn "the pinned $name is for Linux on x86-64; tasks with physics will not run here"
+      continue
+    fi
+    unpack_wheel "$name" "$version" "$file" "$sha" "$python" "$platform" </dev/null ||
+      warn "$name $version could not be fetched; the planar tasks work without it (try again later: make setup)"
+    rm -rf "$fetched/$name.part"
+  done
+}
+
+requirements() { rows peer name version | while IFS=$'\t' read -r name version; do echo "$name==$version"; done; }
+peers_here() { [ "$(cat "$fetched/peers/complete" 2>/dev/null)" = "$(requirements)" ]; }
+
+fetch_peers() {
+  peers_here && return
+  rm -rf "$fetched/peers"
+  python3 -m venv "$fetched/peers"
+  requirements >"$fetched/peers/requirements.txt"
+  "$fetched/peers/bin/python" -m pip install --quiet --disable-pip-version-check -r "$fetched/peers/requirements.txt"
+  mv "$fetched/peers/requirements.txt" "$fetched/peers/complete"
+}
+
+# announce says what will be fetched and where; nothing is said when all is there.
+announce() {
+  local plan
+  plan=$(
+    [ -z "$packages" ] || while IFS=$'\t' read -r name mb purpose; do
+      printf '  %-32s %6s MB  to the system, by apt: %s\n' "$name" "$mb" "$purpose"
+    done <<<"$packages"
+    case $want in
+    base)
+      rows wheel name version sha256 mb for | while IFS=$'\t' read -r name version sha mb purpose; do
+        wheel_here "$name" "$sha" || printf '  %-32s %6s MB  to third_party/fetched/%s: %s\n' "$name $version" "$mb" "$name" "$purpose"
+      done
+      modules_here || printf '  %-32s %6s MB  to %s: the libraries of go.mod\n' "Go modules" 90 "$(go env GOMODCACHE)"
+      ;;
+    peers)
+      peers_here || printf '  %-32s %6s MB  to third_party/fetched/peers: %s\n' "Python packages" 4000 "$(requirements | paste -sd' ')"
+      ;;
+    esac
+  )
+  [ -z "$plan" ] || printf 'set-up fetches:\n%s\n' "$plan"
+}
+
+case $want in base | peers | browser) ;; *) die "unknown part \"$want\" (hint: base, peers or browser)" ;; esac
+command -v dpkg-query >/dev/null || die "this script knows Debian and Ubuntu only (hint: install the [[apt]] packages of third_party/manifest.toml your system's way, then: make build)"
+packages=$(missing_packages)
+names=$(cut -f1 <<<"$packages" | paste -sd' ')
+if [ -n "$packages" ] && [ "$(id -u)" != 0 ]; then
+  die "packages are missing; run: sudo apt-get install -y --no-install-recommends $names"
+fi
+command -v go >/dev/null || die "Go is not on PATH (hint: go.mod names the version; https://go.dev/dl has it)"
+
+announce
+if [ -n "$packages" ]; then
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get -qq update
+  # shellcheck disable=SC2086 # names are words
+  apt-get -qq install -y --no-install-recommends $names >/dev/null
+fi
+mkdir -p "$fetched"
+case $want in
+base)
+  (cd "$here/.." && go list -deps -test ./... >/dev/null)
+  fetch_wheels
+  ;;
+peers) fetch_peers ;;
+esac

@@ -1,0 +1,177 @@
+// Package thirdparty holds the tests of the set-up script and its manifest. It
+// runs the script on a checkout of its own with made-up system commands, so
+// that no package is installed and nothing is fetched.
+package thirdparty
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+)
+
+type manifest struct {
+	Apt []struct {
+		Set, Name, For string
+		MB             int
+	}
+	Wheel []struct {
+		Name, Version, File, Python, Platform, SHA256, Licence, For string
+		Bytes, MB                                                   int
+	}
+	Peer []struct{ Name, Version string }
+}
+
+func TestManifestIsComplete(t *testing.T) {
+	var m manifest
+	meta, err := toml.DecodeFile("manifest.toml", &m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := meta.Undecoded(); len(left) > 0 {
+		t.Errorf("keys that nobody reads: %v", left)
+	}
+	if len(m.Apt) == 0 || len(m.Wheel) == 0 || len(m.Peer) == 0 {
+		t.Fatalf("an empty part: %+v", m)
+	}
+	for _, a := range m.Apt {
+		if a.Name == "" || a.For == "" || a.MB == 0 || !strings.Contains(" base peers browser ", " "+a.Set+" ") {
+			t.Errorf("incomplete package %+v", a)
+		}
+	}
+	sha := regexp.MustCompile(`^[0-9a-f]{64}$`)
+	for _, w := range m.Wheel {
+		if !sha.MatchString(w.SHA256) || !strings.HasPrefix(w.File, w.Name+"-"+w.Version+"-") || w.Bytes == 0 ||
+			w.Licence == "" || w.For == "" || w.MB != (w.Bytes+500_000)/1_000_000 {
+			t.Errorf("incomplete wheel %+v", w)
+		}
+	}
+	for _, p := range m.Peer {
+		if p.Name == "" || p.Version == "" {
+			t.Errorf("peer without a pinned version: %+v", p)
+		}
+	}
+}
+
+// machine is a made-up computer: a checkout with the script, and commands that
+// answer as the test wants and note how they were called.
+type machine struct {
+	root, log string
+	env       []string
+}
+
+// newMachine makes one where the user has the given id and packages whose name
+// matches installed (a shell pattern) are there. pip always fails.
+func newMachine(t *testing.T, uid, installed string) machine {
+	t.Helper()
+	root := t.TempDir()
+	m := machine{root: root, log: filepath.Join(root, "log")}
+	for _, f := range []string{"setup.sh", "manifest.toml"} {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(root, "third_party", f), string(b))
+	}
+	note := `echo "${0##*/} $*" >>` + m.log + "\n"
+	commands := map[string]string{
+		"dpkg-query": `case "${@: -1}" in ` + installed + `) echo install ok installed ;; *) exit 1 ;; esac`,
+		"id":         "echo " + uid,
+		"apt-get":    note,
+		"go":         "exit 0",
+		"python3":    note + "exit 1",
+	}
+	for name, body := range commands {
+		writeFile(t, filepath.Join(root, "bin", name), "#!/bin/bash\n"+body+"\n")
+	}
+	m.env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
+	return m
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setup runs the script and returns its output, exit status and the noted calls.
+func (m machine) setup(t *testing.T, part string) (out string, code int, calls string) {
+	t.Helper()
+	cmd := exec.Command("bash", filepath.Join(m.root, "third_party", "setup.sh"), part)
+	cmd.Env = m.env
+	b, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	log, _ := os.ReadFile(m.log)
+	return string(b), cmd.ProcessState.ExitCode(), string(log)
+}
+
+func TestWithoutRootOneLine(t *testing.T) {
+	out, code, calls := newMachine(t, "1000", "gcc|make|libc6-dev|pkg-config").setup(t, "base")
+	want := "set-up: packages are missing; run: sudo apt-get install -y --no-install-recommends libhdf5-dev libdeflate-dev\n"
+	if out != want || code != 1 || calls != "" {
+		t.Errorf("printed %q, exit %d, ran %q; want %q, exit 1 and nothing run", out, code, calls, want)
+	}
+}
+
+func TestRootInstallsWhatIsMissing(t *testing.T) {
+	out, code, calls := newMachine(t, "0", "gcc|make|libc6-dev|pkg-config|libhdf5-dev").setup(t, "base")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	first, _, _ := strings.Cut(calls, "\npython3")
+	want := "apt-get -qq update\napt-get -qq install -y --no-install-recommends libdeflate-dev"
+	if first != want {
+		t.Errorf("ran %q, want %q", first, want)
+	}
+	for _, word := range []string{"set-up fetches:", "libdeflate-dev", "mujoco 3.11.0", "19 MB", "third_party/fetched/mujoco"} {
+		if !strings.Contains(out, word) {
+			t.Errorf("the plan does not name %q:\n%s", word, out)
+		}
+	}
+	if strings.Contains(out, "libhdf5-dev") {
+		t.Errorf("the plan names a package that is there:\n%s", out)
+	}
+}
+
+// Planar tasks work without libmujoco, so that a machine that cannot fetch it
+// is warned and goes on, and keeps no half of it.
+func TestWheelIsOptional(t *testing.T) {
+	m := newMachine(t, "1000", "*")
+	out, code, _ := m.setup(t, "base")
+	if code != 0 || !strings.Contains(out, "warning: mujoco 3.11.0 could not be fetched") {
+		t.Errorf("exit %d, printed %q", code, out)
+	}
+	left, err := os.ReadDir(filepath.Join(m.root, "third_party", "fetched"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestNothingToDoIsSilent(t *testing.T) {
+	m := newMachine(t, "1000", "*")
+	b, err := os.ReadFile("manifest.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sha := regexp.MustCompile(`sha256 = "(.*)"`).FindSubmatch(b)[1]
+	writeFile(t, filepath.Join(m.root, "third_party/fetched/mujoco/wheel.sha256"), string(sha)+"\n")
+	if out, code, calls := m.setup(t, "base"); out != "" || code != 0 || calls != "" {
+		t.Errorf("printed %q, exit %d, ran %q; want silence", out, code, calls)
+	}
+}
+
+func TestUnknownPart(t *testing.T) {
+	if out, code, _ := newMachine(t, "0", "*").setup(t, "everything"); code != 1 || !strings.Contains(out, `unknown part "everything"`) {
+		t.Errorf("exit %d, printed %q", code, out)
+	}
+}
