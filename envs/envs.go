@@ -35,8 +35,11 @@ type Column struct {
 	// Angle lists the entries that live on a circle of 2 pi.
 	Angle []int
 	// Into marks a value that belongs to the step into the row (reward,
-	// substeps, ...), so that row 0 of an episode is not compared.
+	// terminated, substeps, ...), so that row 0 of an episode is not compared.
 	Into bool
+	// Goal marks a value that depends on the goal; it means nothing in a
+	// recording that does not say its goal.
+	Goal bool
 }
 
 // Switch is a named choice between the readings of the original that exist
@@ -70,7 +73,10 @@ type Spec struct {
 	// GoalColumns are read by SetGoal, in order of preference. The goal of an
 	// evaluation is "goal_"+name of the first that the data set has.
 	StateColumns, GoalColumns []string
-	MaxSteps                  int // of a collected episode
+	// GoalAliases are columns of a recording that hold its goal under another
+	// name than "goal_"+column; SetGoal takes their values as GoalColumns[0].
+	GoalAliases []string
+	MaxSteps    int // of a collected episode
 	Qs                        []Q // Qs[0] is the default
 	Switches                  []Switch
 	Policies                  []string // names in envs/policy; the first is the default of collect
@@ -86,7 +92,8 @@ type Step struct {
 	Substeps   int // physics steps taken, 0 where the task has none
 }
 
-// Env is one running world. It is used by one goroutine at a time.
+// Env is one running world. It is used by one goroutine at a time. A new one
+// needs a Reset or a SetState before it is stepped or drawn.
 type Env interface {
 	Spec() *Spec
 	// Reset starts an episode as the original's reset does, all draws from r.
@@ -120,6 +127,14 @@ type Snapshot any
 // it is row 0 of an episode) or returns ErrNotExact.
 type Restarter interface {
 	Restart(row Row, first bool) error
+}
+
+// Controlled is implemented by tasks whose actions pass through a controller:
+// StepControl is a Step with the controller left out. ControlColumn names the
+// column of a recording that holds what the controller computed for the step into the row.
+type Controlled interface {
+	ControlColumn() string
+	StepControl(control []float64) (Step, error)
 }
 
 // Policy acts in an Env: collection and the random baseline.

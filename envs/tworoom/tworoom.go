@@ -1,0 +1,90 @@
+// Package tworoom is Two-Room: a dot walks on a 224-pixel floor that a wall
+// with one door divides, from a random place to a hidden target in the other
+// room. States, distances and flags equal those of the original to the bit:
+// everything is computed in float32 and in the original's order of operations,
+// with explicit conversions so that no compiler may fuse a product into a sum.
+//
+// It knows nothing of data sets or policies' insides.
+package tworoom
+
+import (
+	"scalewm/envs"
+	"scalewm/envs/policy"
+)
+
+// The world in pixels; x runs right, y down (envs-spec 2.1).
+const (
+	borderSize  = 14  // the walls round the floor are drawn in columns and rows 10..13 and 210..213
+	wallCentre  = 112 // x of the dividing wall
+	wallHalf    = 5   // it covers columns 107..117
+	doorCentre  = 49  // y of the door
+	doorHalf    = 14
+	doorMargin  = 1.75 // the band in which one passes is wider than the door by this
+	radius      = 7    // of the agent, and the standard deviation of its drawing
+	speed       = 5    // pixels a step at full action
+	reachedAt   = 16   // the episode ends nearer than this
+	minSteps    = 25   // shortest way to a target of the constrained sampler
+	actionNoise = 2.0  // of the expert's logged actions
+)
+
+// Where the agent's centre may be.
+const (
+	low       = borderSize + radius
+	high      = envs.FrameSize - borderSize - radius
+	faceLeft  = wallCentre - wallHalf - radius
+	faceRight = wallCentre + wallHalf + radius
+	pushBack  = 0.5 // a wall throws the agent this far back from its face
+)
+
+var spec = &envs.Spec{
+	Name:      "tworoom",
+	ID:        "swm/TwoRoom-v1",
+	Title:     "Two-Room",
+	ActionDim: 2,
+	ActionLow: []float64{-1, -1}, ActionHigh: []float64{1, 1},
+	ActionDType: "float32",
+	Columns: []envs.Column{
+		{Name: "state", DType: "float32", Width: 2, Doc: "agent x, y in pixels"},
+		{Name: "proprio", DType: "float32", Width: 2, Doc: "the same as state"},
+		{Name: "pos_agent", DType: "float32", Width: 2, Doc: "the same as state, under its older name"},
+		{Name: "observation", DType: "float32", Width: 10, Goal: true, Doc: "agent x, y; target x, y; x, y of three door centres, (0, 0) for an absent door"},
+		{Name: "goal_state", DType: "float32", Width: 2, Goal: true, Doc: "target x, y in pixels"},
+		{Name: "pos_target", DType: "float32", Width: 2, Goal: true, Doc: "the same as goal_state, under its older name"},
+		{Name: "distance_to_target", DType: "float64", Width: 1, Goal: true, Doc: "pixels, a float32 number"},
+		{Name: "reward", DType: "float64", Width: 1, Into: true, Doc: "always 0; NaN in the row of the reset"},
+		{Name: "terminated", DType: "uint8", Width: 1, Into: true, Goal: true, Doc: "the step into the row came nearer than 16 pixels to the target"},
+	},
+	StateColumns: []string{"state", "proprio", "pos_agent"},
+	GoalColumns:  []string{"state", "proprio", "pos_agent"},
+	GoalAliases:  []string{"pos_target"},
+	MaxSteps:     100,
+	Qs: []envs.Q{{Name: "full", Columns: []string{"proprio"}, Parts: []string{"agent x", "agent y"},
+		Of: func(row envs.Row, dst []float64) { copy(dst, row["proprio"][:2]) }}},
+	Switches: []envs.Switch{{Name: "sampler", Values: []string{constrained, free},
+		Doc: "constrained: target in the other room, at least 25 steps away, as the published set was drawn; free: target anywhere, as the code draws today"}},
+	Policies: []string{policy.ExpertName, policy.UniformName},
+	Success:  "distance of agent and target < 16 px",
+	Source:   "stable-worldmodel 0.1.1, envs/two_room (MIT); recordings of it under testdata",
+}
+
+func init() {
+	envs.Register(envs.Task{
+		Spec: spec,
+		New: func(o envs.Options) (envs.Env, error) {
+			o, err := spec.Resolve(o)
+			if err != nil {
+				return nil, err
+			}
+			return newEnv(o["sampler"]), nil
+		},
+		Policy: func(name string) (envs.Policy, error) {
+			switch name {
+			case policy.ExpertName:
+				return policy.NewDoorExpert(actionNoise), nil
+			case policy.UniformName:
+				return policy.NewUniform(), nil
+			}
+			return nil, policy.Unknown(spec, name)
+		},
+	})
+}
