@@ -77,11 +77,11 @@ type Spec struct {
 	// name than "goal_"+column; SetGoal takes their values as GoalColumns[0].
 	GoalAliases []string
 	MaxSteps    int // of a collected episode
-	Qs                        []Q // Qs[0] is the default
-	Switches                  []Switch
-	Policies                  []string // names in envs/policy; the first is the default of collect
-	Success                   string   // the rule in one line
-	Source                    string   // what the numbers were checked against
+	Qs          []Q // Qs[0] is the default
+	Switches    []Switch
+	Policies    []string // names in envs/policy; the first is the default of collect
+	Success     string   // the rule in one line
+	Source      string   // what the numbers were checked against
 }
 
 // Step is the outcome of one env step.

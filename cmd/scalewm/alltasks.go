@@ -1,0 +1,6 @@
+package main
+
+// Tasks register themselves when they are linked in.
+import (
+	_ "scalewm/envs/tworoom"
+)

@@ -1,0 +1,58 @@
+package tworoom
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"scalewm/envs"
+)
+
+// slowDraw is the original's drawing as it is written: every operation in
+// float32, every pixel of the picture, no shortcuts. It is the twin that
+// holds pen.draw in place.
+func slowDraw(dst []byte, p point) {
+	var alpha [envs.FrameSize * envs.FrameSize]float32
+	largest := float32(0)
+	for i := range alpha {
+		dx := float32(i%envs.FrameSize) - p.x
+		dy := float32(i/envs.FrameSize) - p.y
+		d2 := float32(dx*dx) + float32(dy*dy)
+		alpha[i] = float32(math.Exp(float64(-d2 / twoVar)))
+		largest = max(largest, alpha[i])
+	}
+	for i, a := range alpha {
+		if largest > 0 {
+			a = a / largest
+		}
+		old := float32(255)
+		if black(i%envs.FrameSize, i/envs.FrameSize) {
+			old = 0
+		}
+		for c, colour := range [3]float32{255, 0, 0} {
+			under := float32(old * float32(1-a))
+			dst[3*i+c] = byte(float32(under + float32(colour*a)))
+		}
+	}
+}
+
+func TestDrawEqualsSlowTwin(t *testing.T) {
+	places := []point{{60, 112}, {60.3, 111.6}, {112, 49}, {14, 14}, {209, 209}, {0, 0}, {223, 223},
+		{-30.5, 100}, {223.4, -8}, {300, 112}, {1e6, 5}, {99.5, 67.5}}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 40 {
+		places = append(places, drawPlace(r))
+	}
+	fast, slow := make([]byte, envs.FrameBytes), make([]byte, envs.FrameBytes)
+	n := newPen()
+	for _, p := range places {
+		n.draw(fast, p)
+		slowDraw(slow, p)
+		for i := range slow {
+			if fast[i] != slow[i] {
+				t.Errorf("agent at %v: byte %d (x %d, y %d) is %d, slow twin %d", p, i, i/3%envs.FrameSize, i/3/envs.FrameSize, fast[i], slow[i])
+				break
+			}
+		}
+	}
+}
