@@ -1,0 +1,104 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/cell"
+)
+
+// CellsDir is the name of the folders that hold cells below a results folder.
+const CellsDir = "cells"
+
+// runSuffix is the end of the file of measured times beside a cell.
+const runSuffix = ".run.json"
+
+// Folder is what a results folder holds of evaluations.
+type Folder struct {
+	Cells    []Cell         // sorted by ID
+	Runs     map[string]Run // by cell ID, where measured
+	Problems []string       // files that are no whole cell or record, and why
+}
+
+// Load reads every evaluation cell in the folders named CellsDir at or below
+// dir. A torn file is a problem of the folder and no error; a missing dir is one.
+func Load(dir string) (Folder, error) {
+	f := Folder{Runs: map[string]Run{}}
+	seen := map[string]bool{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !d.IsDir() || d.Name() != CellsDir {
+			return nil
+		}
+		return f.readStore(cell.Store{Dir: path}, seen)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return Folder{}, fmt.Errorf("reading the results folder %s: it does not exist (hint: give the --out folder of `scalewm reproduce` or `scalewm eval`)", dir)
+	}
+	if err != nil {
+		return Folder{}, fmt.Errorf("reading the results folder %s: %w", dir, err)
+	}
+	slices.SortFunc(f.Cells, func(a, b Cell) int { return strings.Compare(a.ID, b.ID) })
+	return f, nil
+}
+
+// readStore adds the cells of one store. The same cell may lie in several.
+func (f *Folder) readStore(s cell.Store, seen map[string]bool) error {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return err
+	}
+	ids, err := s.List(Kind)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		id, isJSON := strings.CutSuffix(e.Name(), ".json")
+		if !isJSON || e.IsDir() || strings.HasSuffix(e.Name(), runSuffix) || strings.HasPrefix(id, ".") {
+			continue
+		}
+		if !slices.Contains(ids, id) {
+			if err := s.Load(id, nil, nil); errors.Is(err, cell.ErrTorn) {
+				f.Problems = append(f.Problems, err.Error())
+			}
+			continue
+		}
+		if !seen[id] {
+			seen[id] = true
+			f.add(s, id)
+		}
+	}
+	return nil
+}
+
+// add reads one cell and its measured times.
+func (f *Folder) add(s cell.Store, id string) {
+	c := Cell{ID: id}
+	if err := s.Load(id, &c.Spec, &c.Result); err != nil {
+		f.Problems = append(f.Problems, err.Error())
+		return
+	}
+	f.Cells = append(f.Cells, c)
+	path := filepath.Join(s.Dir, id+runSuffix)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var run Run
+	if err == nil {
+		err = json.Unmarshal(b, &run)
+	}
+	if err != nil {
+		f.Problems = append(f.Problems, fmt.Sprintf("reading the measured times %s: %v", path, err))
+		return
+	}
+	f.Runs[id] = run
+}

@@ -1,0 +1,98 @@
+package record
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/cell"
+)
+
+// save writes an evaluation cell of one episode and returns its id.
+func save(t *testing.T, dir string, s Spec) string {
+	t.Helper()
+	id, err := cell.ID(Kind, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (cell.Store{Dir: dir}).Save(id, Kind, s, Result{Device: "test", Rows: []Row{{Success: true}}}); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	one := filepath.Join(dir, CellsDir)
+	two := filepath.Join(dir, "shard", "1", CellsDir)
+	a := save(t, one, Spec{Task: "tworoom", Set: "s101"})
+	save(t, two, Spec{Task: "tworoom", Set: "s101"}) // the same cell, from another shard
+	b := save(t, two, Spec{Task: "tworoom", Set: "s102"})
+	if err := (cell.Store{Dir: two}).SaveRun(b, Run{Host: "h", Seconds: 2}); err != nil {
+		t.Fatal(err)
+	}
+	// Neither another kind of cell nor files outside the cell folders count.
+	other := map[string]int{"x": 1}
+	id, err := cell.ID("other", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (cell.Store{Dir: one}).Save(id, "other", other, other); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "notes.json"), "{")
+	write(t, filepath.Join(one, "torn.json"), `{"id":"torn","kind":"eval"`)
+	write(t, filepath.Join(one, a+runSuffix), `{"started":`)
+
+	f, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Cells) != 2 || f.Cells[0].ID > f.Cells[1].ID {
+		t.Fatalf("cells %v, want the two of %s and %s in order", f.Cells, a, b)
+	}
+	for _, c := range f.Cells {
+		if want := map[string]string{a: "s101", b: "s102"}[c.ID]; c.Spec.Set != want || c.Result.Rate() != 100 {
+			t.Errorf("cell %s: set %s rate %v, want %s and 100", c.ID, c.Spec.Set, c.Result.Rate(), want)
+		}
+	}
+	if len(f.Runs) != 1 || f.Runs[b].Seconds != 2 {
+		t.Errorf("runs %v, want that of %s alone", f.Runs, b)
+	}
+	if len(f.Problems) != 2 || !strings.Contains(strings.Join(f.Problems, "\n"), "torn.json") ||
+		!strings.Contains(strings.Join(f.Problems, "\n"), a+runSuffix) {
+		t.Errorf("problems %q, want torn.json and %s%s", f.Problems, a, runSuffix)
+	}
+}
+
+func TestLoadMissingFolder(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "nowhere"))
+	if err == nil || !strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "(hint:") {
+		t.Errorf("error %v, want the folder and a hint", err)
+	}
+}
+
+func TestLoadEmptyFolder(t *testing.T) {
+	f, err := Load(t.TempDir())
+	if err != nil || len(f.Cells) != 0 || len(f.Problems) != 0 {
+		t.Errorf("got %v, %v; want an empty folder", f, err)
+	}
+}
+
+func TestRate(t *testing.T) {
+	rows := []Row{{Success: true}, {}, {Success: true}, {}}
+	if got := (Result{Rows: rows}).Rate(); got != 50 {
+		t.Errorf("rate %v, want 50 (2 of 4)", got)
+	}
+	if got := (Result{}).Rate(); got != 0 {
+		t.Errorf("rate of no rows %v, want 0", got)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
