@@ -29,12 +29,13 @@ type Problem struct {
 	Trace func(iteration int, mean, std, costs device.Mat, elites device.Ints)
 }
 
-// Plan is what a solver found. Actions is E x W, Cost the solver's reported
-// cost an episode (eval-spec section 1).
+// Plan is what a solver found. Actions is E x W and belongs to the caller, who
+// frees it; Cost is the solver's reported cost of each episode (eval-spec
+// section 1).
 type Plan struct {
 	Actions device.Mat
 	Cost    []float64
-	NaNs    int // costs that were NaN and counted as +Inf
+	NaNs    []int // costs of each episode that were NaN and counted as +Inf
 }
 
 // Solver is a sampling planner. Solvers keep no state from plan to plan.

@@ -1,0 +1,205 @@
+package eval
+
+import (
+	"fmt"
+	"slices"
+
+	"scalewm/dataset"
+	"scalewm/dataset/rng"
+	"scalewm/dataset/rng/numpy"
+	"scalewm/envs"
+)
+
+// Data is a data set opened for evaluation: starts and goals are its rows, and
+// actions are scaled as its actions are.
+type Data struct {
+	dataset.Source
+	Fingerprint string
+	Actions     dataset.Moments // of the action column
+	task        envs.Task
+	columns     []string // state and goal columns of the task that the file has
+	heldOut     []int    // episodes not trained on, nil under the paper's protocol
+	protocol    Protocol
+}
+
+// NewData checks that src is a recording of the task with frames and prepares
+// it for one protocol.
+func NewData(src dataset.Source, task envs.Task, p Protocol) (*Data, error) {
+	d := &Data{Source: src, task: task, protocol: p}
+	if err := d.check(); err != nil {
+		return nil, fmt.Errorf("evaluating %s on this data set: %w", task.Spec.Name, err)
+	}
+	var err error
+	if d.Fingerprint, err = src.Fingerprint(); err != nil {
+		return nil, fmt.Errorf("evaluating %s: fingerprint of the data set: %w", task.Spec.Name, err)
+	}
+	var train []int
+	if p == Strict {
+		n := len(src.Episodes())
+		d.heldOut = dataset.HeldOut(d.Fingerprint, n, splitSeed)
+		train = dataset.TrainEpisodes(d.Fingerprint, n, splitSeed)
+	}
+	if d.Actions, err = dataset.ColumnMoments(src, "action", train, 0); err != nil {
+		return nil, fmt.Errorf("evaluating %s: scaling of the actions: %w", task.Spec.Name, err)
+	}
+	for i, sd := range d.Actions.Std {
+		if sd == 0 { // the original's scaler leaves a constant column as it is
+			d.Actions.Std[i] = 1
+		}
+	}
+	return d, nil
+}
+
+// splitSeed is the seed of the strict split. All training seeds share one
+// split, so that all checkpoints can be judged on the same episodes.
+const splitSeed = 0
+
+// check compares the file with the task and collects the columns it is set by.
+func (d *Data) check() error {
+	spec := d.task.Spec
+	if env, ok := d.Attr("env"); ok && env != spec.Name && env != spec.ID {
+		return fmt.Errorf("it records the task %q (hint: give the --task of the data set)", env)
+	}
+	if !d.HasFrames() {
+		return fmt.Errorf("it has no pixels (hint: collect it again with frames, or use a file with a pixels column)")
+	}
+	a, err := dataset.FindColumn(d.Source, "action")
+	if err != nil {
+		return err
+	}
+	if a.Width != spec.ActionDim {
+		return fmt.Errorf("its actions have %d numbers, the task's %d (hint: is this the right file?)", a.Width, spec.ActionDim)
+	}
+	has := func(names []string) (found bool) {
+		for _, c := range d.Columns() {
+			if slices.Contains(names, c.Name) {
+				found = true
+				if !slices.Contains(d.columns, c.Name) {
+					d.columns = append(d.columns, c.Name)
+				}
+			}
+		}
+		return found
+	}
+	if !has(spec.StateColumns) {
+		return fmt.Errorf("it has none of the state columns %v (hint: is this the right file?)", spec.StateColumns)
+	}
+	if !has(spec.GoalColumns) {
+		return fmt.Errorf("it has none of the goal columns %v (hint: is this the right file?)", spec.GoalColumns)
+	}
+	return nil
+}
+
+// row reads the task's columns of a row of the file.
+func (d *Data) row(i int) (envs.Row, error) {
+	row := envs.Row{}
+	for _, c := range d.columns {
+		v, err := d.Read(c, i, i+1)
+		if err != nil {
+			return nil, fmt.Errorf("reading column %s of row %d: %w", c, i, err)
+		}
+		row[c] = v
+	}
+	return row, nil
+}
+
+// fileRow is the row of the file where s begins.
+func (d *Data) fileRow(s Start) int { return d.Episodes()[s.Trajectory].Offset + s.Row }
+
+// place puts the world at a start and its goal, as after the original's reset.
+func (d *Data) place(e envs.Env, s Start, ids ...any) error {
+	if err := e.Reset(rng.Stream("eval reset", ids...)); err != nil {
+		return fmt.Errorf("resetting the task: %w", err)
+	}
+	from := d.fileRow(s)
+	start, err := d.row(from)
+	if err != nil {
+		return err
+	}
+	goal, err := d.row(from + GoalOffset)
+	if err != nil {
+		return err
+	}
+	if err := e.SetState(start); err != nil {
+		return fmt.Errorf("setting the state of row %d: %w", from, err)
+	}
+	if err := e.SetGoal(goal); err != nil {
+		return fmt.Errorf("setting the goal of row %d: %w", from+GoalOffset, err)
+	}
+	return nil
+}
+
+// Set draws the named set of n episodes.
+func (d *Data) Set(name string, n int) (Set, error) {
+	seed, err := setSeed(name)
+	if err != nil {
+		return Set{}, err
+	}
+	var starts []Start
+	if d.protocol == Strict {
+		starts, err = d.drawStrict(n, seed)
+	} else {
+		starts, err = Draw(d.lengths(), n, seed, MinusOne)
+	}
+	if err != nil {
+		return Set{}, fmt.Errorf("set %s: %w", name, err)
+	}
+	return newSet(name, starts), nil
+}
+
+func (d *Data) lengths() []int {
+	eps := d.Episodes()
+	out := make([]int, len(eps))
+	for i, e := range eps {
+		out[i] = e.Len
+	}
+	return out
+}
+
+// drawStrict draws from the held-out episodes and passes over starts that
+// already meet their goal.
+func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
+	lengths := d.lengths()
+	for i := range lengths {
+		if _, held := slices.BinarySearch(d.heldOut, i); !held {
+			lengths[i] = 0
+		}
+	}
+	e, err := d.task.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	v := newValidStarts(lengths)
+	var out []Start
+	for _, k := range numpy.New(seed).Choice(int64(v.count), int64(v.count)) {
+		if len(out) == n {
+			break
+		}
+		s := v.at(int(k))
+		if err := d.place(e, s, d.task.Spec.Name, "strict"); err != nil {
+			return nil, err
+		}
+		solved, err := solved(e)
+		if err != nil {
+			return nil, err
+		}
+		if !solved {
+			out = append(out, s)
+		}
+	}
+	if len(out) < n {
+		return nil, fmt.Errorf("only %d of %d starts in the %d held-out episodes are not solved already, %d are wanted (hint: fewer episodes, or a larger data set)", len(out), v.count, len(d.heldOut), n)
+	}
+	slices.SortFunc(out, func(a, b Start) int { return d.fileRow(a) - d.fileRow(b) })
+	return out, nil
+}
+
+// solved says whether the world meets its goal now, before any step.
+func solved(e envs.Env) (bool, error) {
+	var v [1]float64
+	if err := e.Observe("terminated", v[:]); err != nil {
+		return false, fmt.Errorf("testing whether the start meets the goal: %w", err)
+	}
+	return v[0] != 0, nil
+}

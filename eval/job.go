@@ -1,0 +1,93 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+
+	"scalewm/envs"
+	"scalewm/eval/record"
+	"scalewm/model"
+)
+
+// Arm is what acts: a world model with a planner, or the random policy.
+type Arm struct {
+	Method    string      // lewm, scale, aux, untrained, random
+	TrainSeed int         // of the checkpoint, or of an untrained model's weights
+	Weights   string      // SHA-256 of the weights file, "" for random
+	World     model.World // nil: uniform random actions
+	// Protocol of the checkpoint's training; "" where nothing was trained.
+	Protocol Protocol
+}
+
+// Job is one arm at one tier on some sets. The sets are planned side by side,
+// which no result depends on.
+type Job struct {
+	Task     envs.Task
+	Data     *Data
+	Protocol Protocol
+	Arm      Arm
+	Solver   string // cem; ignored by the random arm
+	Tier     Tier
+	Sets     []Set
+	Workers  int // goroutines that simulate, 0: one
+	Progress func(done, total int64, note string)
+}
+
+// Spec determines the cell of the job's set i.
+func (j Job) Spec(i int) record.Spec {
+	s := record.Spec{
+		Schema: schema, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
+		Method: j.Arm.Method, Data: j.Data.Fingerprint,
+		Budget: Budget, GoalOffset: GoalOffset,
+		Set: j.Sets[i].Name, SetHash: j.Sets[i].Hash, Episodes: len(j.Sets[i].Starts),
+	}
+	if j.Arm.World == nil {
+		return s
+	}
+	s.TrainSeed, s.Weights = j.Arm.TrainSeed, j.Arm.Weights
+	s.Precision = string(j.Arm.World.Device().Kind().Precision)
+	s.Solver, s.Tier, s.Horizon = j.Solver, j.Tier.Name, Horizon
+	s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
+	return s
+}
+
+// Outcome is a finished cell of a job.
+type Outcome struct {
+	Result record.Result
+	Run    record.Run
+}
+
+// Run evaluates all sets of a job and returns an outcome for each. Results do
+// not depend on Workers nor on which sets run together.
+func Run(ctx context.Context, j Job) ([]Outcome, error) {
+	if err := j.check(); err != nil {
+		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
+	}
+	r, err := newRunner(j)
+	if err != nil {
+		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
+	}
+	defer r.close()
+	if err := r.run(ctx); err != nil {
+		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
+	}
+	return r.outcomes(), nil
+}
+
+// check refuses an arm that was not made for this task, data or protocol.
+func (j Job) check() error {
+	if j.Arm.World == nil {
+		return nil
+	}
+	info := j.Arm.World.Info()
+	if info.FrameSkip != Block {
+		return fmt.Errorf("the checkpoint was trained with frame skip %d, the evaluation plans in blocks of %d (hint: train with frame skip %d)", info.FrameSkip, Block, Block)
+	}
+	if want := Block * j.Task.Spec.ActionDim; info.ActionWidth != want {
+		return fmt.Errorf("the checkpoint takes action blocks of %d numbers, the task has %d (hint: was it trained on another task?)", info.ActionWidth, want)
+	}
+	if j.Protocol == Strict && j.Arm.Protocol == Paper {
+		return fmt.Errorf("the checkpoint was trained with --protocol paper, so it has seen clips of the held-out episodes (hint: train with --protocol strict)")
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package eval
+
+import (
+	"context"
+	"time"
+
+	"scalewm/dataset"
+	"scalewm/eval/plan"
+	"scalewm/model"
+	"scalewm/model/device"
+)
+
+// planRows bounds the candidates that are rolled out at once, and with them the
+// scratch of a rollout; encodeFrames does the same for frames.
+const (
+	planRows     = 4096
+	encodeFrames = 64
+)
+
+// planner turns frames into actions: encode, search, scale back.
+type planner struct {
+	world    model.World
+	info     model.Info
+	dev      device.Device
+	solver   plan.Solver
+	tier     Tier
+	protocol Protocol
+	sets     []Set
+	actions  dataset.Moments
+	resizer  *dataset.Resizer
+	pixels   device.Bytes // frames on their way to the encoder
+	host     []byte
+}
+
+func newPlanner(j Job) (*planner, error) {
+	solver, err := newSolver(j.Solver, j.Tier)
+	if err != nil {
+		return nil, err
+	}
+	w := j.Arm.World
+	p := &planner{world: w, info: w.Info(), dev: w.Device(), solver: solver, tier: j.Tier,
+		protocol: j.Protocol, sets: j.Sets, actions: j.Data.Actions}
+	p.resizer = dataset.NewResizer(p.info.FrameSize)
+	p.host = make([]byte, encodeFrames*p.frameBytes())
+	p.pixels = p.dev.AllocBytes(len(p.host))
+	return p, nil
+}
+
+func (p *planner) frameBytes() int  { return 3 * p.info.FrameSize * p.info.FrameSize }
+func (p *planner) newFrame() []byte { return make([]byte, p.frameBytes()) }
+
+// encode writes the latents of frames, (n*P) x D, into dst.
+func (p *planner) encode(dst device.Mat, frames [][]byte) {
+	rows := p.info.Patches
+	for from := 0; from < len(frames); from += encodeFrames {
+		n := min(encodeFrames, len(frames)-from)
+		for i, f := range frames[from : from+n] {
+			copy(p.host[i*p.frameBytes():], f)
+		}
+		p.dev.UploadBytes(p.pixels, p.host[:n*p.frameBytes()])
+		p.world.Encode(dst.RowRange(from*rows, n*rows), p.pixels, n)
+	}
+}
+
+// encodeGoals keeps the latents of each episode's goal, which all its plans use.
+func (p *planner) encodeGoals(eps []*episode, goals map[*episode][]byte) error {
+	frames := make([][]byte, len(eps))
+	for i, ep := range eps {
+		frames[i] = goals[ep]
+	}
+	z := device.NewMat(p.dev, len(eps)*p.info.Patches, p.info.Dim)
+	defer p.dev.Free(z.Buf)
+	p.encode(z, frames)
+	host := make([]float32, z.Len())
+	p.dev.Download(host, z)
+	per := p.info.Patches * p.info.Dim
+	for i, ep := range eps {
+		ep.goal = host[i*per : (i+1)*per]
+	}
+	return p.dev.Err()
+}
+
+// plan gives each episode the actions of its plan number replan, as many
+// episodes side by side as planRows allows.
+func (p *planner) plan(ctx context.Context, eps []*episode, replan int, encoding, planning *time.Duration) error {
+	n := max(planRows/p.tier.Candidates, 1)
+	for from := 0; from < len(eps); from += n {
+		if err := p.planBatch(ctx, eps[from:min(from+n, len(eps))], replan, encoding, planning); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int, encoding, planning *time.Duration) error {
+	began := time.Now()
+	c := newLatentCost(p.world, len(eps), p.tier.Candidates)
+	defer c.free()
+	p.fill(c, eps)
+	p.dev.Sync()
+	*encoding += time.Since(began)
+
+	began = time.Now()
+	keys := make([]uint64, len(eps))
+	for i, ep := range eps {
+		keys[i] = p.protocol.noiseKey(p.sets[ep.set].Name, ep.row.PlannerSeed)
+	}
+	width := Horizon * p.info.ActionWidth
+	found, err := p.solver.Solve(ctx, p.dev, plan.Problem{
+		Episodes: len(eps), Horizon: Horizon, Width: width, Cost: c,
+		Noise: plan.Keyed{Device: p.dev, Keys: keys, Replan: replan, Iterations: p.tier.Iterations},
+	})
+	if err != nil {
+		return err
+	}
+	z := make([]float32, len(eps)*width)
+	p.dev.Download(z, found.Actions)
+	p.dev.Free(found.Actions.Buf)
+	*planning += time.Since(began)
+	for i, ep := range eps {
+		ep.actions = p.unscale(z[i*width : (i+1)*width])
+		ep.row.Forwards += p.tier.Candidates * p.tier.Iterations * p.world.Forwards(Horizon)
+		ep.row.NaNCosts += found.NaNs[i]
+		if replan == 0 {
+			ep.row.PlanCost = found.Cost[i]
+		}
+	}
+	return p.dev.Err()
+}
+
+// fill gives the cost its starts, from the episodes' present frames, and goals.
+func (p *planner) fill(c *latentCost, eps []*episode) {
+	frames := make([][]byte, len(eps))
+	var goals []float32
+	for i, ep := range eps {
+		frames[i] = ep.frame
+		goals = append(goals, ep.goal...)
+	}
+	p.encode(c.start, frames)
+	p.dev.Upload(c.goal, goals)
+}
+
+// unscale turns z-scored actions into the task's own: multiplied by the
+// deviation and shifted by the mean, rounded to float32 after each, as the
+// original's scaler does on float32 actions.
+func (p *planner) unscale(z []float32) []float64 {
+	out := make([]float64, len(z))
+	for i, v := range z {
+		d := i % len(p.actions.Mean)
+		scaled := float32(float64(v) * p.actions.Std[d])
+		out[i] = float64(float32(float64(scaled) + p.actions.Mean[d]))
+	}
+	return out
+}
+
+// latentCost is plan.Cost of a world model: how far the last predicted latent
+// is from the goal's.
+type latentCost struct {
+	world       model.World
+	start, goal device.Mat // (E*P) x D
+	pred        device.Mat // (E*C*P) x D
+}
+
+func newLatentCost(w model.World, episodes, candidates int) *latentCost {
+	d, info := w.Device(), w.Info()
+	return &latentCost{
+		world: w,
+		start: device.NewMat(d, episodes*info.Patches, info.Dim),
+		goal:  device.NewMat(d, episodes*info.Patches, info.Dim),
+		pred:  device.NewMat(d, episodes*candidates*info.Patches, info.Dim),
+	}
+}
+
+// Costs implements plan.Cost.
+func (c *latentCost) Costs(dst, candidates device.Mat) error {
+	c.world.Rollout(c.pred, c.start, candidates, Horizon)
+	c.world.Device().LatentCost(dst, c.pred, c.goal, c.world.Info().CostMean)
+	return c.world.Device().Err()
+}
+
+func (c *latentCost) free() {
+	for _, m := range []device.Mat{c.start, c.goal, c.pred} {
+		c.world.Device().Free(m.Buf)
+	}
+}

@@ -1,0 +1,322 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"scalewm/dataset"
+	"scalewm/dataset/rng"
+	"scalewm/envs"
+	"scalewm/eval/record"
+)
+
+// episode is one start on its way to its goal.
+type episode struct {
+	set, index int
+	start      Start
+	row        record.Row
+	frame      []byte        // what the next plan sees, at the model's size
+	goal       []float32     // latents of the goal frame, P*D
+	actions    []float64     // planned and not yet executed, in env units
+	policy     envs.Policy   // acts instead of a plan
+	world      envs.Snapshot // between two plans; nil before the first
+	done       bool
+}
+
+// runner holds one job's episodes and a world for each worker.
+type runner struct {
+	Job
+	episodes []*episode
+	worlds   []envs.Env
+	planner  *planner // nil: episodes act by policy
+	// watch, where set, is called with the world after its reset (step 0) and
+	// after each step.
+	watch func(step int, e envs.Env) error
+
+	encoding, planning, simulating time.Duration
+	rendering                      atomic.Int64 // nanoseconds, of all workers together
+	plans                          int
+	began                          time.Time
+}
+
+func newRunner(j Job) (*runner, error) {
+	r := &runner{Job: j, began: time.Now()}
+	for i, set := range j.Sets {
+		for k, s := range set.Starts {
+			r.episodes = append(r.episodes, r.newEpisode(i, k, s))
+		}
+	}
+	for range min(max(j.Workers, 1), len(r.episodes)) {
+		e, err := j.Task.New(nil)
+		if err != nil {
+			r.close()
+			return nil, fmt.Errorf("making a world: %w", err)
+		}
+		r.worlds = append(r.worlds, e)
+	}
+	if j.Arm.World == nil {
+		return r, nil
+	}
+	var err error
+	r.planner, err = newPlanner(j)
+	return r, err
+}
+
+func (r *runner) newEpisode(set, index int, s Start) *episode {
+	ep := &episode{set: set, index: index, start: s}
+	ep.row = record.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: Budget}
+	if r.Arm.World != nil {
+		ep.row.PlannerSeed = rng.PlannerSeed(index, r.Tier.Name)
+	}
+	return ep
+}
+
+func (r *runner) close() {
+	for _, e := range r.worlds {
+		e.Close()
+	}
+}
+
+// run alternates plans and the steps that execute them until every episode has
+// met its goal or spent its budget. Whoever is finished leaves the batch.
+func (r *runner) run(ctx context.Context) error {
+	for from := 0; from < Budget; {
+		live := r.live()
+		if len(live) == 0 {
+			return nil
+		}
+		steps := Budget
+		if r.planner != nil {
+			steps = Horizon * Block
+			if err := r.plan(ctx, live, from/steps); err != nil {
+				return err
+			}
+		}
+		if err := r.simulate(ctx, live, from, steps); err != nil {
+			return err
+		}
+		from += steps
+		r.report(from)
+	}
+	return nil
+}
+
+func (r *runner) live() []*episode {
+	var out []*episode
+	for _, ep := range r.episodes {
+		if !ep.done {
+			out = append(out, ep)
+		}
+	}
+	return out
+}
+
+func (r *runner) report(steps int) {
+	if r.Progress != nil {
+		r.Progress(int64(len(r.episodes)-len(r.live())), int64(len(r.episodes)), fmt.Sprintf("%s %s %d steps", r.Arm.Method, r.Tier.Name, steps))
+	}
+}
+
+// eachLive runs f for every episode on all workers; worker w has r.worlds[w].
+func (r *runner) eachLive(ctx context.Context, live []*episode, f func(world envs.Env, ep *episode) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
+	for _, world := range r.worlds {
+		g.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(live) {
+					return nil
+				}
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := f(world, live[i]); err != nil {
+					return fmt.Errorf("set %s, episode %d: %w", r.Sets[live[i].set].Name, live[i].index, err)
+				}
+			}
+		})
+	}
+	return g.Wait()
+}
+
+// plan gives every live episode its next actions. The first plan and the goal
+// see stored frames, later plans the frames that simulate left.
+func (r *runner) plan(ctx context.Context, live []*episode, replan int) error {
+	if replan == 0 {
+		began := time.Now()
+		if err := r.loadFrames(ctx, live); err != nil {
+			return err
+		}
+		r.encoding += time.Since(began)
+	}
+	for _, ep := range live {
+		ep.row.Replans++
+		r.plans++
+	}
+	return r.planner.plan(ctx, live, replan, &r.encoding, &r.planning)
+}
+
+// loadFrames reads the stored start and goal frames and encodes the goals.
+func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
+	goals := make(map[*episode][]byte, len(live))
+	for _, ep := range live {
+		ep.frame, goals[ep] = r.planner.newFrame(), r.planner.newFrame()
+	}
+	resizer := r.planner.resizer
+	err := r.eachLive(ctx, live, func(_ envs.Env, ep *episode) error {
+		from := r.Data.fileRow(ep.start)
+		px := make([]byte, dataset.FrameBytes)
+		for i, dst := range [][]byte{ep.frame, goals[ep]} {
+			row := from + i*GoalOffset
+			if err := r.Data.Frame(row, px); err != nil {
+				return fmt.Errorf("reading the frame of row %d: %w", row, err)
+			}
+			resizer.Resize(dst, px)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.planner.encodeGoals(live, goals)
+}
+
+// simulate executes up to steps steps of every live episode on all workers.
+func (r *runner) simulate(ctx context.Context, live []*episode, from, steps int) error {
+	began := time.Now()
+	defer func() { r.simulating += time.Since(began) }()
+	return r.eachLive(ctx, live, func(world envs.Env, ep *episode) error {
+		if err := r.enter(world, ep); err != nil {
+			return err
+		}
+		if err := r.execute(world, ep, from, steps); err != nil {
+			return err
+		}
+		if ep.done || from+steps >= Budget {
+			ep.done, ep.frame, ep.world = true, nil, nil
+			return nil
+		}
+		ep.world = world.Snapshot()
+		return r.render(world, ep)
+	})
+}
+
+// enter puts an episode into a worker's world: at its start, or where it was.
+func (r *runner) enter(world envs.Env, ep *episode) error {
+	if ep.world != nil {
+		if err := world.Restore(ep.world); err != nil {
+			return fmt.Errorf("going back to step %d: %w", Horizon*Block, err)
+		}
+		return nil
+	}
+	ids := []any{r.Task.Spec.Name, r.Sets[ep.set].Name, ep.index}
+	if err := r.Data.place(world, ep.start, ids...); err != nil {
+		return err
+	}
+	var err error
+	if ep.row.PreSolved, err = solved(world); err != nil {
+		return err
+	}
+	if r.planner == nil {
+		if ep.policy, err = r.Task.Policy(randomPolicy); err != nil {
+			return err
+		}
+		if err := ep.policy.Reset(world, rng.Stream("eval random", ids...)); err != nil {
+			return fmt.Errorf("resetting the random policy: %w", err)
+		}
+	}
+	return r.see(0, world)
+}
+
+// randomPolicy is the name in package envs of the policy of the random arm.
+const randomPolicy = "random"
+
+// execute takes the steps of one plan and stops at the first success; the goal
+// is tested after each step, never before the first.
+func (r *runner) execute(world envs.Env, ep *episode, from, steps int) error {
+	dim := r.Task.Spec.ActionDim
+	action := make([]float64, dim)
+	for k := range min(steps, Budget-from) {
+		if ep.policy != nil {
+			if err := ep.policy.Act(world, action); err != nil {
+				return fmt.Errorf("acting at step %d: %w", from+k+1, err)
+			}
+		} else {
+			copy(action, ep.actions[k*dim:])
+		}
+		out, err := world.Step(action)
+		if err != nil {
+			return fmt.Errorf("step %d: %w", from+k+1, err)
+		}
+		if err := r.see(from+k+1, world); err != nil {
+			return err
+		}
+		if out.Terminated {
+			ep.row.Success, ep.row.Steps, ep.done = true, from+k+1, true
+			return nil
+		}
+	}
+	return nil
+}
+
+func (r *runner) see(step int, world envs.Env) error {
+	if r.watch == nil {
+		return nil
+	}
+	return r.watch(step, world)
+}
+
+// render draws what the next plan will see.
+func (r *runner) render(world envs.Env, ep *episode) error {
+	began := time.Now()
+	px := make([]byte, envs.FrameBytes)
+	if err := world.Frame(px); err != nil {
+		return fmt.Errorf("drawing the frame of the second plan: %w", err)
+	}
+	r.planner.resizer.Resize(ep.frame, px)
+	r.rendering.Add(int64(time.Since(began)))
+	return nil
+}
+
+// outcomes sorts the rows into their sets and shares the measured times out by
+// the number of episodes.
+func (r *runner) outcomes() []Outcome {
+	out := make([]Outcome, len(r.Sets))
+	for _, ep := range r.episodes {
+		ep.row.PlanCost = finite(ep.row.PlanCost)
+		out[ep.set].Result.Rows = append(out[ep.set].Result.Rows, ep.row)
+	}
+	for i := range out {
+		if r.planner != nil {
+			out[i].Result.Device = r.Arm.World.Device().Kind().String()
+		}
+		out[i].Run = r.times(float64(len(out[i].Result.Rows)) / float64(len(r.episodes)))
+	}
+	return out
+}
+
+func (r *runner) times(share float64) record.Run {
+	run := record.Run{
+		Started: r.began.UTC().Format(time.RFC3339), Workers: len(r.worlds),
+		Seconds:  share * time.Since(r.began).Seconds(),
+		Encode:   share * r.encoding.Seconds(),
+		Plan:     share * r.planning.Seconds(),
+		Simulate: share * r.simulating.Seconds(),
+		Render:   share * time.Duration(r.rendering.Load()).Seconds(),
+	}
+	if r.plans > 0 {
+		run.PlanMillis = 1000 * r.planning.Seconds() / float64(r.plans)
+	}
+	return run
+}
+
+// finite keeps a cost within what JSON can hold.
+func finite(v float64) float64 {
+	return math.Max(-math.MaxFloat64, math.Min(v, math.MaxFloat64))
+}
