@@ -1,0 +1,138 @@
+package device
+
+func (c checked) LayerNorm(y, xhat, rstd, x, gamma, beta Mat, eps float64) {
+	need(given(x) && like(y, xhat, x) && shaped(x.Rows, 1, rstd) && shaped(1, x.Cols, gamma, beta) &&
+		gamma.Given() == beta.Given(), "LayerNorm", y, xhat, rstd, x, gamma, beta)
+	c.Device.LayerNorm(y, xhat, rstd, x, gamma, beta, eps)
+}
+
+func (c checked) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat, add bool) {
+	need(given(dy, xhat, rstd) && like(dx, dy, xhat) && shaped(dy.Rows, 1, rstd) &&
+		shaped(1, dy.Cols, dgamma, dbeta, gamma), "LayerNormGrad", dx, dgamma, dbeta, dy, xhat, rstd, gamma)
+	c.Device.LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma, add)
+}
+
+func (b BatchNorm) fits(cols int) bool {
+	return given(b.Gamma, b.Beta, b.Mean, b.Var) && shaped(1, cols, b.Gamma, b.Beta, b.Mean, b.Var)
+}
+
+func (c checked) BatchNorm(y, xhat, rstd, x Mat, bn BatchNorm) {
+	// One row has no unbiased variance, which the running one needs.
+	need(given(x) && like(y, xhat, x) && shaped(1, x.Cols, rstd) && bn.fits(x.Cols) && x.Rows > 1,
+		"BatchNorm", y, xhat, rstd, x, bn.Gamma, bn.Beta, bn.Mean, bn.Var)
+	c.Device.BatchNorm(y, xhat, rstd, x, bn)
+}
+
+func (c checked) BatchNormEval(y, x Mat, bn BatchNorm) {
+	need(given(x) && like(y, x) && bn.fits(x.Cols), "BatchNormEval", y, x, bn.Gamma, bn.Beta, bn.Mean, bn.Var)
+	c.Device.BatchNormEval(y, x, bn)
+}
+
+func (c checked) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat) {
+	need(given(dgamma, dbeta, dy, xhat, rstd, gamma) && like(dx, dy, xhat) &&
+		shaped(1, dy.Cols, dgamma, dbeta, rstd, gamma), "BatchNormGrad", dx, dgamma, dbeta, dy, xhat, rstd, gamma)
+	c.Device.BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma)
+}
+
+// fit says whether the views are those of heads h.
+func (h Heads) fit(lse Mat, ms ...Mat) bool {
+	return h.Seqs >= 0 && h.Len > 0 && h.Heads > 0 && h.Dim > 0 && h.Block >= 0 && h.Drop.fits() && given(ms...) &&
+		shaped(h.Seqs*h.Len, h.Heads*h.Dim, ms...) && shaped(h.Seqs*h.Heads, h.Len, lse)
+}
+
+// Keys is how many keys query i sees.
+func (h Heads) Keys(i int) int {
+	if h.Block == 0 {
+		return h.Len
+	}
+	return min(h.Len, (i/h.Block+1)*h.Block)
+}
+
+func (c checked) Attention(out, lse, q, k, v Mat, h Heads) {
+	need(h.fit(lse, out, q, k, v), "Attention", out, lse, q, k, v)
+	c.Device.Attention(out, lse, q, k, v, h)
+}
+
+func (c checked) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads) {
+	need(h.fit(lse, dq, dk, dv, dout, out, q, k, v) && lse.Given(), "AttentionGrad", dq, dk, dv, dout, out, lse, q, k, v)
+	c.Device.AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v, h)
+}
+
+func (c checked) Patches(dst Mat, px Bytes, f Frames) {
+	ok := f.Count >= 0 && f.Patch > 0 && f.Size > 0 && f.Size%f.Patch == 0 && px.Len() >= f.Count*f.Size*f.Size*3
+	need(ok && given(dst) && shaped(f.Count*f.Grid(), 3*f.Patch*f.Patch, dst), "Patches", dst)
+	c.Device.Patches(dst, px, f)
+}
+
+func (c checked) MSE(loss, dpred, dtarget, pred, target Mat, weight float64) {
+	need(given(loss, target) && shaped(1, 1, loss) && like(pred, dpred, dtarget, target) && pred.Len() > 0,
+		"MSE", loss, dpred, dtarget, pred, target)
+	c.Device.MSE(loss, dpred, dtarget, pred, target, weight)
+}
+
+func (c checked) SIGReg(loss, du, u Mat, t int, weight float64) {
+	need(given(loss) && shaped(1, 1, loss) && like(u, du) && t > 0 && u.Len() > 0 && u.Rows%t == 0,
+		"SIGReg", loss, du, u)
+	c.Device.SIGReg(loss, du, u, t, weight)
+}
+
+func (c checked) PairDistance(dst, z Mat, pairs Ints) {
+	need(given(dst, z) && dst.Rows == 1 && pairs.Len() == 2*dst.Cols, "PairDistance", dst, z)
+	c.Device.PairDistance(dst, z, pairs)
+}
+
+func (c checked) PairDistanceGrad(dz, ddist, z Mat, pairs Ints) {
+	need(given(ddist, z) && like(dz, z) && ddist.Rows == 1 && pairs.Len() == 2*ddist.Cols,
+		"PairDistanceGrad", dz, ddist, z)
+	c.Device.PairDistanceGrad(dz, ddist, z, pairs)
+}
+
+func (c checked) Correlation(result, dx, x, y Mat, form CorrelationForm, weight float64) {
+	need(given(result, y) && shaped(1, 2, result) && like(x, dx, y) && x.Rows == 1 && x.Cols > 1 &&
+		(form == Authors || form == Paper), "Correlation", result, dx, x, y)
+	c.Device.Correlation(result, dx, x, y, form, weight)
+}
+
+func (c checked) LatentCost(dst, pred, goal Mat, mean bool) {
+	need(given(dst, pred, goal) && pred.Cols == goal.Cols && dst.Rows > 0 && goal.Rows%dst.Rows == 0 &&
+		pred.Rows == goal.Rows*dst.Cols, "LatentCost", dst, pred, goal)
+	c.Device.LatentCost(dst, pred, goal, mean)
+}
+
+func (c checked) SumSquares(dst, x Mat) {
+	need(given(dst, x) && shaped(1, 1, dst), "SumSquares", dst, x)
+	c.Device.SumSquares(dst, x)
+}
+
+func (c checked) AdamW(p, g, m, v, sumsq Mat, o AdamW) {
+	need(given(g, m, v, sumsq) && like(p, g, m, v) && p.Rows == 1 && shaped(1, 1, sumsq) && o.Step >= 1,
+		"AdamW", p, g, m, v, sumsq)
+	c.Device.AdamW(p, g, m, v, sumsq, o)
+}
+
+func (c checked) Normal(dst Mat, keys []uint64, offset uint64) {
+	need(given(dst) && len(keys) > 0 && dst.Rows%len(keys) == 0, "Normal", dst)
+	c.Device.Normal(dst, keys, offset)
+}
+
+func (c checked) Candidates(dst, mean, std, noise Mat) {
+	need(given(mean, std, noise) && like(dst, noise) && like(mean, std) && mean.Cols == dst.Cols &&
+		mean.Rows > 0 && dst.Rows%mean.Rows == 0, "Candidates", dst, mean, std, noise)
+	c.Device.Candidates(dst, mean, std, noise)
+}
+
+func (c checked) NaNToInf(x, count Mat) {
+	need(given(x, count) && shaped(1, 1, count), "NaNToInf", x, count)
+	c.Device.NaNToInf(x, count)
+}
+
+func (c checked) SmallestK(idx Ints, costs Mat, k int) {
+	need(given(costs) && k > 0 && k <= costs.Cols && idx.Len() == costs.Rows*k, "SmallestK", costs)
+	c.Device.SmallestK(idx, costs, k)
+}
+
+func (c checked) Moments(mean, std, cand Mat, idx Ints, k, ddof int) {
+	need(given(mean, cand) && like(mean, std) && cand.Cols == mean.Cols && mean.Rows > 0 && cand.Rows%mean.Rows == 0 &&
+		k > 0 && idx.Len() == mean.Rows*k && ddof >= 0 && (!std.Given() || k > ddof), "Moments", mean, std, cand)
+	c.Device.Moments(mean, std, cand, idx, k, ddof)
+}

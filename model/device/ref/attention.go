@@ -1,0 +1,113 @@
+package ref
+
+import (
+	"math"
+
+	"scalewm/model/device"
+)
+
+// head is one head of one sequence: q, k, v, ... are rows of Dim numbers by token.
+type head struct {
+	device.Heads
+	index int // seq*Heads + head
+}
+
+func heads(h device.Heads, f func(head)) {
+	for i := range h.Seqs * h.Heads {
+		f(head{h, i})
+	}
+}
+
+// token is what token t of m has in this head.
+func (h head) token(m device.Mat, t int) []float64 {
+	col := (h.index % h.Heads.Heads) * h.Dim
+	return row(m, h.index/h.Heads.Heads*h.Len+t)[col : col+h.Dim]
+}
+
+func dot(a, b []float64) (sum float64) {
+	for i, v := range a {
+		sum += v * b[i]
+	}
+	return sum
+}
+
+func addScaled(dst []float64, alpha float64, x []float64) {
+	for i, v := range x {
+		dst[i] += alpha * v
+	}
+}
+
+// scores are the scaled products of query i with the keys that it sees.
+func (h head) scores(q, k device.Mat, i int) []float64 {
+	s := make([]float64, h.Keys(i))
+	for j := range s {
+		s[j] = dot(h.token(q, i), h.token(k, j)) / math.Sqrt(float64(h.Dim))
+	}
+	return s
+}
+
+// keep is the dropout factor of query i and key j.
+func (h head) keep(i, j int) float64 {
+	return keep(h.Drop, uint64((h.index*h.Len+i)*h.Len+j))
+}
+
+func logSumExp(s []float64) float64 {
+	top := math.Inf(-1)
+	for _, v := range s {
+		top = max(top, v)
+	}
+	var sum float64
+	for _, v := range s {
+		sum += math.Exp(v - top)
+	}
+	return top + math.Log(sum)
+}
+
+func (engine) Attention(out, lse, q, k, v device.Mat, hs device.Heads) {
+	heads(hs, func(h head) {
+		for i := range h.Len {
+			s := h.scores(q, k, i)
+			l := logSumExp(s)
+			if lse.Given() {
+				row(lse, h.index)[i] = l
+			}
+			o := h.token(out, i)
+			clear(o)
+			for j := range s {
+				addScaled(o, math.Exp(s[j]-l)*h.keep(i, j), h.token(v, j))
+			}
+		}
+	})
+}
+
+func (e engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, hs device.Heads) {
+	for _, m := range []device.Mat{dq, dk, dv} {
+		e.Fill(m, 0)
+	}
+	heads(hs, func(h head) {
+		for i := range h.Len {
+			do := h.token(dout, i)
+			d := dot(do, h.token(out, i))
+			for j, s := range h.scores(q, k, i) {
+				p, kept := math.Exp(s-row(lse, h.index)[i]), h.keep(i, j)
+				addScaled(h.token(dv, j), p*kept, do)
+				ds := p * (kept*dot(do, h.token(v, j)) - d) / math.Sqrt(float64(h.Dim))
+				addScaled(h.token(dq, i), ds, h.token(k, j))
+				addScaled(h.token(dk, j), ds, h.token(q, i))
+			}
+		}
+	})
+}
+
+func (engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
+	side, p := f.Size/f.Patch, f.Patch
+	for r := range dst.Rows {
+		frame, py, x0 := r/f.Grid(), r%f.Grid()/side*p, r%side*p
+		out := row(dst, r)
+		for i := range out {
+			ch, y, x := i/(p*p), i/p%p, i%p
+			b := px.(bytes)[((frame*f.Size+py+y)*f.Size+x0+x)*3+ch]
+			out[i] = (float64(b)/255 - f.Mean[ch]) / f.Std[ch]
+		}
+	}
+}

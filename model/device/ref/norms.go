@@ -1,0 +1,115 @@
+package ref
+
+import (
+	"math"
+
+	"scalewm/model/device"
+)
+
+// moments are the mean and the biased variance of the numbers at(0..n-1).
+func moments(n int, at func(int) float64) (mean, variance float64) {
+	for i := range n {
+		mean += at(i)
+	}
+	mean /= float64(n)
+	for i := range n {
+		d := at(i) - mean
+		variance += d * d
+	}
+	return mean, variance / float64(n)
+}
+
+func (engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64) {
+	for r := range x.Rows {
+		in, out := row(x, r), row(y, r)
+		mean, variance := moments(x.Cols, func(c int) float64 { return in[c] })
+		inv := 1 / math.Sqrt(variance+eps)
+		if rstd.Given() {
+			row(rstd, r)[0] = inv
+		}
+		for c, v := range in {
+			h := (v - mean) * inv
+			if xhat.Given() {
+				row(xhat, r)[c] = h
+			}
+			if gamma.Given() {
+				h = h*row(gamma, 0)[c] + row(beta, 0)[c]
+			}
+			out[c] = h
+		}
+	}
+}
+
+func (engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat, add bool) {
+	g := make([]float64, dy.Cols)
+	for r := range dy.Rows {
+		dout, h, out := row(dy, r), row(xhat, r), row(dx, r)
+		var sum, dot float64
+		for c := range g {
+			if dgamma.Given() {
+				row(dgamma, 0)[c] += dout[c] * h[c]
+			}
+			if dbeta.Given() {
+				row(dbeta, 0)[c] += dout[c]
+			}
+			g[c] = dout[c]
+			if gamma.Given() {
+				g[c] *= row(gamma, 0)[c]
+			}
+			sum += g[c]
+			dot += g[c] * h[c]
+		}
+		n, inv := float64(dy.Cols), row(rstd, r)[0]
+		for c := range g {
+			out[c] = put(out[c], inv*(g[c]-sum/n-h[c]*dot/n), add)
+		}
+	}
+}
+
+func (engine) BatchNorm(y, xhat, rstd, x device.Mat, bn device.BatchNorm) {
+	n := float64(x.Rows)
+	for c := range x.Cols {
+		mean, variance := moments(x.Rows, func(r int) float64 { return row(x, r)[c] })
+		inv := 1 / math.Sqrt(variance+bn.Eps)
+		if rstd.Given() {
+			row(rstd, 0)[c] = inv
+		}
+		for r := range x.Rows {
+			h := (row(x, r)[c] - mean) * inv
+			if xhat.Given() {
+				row(xhat, r)[c] = h
+			}
+			row(y, r)[c] = h*row(bn.Gamma, 0)[c] + row(bn.Beta, 0)[c]
+		}
+		running(&row(bn.Mean, 0)[c], mean, bn.Momentum)
+		running(&row(bn.Var, 0)[c], variance*n/(n-1), bn.Momentum)
+	}
+}
+
+func running(old *float64, batch, momentum float64) { *old = (1-momentum)**old + momentum*batch }
+
+func (engine) BatchNormEval(y, x device.Mat, bn device.BatchNorm) {
+	each(x.Rows, func(_ int, v [][]float64) {
+		for c, in := range v[1] {
+			inv := 1 / math.Sqrt(row(bn.Var, 0)[c]+bn.Eps)
+			v[0][c] = (in-row(bn.Mean, 0)[c])*inv*row(bn.Gamma, 0)[c] + row(bn.Beta, 0)[c]
+		}
+	}, y, x)
+}
+
+func (engine) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat) {
+	n := float64(dy.Rows)
+	for c := range dy.Cols {
+		var sum, dot float64
+		for r := range dy.Rows {
+			sum += row(dy, r)[c]
+			dot += row(dy, r)[c] * row(xhat, r)[c]
+		}
+		row(dbeta, 0)[c] += sum
+		row(dgamma, 0)[c] += dot
+		scale := row(gamma, 0)[c] * row(rstd, 0)[c]
+		for r := range dy.Rows {
+			row(dx, r)[c] = scale * (row(dy, r)[c] - sum/n - row(xhat, r)[c]*dot/n)
+		}
+	}
+}

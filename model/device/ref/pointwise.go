@@ -1,0 +1,136 @@
+package ref
+
+import (
+	"math"
+
+	"scalewm/dataset/rng"
+	"scalewm/model/device"
+)
+
+// each calls f with the rows of the given matrices, one row of each at a time.
+func each(rows int, f func(r int, v [][]float64), ms ...device.Mat) {
+	v := make([][]float64, len(ms))
+	for r := range rows {
+		for i, m := range ms {
+			v[i] = row(m, r)
+		}
+		f(r, v)
+	}
+}
+
+func (engine) Activate(dst, x device.Mat, act device.Act) {
+	each(dst.Rows, func(_ int, v [][]float64) {
+		for c := range v[0] {
+			v[0][c] = activate(act, v[1][c])
+		}
+	}, dst, x)
+}
+
+func (engine) ActivateGrad(dx, dy, pre device.Mat, act device.Act) {
+	each(dx.Rows, func(_ int, v [][]float64) {
+		for c := range v[0] {
+			v[0][c] = v[1][c] * slope(act, v[2][c])
+		}
+	}, dx, dy, pre)
+}
+
+func (engine) Axpy(dst device.Mat, alpha float64, x device.Mat) {
+	each(dst.Rows, func(_ int, v [][]float64) {
+		for c := range v[0] {
+			v[0][c] += alpha * v[1][c]
+		}
+	}, dst, x)
+}
+
+func (engine) Mul(dst, a, b device.Mat, add bool) {
+	each(dst.Rows, func(_ int, v [][]float64) {
+		for c := range v[0] {
+			v[0][c] = put(v[0][c], v[1][c]*v[2][c], add)
+		}
+	}, dst, a, b)
+}
+
+func (engine) GateAdd(dst, x, gate, y device.Mat) {
+	each(dst.Rows, func(_ int, v [][]float64) {
+		for c := range v[0] {
+			v[0][c] = v[1][c] + v[2][c]*v[3][c]
+		}
+	}, dst, x, gate, y)
+}
+
+func (engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
+	each(dy.Rows, func(_ int, v [][]float64) {
+		for c := range v[0] {
+			v[0][c], v[1][c] = v[2][c]*v[3][c], v[2][c]*v[4][c]
+		}
+	}, dy, dgate, dout, gate, y)
+}
+
+func (engine) Modulate(dst, x, scale, shift device.Mat) {
+	each(dst.Rows, func(_ int, v [][]float64) {
+		for c := range v[0] {
+			v[0][c] = v[1][c]*(1+v[2][c]) + v[3][c]
+		}
+	}, dst, x, scale, shift)
+}
+
+func (engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
+	each(dx.Rows, func(_ int, v [][]float64) {
+		for c := range v[0] {
+			g := v[3][c]
+			v[0][c], v[1][c], v[2][c] = g*(1+v[5][c]), g*v[4][c], g
+		}
+	}, dx, dscale, dshift, dy, x, scale)
+}
+
+func (engine) AddTable(dst, table device.Mat) {
+	for r := range dst.Rows {
+		out, t := row(dst, r), row(table, r%table.Rows)
+		for c := range out {
+			out[c] += t[c]
+		}
+	}
+}
+
+func (engine) SumTable(table, src device.Mat) {
+	for r := range src.Rows {
+		out, in := row(table, r%table.Rows), row(src, r)
+		for c := range out {
+			out[c] += in[c]
+		}
+	}
+}
+
+// keep is what dropout multiplies element i by.
+func keep(d device.Dropout, i uint64) float64 {
+	if d.P == 0 {
+		return 1
+	}
+	word := rng.Philox(d.Key, i/4)[i%4]
+	if float64(word>>8)*0x1p-24 < float64(d.P) {
+		return 0
+	}
+	return 1 / (1 - float64(d.P))
+}
+
+func (engine) DropoutApply(dst, x device.Mat, d device.Dropout) {
+	each(dst.Rows, func(r int, v [][]float64) {
+		for c := range v[0] {
+			v[0][c] = v[1][c] * keep(d, uint64(r*dst.Cols+c))
+		}
+	}, dst, x)
+}
+
+func (engine) NormalizeColumns(dst, src device.Mat) {
+	norms := make([]float64, src.Cols)
+	for r := range src.Rows {
+		for c, v := range row(src, r) {
+			norms[c] += v * v
+		}
+	}
+	each(dst.Rows, func(_ int, v [][]float64) {
+		for c := range v[0] {
+			v[0][c] = v[1][c] / math.Sqrt(norms[c])
+		}
+	}, dst, src)
+}

@@ -1,0 +1,97 @@
+package ref
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+
+	"scalewm/model/device"
+)
+
+// general is m as gonum sees it. The last row may end before its stride does.
+func general(m device.Mat) blas64.General {
+	return blas64.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Stride, m.Cols), Data: m.Buf.(buffer)[m.Off:]}
+}
+
+// product is op(a) op(b) in fresh memory, rows of n numbers.
+func product(op device.Op, a, b device.Mat) blas64.General {
+	m, n, k := op.Dims(a, b)
+	out := blas64.General{Rows: m, Cols: n, Stride: max(1, n), Data: make([]float64, m*n)}
+	if m*n*k == 0 {
+		return out
+	}
+	ta, tb := blas.NoTrans, blas.NoTrans
+	switch op {
+	case device.TN:
+		ta = blas.Trans
+	case device.NT:
+		tb = blas.Trans
+	}
+	blas64.Gemm(ta, tb, 1, general(a), general(b), 0, out)
+	return out
+}
+
+func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
+	sums := product(op, a, b)
+	for r := range dst.Rows {
+		out := row(dst, r)
+		for c := range out {
+			v := sums.Data[r*sums.Stride+c]
+			if ep.Bias.Given() {
+				v += row(ep.Bias, 0)[c]
+			}
+			if ep.Pre.Given() {
+				row(ep.Pre, r)[c] = v
+			}
+			out[c] = put(out[c], activate(ep.Act, v), ep.Add)
+		}
+	}
+}
+
+// tanhScale and tanhCubic are the constants of GELU's tanh form (Hendrycks and
+// Gimpel, 2016).
+const (
+	tanhScale = 0.7978845608028654 // sqrt(2/pi)
+	tanhCubic = 0.044715
+)
+
+func activate(act device.Act, x float64) float64 {
+	switch act {
+	case device.GELU:
+		return x * phi(x)
+	case device.GELUTanh:
+		return 0.5 * x * (1 + math.Tanh(tanhScale*(x+tanhCubic*x*x*x)))
+	case device.SiLU:
+		return x * sigmoid(x)
+	case device.ReLU:
+		if x < 0 {
+			return 0
+		}
+	}
+	return x
+}
+
+// slope is the derivative of activate at x.
+func slope(act device.Act, x float64) float64 {
+	switch act {
+	case device.GELU:
+		return phi(x) + x*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)
+	case device.GELUTanh:
+		t := math.Tanh(tanhScale * (x + tanhCubic*x*x*x))
+		return 0.5*(1+t) + 0.5*x*(1-t*t)*tanhScale*(1+3*tanhCubic*x*x)
+	case device.SiLU:
+		s := sigmoid(x)
+		return s * (1 + x*(1-s))
+	case device.ReLU:
+		if x <= 0 {
+			return 0
+		}
+	}
+	return 1
+}
+
+// phi is the standard normal distribution function.
+func phi(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

@@ -1,0 +1,113 @@
+// Package ref is the kernels' oracle: plain Go in float64, loops that read like
+// the formulas, no speed. It is kept for ever; the other backends are held to it.
+package ref
+
+import "scalewm/model/device"
+
+// engine implements device.Device on Go slices.
+type engine struct{}
+
+// New is a reference device.
+func New() device.Device { return device.Checked(engine{}) }
+
+type buffer []float64
+
+func (b buffer) Len() int { return len(b) }
+
+type ints []int32
+
+func (b ints) Len() int { return len(b) }
+
+type bytes []byte
+
+func (b bytes) Len() int { return len(b) }
+
+func (engine) Kind() device.Kind {
+	return device.Kind{Backend: "ref", ISA: "plain", Precision: device.FP64}
+}
+func (engine) Err() error   { return nil }
+func (engine) Sync()        {}
+func (engine) Close() error { return nil }
+
+// row is row r of m, to be read or written in place.
+func row(m device.Mat, r int) []float64 {
+	at := m.Off + r*m.Stride
+	return m.Buf.(buffer)[at : at+m.Cols : at+m.Cols]
+}
+
+// set stores v as the only element of a 1x1 matrix.
+func set(m device.Mat, v float64) { row(m, 0)[0] = v }
+
+// scalar is the only element of a 1x1 matrix.
+func scalar(m device.Mat) float64 { return row(m, 0)[0] }
+
+func (engine) Alloc(n int) device.Buffer { return make(buffer, n) }
+func (engine) Free(device.Buffer)        {}
+
+func (engine) Upload(dst device.Mat, src []float32) {
+	for r := range dst.Rows {
+		for c, out := 0, row(dst, r); c < dst.Cols; c++ {
+			out[c] = float64(src[r*dst.Cols+c])
+		}
+	}
+}
+
+func (engine) Download(dst []float32, src device.Mat) {
+	for r := range src.Rows {
+		for c, v := range row(src, r) {
+			dst[r*src.Cols+c] = float32(v)
+		}
+	}
+}
+
+func (engine) Upload64(dst device.Mat, src []float64) {
+	for r := range dst.Rows {
+		copy(row(dst, r), src[r*dst.Cols:])
+	}
+}
+
+func (engine) Download64(dst []float64, src device.Mat) {
+	for r := range src.Rows {
+		copy(dst[r*src.Cols:], row(src, r))
+	}
+}
+
+func (engine) NewInts(src []int32) device.Ints           { return append(ints(nil), src...) }
+func (engine) AllocInts(n int) device.Ints               { return make(ints, n) }
+func (engine) UploadInts(dst device.Ints, src []int32)   { copy(dst.(ints), src) }
+func (engine) DownloadInts(dst []int32, src device.Ints) { copy(dst, src.(ints)) }
+func (engine) AllocBytes(n int) device.Bytes             { return make(bytes, n) }
+func (engine) UploadBytes(dst device.Bytes, src []byte)  { copy(dst.(bytes), src) }
+
+func (engine) Fill(dst device.Mat, v float64) {
+	for r := range dst.Rows {
+		for c, out := 0, row(dst, r); c < dst.Cols; c++ {
+			out[c] = v
+		}
+	}
+}
+
+func (engine) Copy(dst, src device.Mat) {
+	for r := range dst.Rows {
+		copy(row(dst, r), row(src, r))
+	}
+}
+
+func (engine) CopyBlocks(dst device.Mat, dstBlock int, src device.Mat, srcBlock, rows int, add bool) {
+	for i := range device.Blocks(dst, dstBlock, src, srcBlock, rows) {
+		for r := range rows {
+			out, in := row(dst, i*dstBlock+r), row(src, i*srcBlock+r)
+			for c := range out {
+				out[c] = put(out[c], in[c], add)
+			}
+		}
+	}
+}
+
+// put is v, or old+v if add.
+func put(old, v float64, add bool) float64 {
+	if add {
+		return old + v
+	}
+	return v
+}

@@ -1,0 +1,105 @@
+package ref
+
+import (
+	"math"
+	"slices"
+
+	"scalewm/dataset/rng"
+	"scalewm/model/device"
+)
+
+func (engine) SumSquares(dst, x device.Mat) {
+	var sum float64
+	for r := range x.Rows {
+		sum += dot(row(x, r), row(x, r))
+	}
+	set(dst, sum)
+}
+
+func (engine) AdamW(p, g, m, v, sumsq device.Mat, o device.AdamW) {
+	clip := 1.0
+	if o.MaxNorm > 0 {
+		clip = min(1, o.MaxNorm/(math.Sqrt(scalar(sumsq))+1e-6))
+	}
+	c1, c2 := 1-math.Pow(o.Beta1, float64(o.Step)), 1-math.Pow(o.Beta2, float64(o.Step))
+	ps, ms, vs := row(p, 0), row(m, 0), row(v, 0)
+	for i, grad := range row(g, 0) {
+		grad *= clip
+		ps[i] *= 1 - o.LR*o.Decay
+		ms[i] = o.Beta1*ms[i] + (1-o.Beta1)*grad
+		vs[i] = o.Beta2*vs[i] + (1-o.Beta2)*grad*grad
+		ps[i] -= o.LR / c1 * ms[i] / (math.Sqrt(vs[i])/math.Sqrt(c2) + o.Eps)
+	}
+}
+
+func (engine) Normal(dst device.Mat, keys []uint64, offset uint64) {
+	rows := dst.Rows / len(keys)
+	for r := range dst.Rows {
+		out, first := row(dst, r), offset+uint64(r%rows*dst.Cols)
+		for c := range out {
+			out[c] = rng.Normal(keys[r/rows], first+uint64(c))
+		}
+	}
+}
+
+func (engine) Candidates(dst, mean, std, noise device.Mat) {
+	count := dst.Rows / mean.Rows
+	for r := range dst.Rows {
+		out, n, mu, sd := row(dst, r), row(noise, r), row(mean, r/count), row(std, r/count)
+		for c := range out {
+			if r%count == 0 {
+				out[c] = mu[c]
+				continue
+			}
+			out[c] = mu[c] + sd[c]*n[c]
+		}
+	}
+}
+
+func (engine) NaNToInf(x, count device.Mat) {
+	for r := range x.Rows {
+		for c, v := range row(x, r) {
+			if math.IsNaN(v) {
+				row(x, r)[c] = math.Inf(1)
+				set(count, scalar(count)+1)
+			}
+		}
+	}
+}
+
+func (engine) SmallestK(idx device.Ints, costs device.Mat, k int) {
+	for r := range costs.Rows {
+		cost := row(costs, r)
+		order := make([]int32, len(cost))
+		for i := range order {
+			order[i] = int32(i)
+		}
+		slices.SortStableFunc(order, func(a, b int32) int { return worse(cost[a], cost[b]) })
+		copy(idx.(ints)[r*k:], order[:k])
+	}
+}
+
+// worse compares two costs; NaN comes after every number.
+func worse(a, b float64) int {
+	switch {
+	case a < b || (!math.IsNaN(a) && math.IsNaN(b)):
+		return -1
+	case b < a || (!math.IsNaN(b) && math.IsNaN(a)):
+		return 1
+	}
+	return 0
+}
+
+func (engine) Moments(mean, std, cand device.Mat, idx device.Ints, k, ddof int) {
+	count := cand.Rows / mean.Rows
+	for e := range mean.Rows {
+		chosen := idx.(ints)[e*k : (e+1)*k]
+		for c := range mean.Cols {
+			m, variance := moments(k, func(i int) float64 { return row(cand, e*count+int(chosen[i]))[c] })
+			row(mean, e)[c] = m
+			if std.Given() {
+				row(std, e)[c] = math.Sqrt(variance * float64(k) / float64(k-ddof))
+			}
+		}
+	}
+}
