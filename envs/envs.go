@@ -112,6 +112,9 @@ type Env interface {
 	// SetGoal sets the goal from the first of Spec.GoalColumns that row has
 	// (column names without the prefix goal_).
 	SetGoal(row Row) error
+	// Solved says whether the goal is met now by the rule of Spec.Success, before
+	// any step: evaluations count such starts and the strict protocol leaves them out.
+	Solved() bool
 	// Snapshot and Restore save and restore all state, hidden state included;
 	// a Snapshot stays valid after further steps.
 	Snapshot() Snapshot

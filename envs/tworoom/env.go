@@ -49,9 +49,11 @@ func (e *env) Step(action []float64) (envs.Step, error) {
 	next := point{e.s.agent.x + float32(ax*speed), e.s.agent.y + float32(ay*speed)}
 	e.s.agent = collide(e.s.agent, next)
 	e.s.stepped = true
-	e.s.terminated = distance(e.s.agent, e.s.target) < reachedAt
+	e.s.terminated = e.Solved()
 	return envs.Step{Terminated: e.s.terminated}, nil
 }
+
+func (e *env) Solved() bool { return distance(e.s.agent, e.s.target) < reachedAt }
 
 // collide is where an agent that wants to go from one place to the next ends:
 // first the outer walls, then the dividing one, which is felt by side, so that
