@@ -180,11 +180,7 @@ func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
 		if err := d.place(e, s, d.task.Spec.Name, "strict"); err != nil {
 			return nil, err
 		}
-		solved, err := solved(e)
-		if err != nil {
-			return nil, err
-		}
-		if !solved {
+		if !e.Solved() {
 			out = append(out, s)
 		}
 	}
@@ -193,13 +189,4 @@ func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
 	}
 	slices.SortFunc(out, func(a, b Start) int { return d.fileRow(a) - d.fileRow(b) })
 	return out, nil
-}
-
-// solved says whether the world meets its goal now, before any step.
-func solved(e envs.Env) (bool, error) {
-	var v [1]float64
-	if err := e.Observe("terminated", v[:]); err != nil {
-		return false, fmt.Errorf("testing whether the start meets the goal: %w", err)
-	}
-	return v[0] != 0, nil
 }

@@ -12,6 +12,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
+	"scalewm/envs/policy"
 	"scalewm/eval/record"
 )
 
@@ -219,12 +220,10 @@ func (r *runner) enter(world envs.Env, ep *episode) error {
 	if err := r.Data.place(world, ep.start, ids...); err != nil {
 		return err
 	}
-	var err error
-	if ep.row.PreSolved, err = solved(world); err != nil {
-		return err
-	}
+	ep.row.PreSolved = world.Solved()
 	if r.planner == nil {
-		if ep.policy, err = r.Task.Policy(randomPolicy); err != nil {
+		var err error
+		if ep.policy, err = r.Task.Policy(policy.UniformName); err != nil {
 			return err
 		}
 		if err := ep.policy.Reset(world, rng.Stream("eval random", ids...)); err != nil {
@@ -233,9 +232,6 @@ func (r *runner) enter(world envs.Env, ep *episode) error {
 	}
 	return r.see(0, world)
 }
-
-// randomPolicy is the name in package envs of the policy of the random arm.
-const randomPolicy = "random"
 
 // execute takes the steps of one plan and stops at the first success; the goal
 // is tested after each step, never before the first.
