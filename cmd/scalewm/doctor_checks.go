@@ -1,0 +1,218 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func program(machine) finding {
+	return finding{Name: "scalewm", OK: true, Value: fmt.Sprintf("%s, built with %s", version(), runtime.Version())}
+}
+
+func system(m machine) finding {
+	name := field(m.read("/etc/os-release"), "PRETTY_NAME", "=")
+	f := finding{Name: "system", OK: runtime.GOOS == "linux", Value: strings.TrimSpace(strings.Trim(name, `"`) + " " + runtime.GOOS + "/" + runtime.GOARCH)}
+	if !f.OK {
+		f.Fix = "use Linux; other systems are not tested"
+	}
+	return f
+}
+
+// simd are the instruction sets that the kernels can use, as Linux names them.
+var simd = []string{"avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_bf16", "amx_tile", "amx_bf16"}
+
+func processor(m machine) finding {
+	info := m.read("/proc/cpuinfo")
+	flags := " " + field(info, "flags", ":") + " "
+	var have []string
+	for _, s := range simd {
+		if strings.Contains(flags, " "+s+" ") {
+			have = append(have, s)
+		}
+	}
+	return finding{Name: "processor", OK: true, Value: fmt.Sprintf("%s, %d cores, %s",
+		orElse(field(info, "model name", ":"), runtime.GOARCH), runtime.NumCPU(), orElse(strings.Join(have, " "), "no SIMD that we use"))}
+}
+
+func memory(m machine) finding {
+	info := m.read("/proc/meminfo")
+	total, free := kilobytes(field(info, "MemTotal", ":")), kilobytes(field(info, "MemAvailable", ":"))
+	f := finding{Name: "memory", OK: free >= 2<<30, Value: fmt.Sprintf("%s, %s of it free", gigabytes(total), gigabytes(free))}
+	if !f.OK {
+		f.Fix = "close other programs: the demo wants about 2 GB"
+	}
+	return f
+}
+
+// disk looks at the file system of the working folder, where outputs go.
+func disk(m machine) finding {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(workingDir(), &st); err != nil {
+		return finding{Name: "disk", Value: err.Error(), Fix: "run from a folder that can be written"}
+	}
+	free := st.Bavail * uint64(st.Bsize)
+	f := finding{Name: "disk", OK: free >= 5e9, Value: gigabytes(free) + " free in this folder"}
+	if !f.OK {
+		f.Fix = "the demo and its build want about 5 GB; give --out on a larger disk"
+	}
+	return f
+}
+
+// mujocoFile is the library that the physics tasks are written for.
+const mujocoFile = "libmujoco.so.3.11.0"
+
+// mujocoLibrary looks where the program will: SCALEWM_MUJOCO (the file or its
+// folder), beside the executable, the checkout's third_party.
+func mujocoLibrary(m machine) finding {
+	f := finding{Name: "MuJoCo"}
+	places := []string{filepath.Join(m.exeDir, mujocoFile)}
+	if m.checkout != "" {
+		places = append(places, filepath.Join(m.checkout, "third_party/fetched/mujoco", mujocoFile))
+	}
+	if env := m.getenv("SCALEWM_MUJOCO"); env != "" {
+		places = []string{env, filepath.Join(env, mujocoFile)}
+		f.Fix = "SCALEWM_MUJOCO=" + env + " holds no " + mujocoFile + ": correct or unset it"
+	}
+	for _, p := range places {
+		if m.isFile(p) {
+			return finding{Name: f.Name, OK: true, Value: p}
+		}
+	}
+	f.Value = "no " + mujocoFile + ": tasks with physics cannot run, the planar ones can"
+	f.Fix = orElse(f.Fix, "make setup")
+	return f
+}
+
+// glLibraries reports files only: nothing is loaded.
+func glLibraries(m machine) finding {
+	dirs := filepath.SplitList(m.getenv("LD_LIBRARY_PATH"))
+	dirs = append(dirs, "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
+	var have []string
+	for _, lib := range []string{"libEGL.so.1", "libOSMesa.so.8"} {
+		for _, d := range dirs {
+			if m.isFile(filepath.Join(d, lib)) {
+				have = append(have, filepath.Join(d, lib))
+				break
+			}
+		}
+	}
+	if len(have) == 0 {
+		return finding{Name: "OpenGL", Value: "neither EGL nor OSMesa: tasks with physics cannot be drawn, the planar ones can",
+			Fix: "apt-get install -y libegl1 libgl1-mesa-dri"}
+	}
+	return finding{Name: "OpenGL", OK: true, Value: strings.Join(have, ", ")}
+}
+
+func gpu(m machine) finding {
+	if !m.exists("/dev/nvidia0") {
+		return finding{Name: "GPU", Value: "no NVIDIA device: everything runs on the processor",
+			Fix: "none needed; a GPU makes the sizes small and paper quicker"}
+	}
+	driver := strings.Fields(field(m.read("/proc/driver/nvidia/version"), "NVRM version", ":"))
+	version := "unknown driver"
+	for _, w := range driver {
+		if strings.Count(w, ".") > 0 && strings.Trim(w, "0123456789.") == "" {
+			version = "driver " + w
+			break
+		}
+	}
+	return finding{Name: "GPU", OK: true, Value: "NVIDIA, " + version + " (not used by this build)"}
+}
+
+// peers are the Python programs that some tests compare with.
+func peers(m machine) finding {
+	python := m.getenv("SCALEWM_PEERS")
+	if python == "" && m.checkout != "" && m.isFile(filepath.Join(m.checkout, "third_party/fetched/peers/complete")) {
+		python = filepath.Join(m.checkout, "third_party/fetched/peers/bin/python")
+	}
+	if python == "" || !m.isFile(python) {
+		return finding{Name: "peers", Value: "no Python peers: tests that compare with them are skipped", Fix: "make setup-peers (4 GB; the program itself needs no Python)"}
+	}
+	return finding{Name: "peers", OK: true, Value: python}
+}
+
+func browser(m machine) finding {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless-shell"} {
+		if p, err := m.lookPath(name); err == nil {
+			return finding{Name: "browser", OK: true, Value: p}
+		}
+	}
+	return finding{Name: "browser", Value: "no Chromium: tests that look at the HTML report are skipped", Fix: "make setup-browser"}
+}
+
+func (m machine) exists(path string) bool { _, err := os.Stat(m.root + path); return err == nil }
+
+func (m machine) isFile(path string) bool {
+	st, err := os.Stat(m.root + path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// read returns a small file, or "" where it cannot be read.
+func (m machine) read(path string) string {
+	b, err := os.ReadFile(m.root + path)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// field finds the first "key<sep>value" line of a /proc-like text.
+func field(text, key, sep string) string {
+	for line := range strings.Lines(text) {
+		k, v, ok := strings.Cut(line, sep)
+		if ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// kilobytes reads "123 kB" as bytes.
+func kilobytes(s string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimSuffix(s, " kB"), 10, 64)
+	return n << 10
+}
+
+func gigabytes(n uint64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) }
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func workingDir() string {
+	d, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	return d
+}
+
+// dirOf is the folder of a file, symbolic links followed.
+func dirOf(file string) string {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	return filepath.Dir(file)
+}
+
+// checkoutAbove finds the folder at or above dir that holds our manifest, or "".
+func checkoutAbove(dir string) string {
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "third_party/manifest.toml")); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// session runs one command line as the shell would.
+func session(args ...string) (stdout, stderr string, code int) {
+	var out, errs bytes.Buffer
+	code = exitCode(run(context.Background(), args, &out, &errs), &errs)
+	return out.String(), errs.String(), code
+}
+
+func TestEveryVerbHelps(t *testing.T) {
+	for _, name := range verbNames() {
+		t.Run(name, func(t *testing.T) {
+			v, _ := lookupVerb(name)
+			if v.summary == "" || !strings.Contains(v.example, "scalewm "+name) {
+				t.Errorf("summary %q, example %q: both are needed", v.summary, v.example)
+			}
+			for _, args := range [][]string{{name, "--help"}, {name, "-h"}, {"help", name}} {
+				out, errs, code := session(args...)
+				if code != exitDone || errs != "" {
+					t.Fatalf("%v: exit %d, stderr %q", args, code, errs)
+				}
+				for _, want := range []string{"scalewm " + name + ": " + v.summary, "Usage: scalewm " + name, "Example:\n  " + strings.Split(v.example, "\n")[0]} {
+					if !strings.Contains(out, want) {
+						t.Errorf("%v does not print %q:\n%s", args, want, out)
+					}
+				}
+			}
+		})
+	}
+}
+
+// An unknown flag is a usage error before, between and after positional
+// arguments; the file named does not exist, so that no verb gets far if it is missed.
+func TestUnknownFlagAnywhere(t *testing.T) {
+	for _, name := range verbNames() {
+		for _, args := range [][]string{
+			{name, "--no-such-flag"},
+			{name, "--no-such-flag", "nowhere.h5"},
+			{name, "nowhere.h5", "--no-such-flag"},
+			{name, "info", "--no-such-flag", "nowhere.h5"},
+			{name, "info", "nowhere.h5", "--no-such-flag"},
+			{name, "nowhere.h5", "nowhere2.h5", "-no-such-flag=3"},
+		} {
+			out, errs, code := session(args...)
+			if code != exitUsage || !strings.Contains(errs, "no-such-flag") || strings.Count(errs, "\n") != 1 || out != "" {
+				t.Errorf("%v: exit %d, stdout %q, stderr %q; want exit 2 and one line naming the flag", args, code, out, errs)
+			}
+		}
+	}
+}
+
+func TestFlagsStandAnywhere(t *testing.T) {
+	for _, args := range [][]string{
+		{"--n", "3", "--deep", "a", "b"},
+		{"a", "--n", "3", "--deep", "b"},
+		{"a", "b", "--deep", "--n=3"},
+		{"-n", "3", "a", "-deep", "--", "b"},
+	} {
+		c := newCommand(verb{name: "x"}, nil, nil)
+		n, deep := c.Int("n", 0, ""), c.Bool("deep", false, "")
+		pos, err := c.parse(args, 2, 2)
+		if err != nil || strings.Join(pos, " ") != "a b" || *n != 3 || !*deep {
+			t.Errorf("%v: positional %v, n %d, deep %v, %v", args, pos, *n, *deep, err)
+		}
+	}
+	c := newCommand(verb{name: "x"}, nil, nil)
+	if pos, err := c.parse([]string{"--", "--n", "-"}, 0, -1); err != nil || strings.Join(pos, " ") != "--n -" {
+		t.Errorf("after --: %v, %v", pos, err)
+	}
+}
+
+func TestCountOfArguments(t *testing.T) {
+	for _, args := range [][]string{{}, {"a", "b", "c"}} {
+		c := newCommand(verb{name: "x", args: "F G"}, nil, nil)
+		if _, err := c.parse(args, 1, 2); exitCode(err, &bytes.Buffer{}) != exitUsage {
+			t.Errorf("%d arguments where 1 or 2 are wanted: %v", len(args), err)
+		}
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "no verb given"},
+		{[]string{"colect"}, `unknown verb "colect"`},
+		{[]string{"help", "nothing"}, `unknown verb "nothing"`},
+		{[]string{"tasks", "extra"}, `unexpected argument "extra"`},
+	} {
+		_, errs, code := session(c.args...)
+		if code != exitUsage || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: exit %d, stderr %q, want exit 2 and %q", c.args, code, errs, c.want)
+		}
+	}
+}
+
+func TestHelpListsEveryVerb(t *testing.T) {
+	out, errs, code := session("help")
+	if code != exitDone || errs != "" {
+		t.Fatalf("exit %d, stderr %q", code, errs)
+	}
+	for _, name := range verbNames() {
+		if !strings.Contains(out, "\n  "+name+" ") {
+			t.Errorf("help does not list %s", name)
+		}
+	}
+}
+
+// Every verb has its page, the index links it, and no page is left over.
+func TestEveryVerbHasItsPage(t *testing.T) {
+	index, err := os.ReadFile("../../docs/index.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range verbNames() {
+		text, err := os.ReadFile(filepath.Join("../../docs", name+".md"))
+		if err != nil {
+			t.Errorf("verb %s has no page: %v", name, err)
+		} else if !strings.Contains(string(text), "scalewm "+name) {
+			t.Errorf("docs/%s.md shows no command line of the verb", name)
+		}
+		if !strings.Contains(string(index), "("+name+".md)") {
+			t.Errorf("docs/index.md does not link %s.md", name)
+		}
+	}
+}

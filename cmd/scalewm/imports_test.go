@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A rule says what packages of this project the packages below `of` may import
+// and which libraries, the standard one apart. The rule with the longest `of`
+// holds. Entries of ours are prefixes of import paths without "scalewm/"; one
+// that ends in "$" is exact. "C" is cgo.
+type rule struct {
+	of        string
+	ours      []string
+	libraries []string
+}
+
+// The floors of docs/architecture.md, from the ground up.
+var floors = []rule{
+	{of: "third_party"},
+	{of: "mujoco", ours: []string{"mujoco"}},
+	{of: "mujoco/internal/mjc", libraries: []string{"C"}},
+
+	{of: "envs", ours: []string{"envs", "mujoco"}},
+
+	{of: "dataset", ours: []string{"dataset$", "dataset/cell", "dataset/rng"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "dataset/rng", ours: []string{"dataset/rng"}},
+	{of: "dataset/cell"},
+	{of: "dataset/hdf5", ours: []string{"dataset$", "dataset/cell", "dataset/hdf5"},
+		libraries: []string{"C", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sync", "golang.org/x/sys"}},
+	{of: "dataset/collect", ours: []string{"dataset", "envs"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "dataset/replay", ours: []string{"dataset", "envs"}, libraries: []string{"golang.org/x/sync"}},
+
+	{of: "model", ours: []string{"model", "dataset$", "dataset/rng"}},
+	{of: "model/device", ours: []string{"model/device", "dataset/rng"}},
+	{of: "model/device/ref", ours: []string{"model/device", "dataset/rng"}, libraries: []string{"gonum.org/v1/gonum"}},
+	{of: "model/device/cpu", ours: []string{"model/device", "dataset/rng"}, libraries: []string{"C", "golang.org/x/sys"}},
+	{of: "model/nn", ours: []string{"model/nn", "model/device"}},
+	{of: "model/lewm", ours: []string{"model$", "model/device", "model/nn", "model/weights", "model/lewm", "dataset/rng", "dataset/cell"}},
+	{of: "model/objective", ours: []string{"model/device", "model/nn", "model/objective", "dataset/rng"}},
+	{of: "model/train", ours: []string{"model", "dataset$", "dataset/rng", "dataset/cell"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "model/weights", ours: []string{"model/weights", "dataset/cell"}},
+
+	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "eval/record", ours: []string{"dataset/cell"}},
+	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
+	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
+	{of: "eval/probe", ours: []string{"dataset", "model", "eval/stats", "eval/probe"}, libraries: []string{"gonum.org/v1/gonum"}},
+	{of: "eval/report", ours: []string{"eval/record", "eval/stats", "eval/report", "dataset/cell"},
+		libraries: []string{"gonum.org/v1/gonum", "gonum.org/v1/plot"}},
+
+	{of: "cmd/scalewm", ours: []string{"envs", "dataset", "model", "eval", "mujoco"},
+		libraries: []string{"github.com/cheggaaa/pb/v3", "github.com/BurntSushi/toml", "golang.org/x/sync", "golang.org/x/sys"}},
+	{of: "cmd/testsum"},
+}
+
+// Tests may use what stands on their own floor and below, and these libraries
+// besides; Gorgonia is an oracle for the gradients of model and for nothing else.
+var (
+	floorOrder    = []string{"third_party", "mujoco", "envs", "dataset", "model", "eval", "cmd"}
+	testLibraries = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "github.com/chromedp/chromedp",
+		"github.com/BurntSushi/toml", "gonum.org/v1/gonum"}
+	oracleLibraries = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}
+)
+
+// pkg is what `go list -json` says of a package.
+type pkg struct {
+	ImportPath, Dir                    string
+	Standard                           bool
+	Imports, TestImports, XTestImports []string
+	Module                             *struct{ Path string }
+}
+
+func listPackages(t *testing.T) map[string]pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-test", "-json=ImportPath,Dir,Standard,Imports,TestImports,XTestImports,Module", "./...")
+	cmd.Dir = "../.."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &stderr)
+	}
+	all := map[string]pkg{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := d.Decode(&p); err == io.EOF {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[p.ImportPath] = p
+	}
+}
+
+func TestImportsFollowTheFloors(t *testing.T) {
+	all := listPackages(t)
+	for path, p := range all {
+		name, ours := strings.CutPrefix(path, "scalewm/")
+		if !ours || strings.Contains(name, " ") || strings.HasSuffix(name, ".test") { // "p [p.test]" are test variants
+			continue
+		}
+		r, ok := ruleOf(name)
+		if !ok {
+			t.Errorf("%s stands on no floor: give it a rule here and in docs/architecture.md", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if !r.allows(imp, all) {
+				t.Errorf("%s may not import %s", name, imp)
+			}
+		}
+		for _, imp := range append(p.TestImports, p.XTestImports...) {
+			if !testAllows(name, imp, all) {
+				t.Errorf("tests of %s may not import %s", name, imp)
+			}
+		}
+	}
+}
+
+// The default binary must start on a machine without a GPU, and the old
+// math/rand must not slip in beside dataset/rng.
+func TestImportsOfTheBinary(t *testing.T) {
+	all := listPackages(t)
+	seen := map[string]bool{}
+	var walk func(path string)
+	walk = func(path string) {
+		if seen[path] {
+			return
+		}
+		seen[path] = true
+		for _, imp := range all[path].Imports {
+			walk(imp)
+		}
+	}
+	walk("scalewm/cmd/scalewm")
+	for path := range seen {
+		if strings.HasPrefix(path, "gorgonia.org/") {
+			t.Errorf("the binary links %s", path)
+		}
+	}
+	for path, p := range all {
+		if strings.HasPrefix(path, "scalewm/") && slices.Contains(p.Imports, "math/rand") {
+			t.Errorf("%s imports math/rand: streams come from dataset/rng", path)
+		}
+	}
+}
+
+// ruleOf finds the longest rule above a package.
+func ruleOf(name string) (rule, bool) {
+	best := -1
+	for i, r := range floors {
+		if below(name, r.of) && (best < 0 || len(r.of) > len(floors[best].of)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return rule{}, false
+	}
+	return floors[best], true
+}
+
+// below says whether path is prefix or stands below it.
+func below(path, prefix string) bool {
+	if exact, ok := strings.CutSuffix(prefix, "$"); ok {
+		return path == exact
+	}
+	return path == prefix || strings.HasPrefix(path, prefix+"/")
+}
+
+func (r rule) allows(imp string, all map[string]pkg) bool {
+	if name, ours := strings.CutPrefix(imp, "scalewm/"); ours {
+		return slices.ContainsFunc(r.ours, func(p string) bool { return below(name, p) })
+	}
+	return all[imp].Standard || slices.ContainsFunc(r.libraries, func(l string) bool { return below(imp, l) })
+}
+
+func testAllows(name, imp string, all map[string]pkg) bool {
+	other, ours := strings.CutPrefix(imp, "scalewm/")
+	if ours {
+		return other == name || floorOf(other) <= floorOf(name) && floorOf(other) < len(floorOrder)-1
+	}
+	libraries := testLibraries
+	if below(name, "model") {
+		libraries = append(slices.Clone(libraries), oracleLibraries...)
+	}
+	r, _ := ruleOf(name)
+	return r.allows(imp, all) || slices.ContainsFunc(libraries, func(l string) bool { return below(imp, l) })
+}
+
+func floorOf(name string) int {
+	return slices.IndexFunc(floorOrder, func(f string) bool { return below(name, f) })
+}
+
+// The test must be able to fail: imports that the floors forbid, one a reason.
+func TestImportsRulesBite(t *testing.T) {
+	all := map[string]pkg{"fmt": {Standard: true}}
+	for _, c := range []struct {
+		of, imp string
+		ok      bool
+	}{
+		{"envs/tworoom", "scalewm/envs", true},
+		{"envs/tworoom", "scalewm/dataset/rng", false}, // a task is handed its stream
+		{"dataset", "scalewm/envs", false},
+		{"dataset/collect", "scalewm/envs/policy", true},
+		{"model/train", "scalewm/eval/plan", false}, // upstairs
+		{"model/train", "scalewm/dataset/hdf5", false},
+		{"eval/plan", "scalewm/model/device/cpu", true},
+		{"eval/plan", "scalewm/model/lewm", false}, // planners see a cost, never a model
+		{"eval/record", "scalewm/eval/stats", false},
+		{"eval/stats", "gonum.org/v1/gonum/stat", true},
+		{"eval/stats", "gonum.org/v1/gonumX", false},
+		{"model/nn", "gorgonia.org/gorgonia", false},
+		{"model/nn", "fmt", true},
+		{"envs", "C", false},
+	} {
+		r, ok := ruleOf(c.of)
+		if !ok || r.allows(c.imp, all) != c.ok {
+			t.Errorf("%s importing %s: allowed %v, want %v", c.of, c.imp, !c.ok, c.ok)
+		}
+	}
+	for _, c := range []struct {
+		of, imp string
+		ok      bool
+	}{
+		{"model/nn", "gorgonia.org/gorgonia", true},
+		{"eval/plan", "gorgonia.org/gorgonia", false},
+		{"dataset", "scalewm/model", false},
+		{"eval", "scalewm/envs/tworoom", true},
+		{"eval", "scalewm/cmd/scalewm", false},
+	} {
+		if testAllows(c.of, c.imp, all) != c.ok {
+			t.Errorf("tests of %s importing %s: allowed %v, want %v", c.of, c.imp, !c.ok, c.ok)
+		}
+	}
+}

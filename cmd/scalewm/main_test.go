@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+		says string
+	}{
+		{nil, 0, ""},
+		{errors.New("reading x: torn"), 1, "scalewm: reading x: torn\n"},
+		{usagef("train: no %s", "task"), 2, "scalewm: train: no task\n"},
+		{fmt.Errorf("eval: %w", usagef("bad tier")), 2, "scalewm: bad tier\n"},
+		{fmt.Errorf("2 of 9: %w", errFailedCells), 3, "scalewm: 2 of 9: some cells failed\n"},
+		{fmt.Errorf("training: %w", context.Canceled), 130, "scalewm: interrupted; run the same command again to go on\n"},
+	} {
+		var stderr bytes.Buffer
+		if got := exitCode(c.err, &stderr); got != c.want || stderr.String() != c.says {
+			t.Errorf("%v: exit %d and %q, want %d and %q", c.err, got, stderr.String(), c.want, c.says)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"collect", "eval", "train"}
+	for word, want := range map[string]string{"trian": `"train"`, "colect": `"collect"`, "frobnicate": ""} {
+		if got := nearest(word, known); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("nearest(%q) = %q, want %s", word, got, want)
+		}
+	}
+}
+
+// Distances by hand: substitutions, insertions, deletions.
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"abc", "", 3}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"eval", "eval", 0}} {
+		if got := editDistance(c.a, c.b); got != c.want {
+			t.Errorf("editDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestProgressOffTerminalIsQuiet(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, "training")
+	for i := range int64(1000) {
+		p.report(i, 1000, "loss 1")
+	}
+	p.close()
+	if out.Len() != 0 {
+		t.Errorf("printed %q within half a minute", out.String())
+	}
+}
+
+func TestVersionSaysSomething(t *testing.T) {
+	if version() == "" {
+		t.Error("empty version")
+	}
+}
