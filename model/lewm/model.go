@@ -1,0 +1,139 @@
+package lewm
+
+import (
+	"math/rand/v2"
+
+	"scalewm/dataset/rng"
+	"scalewm/model/device"
+	"scalewm/model/nn"
+)
+
+// Model is the encoder, its projector, the action embedder, the predictor and
+// its output projector, with the tensor names of the reference (lewm-spec 1.7).
+type Model struct {
+	cfg Config
+	set nn.Set
+	dev device.Device
+
+	encoder   *nn.ViT
+	projector *nn.Projector
+	embedder  *nn.Embedder
+	predictor *nn.Predictor
+	predProj  *nn.Projector
+
+	arena *device.Arena // of Encode and Rollout
+}
+
+// Declare builds a model without memory, so that a method can declare further
+// parameters in Params before Alloc.
+func Declare(c Config) (*Model, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Model{cfg: c}
+	m.encoder = nn.NewViT(&m.set, "encoder", nn.ViTConfig{ImageSize: c.ImageSize, Patch: c.Patch, Width: c.Width,
+		Layers: c.Layers, Heads: c.Heads, MLP: c.MLP})
+	m.predictor = nn.NewPredictor(&m.set, "predictor", nn.PredictorConfig{Frames: c.History, Dim: c.Dim, Depth: c.PredictorDepth,
+		Heads: c.PredictorHeads, HeadDim: c.PredictorHeadDim, MLP: c.PredictorMLP, Dropout: c.Dropout})
+	m.embedder = nn.NewEmbedder(&m.set, "action_encoder", c.ActionWidth(), c.Smoothed, c.Dim)
+	m.projector = nn.NewProjector(&m.set, "projector", c.Width, c.Projector, c.Dim)
+	m.predProj = nn.NewProjector(&m.set, "pred_proj", c.Dim, c.Projector, c.Dim)
+	return m, nil
+}
+
+// Alloc makes the memory of a declared model, with gradients if train.
+func (m *Model) Alloc(dev device.Device, train bool) {
+	m.dev, m.arena = dev, device.NewArena(dev)
+	m.set.Alloc(dev, train)
+}
+
+// New is an untrained model on dev: the initial values depend on the seed and
+// on the tensors' names alone.
+func New(dev device.Device, c Config, seed int64) (*Model, error) {
+	m, err := Declare(c)
+	if err != nil {
+		return nil, err
+	}
+	m.Alloc(dev, false)
+	m.Init(seed)
+	return m, nil
+}
+
+// Init draws the initial values of everything in Params.
+func (m *Model) Init(seed int64) {
+	m.set.Init(m.dev, func(name string) *rand.Rand { return rng.Stream("init", seed, name) })
+}
+
+// Params is the set of the model's parameters.
+func (m *Model) Params() *nn.Set { return &m.set }
+
+// Config is the model's geometry.
+func (m *Model) Config() Config { return m.cfg }
+
+// Free gives the model's memory back.
+func (m *Model) Free() {
+	m.arena.Free()
+	m.set.Free(m.dev)
+}
+
+// Batch is B clips of T = History+1 frames, rows and frames counted b*T+t.
+type Batch struct {
+	B       int
+	Pixels  device.Bytes // (B*T) frames of ImageSize^2 x 3
+	Actions device.Mat   // (B*T) x A, z-scored
+}
+
+// Output is what the losses see.
+type Output struct {
+	Emb    device.Mat // (B*T) x D: latents of all frames
+	Act    device.Mat // (B*T) x D: embedded action blocks
+	Pred   device.Mat // (B*History) x D: row b*History+t predicts frame t+1
+	Target device.Mat // (B*History) x D: the latents it should have predicted
+}
+
+// Forward encodes every frame and predicts the last History of each clip from
+// the true latents before them (lewm-spec 3.3).
+func (m *Model) Forward(p *nn.Pass, b Batch) Output {
+	h := m.cfg.History
+	t := h + 1
+	n := b.B * t
+	out := Output{Emb: p.Mat(n, m.cfg.Dim)}
+	m.projector.Into(p, out.Emb, m.encoder.Forward(p, m.encoder.Patches(p, b.Pixels, n)))
+	out.Act = m.embedder.Forward(p, b.Actions)
+	out.Target = m.blocks(p, out.Emb, 1)
+	cond := m.blocks(p, out.Act, 0)
+	rows := m.predictor.Forward(p, m.blocks(p, out.Emb, 0), cond, nn.Seqs{Count: b.B, Len: h}, nn.All)
+	out.Pred = m.predProj.Forward(p, rows)
+	return out
+}
+
+// blocks gathers History rows of every clip, from frame `from` on.
+func (m *Model) blocks(p *nn.Pass, src device.Mat, from int) device.Mat {
+	h := m.cfg.History
+	dst := p.Mat(src.Rows/(h+1)*h, src.Cols)
+	p.Dev.CopyBlocks(dst, h, src.RowRange(from, src.Rows-from), h+1, h, false)
+	return dst
+}
+
+// scatter adds rows gathered by blocks back to where they came from.
+func (m *Model) scatter(p *nn.Pass, dst, src device.Mat, from int) {
+	h := m.cfg.History
+	p.Dev.CopyBlocks(dst.RowRange(from, dst.Rows-from), h+1, src, h, h, true)
+}
+
+// PredictorGrad adds the parameters' gradients of predictor and embedder, and
+// to demb the gradient that reaches the latents: through the predictor's input
+// and, since the reference does not detach it, through the target.
+func (m *Model) PredictorGrad(p *nn.Pass, demb, dpred, dtarget device.Mat) {
+	dx, dc := m.predictor.Backward(p, m.predProj.Backward(p, dpred))
+	m.scatter(p, demb, dx, 0)
+	m.scatter(p, demb, dtarget, 1)
+	dact := p.Zero(demb.Rows, m.cfg.Dim)
+	m.scatter(p, dact, dc, 0)
+	m.embedder.Backward(p, dact)
+}
+
+// EncoderGrad adds the gradients of projector and encoder.
+func (m *Model) EncoderGrad(p *nn.Pass, demb device.Mat) {
+	m.encoder.Backward(p, m.projector.Backward(p, demb))
+}

@@ -1,0 +1,187 @@
+package nn
+
+import (
+	"fmt"
+
+	"scalewm/model/device"
+)
+
+// The two other LayerNorm epsilons of the reference: of the norms that AdaLN
+// modulates, and of all the rest.
+const (
+	adaEps   = 1e-6
+	innerEps = 1e-5
+)
+
+// PredictorConfig is the geometry of a Predictor.
+type PredictorConfig struct {
+	Frames, Dim                int // positions, latent width D
+	Depth, Heads, HeadDim, MLP int
+	Dropout                    float64
+}
+
+// Predictor is the causal transformer over latents, conditioned on action
+// embeddings by AdaLN-zero (lewm-spec 1.5).
+type Predictor struct {
+	cfg    PredictorConfig
+	pos    *Param
+	blocks []*Conditional
+	norm   *LayerNorm
+
+	x, c, silu device.Mat
+	seqs       Seqs
+	token      int
+}
+
+// NewPredictor declares the tensors under name.
+func NewPredictor(s *Set, name string, c PredictorConfig) *Predictor {
+	r := &Predictor{cfg: c, pos: s.Param(name+".pos_embedding", c.Frames, c.Dim, Normal(1), 1, c.Frames, c.Dim)}
+	r.norm = NewLayerNorm(s, name+".transformer.norm", c.Dim, innerEps)
+	for i := range c.Depth {
+		b := newConditional(s, fmt.Sprintf("%s.transformer.layers.%d.", name, i), c)
+		b.att.Site, b.mlp.Site = 4*i, 4*i+2
+		r.blocks = append(r.blocks, b)
+	}
+	return r
+}
+
+// Forward predicts from latents x under conditions c, both (Count*Len) x D, Len
+// at most Frames. x is changed in place. The result has a row a token, or one
+// row a sequence with a token other than All.
+func (r *Predictor) Forward(p *Pass, x, c device.Mat, s Seqs, token int) device.Mat {
+	r.x, r.c, r.seqs, r.token = x, c, s, token
+	p.Dev.AddTable(x, r.pos.Value.RowRange(0, s.Len))
+	r.silu = p.Mat(c.Rows, c.Cols)
+	p.Dev.Activate(r.silu, c, device.SiLU)
+	for i, b := range r.blocks {
+		keep := All
+		if i == len(r.blocks)-1 {
+			keep = token
+		}
+		b.Forward(p, x, r.silu, s, keep)
+	}
+	return r.norm.Forward(p, s.only(x, token))
+}
+
+// Backward adds the parameters' gradients and returns those of x and c.
+func (r *Predictor) Backward(p *Pass, dy device.Mat) (dx, dc device.Mat) {
+	dx, dc = p.Zero(r.x.Rows, r.x.Cols), p.Zero(r.c.Rows, r.c.Cols)
+	r.norm.BackwardInto(p, r.seqs.only(dx, r.token), dy, false)
+	for i := len(r.blocks) - 1; i >= 0; i-- {
+		r.blocks[i].Backward(p, dx, dc)
+	}
+	p.Dev.ActivateGrad(dc, dc, r.c, device.SiLU)
+	p.Dev.SumTable(r.pos.Grad.RowRange(0, r.seqs.Len), dx)
+	return dx, dc
+}
+
+// Conditional is an AdaLN-zero block: with shift1|scale1|gate1|shift2|scale2|gate2
+// linear in SiLU(c), x += gate1*attention(N(x)(1+scale1)+shift1), then the same
+// with the MLP. Both halves begin with an affine LayerNorm of their own.
+type Conditional struct {
+	ada          *Linear
+	first        half
+	second       half
+	att          *Attention
+	mlp          *MLP
+	silu, mod    device.Mat
+	seqs         Seqs
+	token, width int
+}
+
+// half is what the two halves of a block share: the modulated norm, the inner
+// norm, and the gated result.
+type half struct {
+	outer, inner *LayerNorm
+	n, y         device.Mat // normalised input, result before the gate
+}
+
+func newConditional(s *Set, name string, c PredictorConfig) *Conditional {
+	d, inner := c.Dim, c.Heads*c.HeadDim
+	b := &Conditional{width: d}
+	b.first = half{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"attn.norm", d, innerEps)}
+	b.att = &Attention{
+		QKV:   NewLinear(s, name+"attn.to_qkv", d, 3*inner, Inits{Weight: FanIn(d).Weight}),
+		Out:   NewLinear(s, name+"attn.to_out.0", inner, d, FanIn(inner)),
+		Heads: c.Heads, Dim: c.HeadDim, Block: 1, Drop: c.Dropout,
+	}
+	b.second = half{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"mlp.net.0", d, innerEps)}
+	b.mlp = &MLP{
+		In:  NewLinear(s, name+"mlp.net.1", d, c.MLP, FanIn(d)),
+		Out: NewLinear(s, name+"mlp.net.4", c.MLP, d, FanIn(c.MLP)), Act: device.GELU, Drop: c.Dropout,
+	}
+	b.ada = NewLinear(s, name+"adaLN_modulation.1", d, 6*d, Inits{Const(0), Const(0)})
+	return b
+}
+
+// parts sees half i of a modulation (or of its gradient) as shift, scale, gate.
+func (b *Conditional) parts(m device.Mat, i int) (shift, scale, gate device.Mat) {
+	w := b.width
+	return m.Columns(3*i*w, w), m.Columns((3*i+1)*w, w), m.Columns((3*i+2)*w, w)
+}
+
+// enter is the way from the residual stream to the inside of a half.
+func (h *half) enter(p *Pass, x, shift, scale device.Mat) device.Mat {
+	h.n = h.outer.Forward(p, x)
+	m := p.Mat(x.Rows, x.Cols)
+	p.Dev.Modulate(m, h.n, scale, shift)
+	return h.inner.Forward(p, m)
+}
+
+// leave is the way back: it adds to dx the gradient that arrived inside, and
+// writes those of shift and scale.
+func (h *half) leave(p *Pass, dx, dshift, dscale, din, scale device.Mat) {
+	dm := p.Mat(dx.Rows, dx.Cols)
+	h.inner.BackwardInto(p, dm, din, false)
+	dn := p.Mat(dx.Rows, dx.Cols)
+	p.Dev.ModulateGrad(dn, dscale, dshift, dm, h.n, scale)
+	h.outer.BackwardInto(p, dx, dn, true)
+}
+
+// Forward changes the residual stream x in place; silu is SiLU(c). With a token
+// other than All only that one of every sequence is brought up to date.
+func (b *Conditional) Forward(p *Pass, x, silu device.Mat, s Seqs, token int) {
+	b.silu, b.seqs, b.token = silu, s, token
+	mark := p.Mark()
+	b.mod = b.ada.Forward(p, silu)
+	shift, scale, gate := b.parts(b.mod, 0)
+	in := b.first.enter(p, x, shift, scale)
+	x = s.only(x, token)
+	b.first.y = p.Mat(x.Rows, x.Cols)
+	b.att.Into(p, b.first.y, in, s, token, false)
+	p.Dev.GateAdd(x, x, s.only(gate, token), b.first.y)
+
+	shift, scale, gate = b.parts(s.only(b.mod, token), 1)
+	b.second.y = b.mlp.Forward(p, b.second.enter(p, x, shift, scale))
+	p.Dev.GateAdd(x, x, gate, b.second.y)
+	if !p.Train {
+		p.Release(mark)
+	}
+}
+
+// Backward changes the gradient dx of the residual stream in place and adds
+// that of SiLU(c) to dsilu.
+func (b *Conditional) Backward(p *Pass, dx, dsilu device.Mat) {
+	mark := p.Mark()
+	dmod := p.Mat(b.mod.Rows, b.mod.Cols)
+	if b.token != All {
+		p.Dev.Fill(dmod, 0)
+	}
+	dout := b.seqs.only(dx, b.token)
+	dy := p.Mat(dout.Rows, dout.Cols)
+	_, scale, gate := b.parts(b.seqs.only(b.mod, b.token), 1)
+	dshift, dscale, dgate := b.parts(b.seqs.only(dmod, b.token), 1)
+	p.Dev.GateGrad(dy, dgate, dout, gate, b.second.y)
+	b.second.leave(p, dout, dshift, dscale, b.mlp.Backward(p, dy), scale)
+
+	_, _, gate = b.parts(b.seqs.only(b.mod, b.token), 0)
+	_, _, dgate = b.parts(b.seqs.only(dmod, b.token), 0)
+	p.Dev.GateGrad(dy, dgate, dout, gate, b.first.y)
+	_, scale, _ = b.parts(b.mod, 0)
+	dshift, dscale, _ = b.parts(dmod, 0)
+	b.first.leave(p, dx, dshift, dscale, b.att.Backward(p, dy), scale)
+
+	b.ada.Grad(p, dmod, b.silu)
+	b.ada.InputGrad(p, dsilu, dmod, true)
+	p.Release(mark)
+}

@@ -1,0 +1,230 @@
+package nn
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"scalewm/model/device"
+	"scalewm/model/device/ref"
+)
+
+// layer is one thing under a gradient check: a forward from inputs to an
+// output, and a backward from the output's gradient to the inputs'.
+type layer struct {
+	set      *Set
+	inputs   []device.Mat
+	forward  func(p *Pass) device.Mat
+	backward func(p *Pass, dy device.Mat) []device.Mat // gradient of each input, or none
+}
+
+func stream(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+func random(dev device.Device, r *rand.Rand, rows, cols int) device.Mat {
+	m := device.NewMat(dev, rows, cols)
+	v := make([]float64, m.Len())
+	for i := range v {
+		v[i] = r.NormFloat64()
+	}
+	dev.Upload64(m, v)
+	return m
+}
+
+// ready allocates a set and gives it random values, so that nothing (zero
+// biases, zero AdaLN) hides an error.
+func ready(dev device.Device, s *Set, r *rand.Rand) {
+	s.Alloc(dev, true)
+	v := make([]float64, s.Len())
+	for i := range v {
+		v[i] = 0.5 * r.NormFloat64()
+	}
+	dev.Upload64(s.Value, v)
+	for _, b := range s.Buffers {
+		dev.Fill(b.Value, 0.5)
+	}
+}
+
+func values(dev device.Device, m device.Mat) []float64 {
+	v := make([]float64, m.Len())
+	dev.Download64(v, m)
+	return v
+}
+
+// checkGradients compares the backward pass with central differences of the
+// scalar sum(weight*output), in float64.
+func checkGradients(t *testing.T, dev device.Device, l layer) {
+	t.Helper()
+	r := stream(99)
+	arena := device.NewArena(dev)
+	run := func() device.Mat {
+		arena.Reset()
+		return l.forward(&Pass{Dev: dev, Arena: arena, Train: true, DropKey: 5})
+	}
+	shape := run()
+	weight := random(dev, r, shape.Rows, shape.Cols)
+	w := values(dev, weight)
+	loss := func() (sum float64) {
+		for i, v := range values(dev, run()) {
+			sum += w[i] * v
+		}
+		return sum
+	}
+	run()
+	p := &Pass{Dev: dev, Arena: arena, Train: true, DropKey: 5}
+	dy := arena.Mat(shape.Rows, shape.Cols)
+	dev.Copy(dy, weight)
+	dins := l.backward(p, dy)
+	got := [][]float64{values(dev, l.set.Grad)}
+	at := []device.Mat{l.set.Value}
+	for i, d := range dins {
+		got, at = append(got, values(dev, d)), append(at, l.inputs[i])
+	}
+	for i, m := range at {
+		compareDifferences(t, dev, m, got[i], loss, r)
+	}
+}
+
+// compareDifferences checks up to 60 entries of a gradient.
+func compareDifferences(t *testing.T, dev device.Device, m device.Mat, got []float64, loss func() float64, r *rand.Rand) {
+	t.Helper()
+	const h = 1e-5
+	v := values(dev, m)
+	for range 60 {
+		i := r.IntN(len(v))
+		old := v[i]
+		v[i] = old + h
+		dev.Upload64(m, v)
+		up := loss()
+		v[i] = old - h
+		dev.Upload64(m, v)
+		want := (up - loss()) / (2 * h)
+		v[i] = old
+		dev.Upload64(m, v)
+		if math.Abs(got[i]-want) > 2e-6*(1+math.Abs(want)) {
+			t.Errorf("%s entry %d: gradient %.9g, differences %.9g", m, i, got[i], want)
+		}
+	}
+}
+
+func TestGradients(t *testing.T) {
+	dev := ref.New()
+
+	normal := Inits{Normal(1), Normal(1)}
+	tests := map[string]func(s *Set, r *rand.Rand) layer{
+		"Linear": func(s *Set, r *rand.Rand) layer {
+			l, x := NewLinear(s, "l", 5, 3, normal), random(dev, r, 4, 5)
+			return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
+				func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy, x)} }}
+		},
+		"LinearWithoutBias": func(s *Set, r *rand.Rand) layer {
+			l, x := NewLinear(s, "l", 5, 3, Inits{Weight: Normal(1)}), random(dev, r, 4, 5)
+			return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
+				func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy, x)} }}
+		},
+		"MLP GELU":     func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.GELU, 0) },
+		"MLP GELUTanh": func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.GELUTanh, 0) },
+		"MLP SiLU":     func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.SiLU, 0) },
+		"MLP ReLU":     func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.ReLU, 0) },
+		"MLP dropout":  func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.GELU, 0.4) },
+		"LayerNorm": func(s *Set, r *rand.Rand) layer {
+			l, x := NewLayerNorm(s, "n", 6, innerEps), random(dev, r, 4, 6)
+			return normLayer(s, l, x)
+		},
+		"LayerNorm without affine": func(s *Set, r *rand.Rand) layer {
+			s.Vector("unused", 1, Const(0))
+			return normLayer(s, &LayerNorm{Eps: adaEps}, random(dev, r, 4, 6))
+		},
+		"Projector": func(s *Set, r *rand.Rand) layer {
+			l, x := NewProjector(s, "q", 5, 7, 3), random(dev, r, 9, 5)
+			return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
+				func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy)} }}
+		},
+		"Embedder": func(s *Set, r *rand.Rand) layer {
+			l, x := NewEmbedder(s, "a", 4, 3, 2), random(dev, r, 6, 4)
+			return layer{s, nil, func(p *Pass) device.Mat { return l.Forward(p, x) },
+				func(p *Pass, dy device.Mat) []device.Mat { l.Backward(p, dy); return nil }}
+		},
+		"Attention":                func(s *Set, r *rand.Rand) layer { return attentionLayer(dev, s, r, 0, All, 0) },
+		"Attention causal":         func(s *Set, r *rand.Rand) layer { return attentionLayer(dev, s, r, 1, All, 0) },
+		"Attention causal dropout": func(s *Set, r *rand.Rand) layer { return attentionLayer(dev, s, r, 1, All, 0.3) },
+		"Attention first token":    func(s *Set, r *rand.Rand) layer { return attentionLayer(dev, s, r, 0, 0, 0) },
+		"ViT":                      func(s *Set, r *rand.Rand) layer { return vitLayer(dev, s) },
+		"Predictor":                func(s *Set, r *rand.Rand) layer { return predictorLayer(dev, s, r, 3, All, 0) },
+		"Predictor dropout":        func(s *Set, r *rand.Rand) layer { return predictorLayer(dev, s, r, 3, All, 0.2) },
+		"Predictor short window":   func(s *Set, r *rand.Rand) layer { return predictorLayer(dev, s, r, 2, All, 0) },
+		"Predictor last token":     func(s *Set, r *rand.Rand) layer { return predictorLayer(dev, s, r, 3, 2, 0) },
+	}
+	for name, build := range tests {
+		t.Run(name, func(t *testing.T) {
+			var s Set
+			r := stream(1) // of each case alone: maps have no order
+			l := build(&s, r)
+			ready(dev, &s, r)
+			checkGradients(t, dev, l)
+		})
+	}
+}
+
+func normLayer(s *Set, l *LayerNorm, x device.Mat) layer {
+	return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
+		func(p *Pass, dy device.Mat) []device.Mat {
+			dx := p.Mat(dy.Rows, dy.Cols)
+			l.BackwardInto(p, dx, dy, false)
+			return []device.Mat{dx}
+		}}
+}
+
+func mlpLayer(dev device.Device, s *Set, r *rand.Rand, act device.Act, drop float64) layer {
+	in := Inits{Normal(1), Normal(1)}
+	l := &MLP{In: NewLinear(s, "i", 4, 6, in), Out: NewLinear(s, "o", 6, 3, in), Act: act, Drop: drop}
+	x := random(dev, r, 5, 4)
+	return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
+		func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy)} }}
+}
+
+func attentionLayer(dev device.Device, s *Set, r *rand.Rand, block, token int, drop float64) layer {
+	in := Inits{Normal(1), Normal(1)}
+	l := &Attention{QKV: NewLinear(s, "qkv", 4, 12, in), Out: NewLinear(s, "o", 4, 4, in), Heads: 2, Dim: 2, Block: block, Drop: drop}
+	seqs := Seqs{Count: 3, Len: 4}
+	x := random(dev, r, 12, 4)
+	rows := 12
+	if token != All {
+		rows = 3
+	}
+	return layer{s, []device.Mat{x},
+		func(p *Pass) device.Mat {
+			y := p.Mat(rows, 4)
+			l.Into(p, y, x, seqs, token, false)
+			return y
+		},
+		func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy)} }}
+}
+
+func vitLayer(dev device.Device, s *Set) layer {
+	v := NewViT(s, "encoder", ViTConfig{ImageSize: 4, Patch: 2, Width: 4, Layers: 2, Heads: 2, MLP: 6})
+	px := make([]byte, 3*4*4*3)
+	r := stream(4)
+	for i := range px {
+		px[i] = byte(r.IntN(256))
+	}
+	frames := dev.AllocBytes(len(px))
+	dev.UploadBytes(frames, px)
+	return layer{s, nil, func(p *Pass) device.Mat { return v.Forward(p, v.Patches(p, frames, 3)) },
+		func(p *Pass, dy device.Mat) []device.Mat { v.Backward(p, dy); return nil }}
+}
+
+func predictorLayer(dev device.Device, s *Set, r *rand.Rand, length, token int, drop float64) layer {
+	l := NewPredictor(s, "predictor", PredictorConfig{Frames: 3, Dim: 4, Depth: 2, Heads: 2, HeadDim: 3, MLP: 5, Dropout: drop})
+	seqs := Seqs{Count: 3, Len: length}
+	x, c := random(dev, r, 3*length, 4), random(dev, r, 3*length, 4)
+	return layer{s, []device.Mat{x, c},
+		func(p *Pass) device.Mat {
+			copied := p.Mat(x.Rows, x.Cols)
+			dev.Copy(copied, x)
+			return l.Forward(p, copied, c, seqs, token)
+		},
+		func(p *Pass, dy device.Mat) []device.Mat {
+			dx, dc := l.Backward(p, dy)
+			return []device.Mat{dx, dc}
+		}}
+}

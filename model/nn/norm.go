@@ -1,0 +1,101 @@
+package nn
+
+import "scalewm/model/device"
+
+// LayerNorm normalises rows; without Gamma it has no affine part.
+type LayerNorm struct {
+	Gamma, Beta *Param
+	Eps         float64
+
+	xhat, rstd device.Mat
+}
+
+// NewLayerNorm declares name.weight = 1 and name.bias = 0.
+func NewLayerNorm(s *Set, name string, n int, eps float64) *LayerNorm {
+	return &LayerNorm{s.Vector(name+".weight", n, Const(1)), s.Vector(name+".bias", n, Const(0)), eps, device.Mat{}, device.Mat{}}
+}
+
+// Forward returns the normalised rows of x in new memory.
+func (l *LayerNorm) Forward(p *Pass, x device.Mat) device.Mat {
+	y := p.Mat(x.Rows, x.Cols)
+	l.rstd = p.kept(x.Rows, 1)
+	if l.Gamma == nil {
+		l.xhat = y
+		p.Dev.LayerNorm(y, device.Mat{}, l.rstd, x, device.Mat{}, device.Mat{}, l.Eps)
+		return y
+	}
+	l.xhat = p.kept(x.Rows, x.Cols)
+	p.Dev.LayerNorm(y, l.xhat, l.rstd, x, l.Gamma.Value, l.Beta.Value, l.Eps)
+	return y
+}
+
+// BackwardInto adds the parameters' gradients and writes (or adds) that of x.
+func (l *LayerNorm) BackwardInto(p *Pass, dx, dy device.Mat, add bool) {
+	if l.Gamma == nil {
+		p.Dev.LayerNormGrad(dx, device.Mat{}, device.Mat{}, dy, l.xhat, l.rstd, device.Mat{}, add)
+		return
+	}
+	p.Dev.LayerNormGrad(dx, l.Gamma.Grad, l.Beta.Grad, dy, l.xhat, l.rstd, l.Gamma.Value, add)
+}
+
+// Projector is Linear, BatchNorm over all rows, GELU, Linear (lewm-spec 1.3).
+type Projector struct {
+	In, Out     *Linear
+	Gamma, Beta *Param
+	Mean, Var   *Param // running, updated by training passes
+	Batches     int64  // training passes so far
+
+	x, xhat, rstd, y, h device.Mat
+}
+
+// NewProjector declares name.net.{0,1,3} with PyTorch's initial values.
+func NewProjector(s *Set, name string, in, hidden, out int) *Projector {
+	return &Projector{
+		In:    NewLinear(s, name+".net.0", in, hidden, FanIn(in)),
+		Gamma: s.Vector(name+".net.1.weight", hidden, Const(1)),
+		Beta:  s.Vector(name+".net.1.bias", hidden, Const(0)),
+		Mean:  s.Buffer(name+".net.1.running_mean", hidden, Const(0)),
+		Var:   s.Buffer(name+".net.1.running_var", hidden, Const(1)),
+		Out:   NewLinear(s, name+".net.3", hidden, out, FanIn(hidden)),
+	}
+}
+
+// state is what the kernels take; 0.1 and 1e-5 are PyTorch's defaults.
+func (q *Projector) state() device.BatchNorm {
+	return device.BatchNorm{Gamma: q.Gamma.Value, Beta: q.Beta.Value, Mean: q.Mean.Value, Var: q.Var.Value, Momentum: 0.1, Eps: 1e-5}
+}
+
+// Into writes the projection of x to dst.
+func (q *Projector) Into(p *Pass, dst, x device.Mat) {
+	q.x = x
+	pre := q.In.Forward(p, x)
+	q.y = p.Mat(pre.Rows, pre.Cols)
+	if !p.Train {
+		p.Dev.BatchNormEval(q.y, pre, q.state())
+		p.Dev.Activate(q.y, q.y, device.GELU)
+		q.Out.Into(p, dst, q.y, device.Epilogue{})
+		return
+	}
+	q.Batches++
+	q.xhat, q.rstd = p.Mat(pre.Rows, pre.Cols), p.Mat(1, pre.Cols)
+	p.Dev.BatchNorm(q.y, q.xhat, q.rstd, pre, q.state())
+	q.h = p.Mat(pre.Rows, pre.Cols)
+	p.Dev.Activate(q.h, q.y, device.GELU)
+	q.Out.Into(p, dst, q.h, device.Epilogue{})
+}
+
+// Forward is Into new memory.
+func (q *Projector) Forward(p *Pass, x device.Mat) device.Mat {
+	y := p.Mat(x.Rows, q.Out.Out())
+	q.Into(p, y, x)
+	return y
+}
+
+// Backward adds the parameters' gradients and returns that of x.
+func (q *Projector) Backward(p *Pass, dy device.Mat) device.Mat {
+	dh := q.Out.Backward(p, dy, q.h)
+	p.Dev.ActivateGrad(dh, dh, q.y, device.GELU)
+	dpre := p.Mat(dh.Rows, dh.Cols)
+	p.Dev.BatchNormGrad(dpre, q.Gamma.Grad, q.Beta.Grad, dh, q.xhat, q.rstd, q.Gamma.Value)
+	return q.In.Backward(p, dpre, q.x)
+}
