@@ -1,0 +1,269 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+
+	"scalewm/dataset"
+	"scalewm/envs"
+)
+
+// Columns with a part of their own.
+const (
+	actionColumn = "action"
+	flagColumn   = "terminated"
+)
+
+// player replays a recording, an episode after the other, in one world.
+type player struct {
+	opt      Options
+	src      dataset.Source
+	env      envs.Env
+	spec     *envs.Spec
+	episodes []dataset.Episode
+	drive    string    // the column that is applied
+	goal     goal      // where the recording says its goal
+	columns  []*column // what the task produces
+	out      *outcome  // what we simulated, nil if nobody asks
+	now      recorded  // the episode being played
+	ours     []byte    // our frame
+	theirs   []byte    // the recorded one
+
+	rows, leftOut int
+	flags         FlagDiff
+	frames        frameDiffs
+	episodeFlags  FlagDiff
+	episodeFrames frameDiffs
+	perEpisode    []EpisodeDiff
+}
+
+// recorded is one episode of the file, column by column.
+type recorded struct {
+	index int
+	dataset.Episode
+	data  map[string][]float64
+	width map[string]int
+}
+
+// row is a view of row t.
+func (r *recorded) row(t int) envs.Row {
+	row := envs.Row{}
+	for name, v := range r.data {
+		w := r.width[name]
+		row[name] = v[t*w : (t+1)*w]
+	}
+	return row
+}
+
+func (r *recorded) at(column string, t int) []float64 {
+	w := r.width[column]
+	return r.data[column][t*w : (t+1)*w]
+}
+
+func newPlayer(src dataset.Source, opt Options) (*player, error) {
+	env, err := openTask(src, opt.Task)
+	if err != nil {
+		return nil, err
+	}
+	p := &player{opt: opt, src: src, env: env, spec: env.Spec(), episodes: src.Episodes(),
+		ours: make([]byte, envs.FrameBytes), theirs: make([]byte, envs.FrameBytes)}
+	if err := p.prepare(); err != nil {
+		env.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// prepare looks at the file's columns and settles what is applied and compared.
+func (p *player) prepare() error {
+	if len(p.episodes) == 0 {
+		return errors.New("the file has no episode")
+	}
+	if n := p.opt.Episodes; n > 0 && n < len(p.episodes) {
+		p.episodes = p.episodes[:n]
+	}
+	width := map[string]int{}
+	for _, c := range p.src.Columns() {
+		width[c.Name] = c.Width
+	}
+	p.now.width = width
+	p.goal = findGoal(p.spec, width)
+	if err := p.chooseDrive(width); err != nil {
+		return err
+	}
+	for _, c := range p.spec.Columns {
+		known := width[c.Name] == c.Width && (p.goal.known() || !c.Goal)
+		p.columns = append(p.columns, &column{Column: c, compared: known, ours: make([]float64, c.Width)})
+	}
+	if p.opt.Out != nil {
+		p.out = newOutcome(p)
+	}
+	return nil
+}
+
+// chooseDrive settles which column is applied and whether the file can be driven by it.
+func (p *player) chooseDrive(width map[string]int) error {
+	p.drive = actionColumn
+	if p.opt.FromControl {
+		c, ok := p.env.(envs.Controlled)
+		if !ok {
+			return fmt.Errorf("task %s has no controller that could be left out (hint: drop --from-ctrl)", p.spec.Name)
+		}
+		p.drive = c.ControlColumn()
+	}
+	w, ok := width[p.drive]
+	if !ok {
+		return fmt.Errorf("the file has no column %q to drive the task with", p.drive)
+	}
+	if p.drive == actionColumn && w != p.spec.ActionDim {
+		return fmt.Errorf("the file's actions have %d numbers, task %s takes %d (hint: is it a recording of another task? --task NAME)", w, p.spec.Name, p.spec.ActionDim)
+	}
+	return nil
+}
+
+// load reads an episode.
+func (p *player) load(index int, e dataset.Episode) error {
+	p.now.index, p.now.Episode = index, e
+	p.now.data = map[string][]float64{}
+	for name := range p.now.width {
+		v, err := p.src.Read(name, e.Offset, e.Offset+e.Len)
+		if err != nil {
+			return err
+		}
+		p.now.data[name] = v
+	}
+	return nil
+}
+
+// row simulates row t and compares it.
+func (p *player) row(t int) error {
+	ok, err := p.simulate(t)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		p.leftOut++
+		p.out.leaveOut()
+		return nil
+	}
+	p.rows++
+	if err := p.compareColumns(t); err != nil {
+		return err
+	}
+	return p.compareFrame(t)
+}
+
+// simulate brings the world to row t, from the row before it; it is false where
+// the recording does not hold enough for that.
+func (p *player) simulate(t int) (bool, error) {
+	if t == 0 || p.opt.OneStep {
+		if exact, err := p.restart(max(t-1, 0)); err != nil || !exact {
+			return false, err
+		}
+	}
+	if t == 0 {
+		return true, nil
+	}
+	var err error
+	if c, ok := p.env.(envs.Controlled); ok && p.opt.FromControl {
+		_, err = c.StepControl(p.now.at(p.drive, t)) // recorded with the row it led to
+	} else {
+		_, err = p.env.Step(p.now.at(p.drive, t-1))
+	}
+	return true, err
+}
+
+// restart sets the world to the recorded row t. One-step mode takes only exact
+// restarts; a whole episode starts as well as its first row allows.
+func (p *player) restart(t int) (exact bool, err error) {
+	row := p.now.row(t)
+	err = envs.ErrNotExact
+	if r, ok := p.env.(envs.Restarter); ok {
+		err = r.Restart(row, t == 0)
+		if errors.Is(err, envs.ErrNotExact) && p.opt.OneStep {
+			return false, nil
+		}
+	}
+	if errors.Is(err, envs.ErrNotExact) {
+		err = p.env.SetState(row)
+	}
+	if err == nil {
+		err = p.goal.set(p.env, &p.now)
+	}
+	return true, err
+}
+
+// compareColumns compares what the task shows with row t.
+func (p *player) compareColumns(t int) error {
+	at := Place{p.now.index, t}
+	for _, c := range p.columns {
+		if !c.compared && p.out == nil {
+			continue
+		}
+		if err := p.env.Observe(c.Name, c.ours); err != nil {
+			return err
+		}
+		p.out.observe(c)
+		switch {
+		case !c.compared || c.Into && t == 0:
+		case c.Name == flagColumn:
+			p.compareFlag(c.ours[0], p.now.at(flagColumn, t)[0])
+		default:
+			c.compare(p.now.at(c.Name, t), at)
+		}
+	}
+	return nil
+}
+
+func (p *player) compareFlag(ours, theirs float64) {
+	if theirs != theirs {
+		return
+	}
+	wrong := 0
+	if (ours != 0) != (theirs != 0) {
+		wrong = 1
+	}
+	for _, f := range []*FlagDiff{&p.flags, &p.episodeFlags} {
+		f.Compared++
+		f.Wrong += wrong
+	}
+}
+
+// compareFrame compares our frame with that of row t.
+func (p *player) compareFrame(t int) error {
+	if !p.opt.Pixels {
+		return nil
+	}
+	if err := p.env.Frame(p.ours); err != nil {
+		return err
+	}
+	p.out.frame(p.ours)
+	if !p.src.HasFrames() {
+		return nil
+	}
+	if err := p.src.Frame(p.now.Offset+t, p.theirs); err != nil {
+		return err
+	}
+	p.frames.compare(p.ours, p.theirs)
+	if p.opt.PerEpisode {
+		p.episodeFrames.compare(p.ours, p.theirs)
+	}
+	return nil
+}
+
+// finish ends an episode.
+func (p *player) finish() error {
+	if p.opt.PerEpisode {
+		e := EpisodeDiff{Index: p.now.index, Columns: map[string]MaxAbs{},
+			Frames: p.episodeFrames.diff(), Terminated: p.episodeFlags}
+		for _, c := range p.columns {
+			if c.episode.Rows > 0 {
+				e.Columns[c.Name] = MaxAbs{c.episode.MaxAbs}
+			}
+			c.episode = ColumnDiff{}
+		}
+		p.perEpisode = append(p.perEpisode, e)
+		p.episodeFrames, p.episodeFlags = frameDiffs{}, FlagDiff{}
+	}
+	return p.out.finish(&p.now)
+}

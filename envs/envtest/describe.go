@@ -1,0 +1,167 @@
+package envtest
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"scalewm/envs"
+)
+
+var dtypes = []string{"float32", "float64", "int32", "int64", "uint8"}
+
+// spec checks what the task says of itself.
+func (s suite) spec(t *testing.T) {
+	for what, v := range map[string]string{"Name": s.s.Name, "ID": s.s.ID, "Title": s.s.Title,
+		"Success": s.s.Success, "Source": s.s.Source, "ActionDType": s.s.ActionDType} {
+		if v == "" {
+			t.Errorf("%s is empty", what)
+		}
+	}
+	if n := s.s.ActionDim; n < 1 || len(s.s.ActionLow) != n || len(s.s.ActionHigh) != n {
+		t.Fatalf("%d actions with %d lower and %d upper bounds", n, len(s.s.ActionLow), len(s.s.ActionHigh))
+	}
+	for i := range s.s.ActionLow {
+		if !(s.s.ActionLow[i] < s.s.ActionHigh[i]) {
+			t.Errorf("action %d has bounds %g, %g", i, s.s.ActionLow[i], s.s.ActionHigh[i])
+		}
+	}
+	if s.s.MaxSteps < 1 {
+		t.Errorf("MaxSteps is %d", s.s.MaxSteps)
+	}
+	s.columns(t)
+	s.qs(t)
+}
+
+func (s suite) columns(t *testing.T) {
+	seen := map[string]bool{"action": true, "pixels": true, "step_idx": true}
+	for _, c := range s.s.Columns {
+		if seen[c.Name] || c.Name == "" {
+			t.Errorf("column %q is there twice, empty, or the file's own", c.Name)
+		}
+		seen[c.Name] = true
+		if c.Width < 1 || !slices.Contains(dtypes, c.DType) || c.Doc == "" {
+			t.Errorf("column %+v: width, dtype or doc", c)
+		}
+		for _, a := range c.Angle {
+			if a < 0 || a >= c.Width {
+				t.Errorf("column %s has no entry %d", c.Name, a)
+			}
+		}
+	}
+	if len(s.s.StateColumns) == 0 || len(s.s.GoalColumns) == 0 {
+		t.Error("StateColumns or GoalColumns is empty")
+	}
+	for _, n := range slices.Concat(s.s.StateColumns, s.s.GoalColumns) {
+		if _, ok := s.s.Column(n); !ok {
+			t.Errorf("state or goal column %s is not a column", n)
+		}
+	}
+}
+
+// qs checks that every task state can be computed from the task's own columns.
+func (s suite) qs(t *testing.T) {
+	if len(s.s.Qs) == 0 {
+		t.Fatal("no q")
+	}
+	row, err := s.row(s.started(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range s.s.Qs {
+		only := envs.Row{}
+		for _, c := range q.Columns {
+			if _, ok := row[c]; !ok {
+				t.Fatalf("q %s reads %s, which is not a column", q.Name, c)
+			}
+			only[c] = row[c]
+		}
+		dst := make([]float64, len(q.Parts))
+		for i := range dst {
+			dst[i] = math.NaN()
+		}
+		q.Of(only, dst)
+		for i, v := range dst {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				t.Errorf("q %s: %s is %g", q.Name, q.Parts[i], v)
+			}
+		}
+	}
+}
+
+// options makes a world of every value of every switch, and of unknown ones.
+func (s suite) options(t *testing.T) {
+	for _, sw := range s.s.Switches {
+		if len(sw.Values) < 2 || sw.Doc == "" {
+			t.Errorf("switch %+v: values or doc", sw)
+		}
+		for _, v := range sw.Values {
+			e, err := s.New(envs.Options{sw.Name: v})
+			if err != nil {
+				t.Fatalf("%s=%s: %v", sw.Name, v, err)
+			}
+			if err := e.Reset(stream(1)); err != nil {
+				t.Errorf("%s=%s: %v", sw.Name, v, err)
+			}
+			if err := e.Close(); err != nil {
+				t.Errorf("%s=%s: %v", sw.Name, v, err)
+			}
+		}
+		if _, err := s.New(envs.Options{sw.Name: "no such value"}); err == nil {
+			t.Errorf("switch %s takes any value", sw.Name)
+		}
+	}
+	if _, err := s.New(envs.Options{"no such switch": "1"}); err == nil {
+		t.Error("an unknown switch is taken")
+	}
+}
+
+// policies lets every policy act: in bounds, and the same from the same stream.
+func (s suite) policies(t *testing.T) {
+	if _, err := s.Policy("no such policy"); err == nil {
+		t.Error("an unknown policy is found")
+	}
+	if len(s.s.Policies) == 0 {
+		t.Error("no policy")
+	}
+	for _, name := range s.s.Policies {
+		a, b := s.acts(t, name), s.acts(t, name)
+		if !slices.EqualFunc(a, b, slices.Equal) {
+			t.Errorf("policy %s acts differently from the same stream", name)
+		}
+		for i, act := range a {
+			for j, v := range act {
+				if !(v >= s.s.ActionLow[j] && v <= s.s.ActionHigh[j]) {
+					t.Errorf("policy %s, step %d: action %d is %g", name, i, j, v)
+				}
+			}
+		}
+	}
+}
+
+func (s suite) acts(t *testing.T, name string) [][]float64 {
+	t.Helper()
+	p, err := s.Policy(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := s.started(t, 2)
+	if err := p.Reset(e, stream(3)); err != nil {
+		t.Fatal(err)
+	}
+	var out [][]float64
+	for range steps {
+		a := make([]float64, s.s.ActionDim)
+		for i := range a {
+			a[i] = math.NaN()
+		}
+		if err := p.Act(e, a); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Step(a); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, a)
+	}
+	return out
+}

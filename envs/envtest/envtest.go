@@ -1,0 +1,170 @@
+// Package envtest is the conformance suite of envs.Env: what every task must
+// keep, whatever it simulates. A task's own tests call Run and add what only that task knows.
+package envtest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"scalewm/envs"
+)
+
+// steps is how far worlds are driven, and every frameEvery-th frame is drawn
+// (some tasks draw slowly).
+const (
+	steps      = 12
+	frameEvery = 4
+)
+
+// Run holds a registered task against the contract. Each part is a subtest.
+func Run(t *testing.T, name string) {
+	task, err := envs.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := suite{task, task.Spec}
+	t.Run("Spec", s.spec)
+	t.Run("Options", s.options)
+	t.Run("Policies", s.policies)
+	t.Run("Finite", s.finite)
+	t.Run("SameStreamSameBytes", s.sameStream)
+	t.Run("SnapshotRestore", s.snapshot)
+	t.Run("SetState", s.setState)
+	t.Run("Goal", s.goal)
+	t.Run("Terminated", s.terminated)
+	t.Run("BadInput", s.badInput)
+	t.Run("BadAction", s.badAction)
+	t.Run("FrameWhole", s.frameWhole)
+	t.Run("Allocations", s.allocations)
+	t.Run("Concurrent", s.concurrent)
+}
+
+// suite is the checks of one task.
+type suite struct {
+	envs.Task
+	s *envs.Spec
+}
+
+// stream is a source of random numbers that only the suite uses.
+func stream(id uint64) *rand.Rand { return rand.New(rand.NewPCG(id, 0x656e7674657374)) }
+
+// open makes a world, closed with the test.
+func (s suite) open(t *testing.T) envs.Env {
+	t.Helper()
+	e, err := s.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// started is a world after a reset from stream id.
+func (s suite) started(t *testing.T, id uint64) envs.Env {
+	t.Helper()
+	e := s.open(t)
+	if err := e.Reset(stream(id)); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// actions are n draws from the task's action box.
+func (s suite) actions(id uint64, n int) [][]float64 {
+	r := stream(id)
+	out := make([][]float64, n)
+	for i := range out {
+		out[i] = make([]float64, s.s.ActionDim)
+		for j := range out[i] {
+			lo, hi := s.s.ActionLow[j], s.s.ActionHigh[j]
+			out[i][j] = float64(float32(lo + (hi-lo)*r.Float64()))
+		}
+	}
+	return out
+}
+
+// row is everything that a world reports now.
+func (s suite) row(e envs.Env) (envs.Row, error) {
+	row := envs.Row{}
+	for _, c := range s.s.Columns {
+		v := make([]float64, c.Width)
+		if err := e.Observe(c.Name, v); err != nil {
+			return nil, err
+		}
+		row[c.Name] = v
+	}
+	return row, nil
+}
+
+// trace steps a world and writes down, step by step, its columns bit by bit and
+// a hash of some frames. It may be called from any goroutine.
+func (s suite) trace(e envs.Env, actions [][]float64) ([]string, error) {
+	var out []string
+	for i := 0; ; i++ {
+		line, err := s.line(e, i%frameEvery == 0)
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+		out = append(out, line)
+		if i == len(actions) {
+			return out, nil
+		}
+		if _, err := e.Step(actions[i]); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+}
+
+func (s suite) line(e envs.Env, draw bool) (string, error) {
+	row, err := s.row(e)
+	if err != nil {
+		return "", err
+	}
+	line := ""
+	for _, c := range s.s.Columns {
+		line += " " + c.Name
+		for _, v := range row[c.Name] {
+			line += fmt.Sprintf(" %x", math.Float64bits(v))
+		}
+	}
+	if draw {
+		frame := make([]byte, envs.FrameBytes)
+		if err := e.Frame(frame); err != nil {
+			return "", err
+		}
+		h := fnv.New64a()
+		h.Write(frame)
+		line += fmt.Sprintf(" frame %x", h.Sum64())
+	}
+	return line, nil
+}
+
+func (s suite) mustTrace(t *testing.T, e envs.Env, actions [][]float64) []string {
+	t.Helper()
+	tr, err := s.trace(e, actions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// same reports the first step at which two traces part.
+func same(t *testing.T, what string, a, b []string) {
+	t.Helper()
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			t.Errorf("%s: differs at step %d:\n%s\n%s", what, i, a[i], b[i])
+			return
+		}
+	}
+	if len(a) != len(b) {
+		t.Errorf("%s: %d and %d steps", what, len(a), len(b))
+	}
+}

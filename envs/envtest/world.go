@@ -1,0 +1,196 @@
+package envtest
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"scalewm/envs"
+)
+
+// finite: what a world reports is a number, but for the columns that belong to
+// a step where there was none.
+func (s suite) finite(t *testing.T) {
+	e := s.started(t, 4)
+	for i, a := range s.actions(5, steps) {
+		row, err := s.row(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range s.s.Columns {
+			for _, v := range row[c.Name] {
+				if (math.IsNaN(v) || math.IsInf(v, 0)) && !(c.Into && i == 0) {
+					t.Errorf("step %d: column %s holds %g", i, c.Name, v)
+				}
+				if c.DType == "float32" && v == v && v != float64(float32(v)) {
+					t.Errorf("step %d: column %s holds %v, which is no float32", i, c.Name, v)
+				}
+			}
+		}
+		if _, err := e.Step(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sameStream: a world is a function of its stream and actions, also when it was
+// used before; another stream gives another world.
+func (s suite) sameStream(t *testing.T) {
+	acts := s.actions(6, steps)
+	used := s.started(t, 7)
+	s.mustTrace(t, used, acts)
+	if err := used.Reset(stream(8)); err != nil {
+		t.Fatal(err)
+	}
+	a := s.mustTrace(t, used, acts)
+	same(t, "a used and a new world", a, s.mustTrace(t, s.started(t, 8), acts))
+	if a[0] == s.mustTrace(t, s.started(t, 9), nil)[0] {
+		t.Error("two streams give the same start")
+	}
+}
+
+// snapshot: Restore continues exactly, any number of times, in any world of the task.
+func (s suite) snapshot(t *testing.T) {
+	before, after := s.actions(10, steps), s.actions(11, steps)
+	e := s.started(t, 12)
+	s.mustTrace(t, e, before)
+	snap := e.Snapshot()
+	want := s.mustTrace(t, e, after)
+	for i, w := range []envs.Env{e, e, s.started(t, 13)} {
+		if err := w.Restore(snap); err != nil {
+			t.Fatal(err)
+		}
+		same(t, []string{"restored", "restored again", "restored elsewhere"}[i], want, s.mustTrace(t, w, after))
+	}
+	if err := e.Restore("no snapshot"); err == nil {
+		t.Error("a foreign snapshot is taken")
+	}
+}
+
+// setState: a world is set, without a reset, from a row of another. Without
+// hidden state (no Restarter) it then shows that state and continues exactly;
+// a Restarter continues exactly or says ErrNotExact.
+func (s suite) setState(t *testing.T) {
+	e := s.started(t, 14)
+	s.mustTrace(t, e, s.actions(15, steps))
+	row, err := s.row(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.open(t)
+	if err := w.SetState(row); err != nil {
+		t.Fatal(err)
+	}
+	shown, err := s.row(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, hidden := w.(envs.Restarter)
+	if hidden {
+		if err := r.Restart(row, false); errors.Is(err, envs.ErrNotExact) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	} else if name := s.s.StateColumns[0]; !slices.Equal(shown[name], row[name]) {
+		t.Errorf("set to %s %v, shows %v", name, row[name], shown[name])
+	}
+	after := s.actions(16, steps)
+	want, got := s.mustStates(t, e, after), s.mustStates(t, w, after)
+	for i := range want {
+		if !slices.Equal(want[i], got[i]) {
+			t.Fatalf("%d steps after the restart: %v, the first world %v", i, got[i], want[i])
+		}
+	}
+}
+
+// mustStates steps a world and keeps its first state column.
+func (s suite) mustStates(t *testing.T, e envs.Env, actions [][]float64) [][]float64 {
+	t.Helper()
+	var out [][]float64
+	for _, a := range actions {
+		if _, err := e.Step(a); err != nil {
+			t.Fatal(err)
+		}
+		row, err := s.row(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, row[s.s.StateColumns[0]])
+	}
+	return out
+}
+
+// goal: a world whose goal is where it is has solved it, for every goal column.
+func (s suite) goal(t *testing.T) {
+	e := s.started(t, 17)
+	s.mustTrace(t, e, s.actions(18, steps))
+	row, err := s.row(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range s.s.GoalColumns {
+		w := s.started(t, 19)
+		if err := w.Restore(e.Snapshot()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.SetGoal(envs.Row{name: row[name]}); err != nil {
+			t.Fatal(err)
+		}
+		if !w.Solved() {
+			t.Errorf("the goal %s is where the world is, and it is not solved", name)
+		}
+	}
+}
+
+// terminated: the flag of a step is that of its column.
+func (s suite) terminated(t *testing.T) {
+	e := s.started(t, 20)
+	if _, ok := s.s.Column("terminated"); !ok {
+		t.Fatal("no column terminated")
+	}
+	flag := make([]float64, 1)
+	check := func(want bool) {
+		t.Helper()
+		if err := e.Observe("terminated", flag); err != nil {
+			t.Fatal(err)
+		}
+		if (flag[0] != 0) != want {
+			t.Errorf("terminated is %g, the step says %v", flag[0], want)
+		}
+	}
+	check(false)
+	for _, a := range s.actions(21, steps) {
+		st, err := e.Step(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(st.Terminated)
+	}
+}
+
+// concurrent: worlds of different goroutines do not feel each other.
+func (s suite) concurrent(t *testing.T) {
+	const n = 4
+	acts := s.actions(22, steps)
+	var want, got [n][]string
+	var errs [n]error
+	var worlds [n]envs.Env
+	for i := range n {
+		want[i] = s.mustTrace(t, s.started(t, uint64(30+i)), acts)
+		worlds[i] = s.started(t, uint64(30+i))
+	}
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { got[i], errs[i] = s.trace(worlds[i], acts) })
+	}
+	wg.Wait()
+	for i := range n {
+		if errs[i] != nil {
+			t.Fatal(errs[i])
+		}
+		same(t, "alone and beside others", want[i], got[i])
+	}
+}

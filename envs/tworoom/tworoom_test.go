@@ -1,0 +1,9 @@
+package tworoom
+
+import (
+	"testing"
+
+	"scalewm/envs/envtest"
+)
+
+func TestConformance(t *testing.T) { envtest.Run(t, "tworoom") }
