@@ -1,0 +1,237 @@
+package hdf5
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pierrec/lz4/v4"
+)
+
+// Blosc-1 buffers, as the filter 32001 stores them: a header of 16 bytes, the
+// starts of the blocks, and in each block one or more compressed streams.
+const (
+	bloscHeader   = 16
+	bloscShuffle  = 0x01
+	bloscMemcpy   = 0x02
+	bloscBits     = 0x04
+	bloscNoSplit  = 0x10
+	bloscMaxSplit = 16  // a block is split only for elements of up to 16 bytes
+	bloscMinSplit = 128 // and streams of at least 128 bytes
+)
+
+// Codecs of the header's top three bits.
+const (
+	codecBloscLZ = 0
+	codecLZ4     = 1 // lz4hc writes the same format
+	codecZlib    = 3
+	codecZstd    = 4
+)
+
+// bloscDecode undoes the Blosc filter into out.
+func bloscDecode(out, src []byte) ([]byte, error) {
+	if len(src) < bloscHeader {
+		return nil, errDamaged
+	}
+	flags, elem := src[2], int(src[3])
+	size, blockSize := binary.LittleEndian.Uint32(src[4:]), binary.LittleEndian.Uint32(src[8:])
+	if uint64(size) > uint64(len(out)) || binary.LittleEndian.Uint32(src[12:]) > uint32(len(src)) {
+		return nil, errDamaged
+	}
+	if src[0] > 2 || flags&(bloscShuffle|bloscBits) == bloscShuffle|bloscBits {
+		return nil, fmt.Errorf("this is a Blosc-2 buffer (hint: rewrite the file with `h5repack -f GZIP=6`)")
+	}
+	out = out[:size]
+	if flags&bloscMemcpy != 0 {
+		if len(src)-bloscHeader < len(out) {
+			return nil, errDamaged
+		}
+		copy(out, src[bloscHeader:])
+		return out, nil
+	}
+	if blockSize == 0 || elem == 0 || uint64(blockSize) > maxChunk {
+		return nil, errDamaged
+	}
+	b := bloscBlocks{src: src, flags: flags, elem: elem, size: int(blockSize)}
+	return out, b.decode(out)
+}
+
+type bloscBlocks struct {
+	src   []byte
+	flags byte
+	elem  int
+	size  int // decoded bytes of a full block
+}
+
+func (b bloscBlocks) decode(out []byte) error {
+	starts := b.src[bloscHeader:]
+	shuffled := b.elem > 1 && b.flags&bloscShuffle != 0 || b.flags&bloscBits != 0
+	var planes []byte
+	if shuffled {
+		planes = make([]byte, min(b.size, len(out)))
+	}
+	for i := 0; len(out) > 0; i++ {
+		if len(starts) < 4*(i+1) {
+			return errDamaged
+		}
+		n := min(b.size, len(out))
+		to := out[:n]
+		if shuffled {
+			to = planes[:n]
+		}
+		if err := b.block(to, binary.LittleEndian.Uint32(starts[4*i:]), n == b.size); err != nil {
+			return err
+		}
+		switch {
+		case b.flags&bloscBits != 0:
+			unshuffleBits(out[:n], to, b.elem)
+		case shuffled:
+			unshuffle(out[:n], to, b.elem)
+		}
+		out = out[n:]
+	}
+	return nil
+}
+
+// block decodes the streams of one block; a short last block is never split.
+func (b bloscBlocks) block(dst []byte, start uint32, full bool) error {
+	if uint64(start) > uint64(len(b.src)) {
+		return errDamaged
+	}
+	src, streams := b.src[start:], 1
+	if full && b.flags&bloscNoSplit == 0 && b.elem <= bloscMaxSplit && len(dst)/b.elem >= bloscMinSplit {
+		streams = b.elem
+	}
+	each := len(dst) / streams
+	for range streams {
+		if len(src) < 4 {
+			return errDamaged
+		}
+		n := binary.LittleEndian.Uint32(src)
+		src = src[4:]
+		if uint64(n) > uint64(len(src)) {
+			return errDamaged
+		}
+		if err := bloscStream(dst[:each], src[:n], int(b.flags>>5)); err != nil {
+			return err
+		}
+		src, dst = src[n:], dst[each:]
+	}
+	if len(dst) != 0 {
+		return errDamaged
+	}
+	return nil
+}
+
+// bloscStream decodes one stream; one as long as its output is stored as it is.
+func bloscStream(dst, src []byte, codec int) error {
+	if len(src) == len(dst) {
+		copy(dst, src)
+		return nil
+	}
+	var got []byte
+	var err error
+	switch codec {
+	case codecBloscLZ:
+		got, err = bloscLZDecode(dst, src)
+	case codecLZ4:
+		var n int
+		n, err = lz4.UncompressBlock(src, dst)
+		got = dst[:max(n, 0)]
+	case codecZlib:
+		got, err = inflate(dst, src)
+	case codecZstd:
+		got, err = zstdDecode(dst, src)
+	default:
+		return fmt.Errorf("its codec %d is not built in (hint: rewrite the file with `h5repack -f GZIP=6`)", codec)
+	}
+	if err != nil || len(got) != len(dst) {
+		return errDamaged
+	}
+	return nil
+}
+
+// bloscLZDecode undoes BloscLZ, a relative of FastLZ: literal runs of up to 32
+// bytes, and matches up to 8191 bytes back, or farther with two more bytes.
+func bloscLZDecode(out, src []byte) ([]byte, error) {
+	const far = 8191
+	n, i := 0, 0
+	next := func() int {
+		if i >= len(src) {
+			i = len(src) + 1 // seen below
+			return 0
+		}
+		i++
+		return int(src[i-1])
+	}
+	ctrl := next() & 31 // a stream begins with literals
+	for i <= len(src) {
+		if ctrl < 32 {
+			ctrl++
+			if i+ctrl > len(src) || n+ctrl > len(out) {
+				return nil, errDamaged
+			}
+			copy(out[n:], src[i:i+ctrl])
+			i, n = i+ctrl, n+ctrl
+		} else {
+			length, back := ctrl>>5-1, ctrl&31<<8
+			code := 255
+			if length == 6 {
+				for code == 255 && i <= len(src) {
+					code = next()
+					length += code
+				}
+			}
+			code = next()
+			if code == 255 && back == 31<<8 {
+				back = next() << 8
+				back += next() + far
+			} else {
+				back += code
+			}
+			if i > len(src) || !copyBack(out, n, back+1, length+3) {
+				return nil, errDamaged
+			}
+			n += length + 3
+		}
+		if i >= len(src) {
+			return out[:n], nil
+		}
+		ctrl = next()
+	}
+	return nil, errDamaged
+}
+
+// unshuffleBits undoes Blosc's bit shuffle: for every bit of an element there
+// is one plane with that bit of all elements. Blocks whose number of elements
+// is not a multiple of 8 were left as they are.
+func unshuffleBits(dst, src []byte, elem int) {
+	n := len(src) / elem
+	if n%8 != 0 {
+		copy(dst, src)
+		return
+	}
+	plane := n / 8
+	for b := range elem {
+		for g := range plane {
+			var bits uint64
+			for k := range 8 {
+				bits |= uint64(src[(b*8+k)*plane+g]) << (8 * k)
+			}
+			bits = transpose8(bits)
+			for j := range 8 {
+				dst[(g*8+j)*elem+b] = byte(bits >> (8 * j))
+			}
+		}
+	}
+	copy(dst[n*elem:], src[n*elem:])
+}
+
+// transpose8 transposes a matrix of 8 by 8 bits.
+func transpose8(x uint64) uint64 {
+	t := (x ^ x>>7) & 0x00AA00AA00AA00AA
+	x ^= t ^ t<<7
+	t = (x ^ x>>14) & 0x0000CCCC0000CCCC
+	x ^= t ^ t<<14
+	t = (x ^ x>>28) & 0x00000000F0F0F0F0
+	return x ^ t ^ t<<28
+}

@@ -1,0 +1,253 @@
+// Package hdf5 reads and writes data sets in the field's HDF5 layout: one data
+// set a column at the root, the rows of all episodes one after another, ep_len
+// and ep_offset (docs/dataset-format.md).
+//
+// libhdf5 only opens and lists a file and writes ours. Reading decodes chunks in
+// this package, from many goroutines at once. The package knows nothing of
+// tasks, clips or models.
+package hdf5
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"scalewm/dataset"
+)
+
+// Names with a meaning of their own in the layout.
+const (
+	pixelsName = "pixels"
+	lenName    = "ep_len"
+	offsetName = "ep_offset"
+	indexName  = "ep_idx"
+	stepName   = "step_idx"
+)
+
+// maxRowBytes is the widest numeric column that is a column; wider ones (other
+// images) are listed as skipped.
+const maxRowBytes = 1 << 16
+
+// File is an open data set. It implements dataset.Source.
+type File struct {
+	path     string
+	list     *listing
+	f        *os.File
+	cache    chunkCache
+	rows     int
+	episodes []dataset.Episode
+	columns  []dataset.Column
+	sets     map[string]*dset
+	pixels   *dset
+	skipped  map[string]string
+	print    fingerprint
+}
+
+var _ dataset.Source = (*File)(nil)
+
+// Open opens a data set, ours or a published one. Errors name the file and say
+// what is wrong with it in one line.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the data set: %w (hint: `scalewm collect` makes one)", err)
+	}
+	h := &File{path: path, f: f, sets: map[string]*dset{}, skipped: map[string]string{}}
+	if h.list, err = openListing(path); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("opening the data set %s: %w (hint: is it a whole HDF5 file? files of newer HDF5 versions open after `h5repack --low=0 --high=2`)", path, err)
+	}
+	if err := h.load(); err != nil {
+		h.Close()
+		return nil, fmt.Errorf("opening the data set %s: %w", path, err)
+	}
+	return h, nil
+}
+
+func (h *File) load() error {
+	st, err := h.f.Stat()
+	if err != nil {
+		return err
+	}
+	byName := map[string]described{}
+	for _, d := range h.list.sets {
+		byName[d.name] = d
+	}
+	if err := h.loadEpisodes(byName, st.Size()); err != nil {
+		return err
+	}
+	for _, d := range h.list.sets {
+		if reason, err := h.addColumn(d, st.Size()); err != nil {
+			return fmt.Errorf("column %s: %w", d.name, err)
+		} else if reason != "" {
+			h.skipped[d.name] = reason
+		}
+	}
+	return nil
+}
+
+// loadEpisodes reads ep_len and ep_offset; together they cover the rows.
+func (h *File) loadEpisodes(byName map[string]described, size int64) error {
+	lens, err := h.readIndex(byName, lenName, size)
+	if err != nil {
+		return err
+	}
+	offsets, err := h.readIndex(byName, offsetName, size)
+	if err != nil {
+		return err
+	}
+	if len(lens) != len(offsets) {
+		return fmt.Errorf("%s has %d entries and %s %d", lenName, len(lens), offsetName, len(offsets))
+	}
+	if len(lens) == 0 {
+		return errors.New("it has no episodes")
+	}
+	for i := range lens {
+		if lens[i] < 1 || offsets[i] < 0 || lens[i] > 1<<40 || offsets[i] > 1<<40 {
+			return fmt.Errorf("episode %d has length %v at row %v", i, lens[i], offsets[i])
+		}
+		e := dataset.Episode{Offset: int(offsets[i]), Len: int(lens[i])}
+		h.episodes = append(h.episodes, e)
+		h.rows = max(h.rows, e.Offset+e.Len)
+	}
+	return nil
+}
+
+func (h *File) readIndex(byName map[string]described, name string, size int64) ([]float64, error) {
+	d, ok := byName[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no %s (hint: the layout is that of docs/dataset-format.md; this file has %s)", name, names(byName))
+	}
+	if len(d.dims) != 1 || d.dtype() == "" {
+		return nil, fmt.Errorf("%s is not a list of numbers", name)
+	}
+	s, err := newDset(d, h.f, size, h.list.simple, &h.cache)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if s.rows > 1<<28 {
+		return nil, fmt.Errorf("%s claims %d episodes", name, s.rows)
+	}
+	return s.numbers(0, s.rows)
+}
+
+func names(byName map[string]described) string {
+	var ns []string
+	for n := range byName {
+		ns = append(ns, n)
+	}
+	slices.Sort(ns)
+	return strings.Join(ns, ", ")
+}
+
+// addColumn takes in one data set, or says why it is left out.
+func (h *File) addColumn(d described, size int64) (skipped string, err error) {
+	dt := d.dtype()
+	switch {
+	case d.name == lenName || d.name == offsetName:
+		return "", nil
+	case dt == "":
+		return "not numbers", nil
+	case len(d.dims) == 0:
+		return "no rows", nil
+	case strings.HasPrefix(d.name, "ep_") && d.name != indexName && int(d.dims[0]) == len(h.episodes) && len(h.episodes) != h.rows:
+		return "one entry an episode", nil
+	case int(d.dims[0]) != h.rows:
+		return "", fmt.Errorf("it has %d rows, the episodes %d (hint: the file is torn or of another layout)", d.dims[0], h.rows)
+	}
+	s, err := newDset(d, h.f, size, h.list.simple, &h.cache)
+	if err != nil {
+		return "", err
+	}
+	if d.name == pixelsName {
+		if dt != "uint8" || !slices.Equal(d.dims[1:], []uint64{dataset.FrameSize, dataset.FrameSize, 3}) {
+			return "", fmt.Errorf("it is %s %v, frames are uint8 (rows, %d, %d, 3)", dt, d.dims, dataset.FrameSize, dataset.FrameSize)
+		}
+		h.pixels = s
+		return "", nil
+	}
+	if s.rowBytes == 0 || s.rowBytes > maxRowBytes {
+		return fmt.Sprintf("%d bytes a row", s.rowBytes), nil
+	}
+	h.sets[d.name] = s
+	h.columns = append(h.columns, dataset.Column{Name: d.name, DType: dt, Width: s.rowBytes / s.elem})
+	return "", nil
+}
+
+// Path is where the file lies.
+func (h *File) Path() string { return h.path }
+
+// Rows implements dataset.Source.
+func (h *File) Rows() int { return h.rows }
+
+// Episodes implements dataset.Source.
+func (h *File) Episodes() []dataset.Episode { return h.episodes }
+
+// Columns implements dataset.Source; they come in alphabetical order.
+func (h *File) Columns() []dataset.Column { return h.columns }
+
+// Skipped says which data sets of the file are not columns, and why.
+func (h *File) Skipped() map[string]string { return h.skipped }
+
+// Attr implements dataset.Source.
+func (h *File) Attr(name string) (string, bool) { v, ok := h.list.attrs[name]; return v, ok }
+
+// Attrs are all string attributes of the file.
+func (h *File) Attrs() map[string]string { return h.list.attrs }
+
+// HasFrames implements dataset.Source.
+func (h *File) HasFrames() bool { return h.pixels != nil }
+
+// Read implements dataset.Source.
+func (h *File) Read(column string, from, to int) ([]float64, error) {
+	s, ok := h.sets[column]
+	if !ok {
+		_, err := dataset.FindColumn(h, column)
+		return nil, fmt.Errorf("reading %s: %w", filepath.Base(h.path), err)
+	}
+	v, err := s.numbers(from, to)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of %s: %w", column, h.path, err)
+	}
+	return v, nil
+}
+
+// numbers reads rows and widens them.
+func (s *dset) numbers(from, to int) ([]float64, error) {
+	if from < 0 || to > s.rows || from > to {
+		return nil, fmt.Errorf("rows %d to %d of %d", from, to, s.rows)
+	}
+	raw := make([]byte, (to-from)*s.rowBytes)
+	if err := s.read(from, to, raw); err != nil {
+		return nil, err
+	}
+	out := make([]float64, len(raw)/s.elem)
+	s.widen(out, raw)
+	return out, nil
+}
+
+// Frame implements dataset.Source.
+func (h *File) Frame(row int, dst []byte) error {
+	if h.pixels == nil {
+		return fmt.Errorf("reading frames of %s: it has no pixels", h.path)
+	}
+	if len(dst) != dataset.FrameBytes {
+		panic("hdf5: Frame into a buffer of another size")
+	}
+	if err := h.pixels.read(row, row+1, dst); err != nil {
+		return fmt.Errorf("reading the frame of row %d of %s: %w", row, h.path, err)
+	}
+	return nil
+}
+
+// Close implements dataset.Source.
+func (h *File) Close() error {
+	err := h.list.close()
+	if e := h.f.Close(); err == nil {
+		err = e
+	}
+	return err
+}

@@ -1,0 +1,223 @@
+package hdf5
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxChunk bounds a chunk in bytes, stored or decoded. Published files have
+// chunks of 15 MB (100 frames).
+const maxChunk = 512 << 20
+
+var errDamaged = errors.New("damaged data")
+
+// pipeline undoes the filters that a chunk went through.
+type pipeline struct {
+	stages []filterInfo
+	elem   int
+}
+
+// check says at opening whether every stage is known here.
+func (p pipeline) check() error {
+	for _, f := range p.stages {
+		switch f.id {
+		case filterDeflate, filterShuffle, filterFletcher, filterLZF, filterBlosc, filterZstd:
+		default:
+			return fmt.Errorf("it uses HDF5 filter %d, which is not built in (hint: rewrite it with `h5repack -f GZIP=6`)", f.id)
+		}
+	}
+	return nil
+}
+
+// decode fills dst, a whole chunk, from its stored bytes; bit i of mask skips stage i.
+func (p pipeline) decode(dst, src []byte, mask uint32) error {
+	b := src
+	for i := len(p.stages) - 1; i >= 0; i-- {
+		if mask&(1<<i) != 0 {
+			continue
+		}
+		// The last stage to be undone writes straight into dst.
+		var out []byte
+		if !p.anyBefore(i, mask) {
+			out = dst
+		}
+		var err error
+		if b, err = p.undo(p.stages[i], out, b, len(dst)); err != nil {
+			return fmt.Errorf("%s: %w", filterName(p.stages[i].id), err)
+		}
+	}
+	if len(b) != len(dst) {
+		return fmt.Errorf("%w: a chunk of %d bytes instead of %d", errDamaged, len(b), len(dst))
+	}
+	if len(b) > 0 && &b[0] != &dst[0] {
+		copy(dst, b)
+	}
+	return nil
+}
+
+// anyBefore says whether a stage below i still has to be undone after it.
+func (p pipeline) anyBefore(i int, mask uint32) bool {
+	return ^mask&(1<<i-1) != 0
+}
+
+func filterName(id int) string {
+	names := map[int]string{filterDeflate: "deflate", filterShuffle: "shuffle", filterFletcher: "fletcher32",
+		filterLZF: "lzf", filterBlosc: "Blosc", filterZstd: "zstd"}
+	return names[id]
+}
+
+// undo reverses one stage. It writes into out when that is the chunk itself,
+// else into a new buffer of at most a little more than the chunk's size.
+func (p pipeline) undo(f filterInfo, out, src []byte, size int) ([]byte, error) {
+	if f.id == filterFletcher {
+		return stripFletcher(src)
+	}
+	if out == nil {
+		out = make([]byte, size+4) // fletcher32 adds 4 bytes
+	}
+	switch f.id {
+	case filterDeflate:
+		return inflate(out, src)
+	case filterShuffle:
+		return unshuffleFilter(out, src, p.elem)
+	case filterLZF:
+		return lzfDecode(out, src)
+	case filterZstd:
+		return zstdDecode(out, src)
+	default:
+		return bloscDecode(out, src)
+	}
+}
+
+func unshuffleFilter(out, src []byte, elem int) ([]byte, error) {
+	if len(src) > len(out) {
+		return nil, errDamaged
+	}
+	out = out[:len(src)]
+	unshuffle(out, src, elem)
+	return out, nil
+}
+
+// unshuffle gathers the bytes of each element, which were stored plane by
+// plane; a tail shorter than an element stays where it is.
+func unshuffle(dst, src []byte, elem int) {
+	n := 0
+	if elem > 0 {
+		n = len(src) / elem
+	}
+	for b := range elem {
+		plane := src[b*n : (b+1)*n]
+		for i, v := range plane {
+			dst[i*elem+b] = v
+		}
+	}
+	copy(dst[n*elem:], src[n*elem:])
+}
+
+// stripFletcher verifies and removes the checksum that ends a chunk.
+func stripFletcher(src []byte) ([]byte, error) {
+	if len(src) < 4 {
+		return nil, errDamaged
+	}
+	body, want := src[:len(src)-4], binary.LittleEndian.Uint32(src[len(src)-4:])
+	sum := fletcher32(body)
+	// Files of before 1.6.3 hold the sum with its bytes swapped in pairs.
+	swapped := sum>>8&0x00ff00ff | sum<<8&0xff00ff00
+	if sum != want && swapped != want {
+		return nil, fmt.Errorf("%w: checksum differs", errDamaged)
+	}
+	return body, nil
+}
+
+// fletcher32 sums big-endian 16-bit words modulo 65535.
+func fletcher32(b []byte) uint32 {
+	var s1, s2 uint32
+	for len(b) >= 2 {
+		n := min(len(b)/2, 360) // no overflow before the fold
+		for range n {
+			s1 += uint32(b[0])<<8 | uint32(b[1])
+			s2 += s1
+			b = b[2:]
+		}
+		s1, s2 = s1&0xffff+s1>>16, s2&0xffff+s2>>16
+	}
+	if len(b) == 1 {
+		s1 += uint32(b[0]) << 8
+		s2 += s1
+		s1, s2 = s1&0xffff+s1>>16, s2&0xffff+s2>>16
+	}
+	s1, s2 = s1&0xffff+s1>>16, s2&0xffff+s2>>16
+	return s2<<16 | s1
+}
+
+// zstdDecoder is safe for many goroutines; output is bounded by the buffer handed in.
+var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(maxChunk))
+})
+
+func zstdDecode(out, src []byte) ([]byte, error) {
+	d, err := zstdDecoder()
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.DecodeAll(src, out[:0:len(out)])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", errDamaged, err)
+	}
+	return b, nil
+}
+
+// lzfDecode undoes LibLZF, h5py's own fast filter.
+func lzfDecode(out, src []byte) ([]byte, error) {
+	n := 0
+	for i := 0; i < len(src); {
+		ctrl := int(src[i])
+		i++
+		if ctrl < 32 { // literals
+			ctrl++
+			if i+ctrl > len(src) || n+ctrl > len(out) {
+				return nil, errDamaged
+			}
+			copy(out[n:], src[i:i+ctrl])
+			i, n = i+ctrl, n+ctrl
+			continue
+		}
+		length, need := ctrl>>5, 1
+		if length == 7 {
+			need = 2
+		}
+		if i+need > len(src) {
+			return nil, errDamaged
+		}
+		if length == 7 {
+			length += int(src[i])
+			i++
+		}
+		back := (ctrl&0x1f)<<8 | int(src[i])
+		i++
+		if !copyBack(out, n, back+1, length+2) {
+			return nil, errDamaged
+		}
+		n += length + 2
+	}
+	return out[:n], nil
+}
+
+// copyBack repeats length bytes from back bytes before n; the stretches may overlap.
+func copyBack(out []byte, n, back, length int) bool {
+	if back > n || n+length > len(out) {
+		return false
+	}
+	if back >= length {
+		copy(out[n:n+length], out[n-back:])
+		return true
+	}
+	for i := n; i < n+length; i++ {
+		out[i] = out[i-back]
+	}
+	return true
+}

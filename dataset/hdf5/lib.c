@@ -1,0 +1,231 @@
+#include "lib.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Errors are collected by sw_error and never printed. The library must not run
+   its own code at exit, where a failed close would fail again. */
+void sw_init(void) {
+  H5dont_atexit();
+  H5open();
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+typedef struct { char *dst; int n; } text;
+
+/* The walk starts at the outermost function; the last entry is the cause. */
+static herr_t keep(unsigned n, const H5E_error2_t *e, void *data) {
+  text *t = data;
+  (void)n;
+  if (e->desc && e->desc[0]) {
+    strncpy(t->dst, e->desc, t->n - 1);
+    t->dst[t->n - 1] = 0;
+  }
+  return 0;
+}
+
+void sw_error(char *dst, int n) {
+  text t = {dst, n};
+  dst[0] = 0;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep, &t);
+  H5Eclear2(H5E_DEFAULT);
+}
+
+hid_t sw_open(const char *path) {
+  hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
+  hid_t f = H5Fopen(path, H5F_ACC_RDONLY, fapl);
+  H5Pclose(fapl);
+  return f;
+}
+
+int sw_geometry(hid_t file) {
+  size_t addr = 0, len = 0;
+  hsize_t block = 0;
+  hid_t p = H5Fget_create_plist(file);
+  if (p < 0) return -1;
+  int ok = H5Pget_sizes(p, &addr, &len) >= 0 && H5Pget_userblock(p, &block) >= 0;
+  H5Pclose(p);
+  return ok ? addr == 8 && len == 8 && block == 0 : -1;
+}
+
+long long sw_links(hid_t file) {
+  H5G_info_t info;
+  return H5Gget_info(file, &info) < 0 ? -1 : (long long)info.nlinks;
+}
+
+static int describe_type(hid_t t, sw_dataset *d) {
+  d->kind = H5Tget_class(t);
+  d->elem = H5Tget_size(t);
+  if (d->kind == H5T_ENUM) {
+    int no = -1, yes = -1;
+    if (H5Tget_nmembers(t) == 2) {
+      no = H5Tget_member_index(t, "FALSE");
+      yes = H5Tget_member_index(t, "TRUE");
+      H5Eclear2(H5E_DEFAULT);
+    }
+    d->is_bool = no >= 0 && yes >= 0;
+    hid_t base = H5Tget_super(t);
+    d->kind = base < 0 ? H5T_NO_CLASS : H5Tget_class(base);
+    if (base >= 0) {
+      d->is_signed = H5Tget_sign(base) == H5T_SGN_2;
+      d->big_endian = H5Tget_order(base) == H5T_ORDER_BE;
+      H5Tclose(base);
+    }
+    return 0;
+  }
+  if (d->kind == H5T_INTEGER) d->is_signed = H5Tget_sign(t) == H5T_SGN_2;
+  if (d->kind == H5T_INTEGER || d->kind == H5T_FLOAT) d->big_endian = H5Tget_order(t) == H5T_ORDER_BE;
+  if (d->kind == H5T_FLOAT) {
+    /* only the IEEE formats: exponent and mantissa of the usual widths */
+    size_t spos, epos, esize, mpos, msize;
+    if (H5Tget_fields(t, &spos, &epos, &esize, &mpos, &msize) < 0) return -1;
+    size_t want = d->elem == 2 ? 5 : d->elem == 4 ? 8 : 11;
+    if (esize != want || msize != 8 * d->elem - 1 - want) d->kind = H5T_NO_CLASS;
+  }
+  return 0;
+}
+
+static int describe_filters(hid_t p, sw_dataset *d) {
+  d->nfilters = H5Pget_nfilters(p);
+  if (d->nfilters < 0 || d->nfilters > SW_MAX_FILTERS) return -1;
+  for (int i = 0; i < d->nfilters; i++) {
+    size_t n = SW_MAX_PARAMS;
+    unsigned flags;
+    d->filter[i] = H5Pget_filter2(p, i, &flags, &n, d->params[i], 0, NULL, NULL);
+    if (d->filter[i] < 0) return -1;
+    d->nparams[i] = n > SW_MAX_PARAMS ? SW_MAX_PARAMS : (int)n;
+  }
+  return 0;
+}
+
+static int describe_storage(hid_t id, hid_t type, sw_dataset *d) {
+  hid_t p = H5Dget_create_plist(id);
+  if (p < 0) return -1;
+  hsize_t chunk[SW_MAX_DIMS] = {0};
+  d->layout = H5Pget_layout(p);
+  d->external = H5Pget_external_count(p);
+  int rc = describe_filters(p, d);
+  if (rc == 0 && d->layout == H5D_CHUNKED && H5Pget_chunk(p, SW_MAX_DIMS, chunk) != d->ndims) rc = -1;
+  for (int i = 0; i < d->ndims; i++) d->chunk[i] = chunk[i];
+  H5D_fill_value_t defined;
+  if (rc == 0 && d->elem <= sizeof d->fill && H5Pfill_value_defined(p, &defined) >= 0 && defined == H5D_FILL_VALUE_USER_DEFINED)
+    rc = H5Pget_fill_value(p, type, d->fill) < 0 ? -1 : 0;
+  H5Pclose(p);
+  return rc;
+}
+
+static int describe_space(hid_t id, sw_dataset *d) {
+  hsize_t dims[SW_MAX_DIMS], maxdims[SW_MAX_DIMS];
+  hid_t s = H5Dget_space(id);
+  if (s < 0) return -1;
+  d->ndims = H5Sget_simple_extent_ndims(s);
+  int ok = d->ndims >= 0 && d->ndims <= SW_MAX_DIMS && H5Sget_simple_extent_dims(s, dims, maxdims) >= 0;
+  H5Sclose(s);
+  if (!ok) return -1;
+  for (int i = 0; i < d->ndims; i++) {
+    d->dims[i] = dims[i];
+    d->maxdims[i] = maxdims[i];
+  }
+  return 0;
+}
+
+int sw_describe(hid_t file, long long i, sw_dataset *d) {
+  H5L_info_t link;
+  H5O_info_t info;
+  memset(d, 0, sizeof *d);
+  d->id = -1;
+  ssize_t n = H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, d->name, SW_MAX_NAME, H5P_DEFAULT);
+  if (n < 0) return -1;
+  if (n >= SW_MAX_NAME) return 0;
+  if (H5Lget_info(file, d->name, &link, H5P_DEFAULT) < 0) return -1;
+  if (link.type != H5L_TYPE_HARD) return 0;
+  if (H5Oget_info_by_name(file, d->name, &info, H5P_DEFAULT) < 0) return -1;
+  if (info.type != H5O_TYPE_DATASET) return 0;
+  d->header = info.addr;
+  d->id = H5Dopen2(file, d->name, H5P_DEFAULT);
+  if (d->id < 0) return -1;
+  hid_t type = H5Dget_type(d->id);
+  if (type < 0) return -1;
+  int rc = describe_type(type, d);
+  if (rc == 0) rc = describe_space(d->id, d);
+  if (rc == 0) rc = describe_storage(d->id, type, d);
+  H5Tclose(type);
+  if (rc < 0) return -1;
+  d->offset = d->layout == H5D_CONTIGUOUS && !d->external ? H5Dget_offset(d->id) : HADDR_UNDEF;
+  H5Eclear2(H5E_DEFAULT);
+  return 1;
+}
+
+int sw_attrs(hid_t file) {
+  H5O_info_t info;
+  return H5Oget_info(file, &info) < 0 ? -1 : (int)info.num_attrs;
+}
+
+static int read_string(hid_t a, hid_t type, char **value) {
+  if (H5Tis_variable_str(type) > 0) {
+    char *s = NULL;
+    hid_t mem = H5Tcopy(H5T_C_S1);
+    H5Tset_size(mem, H5T_VARIABLE);
+    H5Tset_cset(mem, H5Tget_cset(type));
+    int rc = H5Aread(a, mem, &s);
+    H5Tclose(mem);
+    if (rc < 0) return -1;
+    *value = strdup(s ? s : "");
+    if (s) H5free_memory(s);
+    return 1;
+  }
+  size_t n = H5Tget_size(type);
+  if (n > 1 << 20) return 0;
+  *value = calloc(n + 1, 1);
+  if (H5Aread(a, type, *value) < 0) {
+    free(*value);
+    return -1;
+  }
+  return 1;
+}
+
+int sw_attr(hid_t file, int i, char *name, int nname, char **value) {
+  hid_t a = H5Aopen_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT);
+  if (a < 0) return -1;
+  int rc = 0;
+  hid_t type = H5Aget_type(a), space = H5Aget_space(a);
+  if (H5Aget_name(a, nname, name) < 0 || type < 0 || space < 0)
+    rc = -1;
+  else if (H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1)
+    rc = read_string(a, type, value);
+  if (type >= 0) H5Tclose(type);
+  if (space >= 0) H5Sclose(space);
+  H5Aclose(a);
+  return rc;
+}
+
+static void to_hsize(hsize_t *dst, const unsigned long long *src, int n) {
+  for (int i = 0; i < n; i++) dst[i] = src[i];
+}
+
+long long sw_chunk_size(hid_t dset, const unsigned long long *at, int ndims) {
+  hsize_t o[SW_MAX_DIMS], n = 0;
+  to_hsize(o, at, ndims);
+  if (H5Dget_chunk_storage_size(dset, o, &n) < 0) {
+    H5Eclear2(H5E_DEFAULT); /* an unwritten chunk is an error in some versions */
+    return 0;
+  }
+  return (long long)n;
+}
+
+int sw_read_chunk(hid_t dset, const unsigned long long *at, unsigned *mask, void *dst) {
+  hsize_t o[SW_MAX_DIMS];
+  hid_t s = H5Dget_space(dset);
+  int n = H5Sget_simple_extent_ndims(s);
+  H5Sclose(s);
+  to_hsize(o, at, n);
+  return H5Dread_chunk(dset, H5P_DEFAULT, o, mask, dst);
+}
+
+int sw_read_all(hid_t dset, void *dst) {
+  hid_t type = H5Dget_type(dset);
+  int rc = H5Dread(dset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, dst);
+  H5Tclose(type);
+  return rc;
+}
