@@ -13,7 +13,7 @@ const notANumber = 1e300
 // column is a column of the task while it is replayed.
 type column struct {
 	envs.Column
-	compared bool // the file has it too
+	recorded bool // the file has it too
 	ours     []float64
 	total    ColumnDiff
 	episode  ColumnDiff

@@ -2,12 +2,13 @@ package replay
 
 import (
 	"math"
+	"slices"
 
 	"scalewm/envs"
 )
 
 // goal is where a recording says its goal: a column of the file and the name
-// under which the task takes it. The zero goal: it does not.
+// under which the task takes it. Without a column it does not.
 type goal struct{ column, as string }
 
 // findGoal looks for goal_NAME of the task's goal columns, then for their other names.
@@ -25,18 +26,14 @@ func findGoal(s *envs.Spec, width map[string]int) goal {
 	return goal{}
 }
 
-func (g goal) known() bool { return g.column != "" }
-
-// set gives the world the goal of the episode's first row.
-func (g goal) set(e envs.Env, r *recorded) error {
-	if !g.known() {
+// of is the goal of an episode, from its first row, as SetGoal takes it.
+func (g goal) of(r *recorded) envs.Row {
+	if g.column == "" {
 		return nil
 	}
 	v := r.at(g.column, 0)
-	for _, x := range v {
-		if math.IsNaN(x) {
-			return nil
-		}
+	if slices.ContainsFunc(v, math.IsNaN) {
+		return nil
 	}
-	return e.SetGoal(envs.Row{g.as: v})
+	return envs.Row{g.as: v}
 }

@@ -24,7 +24,8 @@ func newOutcome(p *player) *outcome {
 	o := &outcome{to: p.opt.Out, columns: p.columns, draws: p.opt.Pixels,
 		attrs: map[string]string{"env": p.spec.Name}, data: map[string][]float64{}}
 	for _, c := range p.src.Columns() {
-		if _, ours := p.spec.Column(c.Name); !ours {
+		_, ours := p.spec.Column(c.Name)
+		if _, read := p.now.width[c.Name]; read && !ours {
 			o.copied = append(o.copied, c)
 		}
 	}

@@ -14,6 +14,9 @@ const (
 	flagColumn   = "terminated"
 )
 
+// widest is the most numbers a row of a column that is looked at; wider ones are pictures.
+const widest = 4096
+
 // player replays a recording, an episode after the other, in one world.
 type player struct {
 	opt      Options
@@ -41,8 +44,9 @@ type player struct {
 type recorded struct {
 	index int
 	dataset.Episode
-	data  map[string][]float64
 	width map[string]int
+	data  map[string][]float64
+	goal  envs.Row // nil where the episode does not say its goal
 }
 
 // row is a view of row t.
@@ -84,7 +88,9 @@ func (p *player) prepare() error {
 	}
 	width := map[string]int{}
 	for _, c := range p.src.Columns() {
-		width[c.Name] = c.Width
+		if c.Width <= widest {
+			width[c.Name] = c.Width
+		}
 	}
 	p.now.width = width
 	p.goal = findGoal(p.spec, width)
@@ -92,8 +98,7 @@ func (p *player) prepare() error {
 		return err
 	}
 	for _, c := range p.spec.Columns {
-		known := width[c.Name] == c.Width && (p.goal.known() || !c.Goal)
-		p.columns = append(p.columns, &column{Column: c, compared: known, ours: make([]float64, c.Width)})
+		p.columns = append(p.columns, &column{Column: c, recorded: width[c.Name] == c.Width, ours: make([]float64, c.Width)})
 	}
 	if p.opt.Out != nil {
 		p.out = newOutcome(p)
@@ -132,6 +137,9 @@ func (p *player) load(index int, e dataset.Episode) error {
 		}
 		p.now.data[name] = v
 	}
+	if e.Len > 0 {
+		p.now.goal = p.goal.of(&p.now)
+	}
 	return nil
 }
 
@@ -165,10 +173,15 @@ func (p *player) simulate(t int) (bool, error) {
 		return true, nil
 	}
 	var err error
+	from := t - 1
 	if c, ok := p.env.(envs.Controlled); ok && p.opt.FromControl {
-		_, err = c.StepControl(p.now.at(p.drive, t)) // recorded with the row it led to
+		from = t // recorded with the row it led to
+		_, err = c.StepControl(p.now.at(p.drive, from))
 	} else {
-		_, err = p.env.Step(p.now.at(p.drive, t-1))
+		_, err = p.env.Step(p.now.at(p.drive, from))
+	}
+	if err != nil {
+		err = fmt.Errorf("applying %s of row %d: %w", p.drive, from, err)
 	}
 	return true, err
 }
@@ -187,8 +200,8 @@ func (p *player) restart(t int) (exact bool, err error) {
 	if errors.Is(err, envs.ErrNotExact) {
 		err = p.env.SetState(row)
 	}
-	if err == nil {
-		err = p.goal.set(p.env, &p.now)
+	if err == nil && p.now.goal != nil {
+		err = p.env.SetGoal(p.now.goal)
 	}
 	return true, err
 }
@@ -197,7 +210,8 @@ func (p *player) restart(t int) (exact bool, err error) {
 func (p *player) compareColumns(t int) error {
 	at := Place{p.now.index, t}
 	for _, c := range p.columns {
-		if !c.compared && p.out == nil {
+		compared := c.recorded && !(c.Into && t == 0) && !(c.Goal && p.now.goal == nil)
+		if !compared && p.out == nil {
 			continue
 		}
 		if err := p.env.Observe(c.Name, c.ours); err != nil {
@@ -205,7 +219,7 @@ func (p *player) compareColumns(t int) error {
 		}
 		p.out.observe(c)
 		switch {
-		case !c.compared || c.Into && t == 0:
+		case !compared:
 		case c.Name == flagColumn:
 			p.compareFlag(c.ours[0], p.now.at(flagColumn, t)[0])
 		default:

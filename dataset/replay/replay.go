@@ -78,7 +78,7 @@ func (p *player) run(ctx context.Context) error {
 				return err
 			}
 			if err := p.row(t); err != nil {
-				return fmt.Errorf("episode %d row %d: %w", i, t, err)
+				return fmt.Errorf("episode %d, towards row %d: %w", i, t, err)
 			}
 			if done++; p.opt.Progress != nil {
 				p.opt.Progress(int64(done), int64(total), "")

@@ -1,0 +1,169 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"scalewm/dataset"
+)
+
+// fakeRecording drives the fake task by hand: place += 10 action + momentum,
+// momentum 1, 2, 3.
+func fakeRecording() *memory {
+	nan := math.NaN()
+	return &memory{
+		attrs:    map[string]string{"env": "fake", "unknown": "ignored"},
+		episodes: []dataset.Episode{{Offset: 0, Len: 4}},
+		columns: []dataset.Column{{Name: "action", DType: "float32", Width: 1}, {Name: "pose", DType: "float64", Width: 2},
+			{Name: "sim_ctrl", DType: "float64", Width: 1}, {Name: "restart_momentum", DType: "float64", Width: 1},
+			{Name: "substeps", DType: "int32", Width: 1}, {Name: "goal_pose", DType: "float64", Width: 2},
+			{Name: "terminated", DType: "uint8", Width: 1}},
+		data: map[string][]float64{
+			"action":           {1, 2, 3, nan},
+			"pose":             {0, math.Pi, 11, -math.Pi, 33, 3 * math.Pi, 66, math.Pi},
+			"sim_ctrl":         {nan, 10, 20, 30},
+			"restart_momentum": {0, 1, 2, 3},
+			"substeps":         {7, 2, 2, 2},
+			"goal_pose":        {33, 0, 33, 0, 33, 0, 33, 0},
+			"terminated":       {1, 0, 1, 0},
+		},
+	}
+}
+
+func without(m *memory, name string) *memory {
+	m.columns = slices.DeleteFunc(m.columns, func(c dataset.Column) bool { return c.Name == name })
+	return m
+}
+
+// tiny is more than an angle loses by going round.
+const tiny = 1e-15
+
+func TestHiddenState(t *testing.T) {
+	for name, opt := range map[string]Options{"whole": {}, "one step": {OneStep: true},
+		"controls": {FromControl: true}, "controls, one step": {FromControl: true, OneStep: true}} {
+		r := replay(t, fakeRecording(), opt)
+		c := r.Columns["pose"]
+		if r.Rows != 4 || c.Rows != 4 || c.MaxAbs > tiny || r.Terminated != (FlagDiff{3, 0}) {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if s := r.Columns["substeps"]; s.Rows != 3 || s.MaxAbs != 0 {
+			t.Errorf("%s: substeps %+v; row 0 has none", name, s)
+		}
+	}
+	// Without the hidden state an episode still starts at row 0, but no row
+	// inside it can be restarted.
+	r := replay(t, without(fakeRecording(), "restart_momentum"), Options{})
+	if c := r.Columns["pose"]; c.Rows != 4 || c.MaxAbs > tiny {
+		t.Errorf("whole, no hidden state: %+v", c)
+	}
+	r = replay(t, without(fakeRecording(), "restart_momentum"), Options{OneStep: true})
+	if r.Rows != 2 || *r.LeftOut != 2 || r.Columns["pose"].Rows != 2 || r.Columns["pose"].MaxAbs > tiny {
+		t.Errorf("one step, no hidden state: %+v, left out %d", r, *r.LeftOut)
+	}
+	bad := fakeRecording()
+	bad.data["restart_momentum"][0] = -1
+	if _, err := Run(context.Background(), bad, Options{}); err == nil {
+		t.Error("the task's own error is lost")
+	}
+}
+
+func TestNotANumber(t *testing.T) {
+	m := fakeRecording()
+	m.columns = append(m.columns, dataset.Column{Name: "broken", DType: "float64", Width: 1})
+	m.data["broken"] = []float64{math.NaN(), 1, math.NaN(), 3}
+	if c := replay(t, m, Options{}).Columns["broken"]; c != (ColumnDiff{notANumber, 0, 2, Place{0, 1}}) {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestDifference(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, c := range []struct {
+		ours, theirs float64
+		circle       bool
+		want         float64
+	}{
+		{1, 1, false, 0}, {1, 3, false, 2}, {3, 1, false, 2}, {0, -0.0, false, 0},
+		{nan, 1, false, 1e300}, {inf, 1, false, 1e300}, {1, -inf, false, 1e300}, {inf, inf, false, 0}, {-1.7e308, 1.7e308, false, 1e300},
+		{0.25, 2*math.Pi - 0.25, true, 0.5}, {2*math.Pi - 0.25, 0.25, true, 0.5}, {math.Pi, -math.Pi, true, 0}, {0, 3, true, 3}, {nan, 0, true, 1e300},
+	} {
+		if d := difference(c.ours, c.theirs, c.circle); math.Abs(d-c.want) > 1e-14 {
+			t.Errorf("%v: %g", c, d)
+		}
+	}
+}
+
+// Three frames of four bytes: byte 0 never moves, byte 3 moves and is always right.
+func TestFrameDiffs(t *testing.T) {
+	var f frameDiffs
+	f.compare([]byte{10, 20, 30, 1}, []byte{10, 20, 30, 1})
+	f.compare([]byte{12, 20, 39, 2}, []byte{10, 20, 30, 2})
+	f.compare([]byte{10, 25, 30, 3}, []byte{10, 28, 31, 3})
+	// differences: 2+9 in frame 1, 3+1 in frame 2; moving bytes 1, 2, 3: 9+3+1
+	want := FrameDiff{Count: 3, Mean: 15.0 / 12, Max: 9, WorstBytes: 2, Moving: 13.0 / 9}
+	if d := f.diff(); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+}
+
+// tape is a Recorder in memory.
+type tape struct {
+	columns []dataset.Column
+	attrs   map[string]string
+	rows    []map[string][]float64
+	frames  [][][]byte
+	fail    error
+}
+
+func (r *tape) Start(c []dataset.Column, _ bool, attrs map[string]string) error {
+	r.columns, r.attrs = c, attrs
+	return nil
+}
+
+func (r *tape) Episode(c map[string][]float64, frames [][]byte) error {
+	r.rows, r.frames = append(r.rows, c), append(r.frames, frames)
+	return r.fail
+}
+
+func TestOut(t *testing.T) {
+	m := record(t, 2, 5, true)
+	m.data["state"][2*3] += 7 // row 3 of episode 0: ours must come out
+	out := &tape{}
+	replay(t, m, Options{Out: out, Pixels: true})
+	again := &memory{episodes: m.episodes, columns: out.columns, attrs: out.attrs, data: map[string][]float64{}}
+	for i, ep := range out.rows {
+		for name, v := range ep {
+			again.data[name] = append(again.data[name], v...)
+		}
+		again.frames = append(again.frames, out.frames[i]...)
+	}
+	r := replay(t, again, Options{Pixels: true})
+	if r.Rows != 10 || r.Columns["state"].RowsEqual != 10 || r.Frames.Max != 0 || r.Frames.Count != 10 || r.Terminated.Wrong != 0 {
+		t.Errorf("what we wrote does not replay: %+v", r)
+	}
+	if again.attrs["env"] != "tworoom" {
+		t.Errorf("attributes %v", again.attrs)
+	}
+	out.fail = errors.New("disk full")
+	if _, err := Run(context.Background(), m, Options{Out: out}); !errors.Is(err, out.fail) {
+		t.Errorf("writing failed, replay says %v", err)
+	}
+}
+
+func TestOutLeavesRowsOut(t *testing.T) {
+	out := &tape{}
+	replay(t, without(fakeRecording(), "restart_momentum"), Options{Out: out, OneStep: true, Pixels: true})
+	ep := out.rows[0]
+	if pose := ep["pose"]; pose[2] != 11 || !math.IsNaN(pose[4]) || !math.IsNaN(pose[7]) || len(pose) != 8 {
+		t.Errorf("pose %v", pose)
+	}
+	if s := ep["substeps"]; !slices.Equal(s, []float64{2, 2, 0, 0}) {
+		t.Errorf("substeps %v", s)
+	}
+	if !slices.Equal(ep["sim_ctrl"][1:], []float64{10, 20, 30}) || len(out.frames[0]) != 4 {
+		t.Errorf("inputs %v, %d frames", ep["sim_ctrl"], len(out.frames[0]))
+	}
+}
