@@ -39,11 +39,13 @@ func writeFile(path string, write func(io.Writer) error) error {
 		return err
 	}
 	defer f.Close() // releases the lock, after the rename or the removal
-	if err := fill(f, write); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	err = fill(f, write)
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	if err != nil {
+		os.Remove(f.Name()) // the error that matters is err
+		return err
 	}
 	return syncDir(dir)
 }
@@ -114,11 +116,14 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// plain drops the path of a file-system error; the caller names the target.
+// plain drops the paths of a file-system error, since the caller names the file
+// that the user knows.
 func plain(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) && err == error(pe) {
-		return fmt.Errorf("%s %s: %w", pe.Op, filepath.Base(pe.Path), pe.Err)
+	switch e := err.(type) {
+	case *fs.PathError:
+		return fmt.Errorf("%s: %w", e.Op, e.Err)
+	case *os.LinkError:
+		return fmt.Errorf("%s: %w", e.Op, e.Err)
 	}
 	return err
 }

@@ -196,7 +196,7 @@ func (s Store) List(kind string) ([]string, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("listing the cells of %s: %w%s", s.Dir, err, hint(err))
+			return nil, fmt.Errorf("reading cell %s: %w%s", s.Path(name), plain(err), hint(err))
 		}
 		if f.Kind == kind && f.ID == name {
 			ids = append(ids, name)
