@@ -1,0 +1,340 @@
+package cell
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+type spec struct {
+	Zeta  string  `json:"zeta"`
+	Alpha int     `json:"alpha"`
+	Rate  float64 `json:"rate"`
+}
+
+type result struct {
+	Values []float64 `json:"values"`
+	Note   string    `json:"note"`
+}
+
+var (
+	someSpec   = spec{"<&>", 1 << 60, 0.1}
+	someResult = result{[]float64{0.1, 1e-300, 3, math.MaxFloat64}, "a \"quoted\" note"}
+)
+
+func save(t *testing.T, s Store) string {
+	t.Helper()
+	id, err := ID("test", someSpec)
+	if err == nil {
+		err = s.Save(id, "test", someSpec, someResult)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// The expected name was computed outside Go: sha256sum of
+// "eval\n{"alpha":1,"rate":0.1,"zeta":"<é>"}".
+func TestIDIsThePublishedHash(t *testing.T) {
+	want := "c0bff8e597b08ea8d8a5543583b13fac"
+	for _, v := range []any{spec{"<é>", 1, 0.1}, map[string]any{"rate": 0.1, "zeta": "<é>", "alpha": 1},
+		json.RawMessage(` { "zeta":"\u003c\u00e9>", "rate":0.1, "alpha":1 } `)} {
+		got, err := ID("eval", v)
+		if err != nil || got != want {
+			t.Errorf("ID(%v) = %s, %v; want %s", v, got, err, want)
+		}
+	}
+	if other, _ := ID("train", spec{"<é>", 1, 0.1}); other == want {
+		t.Error("the kind does not enter the id")
+	}
+	if _, err := ID("eval", math.NaN()); err == nil {
+		t.Error("a spec without a JSON form has an id")
+	}
+}
+
+func TestSaveLoad(t *testing.T) {
+	s := Store{filepath.Join(t.TempDir(), "made", "on", "demand")}
+	id := save(t, s)
+	first, err := os.ReadFile(s.Path(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sp spec
+	var re result
+	if err := s.Load(id, &sp, &re); err != nil {
+		t.Fatal(err)
+	}
+	if sp != someSpec || !reflect.DeepEqual(re, someResult) {
+		t.Errorf("read back %+v %+v", sp, re)
+	}
+	if err := s.SaveRun(id, map[string]string{"host": "h"}); err != nil {
+		t.Fatal(err)
+	}
+	if save(t, s); true {
+		again, _ := os.ReadFile(s.Path(id))
+		if !bytes.Equal(first, again) {
+			t.Error("saving the same cell again changed its bytes")
+		}
+	}
+	if ids, err := s.List("test"); err != nil || !reflect.DeepEqual(ids, []string{id}) {
+		t.Errorf("List = %v, %v; want only %s", ids, err, id)
+	}
+	if ids, err := s.List("other"); err != nil || len(ids) != 0 {
+		t.Errorf("List of another kind = %v, %v", ids, err)
+	}
+	if err := s.Save("0123", "test", someSpec, someResult); err == nil {
+		t.Error("saved a cell under a foreign id")
+	}
+	if err := s.Save(id, "test", someSpec, result{Values: []float64{math.NaN()}}); err == nil {
+		t.Error("saved a NaN")
+	}
+}
+
+// Whatever is cut off or altered, the cell must not count as done.
+func TestTornFilesAreNotDone(t *testing.T) {
+	s := Store{t.TempDir()}
+	id := save(t, s)
+	whole, err := os.ReadFile(s.Path(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name string, b []byte) {
+		t.Helper()
+		if err := os.WriteFile(s.Path(id), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := s.Done(id); done || err != nil {
+			t.Errorf("%s: Done = %v, %v; want false", name, done, err)
+		}
+		if err := s.Load(id, nil, nil); !errors.Is(err, ErrTorn) || !strings.Contains(err.Error(), "hint") {
+			t.Errorf("%s: Load says %v", name, err)
+		}
+		if ids, err := s.List("test"); err != nil || len(ids) != 0 {
+			t.Errorf("%s: List = %v, %v", name, ids, err)
+		}
+	}
+	for n := 0; n < len(whole)-1; n += 7 {
+		check(fmt.Sprint("cut to ", n), whole[:n])
+	}
+	check("another result", bytes.Replace(whole, []byte("0.1,"), []byte("0.2,"), 1))
+	check("another spec", bytes.Replace(whole, []byte(`"alpha":1`), []byte(`"alpha":2`), 1))
+	check("text behind", append(bytes.Clone(whole), 'x'))
+	check("no spec", []byte(`{"id":"`+id+`","kind":"test","result":1}`))
+	check("zeros", make([]byte, len(whole)))
+	if err := os.Rename(s.Path(id), s.Path("another")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.Path("another"), whole, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := s.Done("another"); done || err != nil {
+		t.Errorf("a cell under a foreign name: Done = %v, %v", done, err)
+	}
+	if done, err := s.Done("absent"); done || err != nil {
+		t.Errorf("an absent cell: Done = %v, %v", done, err)
+	}
+	if err := s.Load("absent", nil, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("loading an absent cell says %v", err)
+	}
+}
+
+func TestListWithoutFolder(t *testing.T) {
+	if ids, err := (Store{filepath.Join(t.TempDir(), "none")}).List("test"); err != nil || len(ids) != 0 {
+		t.Errorf("List = %v, %v; want nothing", ids, err)
+	}
+}
+
+func TestWriteFileKeepsTheOldOneOnFailure(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	text := func(s string, err error) func(io.Writer) error {
+		return func(w io.Writer) error { io.WriteString(w, s); return err }
+	}
+	if err := WriteFile(path, text("old", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(path, text("new", io.ErrUnexpectedEOF)); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v, want the writer's own with the path", err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "old" {
+		t.Errorf("the file holds %q, want the old text", b)
+	}
+	onlyFile(t, path)
+}
+
+// onlyFile fails when anything but path is in its folder.
+func onlyFile(t *testing.T, path string) {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	hidden, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
+	if left = append(left, hidden...); err != nil || len(left) != 1 || left[0] != path {
+		t.Errorf("the folder holds %v, %v; want only %s", left, err, path)
+	}
+}
+
+// A longer leftover of a killed writer must neither be seen nor show through.
+func TestLeftoverOfAKilledWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".f"+asideSuffix), []byte("half of something long"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "new" {
+		t.Errorf("the file holds %q", b)
+	}
+	onlyFile(t, path)
+}
+
+func TestErrorsCarryHints(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	under := WriteFile(filepath.Join(dir, "file", "f"), func(io.Writer) error { return nil })
+	full := WriteFile(filepath.Join(dir, "g"), func(io.Writer) error {
+		return &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
+	})
+	for want, err := range map[string]error{"free space": full, "compete": under} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %q, want one line with a hint %q", err, want)
+		}
+	}
+	if got := hint(fs.ErrPermission); !strings.Contains(got, "may write") {
+		t.Errorf("hint for a refused write: %q", got)
+	}
+}
+
+// /dev/full gives ENOSPC to every write: the real thing, where Linux has it.
+func TestFullDisk(t *testing.T) {
+	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full here")
+	}
+	defer f.Close()
+	path := filepath.Join(t.TempDir(), "f")
+	err = WriteFile(path, func(io.Writer) error { _, err := f.Write([]byte("x")); return err })
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free space") {
+		t.Errorf("error %v, want a full disk with its hint", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a file was left")
+	}
+}
+
+func TestConcurrentWriters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 10 {
+				line := bytes.Repeat([]byte{byte('a' + i)}, 1000*(i+1))
+				if err := WriteFile(path, func(w io.Writer) error { _, err := w.Write(line); return err }); err != nil {
+					t.Error(err)
+				}
+				if b, err := os.ReadFile(path); err != nil || len(b) != 1000*(int(b[0]-'a')+1) || len(bytes.Trim(b, string(b[:1]))) != 0 {
+					t.Errorf("a reader saw %d mixed bytes, %v", len(b), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	onlyFile(t, path)
+}
+
+// TestHelperKilledWriter is no test by itself: TestKill starts it as a process
+// of its own, which writes until it is killed.
+func TestHelperKilledWriter(t *testing.T) {
+	dir := os.Getenv("CELL_TEST_DIR")
+	if dir == "" {
+		t.Skip("helper process of TestKill")
+	}
+	s := Store{dir}
+	id, _ := ID("test", someSpec)
+	fmt.Println("ready")
+	for {
+		if err := s.Save(id, "test", someSpec, result{Values: make([]float64, 50000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestKill(t *testing.T) {
+	s := Store{t.TempDir()}
+	id, _ := ID("test", someSpec)
+	for range 5 {
+		cmd := exec.Command(os.Args[0], "-test.run=TestHelperKilledWriter$", "-test.v")
+		cmd.Env = append(os.Environ(), "CELL_TEST_DIR="+s.Dir)
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := make([]byte, 4096) // some output: it runs
+		if _, err := out.Read(seen); err != nil {
+			t.Fatal(err)
+		}
+		for range 200 { // readers never see a torn file while it writes
+			if err := s.Load(id, nil, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	if save(t, s); true {
+		if done, err := s.Done(id); !done || err != nil {
+			t.Errorf("after the kills and a new write: Done = %v, %v", done, err)
+		}
+	}
+	onlyFile(t, s.Path(id))
+}
+
+func FuzzParse(f *testing.F) {
+	sealed, err := seal("test", someSpec, someResult)
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, _ := canonical(sealed)
+	f.Add(b)
+	f.Add(b[:len(b)/2])
+	f.Add([]byte(`{"spec":{},"result":[],"kind":"","id":""}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := parse(b)
+		if err != nil {
+			if !errors.Is(err, ErrTorn) {
+				t.Fatalf("error %v does not wrap ErrTorn", err)
+			}
+			return
+		}
+		again, err := seal(c.Kind, c.Spec, c.Result)
+		if err != nil || !reflect.DeepEqual(again, c) {
+			t.Fatalf("a valid cell does not seal to itself: %v", err)
+		}
+	})
+}
+
+func BenchmarkSave(b *testing.B) {
+	s := Store{b.TempDir()}
+	id, _ := ID("test", someSpec)
+	for b.Loop() {
+		if err := s.Save(id, "test", someSpec, someResult); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
