@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"scalewm/dataset"
+	"scalewm/dataset/hdf5"
+	"scalewm/dataset/replay"
+)
+
+func init() {
+	register(verb{name: "replay", args: "F.h5", summary: "drive the simulator with a recorded file and report the differences",
+		example: "scalewm replay recording.h5 --pixels\nscalewm replay recording.h5 --one-step --json\nscalewm replay recording.h5 --episodes 20 --pixels --out ours.h5", run: runReplay})
+}
+
+func runReplay(ctx context.Context, c *command, args []string) error {
+	var opt replay.Options
+	c.StringVar(&opt.Task, "task", "", "the `task`, where the file does not say it")
+	c.IntVar(&opt.Episodes, "episodes", 0, "replay only the first `n` episodes")
+	c.BoolVar(&opt.Pixels, "pixels", false, "draw every row and compare with the recorded frames")
+	c.BoolVar(&opt.OneStep, "one-step", false, "set every row from the recorded row before it and step once")
+	c.BoolVar(&opt.FromControl, "from-ctrl", false, "apply the recorded controls (sim_ctrl) instead of the actions")
+	c.BoolVar(&opt.PerEpisode, "per-episode", false, "report every episode too")
+	out := c.String("out", "", "write what was simulated to this `file`, in the same layout")
+	asJSON := c.Bool("json", false, "print one JSON object")
+	pos, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	if opt.Episodes < 0 {
+		return usagef("replay: --episodes %d is negative", opt.Episodes)
+	}
+	opt.File = pos[0]
+	if sameFile(opt.File, *out) {
+		return usagef("replay: --out %s is the recording itself", *out)
+	}
+	r, err := replayFile(ctx, opt, *out, c.stderr)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		return c.printJSON(r)
+	}
+	return printReplay(c.stdout, r)
+}
+
+func sameFile(a, b string) bool {
+	sa, errA := os.Stat(a)
+	sb, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(sa, sb)
+}
+
+// replayFile replays opt.File and writes to out, if that is a name.
+func replayFile(ctx context.Context, opt replay.Options, out string, stderr io.Writer) (*replay.Report, error) {
+	src, err := hdf5.Open(opt.File)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	bar := newProgress(stderr, "replay")
+	defer bar.close()
+	opt.Progress = bar.report
+	if out == "" {
+		return replay.Run(ctx, src, opt)
+	}
+	rec := &replayWriter{path: out}
+	opt.Out = rec
+	r, err := replay.Run(ctx, src, opt)
+	if rec.w == nil {
+		return nil, err
+	}
+	if err != nil {
+		rec.w.Abort()
+		return nil, err
+	}
+	return r, rec.w.Close()
+}
+
+// replayWriter is a replay.Recorder into a data set.
+type replayWriter struct {
+	path string
+	w    *hdf5.Writer
+}
+
+func (r *replayWriter) Start(columns []dataset.Column, frames bool, attrs map[string]string) (err error) {
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c dataset.Column) bool {
+		return c.Name == "ep_idx" || c.Name == "step_idx" // the writer adds its own
+	})
+	r.w, err = hdf5.Create(r.path, hdf5.WriterOptions{Columns: columns, Frames: frames, Attrs: attrs})
+	return err
+}
+
+func (r *replayWriter) Episode(columns map[string][]float64, frames [][]byte) error {
+	return r.w.Append(hdf5.EpisodeData{Columns: columns, Frames: frames})
+}
+
+// printReplay shows a report as tables.
+func printReplay(w io.Writer, r *replay.Report) error {
+	fmt.Fprintf(w, "%s: task %s, %d episodes, %d rows", r.File, r.Env, r.Episodes, r.Rows)
+	if r.LeftOut != nil {
+		fmt.Fprintf(w, " (one step each; %d left out)", *r.LeftOut)
+	}
+	fmt.Fprint(w, "\n\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "column\tmax difference\tequal rows\tof\tworst at (episode, row)\n")
+	for _, name := range slices.Sorted(maps.Keys(r.Columns)) {
+		c := r.Columns[name]
+		worst := "-"
+		if c.MaxAbs > 0 {
+			worst = fmt.Sprintf("%d, %d", c.Worst.Episode, c.Worst.Row)
+		}
+		fmt.Fprintf(t, "%s\t%.3g\t%d\t%d\t%s\n", name, c.MaxAbs, c.RowsEqual, c.Rows, worst)
+	}
+	t.Flush()
+	if f := r.Frames; f.Count > 0 {
+		fmt.Fprintf(w, "\nframes      %d compared: mean difference %.3g levels (moving bytes %.3g), at most %d, in at most %d bytes of a frame\n",
+			f.Count, f.Mean, f.Moving, f.Max, f.WorstBytes)
+	}
+	if f := r.Terminated; f.Compared > 0 {
+		fmt.Fprintf(w, "\nterminated  %d wrong of %d\n", f.Wrong, f.Compared)
+	}
+	if len(r.NotCompared) > 0 {
+		fmt.Fprintf(w, "\nnot compared: %s\n", strings.Join(r.NotCompared, ", "))
+	}
+	if len(r.PerEpisode) > 0 {
+		printReplayEpisodes(w, r)
+	}
+	return nil
+}
+
+// printReplayEpisodes shows one line an episode.
+func printReplayEpisodes(w io.Writer, r *replay.Report) {
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "episode\tlargest difference\tin column\tframes: mean\tmax\tterminated wrong\n")
+	for _, e := range r.PerEpisode {
+		worst, in := 0.0, "-"
+		for _, name := range slices.Sorted(maps.Keys(e.Columns)) {
+			if d := e.Columns[name].MaxAbs; d > worst {
+				worst, in = d, name
+			}
+		}
+		fmt.Fprintf(t, "%d\t%.3g\t%s\t%.3g\t%d\t%d\n", e.Index, worst, in, e.Frames.Mean, e.Frames.Max, e.Terminated.Wrong)
+	}
+	t.Flush()
+}
