@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"scalewm/dataset"
+	"scalewm/dataset/collect"
+	"scalewm/dataset/hdf5"
+	"scalewm/envs"
+)
+
+func init() {
+	register(verb{name: "collect", args: "TASK", summary: "let a policy act in a task and write a data set",
+		example: "scalewm collect tworoom --out tworoom.h5 --episodes 200 --seed 1", run: runCollect})
+}
+
+// switches is a repeatable flag NAME=VALUE.
+type switches envs.Options
+
+func (s switches) String() string { return "" }
+
+func (s switches) Set(v string) error {
+	name, value, ok := strings.Cut(v, "=")
+	if !ok || name == "" || value == "" {
+		return fmt.Errorf("%q is not NAME=VALUE", v)
+	}
+	s[name] = value
+	return nil
+}
+
+func runCollect(ctx context.Context, c *command, args []string) error {
+	out := c.String("out", "", "the `file` to write; finished shards wait in FILE.parts until it is whole")
+	episodes := c.Int("episodes", 200, "number of `episodes`")
+	policy := c.String("policy", "", "a `name` from `scalewm tasks`; the task's first is the default")
+	seed := c.Int64("seed", 1, "`seed` of the episodes")
+	workers := c.Int("workers", 0, "`goroutines` at work; 0 is one a core (the file does not depend on it)")
+	size := c.Int("size", dataset.FrameSize, "edge of the stored frames in `pixels`; only 224, since smaller presets resize when they read")
+	sw := switches{}
+	c.Var(sw, "switch", "`NAME=VALUE` of a task's switch; repeatable")
+	asJSON := c.Bool("json", false, "print one JSON object")
+	pos, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	if *out == "" {
+		return usagef("collect needs --out FILE.h5")
+	}
+	if *size != dataset.FrameSize {
+		return usagef("collect: --size %d: data sets are stored at %d pixels; a preset's image size is set when the set is read", *size, dataset.FrameSize)
+	}
+	job, err := collect.Prepare(*out, collect.Spec{Task: pos[0], Policy: *policy, Episodes: *episodes, Seed: *seed, Switches: envs.Options(sw)})
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	if !job.Done {
+		fmt.Fprintf(c.stderr, "collecting %d episodes of %s needs about %s of disk while it works\n", *episodes, pos[0], hdf5.MB(job.Need))
+	}
+	began := time.Now()
+	p := newProgress(c.stderr, "collecting")
+	res, err := job.Run(ctx, *workers, p.report)
+	p.close()
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		return c.printJSON(map[string]any{"out": *out, "episodes": res.Episodes, "rows": res.Rows, "mean_length": res.MeanLen,
+			"bytes": res.Bytes, "new_rows": res.NewRows, "seconds": time.Since(began).Seconds(), "already_done": job.Done})
+	}
+	if job.Done {
+		fmt.Fprintf(c.stdout, "%s is there already: %d episodes, %d rows\n", *out, res.Episodes, res.Rows)
+		return nil
+	}
+	fmt.Fprintf(c.stdout, "%s: %d episodes, %d rows (mean length %.1f), %s, %.1f s\n", *out, res.Episodes, res.Rows, res.MeanLen, hdf5.MB(res.Bytes), time.Since(began).Seconds())
+	return nil
+}

@@ -1,0 +1,260 @@
+// Package collect lets a policy act in a task and writes what happened as a
+// data set. Episodes are pure functions of (task, policy, switches, seed,
+// episode number); they are made in shards, finished files beside the data set
+// that survive a kill, and the shards' compressed frames are then copied into
+// one file. The file's bytes do not depend on workers, kills or restarts.
+//
+// It knows tasks only through envs and files only through dataset/hdf5.
+package collect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"scalewm/dataset"
+	"scalewm/dataset/cell"
+	"scalewm/dataset/hdf5"
+	"scalewm/envs"
+)
+
+// SpecAttr is the attribute that holds the canonical Spec of a collected file.
+const SpecAttr = "collect_spec"
+
+// layoutVersion changes when the same spec gives other bytes.
+const layoutVersion = 1
+
+// rowsPerShard keeps a shard's work at a few seconds for the drawn tasks and
+// below a minute wherever a row costs at most 10 ms.
+const rowsPerShard = 5000
+
+// Spec says which data set is meant; the file is a pure function of it.
+type Spec struct {
+	Task     string       `json:"task"`
+	Policy   string       `json:"policy"`
+	Episodes int          `json:"episodes"`
+	Seed     int64        `json:"seed"`
+	Switches envs.Options `json:"switches"`
+	Version  int          `json:"version"`
+}
+
+// Job is a data set to be made at a path.
+type Job struct {
+	Out  string
+	Spec Spec
+	// Done says that the file is there already, with this very spec.
+	Done bool
+	// Need is about how many more bytes of disk the work takes, shards and file together.
+	Need int64
+
+	task    envs.Task
+	columns []dataset.Column
+	shards  []*shard
+	parts   string
+	lock    *os.File
+}
+
+// shard is a run of episodes [From, To) in one file.
+type shard struct {
+	Spec     Spec `json:"spec"`
+	From, To int
+	path     string
+	have     bool
+}
+
+// Prepare checks the spec ("" is the task's default policy), looks at what is
+// there already and claims the output. Close the job when it is no longer needed.
+func Prepare(out string, s Spec) (*Job, error) {
+	task, err := envs.Lookup(s.Task)
+	if err != nil {
+		return nil, fmt.Errorf("collecting: %w", err)
+	}
+	if s.Policy == "" {
+		s.Policy = task.Spec.Policies[0]
+	}
+	if _, err := task.Policy(s.Policy); err != nil {
+		return nil, fmt.Errorf("collecting: %w", err)
+	}
+	if s.Episodes < 1 {
+		return nil, fmt.Errorf("collecting %s: %d episodes (hint: --episodes 200)", s.Task, s.Episodes)
+	}
+	if s.Switches, err = task.Spec.Resolve(s.Switches); err != nil {
+		return nil, fmt.Errorf("collecting: %w", err)
+	}
+	s.Version = layoutVersion
+	j := &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec), parts: out + ".parts"}
+	if j.Done, err = j.exists(); err != nil || j.Done {
+		return j, err
+	}
+	if err := j.claim(); err != nil {
+		return nil, err
+	}
+	if err := j.plan(); err != nil {
+		j.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// exists says whether the output is there with the same spec; another file is
+// never overwritten.
+func (j *Job) exists() (bool, error) {
+	if _, err := os.Stat(j.Out); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	f, err := hdf5.Open(j.Out)
+	if err != nil {
+		return false, fmt.Errorf("collecting into %s: something else is there: %w", j.Out, err)
+	}
+	defer f.Close()
+	have, _ := f.Attr(SpecAttr)
+	if have != j.specText() {
+		return false, fmt.Errorf("collecting into %s: it holds another data set, collected as %s (hint: remove it or choose another --out)", j.Out, orUnknown(have))
+	}
+	return true, nil
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "something unknown"
+	}
+	return s
+}
+
+// specText is the canonical spec; map keys are sorted by the encoder.
+func (j *Job) specText() string {
+	b, err := json.Marshal(j.Spec)
+	if err != nil {
+		panic("collect: a spec of strings and numbers: " + err.Error())
+	}
+	return string(b)
+}
+
+// plan cuts the episodes into shards and finds those that are finished.
+func (j *Job) plan() error {
+	each := max(1, rowsPerShard/(j.task.Spec.MaxSteps+1))
+	missing := 0
+	for from := 0; from < j.Spec.Episodes; from += each {
+		s := &shard{Spec: j.Spec, From: from, To: min(from+each, j.Spec.Episodes)}
+		id, err := cell.ID("collect", s)
+		if err != nil {
+			return err
+		}
+		s.path = filepath.Join(j.parts, id+".part")
+		if p, err := readPart(s.path); err == nil {
+			s.have = p.fits(j.columns, s.To-s.From)
+		}
+		if !s.have {
+			missing += s.To - s.From
+		}
+		j.shards = append(j.shards, s)
+	}
+	return j.estimate(missing)
+}
+
+// estimate measures the first episode and assumes episodes of full length.
+func (j *Job) estimate(missing int) error {
+	w, err := newWorker(j)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	e, err := w.record(0)
+	if err != nil {
+		return err
+	}
+	bytes, rows := int64(0), int64(e.rows)
+	for _, f := range e.frames {
+		bytes += int64(len(f))
+	}
+	for _, c := range j.columns {
+		bytes += 8 * int64(c.Width) * rows
+	}
+	full := int64(j.task.Spec.MaxSteps+1) * (bytes/rows + 64)
+	j.Need = full*int64(missing) + full*int64(j.Spec.Episodes)
+	return hdf5.NeedSpace(j.Out, j.Need)
+}
+
+// Result is what a finished job did.
+type Result struct {
+	Rows     int   // of the whole file
+	Bytes    int64 // of the whole file
+	NewRows  int   // simulated by this run; the others were there
+	MeanLen  float64
+	Episodes int
+}
+
+// Run makes what is missing with the given number of workers (0: one a core)
+// and assembles the file. It may be interrupted at any moment; the next run goes on.
+func (j *Job) Run(ctx context.Context, workers int, progress func(done, total int64, note string)) (Result, error) {
+	if j.Done {
+		return j.result(0)
+	}
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	p := newPool(j, progress)
+	if err := p.run(ctx, workers); err != nil {
+		return Result{}, fmt.Errorf("collecting %s into %s: %w", j.Spec.Task, j.Out, err)
+	}
+	if err := j.assemble(ctx); err != nil {
+		return Result{}, err
+	}
+	j.Close()
+	if err := os.RemoveAll(j.parts); err != nil {
+		return Result{}, fmt.Errorf("removing the shards of %s: %w", j.Out, err)
+	}
+	return j.result(p.rows)
+}
+
+func (j *Job) result(rows int) (Result, error) {
+	f, err := hdf5.Open(j.Out)
+	if err != nil {
+		return Result{}, err
+	}
+	defer f.Close()
+	st, err := os.Stat(j.Out)
+	if err != nil {
+		return Result{}, err
+	}
+	n := len(f.Episodes())
+	return Result{Rows: f.Rows(), Bytes: st.Size(), NewRows: rows, Episodes: n, MeanLen: float64(f.Rows()) / float64(n)}, nil
+}
+
+// assemble copies the shards' episodes, in order, into the data set.
+func (j *Job) assemble(ctx context.Context) error {
+	w, err := hdf5.Create(j.Out, hdf5.WriterOptions{Columns: j.columns, Frames: true, Attrs: j.attrs()})
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	for _, s := range j.shards {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p, err := readPart(s.path)
+		if err != nil {
+			return fmt.Errorf("assembling %s: %w", j.Out, err)
+		}
+		for _, e := range p.episodes {
+			if err := w.Append(hdf5.EpisodeData{Columns: e.columns, Encoded: e.frames}); err != nil {
+				return err
+			}
+		}
+	}
+	return w.Close()
+}
+
+// attrs describe the file: what it is, and each switch by name.
+func (j *Job) attrs() map[string]string {
+	a := map[string]string{"env": j.Spec.Task, "env_id": j.task.Spec.ID, "policy": j.Spec.Policy, SpecAttr: j.specText()}
+	for name, v := range j.Spec.Switches {
+		a[name] = v
+	}
+	return a
+}

@@ -1,0 +1,159 @@
+package collect
+
+import (
+	"fmt"
+	"math"
+
+	"scalewm/dataset"
+	"scalewm/dataset/hdf5"
+	"scalewm/dataset/rng"
+	"scalewm/envs"
+)
+
+// episode is one recorded episode: a row for the reset and one a step.
+type episode struct {
+	rows    int
+	columns map[string][]float64
+	frames  [][]byte // as hdf5.Deflate stores them
+}
+
+// columnsOf lists what is recorded: the action, what the task reports, and the
+// outcome of the step into the row where the task does not report it itself.
+func columnsOf(s *envs.Spec) []dataset.Column {
+	cols := []dataset.Column{{Name: "action", DType: s.ActionDType, Width: s.ActionDim}}
+	for _, c := range s.Columns {
+		cols = append(cols, dataset.Column{Name: c.Name, DType: c.DType, Width: c.Width})
+	}
+	for _, c := range []dataset.Column{{Name: "reward", DType: "float64", Width: 1}, {Name: "terminated", DType: "uint8", Width: 1}, {Name: "truncated", DType: "uint8", Width: 1}} {
+		if _, ok := s.Column(c.Name); !ok {
+			cols = append(cols, c)
+		}
+	}
+	return cols
+}
+
+// worker owns a world and records episodes in it.
+type worker struct {
+	job   *Job
+	env   envs.Env
+	start envs.Snapshot // of the untouched world, so that no episode inherits hidden state
+	frame []byte
+	value []float64
+}
+
+func newWorker(j *Job) (*worker, error) {
+	e, err := j.task.New(j.Spec.Switches)
+	if err != nil {
+		return nil, err
+	}
+	return &worker{job: j, env: e, start: e.Snapshot(), frame: make([]byte, envs.FrameBytes)}, nil
+}
+
+func (w *worker) close() { w.env.Close() }
+
+// record plays episode number i. Row t holds the state before action t, and
+// action t itself; the last row has no action, which is NaN (envs-spec 0.1).
+func (w *worker) record(i int) (episode, error) {
+	s := w.job.Spec
+	ep := episode{columns: map[string][]float64{}}
+	fail := func(step int, err error) (episode, error) {
+		return episode{}, fmt.Errorf("episode %d, step %d: %w", i, step, err)
+	}
+	policy, err := w.job.task.Policy(s.Policy)
+	if err != nil {
+		return fail(0, err)
+	}
+	if err := w.env.Restore(w.start); err != nil {
+		return fail(0, err)
+	}
+	if err := w.env.Reset(rng.Stream("collect", s.Task, s.Policy, s.Seed, i)); err != nil {
+		return fail(0, err)
+	}
+	if err := policy.Reset(w.env, rng.Stream("collect-policy", s.Task, s.Policy, s.Seed, i)); err != nil {
+		return fail(0, err)
+	}
+	action := make([]float64, w.job.task.Spec.ActionDim)
+	step := envs.Step{Reward: math.NaN()}
+	for {
+		if ep.rows == w.job.task.Spec.MaxSteps {
+			step.Truncated = step.Truncated || !step.Terminated
+		}
+		if err := w.observe(&ep, step); err != nil {
+			return fail(ep.rows, err)
+		}
+		ep.rows++
+		if step.Terminated || step.Truncated {
+			break
+		}
+		if err := w.act(policy, action); err != nil {
+			return fail(ep.rows, err)
+		}
+		ep.columns["action"] = append(ep.columns["action"], action...)
+		if step, err = w.env.Step(action); err != nil {
+			return fail(ep.rows, err)
+		}
+	}
+	for range action {
+		ep.columns["action"] = append(ep.columns["action"], math.NaN())
+	}
+	return ep, nil
+}
+
+// act asks the policy; a float32 action is rounded before the world sees it, so
+// that the recorded action is the one that was taken.
+func (w *worker) act(p envs.Policy, action []float64) error {
+	if err := p.Act(w.env, action); err != nil {
+		return err
+	}
+	if w.job.task.Spec.ActionDType == "float32" {
+		for i, v := range action {
+			action[i] = float64(float32(v))
+		}
+	}
+	return nil
+}
+
+// observe records the present row, all but its action.
+func (w *worker) observe(ep *episode, step envs.Step) error {
+	for _, c := range w.job.columns {
+		if c.Name == "action" {
+			continue
+		}
+		v, err := w.column(c, step)
+		if err != nil {
+			return err
+		}
+		ep.columns[c.Name] = append(ep.columns[c.Name], v...)
+	}
+	if err := w.env.Frame(w.frame); err != nil {
+		return err
+	}
+	ep.frames = append(ep.frames, hdf5.Deflate.Encode(nil, w.frame))
+	return nil
+}
+
+// column is the value of a column now, from the task where it reports it.
+func (w *worker) column(c dataset.Column, step envs.Step) ([]float64, error) {
+	if _, ok := w.job.task.Spec.Column(c.Name); ok {
+		if cap(w.value) < c.Width {
+			w.value = make([]float64, c.Width)
+		}
+		v := w.value[:c.Width]
+		return v, w.env.Observe(c.Name, v)
+	}
+	switch c.Name {
+	case "reward":
+		return []float64{step.Reward}, nil
+	case "terminated":
+		return []float64{flag(step.Terminated)}, nil
+	default:
+		return []float64{flag(step.Truncated)}, nil
+	}
+}
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
