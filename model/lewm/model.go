@@ -14,6 +14,8 @@ type Model struct {
 	cfg Config
 	set nn.Set
 	dev device.Device
+	// params counts the model's own parameters in set; a method's follow them.
+	params int
 
 	encoder   *nn.ViT
 	projector *nn.Projector
@@ -38,6 +40,7 @@ func Declare(c Config) (*Model, error) {
 	m.embedder = nn.NewEmbedder(&m.set, "action_encoder", c.ActionWidth(), c.Smoothed, c.Dim)
 	m.projector = nn.NewProjector(&m.set, "projector", c.Width, c.Projector, c.Dim)
 	m.predProj = nn.NewProjector(&m.set, "pred_proj", c.Dim, c.Projector, c.Dim)
+	m.params = len(m.set.Params)
 	return m, nil
 }
 
@@ -137,3 +140,6 @@ func (m *Model) PredictorGrad(p *nn.Pass, demb, dpred, dtarget device.Mat) {
 func (m *Model) EncoderGrad(p *nn.Pass, demb device.Mat) {
 	m.encoder.Backward(p, m.projector.Backward(p, demb))
 }
+
+// SetBatches sets the count of training passes that the BatchNorms keep.
+func (m *Model) SetBatches(n int64) { m.projector.Batches, m.predProj.Batches = n, n }

@@ -20,7 +20,7 @@ const (
 
 // Info describes the model to planners and runners.
 func (m *Model) Info() model.Info {
-	return model.Info{Kind: "lewm", Patches: 1, Dim: m.cfg.Dim, History: m.cfg.History, FrameSize: m.cfg.ImageSize,
+	return model.Info{Kind: Kind, Patches: 1, Dim: m.cfg.Dim, History: m.cfg.History, FrameSize: m.cfg.ImageSize,
 		ActionWidth: m.cfg.ActionWidth(), FrameSkip: m.cfg.FrameSkip}
 }
 

@@ -1,3 +1,7 @@
+// Package train is the training of the LeWM family: one loop from clips to a
+// checkpoint that can be interrupted, killed and resumed at any step without a
+// byte of the result changing, since every random draw is derived from the seed
+// and the step. It knows no task and no environment: those arrive as columns.
 package train
 
 import (
@@ -38,6 +42,10 @@ type Config struct {
 // Methods lists what can be trained, in the paper's order.
 func Methods() []string { return []string{"lewm", "scale", "aux"} }
 
+// Untrained is the method that writes the initial weights: the floor that
+// trained models are compared with.
+const Untrained = "untrained"
+
 // Task is what the training has to know of a task.
 type Task struct {
 	Name      string
@@ -55,10 +63,14 @@ type Q struct {
 
 // Options is one training: a task, a method, a seed.
 type Options struct {
-	Dev      device.Device
-	Data     dataset.Source
+	Dev  device.Device
+	Data dataset.Source
+	// Frames are Data's frames at the model's size; nil: made here, beside DataPath
+	// where they do not fit in memory.
+	Frames   dataset.FrameReader
+	DataPath string
 	Task     Task
-	Method   string // lewm, scale, aux
+	Method   string // one of Methods, or Untrained
 	Config   Config
 	Model    lewm.Config
 	Seed     int64

@@ -1,0 +1,211 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"scalewm/dataset"
+	"scalewm/dataset/rng"
+	"scalewm/model/device"
+	"scalewm/model/lewm"
+	"scalewm/model/nn"
+	"scalewm/model/objective"
+)
+
+// trainer is the state of a training on its device.
+type trainer struct {
+	dev    device.Device
+	cfg    Config
+	method string
+	seed   int64
+	total  int     // N, optimiser steps of the whole training
+	weight float64 // of the method's own term
+	model  *lewm.Model
+	aux    *objective.Aux
+	arena  *device.Arena
+	m, v   device.Mat // Adam's moments, 1 x n
+	sums   device.Mat // 1 x slots: the numbers that leave the device
+	pixels device.Bytes
+	pairs  map[int]device.Ints // by number of pairs
+}
+
+// Slots of trainer.sums.
+const (
+	slotPred = iota
+	slotSIGReg
+	slotObj
+	slotSkipped // must follow slotObj: Correlation writes both
+	slotGrad
+	slotPredGrad // squared norms of each term's gradient at the latents
+	slotSIGRegGrad
+	slotObjGrad
+	slots
+)
+
+func newTrainer(o Options, total int) (*trainer, error) {
+	m, err := lewm.Declare(o.Model)
+	if err != nil {
+		return nil, err
+	}
+	t := &trainer{dev: o.Dev, cfg: o.Config, method: o.Method, seed: o.Seed, total: total, weight: o.weight(), model: m,
+		pairs: map[int]device.Ints{}}
+	if o.Method == "aux" {
+		t.aux = objective.NewAux(m.Params(), o.Model.Dim, o.Task.Q.Spec.Dim, o.Config.AuxLoss == "paper")
+	}
+	m.Alloc(o.Dev, true)
+	m.Init(o.Seed)
+	t.arena = device.NewArena(o.Dev)
+	n := m.Params().Len()
+	t.m, t.v = device.NewMat(o.Dev, 1, n), device.NewMat(o.Dev, 1, n)
+	t.sums = device.NewMat(o.Dev, 1, slots)
+	frames := o.Config.Batch * (o.Model.History + 1)
+	t.pixels = o.Dev.AllocBytes(frames * o.Model.ImageSize * o.Model.ImageSize * 3)
+	return t, nil
+}
+
+func (t *trainer) free() {
+	t.arena.Free()
+	for _, m := range []device.Mat{t.m, t.v, t.sums} {
+		t.dev.Free(m.Buf)
+	}
+	t.model.Free()
+}
+
+// Losses are the numbers of one step, as they stand in metrics.
+type Losses struct {
+	Loss   float64 `json:"loss"`
+	Pred   float64 `json:"pred"`
+	SIGReg float64 `json:"sigreg"`
+	Obj    float64 `json:"obj"` // SCALE's or Aux's own term, unweighted; 0 for LeWM
+	// Skipped is 1 when SCALE's guard set its term to zero.
+	Skipped float64 `json:"skipped,omitempty"`
+}
+
+// step runs one optimiser step on a batch and returns its losses and, before
+// clipping, its gradient norm. Diagnostics are filled on request.
+func (t *trainer) step(b *dataset.Batch, diag *Diagnostics) (Losses, float64) {
+	t.arena.Reset()
+	params := t.model.Params()
+	t.dev.Fill(params.Grad, 0)
+	t.dev.Fill(t.sums, 0)
+	p := &nn.Pass{Dev: t.dev, Arena: t.arena, Train: true, DropKey: rng.Key("dropout", t.seed, b.Step)}
+	in := t.upload(p, b)
+	out := t.model.Forward(p, in)
+
+	terms := []device.Mat{t.predictionGrad(p, out), t.sigregGrad(p, out.Emb, b.Step), t.objectiveGrad(p, out.Emb, b)}
+	demb := p.Zero(out.Emb.Rows, out.Emb.Cols)
+	for i, g := range terms {
+		t.dev.Axpy(demb, 1, g)
+		if diag != nil {
+			t.dev.SumSquares(t.slot(slotPredGrad+i, 1), g)
+		}
+	}
+	t.model.EncoderGrad(p, demb)
+
+	sumsq := t.slot(slotGrad, 1)
+	t.dev.SumSquares(sumsq, params.Grad)
+	t.dev.AdamW(params.Value, params.Grad, t.m, t.v, sumsq, device.AdamW{LR: t.rate(b.Step), Beta1: 0.9, Beta2: 0.999,
+		Eps: 1e-8, Decay: t.cfg.WeightDecay, MaxNorm: t.cfg.Clip, Step: b.Step + 1})
+	l, sums := t.read()
+	if diag != nil {
+		diag.fill(t.dev, out.Emb, sums)
+	}
+	return l, math.Sqrt(sums[slotGrad])
+}
+
+func (t *trainer) rate(step int) float64 { return rate(t.cfg.LR, t.cfg.WarmUp, step, t.total) }
+
+func (t *trainer) slot(i, n int) device.Mat { return t.sums.Columns(i, n) }
+
+func (t *trainer) upload(p *nn.Pass, b *dataset.Batch) lewm.Batch {
+	t.dev.UploadBytes(t.pixels, b.Pixels)
+	frames := len(b.Clips) * (t.model.Config().History + 1)
+	acts := p.Mat(frames, t.model.Config().ActionWidth())
+	t.dev.Upload(acts, b.Actions)
+	return lewm.Batch{B: len(b.Clips), Pixels: t.pixels, Actions: acts}
+}
+
+// predictionGrad writes the prediction error and runs the predictor's backward
+// pass; it returns the term's gradient at the latents.
+func (t *trainer) predictionGrad(p *nn.Pass, out lewm.Output) device.Mat {
+	g := p.Zero(out.Emb.Rows, out.Emb.Cols)
+	dpred, dtarget := p.Zero(out.Pred.Rows, out.Pred.Cols), p.Zero(out.Pred.Rows, out.Pred.Cols)
+	t.dev.MSE(t.slot(slotPred, 1), dpred, dtarget, out.Pred, out.Target, 1)
+	t.model.PredictorGrad(p, g, dpred, dtarget)
+	return g
+}
+
+func (t *trainer) sigregGrad(p *nn.Pass, emb device.Mat, step int) device.Mat {
+	g := p.Zero(emb.Rows, emb.Cols)
+	t.sigreg(p, g, emb, rng.Key("sigreg", t.seed, step))
+	return g
+}
+
+func (t *trainer) sigreg(p *nn.Pass, g, emb device.Mat, key uint64) {
+	directions := objective.Directions(p, emb.Cols, t.cfg.Directions, key)
+	objective.SIGReg(p, t.slot(slotSIGReg, 1), g, emb, directions, t.model.Config().History+1, t.cfg.SIGReg)
+}
+
+func (t *trainer) objectiveGrad(p *nn.Pass, emb device.Mat, b *dataset.Batch) device.Mat {
+	g := p.Zero(emb.Rows, emb.Cols)
+	t.objective(p, g, emb, b, rng.Stream("pairs", t.seed, b.Step))
+	return g
+}
+
+// objective is the method's own term; g zero: its value only.
+func (t *trainer) objective(p *nn.Pass, g, emb device.Mat, b *dataset.Batch, r *rand.Rand) {
+	if t.method == "lewm" {
+		return
+	}
+	q := p.Mat(emb.Rows, len(b.Q)/emb.Rows)
+	t.dev.Upload(q, b.Q)
+	if t.method == "aux" {
+		t.aux.Loss(p, t.slot(slotObj, 1), g, emb, q, t.weight)
+		return
+	}
+	form := device.Authors
+	if t.cfg.Correlation == "paper" {
+		form = device.Paper
+	}
+	pairs := t.ints(objective.DrawPairs(r, b.Episode, emb.Rows/len(b.Clips), t.cfg.Pairs))
+	objective.Correlation(p, t.slot(slotObj, 2), g, emb, q, pairs, form, t.weight)
+}
+
+// ints uploads pairs; there is one buffer for each length, in practice one.
+func (t *trainer) ints(v []int32) device.Ints {
+	b, ok := t.pairs[len(v)]
+	if !ok {
+		b = t.dev.AllocInts(len(v))
+		t.pairs[len(v)] = b
+	}
+	t.dev.UploadInts(b, v)
+	return b
+}
+
+// read fetches the step's numbers.
+func (t *trainer) read() (Losses, []float64) {
+	s := make([]float64, slots)
+	t.dev.Download64(s, t.sums)
+	l := Losses{Pred: s[slotPred], SIGReg: s[slotSIGReg], Obj: s[slotObj], Skipped: s[slotSkipped]}
+	if t.aux != nil {
+		l.Obj *= t.aux.Scale()
+	}
+	l.Loss = l.Pred + t.cfg.SIGReg*l.SIGReg + t.weight*l.Obj
+	return l, s
+}
+
+// finite explains the first number of a step that is not finite.
+func (t *trainer) finite(step int, l Losses, norm float64) error {
+	for _, v := range []struct {
+		name string
+		v    float64
+	}{{"prediction loss", l.Pred}, {"SIGReg", l.SIGReg}, {t.method + " term", l.Obj}, {"gradient norm", norm}} {
+		if math.IsNaN(v.v) || math.IsInf(v.v, 0) {
+			return fmt.Errorf("training step %d: the %s is %g (prediction %g, SIGReg %g, own term %g, gradient norm %g, lr %.3g) "+
+				"(hint: check the data with `scalewm data check`, or lower lr in a preset of your own)",
+				step, v.name, v.v, l.Pred, l.SIGReg, l.Obj, norm, t.rate(step))
+		}
+	}
+	return nil
+}

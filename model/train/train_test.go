@@ -1,0 +1,335 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"scalewm/dataset"
+	"scalewm/dataset/rng"
+	"scalewm/model/device"
+	"scalewm/model/device/ref"
+	"scalewm/model/lewm"
+	"scalewm/model/weights"
+)
+
+// world is a data set in memory: a dot that actions push around a torus, drawn
+// on 8-pixel frames.
+type world struct {
+	episodes []dataset.Episode
+	pos, act []float64 // (rows, 2)
+	nan      int       // row whose action is NaN, -1: none
+}
+
+const (
+	frameSize = 8
+	episodes  = 12
+	length    = 24
+)
+
+func newWorld() *world {
+	w := &world{nan: 5}
+	r := rng.Stream("test-world")
+	for e := range episodes {
+		w.episodes = append(w.episodes, dataset.Episode{Offset: e * length, Len: length})
+		x, y := r.Float64()*frameSize, r.Float64()*frameSize
+		for range length {
+			ax, ay := r.NormFloat64(), r.NormFloat64()
+			w.pos, w.act = append(w.pos, x, y), append(w.act, ax, ay)
+			x, y = math.Mod(x+0.3*ax+frameSize, frameSize), math.Mod(y+0.3*ay+frameSize, frameSize)
+		}
+	}
+	return w
+}
+
+func (w *world) Rows() int                   { return episodes * length }
+func (w *world) Episodes() []dataset.Episode { return w.episodes }
+func (w *world) Columns() []dataset.Column {
+	return []dataset.Column{{Name: "action", DType: "float32", Width: 2}, {Name: "pos", DType: "float64", Width: 2}}
+}
+func (w *world) Read(column string, from, to int) ([]float64, error) {
+	if column == "pos" {
+		return w.pos[2*from : 2*to], nil
+	}
+	v := append([]float64(nil), w.act...)
+	if w.nan >= 0 {
+		v[2*w.nan] = math.NaN()
+	}
+	return v[2*from : 2*to], nil
+}
+func (w *world) HasFrames() bool              { return true }
+func (w *world) Size() int                    { return frameSize }
+func (w *world) Attr(string) (string, bool)   { return "", false }
+func (w *world) Fingerprint() (string, error) { return "0123456789abcdef", nil }
+func (w *world) Close() error                 { return nil }
+func (w *world) Frame(row int, b []byte) error {
+	for i := range b {
+		px := i / 3
+		dx, dy := float64(px%frameSize)-w.pos[2*row], float64(px/frameSize)-w.pos[2*row+1]
+		b[i] = byte(255 * math.Exp(-(dx*dx+dy*dy)/2))
+	}
+	return nil
+}
+
+func options(t *testing.T, method string) Options {
+	w := newWorld()
+	return Options{
+		Dev: ref.New(), Data: w, Frames: w, Method: method, Seed: 3, Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Workers: 2,
+		Task: Task{Name: "dot", ActionDim: 2, Q: Q{Name: "full", Parts: []string{"x", "y"}, Spec: dataset.QSpec{Columns: []string{"pos"}, Dim: 2,
+			Of: func(row map[string][]float64, dst []float64) { copy(dst, row["pos"]) }}}},
+		Model: lewm.Config{ImageSize: frameSize, Patch: 4, Width: 8, Layers: 2, Heads: 2, MLP: 12, Dim: 4, Projector: 10, PredictorDepth: 1,
+			PredictorHeads: 2, PredictorHeadDim: 3, PredictorMLP: 8, Dropout: 0.1, History: 3, FrameSkip: 2, Smoothed: 3, ActionDim: 2},
+		Config: Config{Batch: 6, Steps: 9, LR: 1e-2, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, SIGReg: 0.09, Directions: 16, Pairs: 32,
+			Correlation: "authors", AuxLoss: "authors", Q: "full", ScaleWeight: map[string]float64{"dot": 0.1}, AuxWeight: map[string]float64{"dot": 0.3},
+			LogEvery: 2, DiagnosticEvery: 4, SaveEvery: 3, EvalEvery: 4, EvalBatches: 2},
+	}
+}
+
+// files are the bytes that equal trainings must share.
+func files(t *testing.T, out string) map[string][]byte {
+	t.Helper()
+	m := map[string][]byte{}
+	for _, n := range []string{weights.FileName, weights.SidecarName, MetricsName} {
+		b, err := os.ReadFile(filepath.Join(out, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m[n] = b
+	}
+	return m
+}
+
+func mustRun(t *testing.T, o Options) Result {
+	t.Helper()
+	r, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Twice the same training, with another number of workers, gives the same
+// bytes; another seed or method does not.
+func TestSameBytes(t *testing.T) {
+	first := options(t, "scale")
+	mustRun(t, first)
+	second := options(t, "scale")
+	second.Workers = 1
+	mustRun(t, second)
+	want := files(t, first.Out)
+	for name, b := range files(t, second.Out) {
+		if !bytes.Equal(b, want[name]) {
+			t.Errorf("%s differs between equal trainings", name)
+		}
+	}
+	other := options(t, "scale")
+	other.Seed = 4
+	mustRun(t, other)
+	if bytes.Equal(files(t, other.Out)[weights.FileName], want[weights.FileName]) {
+		t.Error("another seed gave the same weights")
+	}
+	if _, err := os.Stat(filepath.Join(first.Out, resumeName)); err == nil {
+		t.Error("a finished training keeps its resume point")
+	}
+}
+
+// Interrupted after any step and run again, a training ends with the same bytes.
+func TestResume(t *testing.T) {
+	for _, method := range Methods() {
+		whole := options(t, method)
+		mustRun(t, whole)
+		want := files(t, whole.Out)
+		for stop := range int64(whole.Config.Steps) {
+			o := options(t, method)
+			ctx, cancel := context.WithCancel(context.Background())
+			o.Progress = func(done, _ int64, _ string) {
+				if done > stop {
+					cancel()
+				}
+			}
+			_, err := Run(ctx, o)
+			cancel()
+			if stop < int64(o.Config.Steps)-1 && !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s stopped after step %d: %v", method, stop, err)
+			}
+			o.Progress = nil
+			o.Resume = err != nil
+			if r := mustRun(t, o); r.Skipped != (err == nil) {
+				t.Errorf("%s stopped after step %d: skipped is %t", method, stop, r.Skipped)
+			}
+			for name, b := range files(t, o.Out) {
+				if !bytes.Equal(b, want[name]) {
+					t.Errorf("%s stopped after step %d: %s differs", method, stop, name)
+				}
+			}
+		}
+	}
+}
+
+// A killed training leaves metrics beyond its resume point; they are cut back.
+func TestResumeAfterKill(t *testing.T) {
+	whole := options(t, "lewm")
+	mustRun(t, whole)
+	o := options(t, "lewm")
+	// Stands for a kill: the sixth step's callback panics after the save of step 3.
+	o.Progress = func(done, _ int64, _ string) {
+		if done == 6 {
+			panic("killed")
+		}
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = Run(context.Background(), o)
+	}()
+	f, err := weights.Open(filepath.Join(o.Out, resumeName))
+	if err != nil || f.Meta["step"] != "3" {
+		t.Fatalf("resume point: %v, %v", f, err)
+	}
+	o.Progress = nil
+	mustRun(t, o)
+	want := files(t, whole.Out)
+	for name, b := range files(t, o.Out) {
+		if !bytes.Equal(b, want[name]) {
+			t.Errorf("%s differs after a kill", name)
+		}
+	}
+}
+
+// The trained model loads and encodes as the trainer's did; the loss fell.
+func TestLearnsAndLoads(t *testing.T) {
+	o := options(t, "lewm")
+	o.Config.Steps, o.Config.EvalEvery, o.Config.LogEvery = 60, 30, 1
+	mustRun(t, o)
+	rows, err := ReadMetrics(o.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := rows[0], rows[len(rows)-1]
+	if last.Split != "val" || last.Step != 59 || first.LR != 0 {
+		t.Errorf("first row %+v, last row %+v", first, last)
+	}
+	if last.Loss > 0.7*first.Loss {
+		t.Errorf("loss went from %g to %g only", first.Loss, last.Loss)
+	}
+	if first.Diagnostics == nil || first.PredGrad <= 0 || first.SIGRegGrad <= 0 || first.Rank < 1 || first.Rank > 4 {
+		t.Errorf("diagnostics of the first row: %+v", first.Diagnostics)
+	}
+	dev := ref.New()
+	m, side, err := lewm.Load(dev, o.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if side.Method != "lewm" || side.Step != 60 || len(side.ActionMean) != 2 || !strings.HasPrefix(side.Split, "paper: ") {
+		t.Errorf("sidecar %+v", side)
+	}
+	px := make([]byte, frameSize*frameSize*3)
+	frames := dev.AllocBytes(len(px))
+	z := device.NewMat(dev, 1, 4)
+	m.Encode(z, frames, 1)
+	v := make([]float64, 4)
+	dev.Download64(v, z)
+	for _, x := range v {
+		if math.IsNaN(x) || x == 0 {
+			t.Errorf("latent %v", v)
+		}
+	}
+}
+
+func TestUntrained(t *testing.T) {
+	o := options(t, Untrained)
+	mustRun(t, o)
+	_, side, err := lewm.Load(ref.New(), o.Out)
+	if err != nil || side.Step != 0 || side.Method != Untrained {
+		t.Errorf("sidecar %+v, %v", side, err)
+	}
+	if r := mustRun(t, o); !r.Skipped {
+		t.Error("written twice")
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	tests := map[string]struct {
+		change func(o *Options)
+		want   string
+	}{
+		"method":        {func(o *Options) { o.Method = "dqn" }, "no method named"},
+		"no q":          {func(o *Options) { o.Task.Q = Q{} }, "no state q"},
+		"no weight":     {func(o *Options) { o.Task.Name = "other" }, "no weight of scale"},
+		"too few clips": {func(o *Options) { o.Config.Batch = 5000 }, "training clips"},
+		"wrong task":    {func(o *Options) { o.Model.ActionDim = 5 }, "another task"},
+		"geometry":      {func(o *Options) { o.Model.Patch = 3 }, "does not divide"},
+		"protocol":      {func(o *Options) { o.Protocol = "loose" }, "no split named"},
+		"resume":        {func(o *Options) { o.Resume = true }, "no resume point"},
+		"correlation":   {func(o *Options) { o.Config.Correlation = "kendall" }, "correlation"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, "scale")
+			c.change(&o)
+			_, err := Run(context.Background(), o)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "(hint: ") {
+				t.Errorf("got %v, want %q and a hint", err, c.want)
+			}
+		})
+	}
+}
+
+// Another training does not go on in, or overwrite, a folder.
+func TestOtherTraining(t *testing.T) {
+	o := options(t, "lewm")
+	mustRun(t, o)
+	o.Seed++
+	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "another --out") {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Truncate(filepath.Join(o.Out, weights.FileName), 100); err != nil {
+		t.Fatal(err)
+	}
+	o.Seed--
+	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "(hint: ") {
+		t.Errorf("torn weights: %v", err)
+	}
+}
+
+// A NaN in the frames' place: lr so high that the loss leaves the numbers.
+func TestNotFinite(t *testing.T) {
+	o := options(t, "lewm")
+	o.Config.LR, o.Config.Clip, o.Config.Steps = 1e200, 0, 30
+	_, err := Run(context.Background(), o)
+	if err == nil || !strings.Contains(err.Error(), "training step") || !strings.Contains(err.Error(), "(hint: ") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(o.Out, weights.FileName)); err == nil {
+		t.Error("a diverged training left weights")
+	}
+}
+
+// lewm-spec 3.4: warm-up max(1, floor(0.01 N)) from 0, then a cosine to 0; the
+// derived rates of the 100-epoch schedule on Push-T are in its last paragraph.
+func TestRate(t *testing.T) {
+	const epoch, total = 13933, 1393300
+	for _, c := range []struct {
+		n    int
+		want float64
+	}{{0, 0}, {epoch, 5e-5}, {5 * epoch, 4.98e-5}, {10 * epoch, 4.90e-5}} {
+		if got := rate(5e-5, 0.01, c.n, total); math.Abs(got-c.want) > 5e-8 {
+			t.Errorf("step %d: %g, want %g", c.n, got, c.want)
+		}
+	}
+	if got := rate(5e-5, 0.01, 1, 50); math.Abs(got-5e-5) > 1e-9 {
+		t.Errorf("a short training warms up in one step: %g", got)
+	}
+	if got := rate(1, 0.01, 999, 1000); got > 1e-5 {
+		t.Errorf("the last step's rate is %g", got)
+	}
+}
+
+func FuzzMetrics(f *testing.F) {
+	f.Add([]byte(`{"step":1,"split":"train","loss":0.5,"pred_grad":1}` + "\n" + `{"step":1,"split":"val"}`))
+	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseMetrics(bytes.NewReader(b)) })
+}
