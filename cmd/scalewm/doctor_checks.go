@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"scalewm/dataset/hdf5"
 )
 
 func program(machine) finding {
@@ -61,6 +63,15 @@ func disk(m machine) finding {
 		f.Fix = "the demo and its build want about 5 GB; give --out on a larger disk"
 	}
 	return f
+}
+
+// dataLibraries are linked, so that they are there if this program runs.
+func dataLibraries(machine) finding {
+	h5, deflate, err := hdf5.LibraryVersions()
+	if err != nil {
+		return finding{Name: "HDF5", Value: err.Error(), Fix: "apt-get install -y --reinstall libhdf5-dev, then make build"}
+	}
+	return finding{Name: "HDF5", OK: true, Value: fmt.Sprintf("libhdf5 %s, libdeflate %s", h5, deflate)}
 }
 
 // mujocoFile is the library that the physics tasks are written for.
