@@ -2,6 +2,7 @@ package tworoom
 
 import (
 	"math"
+	"sync"
 
 	"scalewm/envs"
 )
@@ -63,18 +64,21 @@ func (a *axis) around(limit float32) (from, to int) {
 	return from, to
 }
 
-func newPen() *pen {
-	p := &pen{floor: make([]byte, envs.FrameBytes)}
+func newPen() *pen { return &pen{floor: emptyFloor()} }
+
+// emptyFloor is drawn once and shared by all pens, which only read it.
+var emptyFloor = sync.OnceValue(func() []byte {
+	floor := make([]byte, envs.FrameBytes)
 	for y := range envs.FrameSize {
 		for x := range envs.FrameSize {
 			if !black(x, y) {
 				o := (y*envs.FrameSize + x) * 3
-				p.floor[o], p.floor[o+1], p.floor[o+2] = 255, 255, 255
+				floor[o], floor[o+1], floor[o+2] = 255, 255, 255
 			}
 		}
 	}
-	return p
-}
+	return floor
+})
 
 // black says whether a pixel of the empty floor is wall.
 func black(x, y int) bool {
