@@ -1,0 +1,187 @@
+package stats
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"sort"
+)
+
+// SignFlipExact is the exact two-sided sign-flip test of integer differences,
+// such as successes of A minus successes of B per set: the share of sign
+// vectors whose sum is at least as far from 0 as the observed one. It counts
+// all of them by convolution, in time len(d) x sum |d|.
+func SignFlipExact(d []int) float64 {
+	var sum, weight int
+	w := make([]int, len(d))
+	for i, v := range d {
+		w[i] = max(v, -v)
+		sum += v
+		weight += w[i]
+	}
+	var p float64
+	for x, q := range subsetSums(w) {
+		if s := 2*x - weight; max(s, -s) >= max(sum, -sum) {
+			p += q
+		}
+	}
+	return p
+}
+
+// subsetSums is the law of the sum of w where each weight counts with
+// probability 1/2: entry x is the probability of sum x.
+func subsetSums(w []int) []float64 {
+	law := []float64{1}
+	for _, v := range w {
+		next := make([]float64, len(law)+v)
+		for x, p := range law {
+			next[x] += p / 2
+			next[x+v] += p / 2
+		}
+		law = next
+	}
+	return law
+}
+
+// MaxSignFlipSums is the largest number of differences of SignFlipSums.
+const MaxSignFlipSums = 40
+
+// SignFlipSums is SignFlipExact for differences that are no integers; sums that
+// agree to 1e-12 of the sum of magnitudes count as equal. It meets in the middle
+// of the sign vectors and is NaN beyond MaxSignFlipSums differences.
+func SignFlipSums(d []float64) float64 {
+	if len(d) > MaxSignFlipSums {
+		return math.NaN()
+	}
+	var sum, weight float64
+	for _, v := range d {
+		sum += v
+		weight += math.Abs(v)
+	}
+	least := math.Abs(sum) - 1e-12*weight
+	if least <= 0 {
+		return 1
+	}
+	left, right := signedSums(d[:len(d)/2]), signedSums(d[len(d)/2:])
+	slices.Sort(left)
+	slices.Sort(right)
+	var hits float64
+	j := len(right)
+	for _, l := range left { // ascending, so that ever more of right suffice
+		for j > 0 && l+right[j-1] >= least {
+			j--
+		}
+		hits += float64(len(right) - j)
+	}
+	return 2 * hits * math.Pow(0.5, float64(len(d)))
+}
+
+// signedSums lists the sums of all sign vectors of d.
+func signedSums(d []float64) []float64 {
+	sums := []float64{0}
+	for _, v := range d {
+		n := len(sums)
+		for _, s := range sums[:n] {
+			sums = append(sums, s-v)
+		}
+		for i := range n {
+			sums[i] += v
+		}
+	}
+	return sums
+}
+
+// signFlips is the number of random sign vectors of SignFlip (eval-spec 5.3).
+const signFlips = 100000
+
+// SignFlip is the two-sided Monte-Carlo sign-flip test of paired differences of
+// any score, here by set and episode: p = (1 + hits) / (1 + 100,000). Signs are
+// flipped by episode, so the sets only serve to hold them.
+func SignFlip(bySet [][]float64, r *rand.Rand) float64 {
+	var sum, weight float64
+	count := map[float64]int{} // of episodes by magnitude
+	for _, set := range bySet {
+		for _, v := range set {
+			sum += v
+			weight += math.Abs(v)
+			if v != 0 {
+				count[math.Abs(v)]++
+			}
+		}
+	}
+	sizes := make([]magnitude, 0, len(count))
+	for v, n := range count {
+		sizes = append(sizes, magnitude{v, n})
+	}
+	slices.SortFunc(sizes, func(a, b magnitude) int { return cmp.Compare(a.value, b.value) })
+	hits := 0
+	for range signFlips {
+		var s float64
+		for _, m := range sizes {
+			s += m.value * float64(2*heads(m.count, r)-m.count)
+		}
+		if math.Abs(s) >= math.Abs(sum)-1e-12*weight {
+			hits++
+		}
+	}
+	return float64(1+hits) / float64(1+signFlips)
+}
+
+// magnitude counts the episodes whose differences have one magnitude: outcomes
+// take few values, so that flipping all of one is a count of heads.
+type magnitude struct {
+	value float64
+	count int
+}
+
+// heads tosses n coins, 64 a word.
+func heads(n int, r *rand.Rand) (h int) {
+	for ; n >= 64; n -= 64 {
+		h += bits.OnesCount64(r.Uint64())
+	}
+	if n > 0 {
+		h += bits.OnesCount64(r.Uint64() >> (64 - n))
+	}
+	return h
+}
+
+// bootstraps is the number of resamples of Bootstrap (eval-spec 5.4).
+const bootstraps = 10000
+
+// Bootstrap is the 95 % percentile interval of the mean difference, episodes
+// resampled within their sets, both arms together.
+func Bootstrap(bySet [][]float64, r *rand.Rand) Interval {
+	means := make([]float64, bootstraps)
+	for i := range means {
+		means[i] = resampledMean(bySet, func(_, _, n int) int { return r.IntN(n) })
+	}
+	sort.Float64s(means)
+	return Interval{quantile(means, 0.025), quantile(means, 0.975)}
+}
+
+// resampledMean is the mean over all episodes of all sets, episode e of set s
+// replaced by number draw(s, e, n) of the n of its set.
+func resampledMean(bySet [][]float64, draw func(s, e, n int) int) float64 {
+	var sum float64
+	n := 0
+	for s, set := range bySet {
+		for e := range set {
+			sum += set[draw(s, e, len(set))]
+		}
+		n += len(set)
+	}
+	return sum / float64(n)
+}
+
+// quantile of sorted values, linear between them.
+func quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	at := q * float64(len(sorted)-1)
+	i := int(at)
+	j := min(i+1, len(sorted)-1)
+	return sorted[i] + (at-float64(i))*(sorted[j]-sorted[i])
+}
