@@ -1,0 +1,328 @@
+package plan_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"scalewm/dataset/rng"
+	"scalewm/eval/plan"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+	"scalewm/model/device/ref"
+)
+
+// bowl is a cost with its lowest point at target[e], computed on the host in
+// float64; NaN for candidates whose first number exceeds nanAbove.
+type bowl struct {
+	d        device.Device
+	target   [][]float64
+	nanAbove float64
+	calls    int
+	failAt   int // iteration that fails, from 1; 0: none
+}
+
+var errBowl = errors.New("bowl broke")
+
+func (b *bowl) Costs(dst, candidates device.Mat) error {
+	b.calls++
+	if b.calls == b.failAt {
+		return errBowl
+	}
+	x := make([]float64, candidates.Len())
+	b.d.Download64(x, candidates)
+	costs := make([]float64, dst.Len())
+	for i := range costs {
+		costs[i] = b.cost(i/dst.Cols, x[i*candidates.Cols:(i+1)*candidates.Cols])
+	}
+	b.d.Upload64(dst, costs)
+	return nil
+}
+
+// cost is rounded to float32, so that all devices and the twin rank alike.
+func (b *bowl) cost(e int, x []float64) float64 {
+	if x[0] > b.nanAbove {
+		return math.NaN()
+	}
+	sum := 0.0
+	for i, v := range x {
+		d := v - b.target[e][i]
+		sum += d*d*float64(1+i%3) + 0.3*(1-math.Cos(2*v))
+	}
+	return float64(float32(sum))
+}
+
+// twin is CEM in plain Go for one episode, step by step from eval-spec section
+// 1.2: noise[iteration] holds C x W normals.
+func twin(c plan.CEM, noise [][]float64, w, ddof int, cost func([]float64) float64) (mean, std []float64, reported float64, nans int) {
+	mean, std = make([]float64, w), make([]float64, w)
+	for i := range std {
+		std[i] = c.VarScale
+	}
+	for _, z := range noise {
+		cands, costs, order := make([][]float64, c.Candidates), make([]float64, c.Candidates), make([]int, c.Candidates)
+		for k := range cands {
+			x := slices.Clone(mean)
+			for i := range x {
+				if k > 0 {
+					x[i] += std[i] * z[k*w+i]
+				}
+			}
+			cands[k], order[k] = x, k
+			if costs[k] = cost(x); math.IsNaN(costs[k]) {
+				costs[k], nans = math.Inf(1), nans+1
+			}
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch {
+			case costs[a] < costs[b]:
+				return -1
+			case costs[a] > costs[b]:
+				return 1
+			}
+			return 0
+		})
+		reported = 0
+		mean, std = make([]float64, w), make([]float64, w)
+		for _, k := range order[:c.Elites] {
+			reported += costs[k] / float64(c.Elites)
+			for i, v := range cands[k] {
+				mean[i] += v / float64(c.Elites)
+			}
+		}
+		for i := range std {
+			for _, k := range order[:c.Elites] {
+				std[i] += (cands[k][i] - mean[i]) * (cands[k][i] - mean[i])
+			}
+			std[i] = math.Sqrt(std[i] / float64(c.Elites-ddof))
+		}
+	}
+	return mean, std, reported, nans
+}
+
+// devices are all engines of this machine that compute the products in fp32 or more.
+func devices(t *testing.T) map[string]device.Device {
+	t.Helper()
+	c, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return map[string]device.Device{"ref": ref.New(), "cpu": c}
+}
+
+const (
+	testHorizon = 5
+	testWidth   = 20
+)
+
+// targets of n episodes, each with its own.
+func targets(n int) [][]float64 {
+	out := make([][]float64, n)
+	for e := range out {
+		r := rng.Stream("plan test target", e)
+		for range testWidth {
+			out[e] = append(out[e], 1.5*r.NormFloat64())
+		}
+	}
+	return out
+}
+
+func keys(n int) []uint64 {
+	out := make([]uint64, n)
+	for e := range out {
+		out[e] = rng.Key("plan test", e)
+	}
+	return out
+}
+
+// solve plans all episodes at once with keyed noise.
+func solve(t *testing.T, d device.Device, c plan.CEM, b *bowl, keys []uint64, replan int) plan.Plan {
+	t.Helper()
+	p, err := c.Solve(context.Background(), d, plan.Problem{
+		Episodes: len(keys), Horizon: testHorizon, Width: testWidth, Cost: b,
+		Noise: plan.Keyed{Device: d, Keys: keys, Replan: replan, Iterations: c.Iterations},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func actions(d device.Device, p plan.Plan) []float64 {
+	x := make([]float64, p.Actions.Len())
+	d.Download64(x, p.Actions)
+	return x
+}
+
+// TestTwin holds CEM on every device to the plain one: same noise, same costs,
+// 1e-5 as for the reference's own plans (reference-cases B).
+func TestTwin(t *testing.T) {
+	cases := []struct {
+		name string
+		cem  plan.CEM
+		nan  float64
+	}{
+		{"T3", plan.CEM{Candidates: 50, Iterations: 10, Elites: 5, VarScale: 1}, math.Inf(1)},
+		{"T5 with two elites", plan.CEM{Candidates: 10, Iterations: 3, Elites: 2, VarScale: 1}, math.Inf(1)},
+		{"wide start", plan.CEM{Candidates: 40, Iterations: 6, Elites: 4, VarScale: 2.5}, math.Inf(1)},
+		{"population deviation", plan.CEM{Candidates: 40, Iterations: 6, Elites: 4, VarScale: 1, Population: true}, math.Inf(1)},
+		{"NaN costs", plan.CEM{Candidates: 40, Iterations: 6, Elites: 8, VarScale: 1}, 0.2},
+		{"more NaN than not", plan.CEM{Candidates: 12, Iterations: 3, Elites: 10, VarScale: 1}, -0.1},
+	}
+	const episodes = 3
+	for name, d := range devices(t) {
+		for _, tc := range cases {
+			t.Run(name+"/"+tc.name, func(t *testing.T) {
+				b := &bowl{d: d, target: targets(episodes), nanAbove: tc.nan}
+				got := solve(t, d, tc.cem, b, keys(episodes), 0)
+				x := actions(d, got)
+				ddof := 1
+				if tc.cem.Population {
+					ddof = 0
+				}
+				for e, key := range keys(episodes) {
+					noise := make([][]float64, tc.cem.Iterations)
+					n := tc.cem.Candidates * testWidth
+					for it := range noise {
+						for i := range n {
+							noise[it] = append(noise[it], rng.Normal(key, uint64(it*n+i)))
+						}
+					}
+					mean, _, reported, nans := twin(tc.cem, noise, testWidth, ddof, func(c []float64) float64 { return b.cost(e, c) })
+					near(t, fmt.Sprintf("episode %d: actions", e), x[e*testWidth:(e+1)*testWidth], mean, 1e-5)
+					if got.NaNs[e] != nans {
+						t.Errorf("episode %d: %d NaN costs counted, want %d", e, got.NaNs[e], nans)
+					}
+					if !math.IsInf(reported, 1) && math.Abs(got.Cost[e]-reported) > 1e-4*(1+math.Abs(reported)) {
+						t.Errorf("episode %d: reported cost %g, want %g", e, got.Cost[e], reported)
+					} else if math.IsInf(reported, 1) != math.IsInf(got.Cost[e], 1) {
+						t.Errorf("episode %d: reported cost %g, want %g", e, got.Cost[e], reported)
+					}
+				}
+			})
+		}
+	}
+}
+
+func near(t *testing.T, what string, got, want []float64, tol float64) {
+	t.Helper()
+	for i := range want {
+		if !(math.Abs(got[i]-want[i]) <= tol) {
+			t.Errorf("%s: entry %d is %.9g, want %.9g", what, i, got[i], want[i])
+			return
+		}
+	}
+}
+
+// TestDefaults: the zero value is the published 300/30/30 from N(0, 1).
+func TestDefaults(t *testing.T) {
+	d := ref.New()
+	run := func(c plan.CEM) ([]float64, int) {
+		b := &bowl{d: d, target: targets(1), nanAbove: math.Inf(1)}
+		p, err := c.Solve(context.Background(), d, plan.Problem{Episodes: 1, Horizon: testHorizon, Width: testWidth, Cost: b,
+			Noise: plan.Keyed{Device: d, Keys: keys(1), Iterations: 30}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return actions(d, p), b.calls
+	}
+	zero, calls := run(plan.CEM{})
+	full, _ := run(plan.CEM{Candidates: 300, Iterations: 30, Elites: 30, VarScale: 1})
+	if calls != 30 || !slices.Equal(zero, full) {
+		t.Errorf("the zero value ran %d iterations and its plan differs from 300/30/30: %v", calls, !slices.Equal(zero, full))
+	}
+}
+
+// TestBatchInvariance: an episode's plan has the same bits alone, among seven,
+// and in another place of the batch.
+func TestBatchInvariance(t *testing.T) {
+	c := plan.CEM{Candidates: 33, Iterations: 5, Elites: 4}
+	ts, ks := targets(7), keys(7)
+	for name, d := range devices(t) {
+		t.Run(name, func(t *testing.T) {
+			batch := func(es ...int) ([]float64, plan.Plan) {
+				b := &bowl{d: d, nanAbove: 1.5}
+				var k []uint64
+				for _, e := range es {
+					b.target, k = append(b.target, ts[e]), append(k, ks[e])
+				}
+				p := solve(t, d, c, b, k, 1)
+				return actions(d, p), p
+			}
+			all, whole := batch(0, 1, 2, 3, 4, 5, 6)
+			shuffled, _ := batch(3, 1, 6)
+			for e := range 7 {
+				alone, one := batch(e)
+				if !slices.Equal(alone, all[e*testWidth:(e+1)*testWidth]) || one.Cost[0] != whole.Cost[e] || one.NaNs[0] != whole.NaNs[e] {
+					t.Errorf("episode %d plans differently alone and among seven", e)
+				}
+			}
+			if !slices.Equal(shuffled[2*testWidth:], all[6*testWidth:]) {
+				t.Error("episode 6 plans differently in another place of the batch")
+			}
+		})
+	}
+}
+
+// TestNoiseGoesOn: the stream of an episode continues through its replans:
+// iteration i of plan r begins at normal (r*iterations+i)*C*W.
+func TestNoiseGoesOn(t *testing.T) {
+	d := ref.New()
+	const c, w = 4, 3
+	m := device.NewMat(d, 2*c, w)
+	plan.Keyed{Device: d, Keys: []uint64{7, 9}, Replan: 1, Iterations: 5}.Normal(m, 2)
+	got := make([]float64, m.Len())
+	d.Download64(got, m)
+	for i := range got {
+		key, at := uint64(7), uint64(i)
+		if i >= c*w {
+			key, at = 9, uint64(i-c*w)
+		}
+		if want := rng.Normal(key, 7*c*w+at); math.Abs(got[i]-want) > 1e-12 {
+			t.Fatalf("normal %d is %g, want %g", i, got[i], want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	d := ref.New()
+	ok := plan.Problem{Episodes: 1, Horizon: 5, Width: 20}
+	cases := []struct {
+		name string
+		cem  plan.CEM
+		p    plan.Problem
+	}{
+		{"one elite has no unbiased deviation", plan.CEM{Candidates: 10, Elites: 1}, ok},
+		{"more elites than candidates", plan.CEM{Candidates: 10, Elites: 11}, ok},
+		{"width of broken blocks", plan.CEM{}, plan.Problem{Episodes: 1, Horizon: 5, Width: 21}},
+		{"no episodes", plan.CEM{}, plan.Problem{Horizon: 5, Width: 20}},
+	}
+	for _, tc := range cases {
+		if _, err := tc.cem.Solve(context.Background(), d, tc.p); err == nil {
+			t.Errorf("%s: no error", tc.name)
+		}
+	}
+}
+
+// TestStops: a cancelled context ends the plan before the next iteration, and
+// the error of a cost is passed on.
+func TestStops(t *testing.T) {
+	d := ref.New()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b := &bowl{d: d, target: targets(1), nanAbove: math.Inf(1)}
+	p := plan.Problem{Episodes: 1, Horizon: testHorizon, Width: testWidth, Cost: b,
+		Noise: plan.Keyed{Device: d, Keys: keys(1), Iterations: 30},
+		Trace: func(int, device.Mat, device.Mat, device.Mat, device.Ints) { cancel() }}
+	if _, err := (plan.CEM{}).Solve(ctx, d, p); !errors.Is(err, context.Canceled) || b.calls != 1 {
+		t.Errorf("after a cancel in iteration 0: %d iterations, error %v", b.calls, err)
+	}
+	b.calls, b.failAt, p.Trace = 0, 2, nil
+	if _, err := (plan.CEM{}).Solve(context.Background(), d, p); !errors.Is(err, errBowl) {
+		t.Errorf("error of the cost became %v", err)
+	}
+}
