@@ -48,9 +48,8 @@ const Untrained = "untrained"
 
 // Task is what the training has to know of a task.
 type Task struct {
-	Name      string
-	ActionDim int
-	Q         Q
+	Name string
+	Q    Q
 }
 
 // Q names the task-relevant state q that SCALE and Aux train on (scale-author-spec

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"scalewm/dataset"
+	"scalewm/dataset/cell"
+	"scalewm/dataset/hdf5"
+	"scalewm/envs"
+	"scalewm/model/train"
+)
+
+func init() {
+	register(verb{name: "train", summary: "train a world model on a data set and write a checkpoint",
+		example: "scalewm train --task tworoom --method scale --data tworoom.h5 --preset nano --out runs/scale-3072", run: runTrain})
+}
+
+func runTrain(ctx context.Context, c *command, args []string) error {
+	task := c.String("task", "", "`name` of the task the data set is of (`scalewm tasks`)")
+	method := c.String("method", "lewm", "`objective`: lewm, scale or aux; untrained writes the initial weights")
+	data := c.String("data", "", "the data set, a `file` in HDF5")
+	preset := c.String("preset", "nano", "`name` of a preset (nano, small, paper) or path of a .toml file")
+	protocol := c.String("protocol", dataset.SplitPaper, "`split`: paper (clips at random) or strict (whole episodes held out)")
+	seed := c.Int64("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
+	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
+	steps := c.Int("steps", 0, "optimiser `steps` instead of the preset's")
+	workers := c.Int("workers", 0, "`goroutines` that read frames; 0 is one a core (the result does not depend on it)")
+	resume := c.Bool("resume", false, "fail unless there is an interrupted training to go on with (the same command goes on anyway)")
+	dev := c.deviceFlags("bf16 where the machine has it")
+	asJSON := c.Bool("json", false, "print one JSON object")
+	if _, err := c.parse(args, 0, 0); err != nil {
+		return err
+	}
+	for _, f := range [][2]string{{"task", *task}, {"data", *data}, {"out", *out}} {
+		if f[1] == "" {
+			return usagef("train needs --%s (`scalewm train --help` shows an example)", f[0])
+		}
+	}
+	p, err := LoadPreset(*preset)
+	if err != nil {
+		return err
+	}
+	if *steps != 0 {
+		p.Train.Steps, p.Train.Epochs = *steps, 0
+	}
+	o := train.Options{Method: *method, Protocol: *protocol, Seed: *seed, Out: *out, Resume: *resume, DataPath: *data, Workers: *workers}
+	if err := p.applyTo(&o, *task); err != nil {
+		return err
+	}
+	file, err := hdf5.Open(*data)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	o.Data = file
+	if o.Dev, err = dev.open(true); err != nil {
+		return err
+	}
+	defer o.Dev.Close()
+	if err := p.writeTo(*out); err != nil {
+		return err
+	}
+	show := newProgress(c.stderr, "training "+*method)
+	o.Progress = show.report
+	res, err := train.Run(ctx, o)
+	show.close()
+	if err != nil {
+		return err
+	}
+	return c.showTraining(res, *asJSON)
+}
+
+// applyTo fills in what the preset and the task determine.
+func (p *Preset) applyTo(o *train.Options, task string) error {
+	t, err := envs.Lookup(task)
+	if err != nil {
+		return err
+	}
+	o.Config, o.Model = p.Train, p.Model
+	o.Model.ActionDim = t.Spec.ActionDim
+	o.Task = train.Task{Name: task}
+	for _, q := range t.Spec.Qs {
+		if q.Name == p.Train.Q {
+			o.Task.Q = train.Q{Name: q.Name, Parts: q.Parts, Spec: dataset.QSpec{Columns: q.Columns, Dim: len(q.Parts),
+				Of: func(row map[string][]float64, dst []float64) { q.Of(row, dst) }}}
+		}
+	}
+	return nil
+}
+
+// writeTo keeps the resolved preset beside the results.
+func (p *Preset) writeTo(dir string) error {
+	text, err := p.encode()
+	if err != nil {
+		return err
+	}
+	return cell.WriteFile(filepath.Join(dir, "config.toml"), func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+}
+
+func (c *command) showTraining(r train.Result, asJSON bool) error {
+	if asJSON {
+		return c.printJSON(r)
+	}
+	note := fmt.Sprintf("%d steps, loss %.4f, %.1f ms a step", r.Steps, r.Loss, r.MsStep)
+	if r.Skipped {
+		note = "was trained before; nothing to do"
+	}
+	_, err := fmt.Fprintf(c.stdout, "%s: %s\n", r.Weights, note)
+	return err
+}
