@@ -47,6 +47,13 @@ func newDset(d described, f *os.File, size int64, simple bool, cache *chunkCache
 		if s.rows*s.rowBytes > 1<<16 {
 			return nil, errDamaged
 		}
+		s.whole = d.compact
+		if d.id < 0 {
+			if len(s.whole) != s.rows*s.rowBytes {
+				return nil, errDamaged
+			}
+			return s, nil
+		}
 		s.whole = make([]byte, s.rows*s.rowBytes)
 		return s, readWhole(d.id, s.whole)
 	case layoutChunked:
@@ -87,7 +94,7 @@ func (s *dset) openChunks(size int64, simple bool) error {
 		return nil
 	}
 	refs, err := parseIndex(newCursor(s.f, size), s.header, g)
-	if errors.Is(err, errIndex) {
+	if errors.Is(err, errIndex) && s.id >= 0 {
 		return nil
 	}
 	s.refs = refs

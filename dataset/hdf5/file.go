@@ -55,32 +55,33 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the data set: %w (hint: `scalewm collect` makes one)", err)
 	}
-	h := &File{path: path, f: f, sets: map[string]*dset{}, skipped: map[string]string{}}
-	if h.list, err = openListing(path); err != nil {
+	st, err := f.Stat()
+	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("opening the data set %s: %w (hint: is it a whole HDF5 file? files of newer HDF5 versions open after `h5repack --low=0 --high=2`)", path, err)
+		return nil, fmt.Errorf("opening the data set: %w", err)
 	}
-	if err := h.load(); err != nil {
+	h := &File{path: path, f: f, sets: map[string]*dset{}, skipped: map[string]string{}}
+	if h.list, err = openListing(path, newCursor(f, st.Size())); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("opening the data set %s: %w (hint: is it a whole HDF5 file?)", path, err)
+	}
+	if err := h.load(st.Size()); err != nil {
 		h.Close()
 		return nil, fmt.Errorf("opening the data set %s: %w", path, err)
 	}
 	return h, nil
 }
 
-func (h *File) load() error {
-	st, err := h.f.Stat()
-	if err != nil {
-		return err
-	}
+func (h *File) load(size int64) error {
 	byName := map[string]described{}
 	for _, d := range h.list.sets {
 		byName[d.name] = d
 	}
-	if err := h.loadEpisodes(byName, st.Size()); err != nil {
+	if err := h.loadEpisodes(byName, size); err != nil {
 		return err
 	}
 	for _, d := range h.list.sets {
-		if reason, err := h.addColumn(d, st.Size()); err != nil {
+		if reason, err := h.addColumn(d, size); err != nil {
 			return fmt.Errorf("column %s: %w", d.name, err)
 		} else if reason != "" {
 			h.skipped[d.name] = reason

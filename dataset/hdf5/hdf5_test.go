@@ -78,7 +78,7 @@ func TestRoundTrip(t *testing.T) {
 		if f.Rows() != 46 {
 			t.Fatalf("%s: %d rows", filter, f.Rows())
 		}
-		if d := cmp.Diff([]dataset.Episode{{0, 5}, {5, 1}, {6, 40}}, f.Episodes()); d != "" {
+		if d := cmp.Diff([]dataset.Episode{{Offset: 0, Len: 5}, {Offset: 5, Len: 1}, {Offset: 6, Len: 40}}, f.Episodes()); d != "" {
 			t.Error(d)
 		}
 		if v, _ := f.Attr("env"); v != "tworoom" {

@@ -97,7 +97,11 @@ func parseIndex(c *cursor, header uint64, g chunkGrid) ([]chunkRef, error) {
 	for i := range refs {
 		refs[i].addr = undefAddr
 	}
-	lay, err := findLayout(c, header)
+	h, err := readHeader(c, header)
+	if err != nil {
+		return nil, err
+	}
+	lay, err := parseLayout(h[msgLayout])
 	if err != nil {
 		return nil, err
 	}
@@ -159,10 +163,7 @@ func (e entries) decode(dst []chunkRef, b []byte) error {
 		r := chunkRef{addr: binary.LittleEndian.Uint64(b), size: e.plain}
 		if e.wide && r.addr != undefAddr {
 			n := int(e.size) - 12
-			var size uint64
-			for j := range n {
-				size |= uint64(b[8+j]) << (8 * j)
-			}
+			size := uint64LE(b[8 : 8+n])
 			if size > maxChunk {
 				return fmt.Errorf("the chunk index is damaged: a chunk of %d bytes", size)
 			}

@@ -8,8 +8,9 @@
 void sw_init(void) {
   H5dont_atexit();
   H5open();
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
+
+void sw_quiet(void) { H5Eset_auto2(H5E_DEFAULT, NULL, NULL); }
 
 typedef struct { char *dst; int n; } text;
 
@@ -140,9 +141,9 @@ int sw_describe(hid_t file, long long i, sw_dataset *d) {
   if (n >= SW_MAX_NAME) return 0;
   if (H5Lget_info(file, d->name, &link, H5P_DEFAULT) < 0) return -1;
   if (link.type != H5L_TYPE_HARD) return 0;
+  d->header = link.u.address;
   if (H5Oget_info_by_name(file, d->name, &info, H5P_DEFAULT) < 0) return -1;
   if (info.type != H5O_TYPE_DATASET) return 0;
-  d->header = info.addr;
   d->id = H5Dopen2(file, d->name, H5P_DEFAULT);
   if (d->id < 0) return -1;
   hid_t type = H5Dget_type(d->id);

@@ -11,6 +11,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"unsafe"
 )
@@ -21,11 +22,15 @@ var (
 	libInit sync.Once
 )
 
-// withLib runs f under the lock.
+// withLib runs f under the lock and on one thread, since some builds keep the
+// error of a call by thread.
 func withLib(f func() error) error {
 	lib.Lock()
 	defer lib.Unlock()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	libInit.Do(func() { C.sw_init() })
+	C.sw_quiet()
 	return f()
 }
 
@@ -58,7 +63,8 @@ type described struct {
 	offset, header   uint64
 	filters          []filterInfo
 	fill             []byte
-	id               C.hid_t
+	compact          []byte  // the data themselves, when read from the header by us
+	id               C.hid_t // -1: the library could not open it
 }
 
 const (
@@ -81,12 +87,14 @@ const (
 type listing struct {
 	file   C.hid_t
 	simple bool // 8-byte addresses and no user block: our own parser applies
+	opener *cursor
 	sets   []described
 	attrs  map[string]string
 }
 
-func openListing(path string) (*listing, error) {
-	l := &listing{attrs: map[string]string{}}
+// openListing opens a file; own reads it for data sets that the library cannot open.
+func openListing(path string, own *cursor) (*listing, error) {
+	l := &listing{attrs: map[string]string{}, opener: own}
 	err := withLib(func() error {
 		p := C.CString(path)
 		defer C.free(unsafe.Pointer(p))
@@ -117,10 +125,17 @@ func (l *listing) fill() error {
 	for i := range n {
 		var d C.sw_dataset
 		switch rc := C.sw_describe(l.file, C.longlong(i), &d); {
-		case rc < 0:
-			return libError()
 		case rc == 1:
 			l.sets = append(l.sets, goDescribed(&d))
+		case rc < 0 && (d.header == 0 || !l.simple):
+			return libError()
+		case rc < 0:
+			why, name := libError(), C.GoString(&d.name[0])
+			own, err := describe(l.opener, name, uint64(d.header))
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, why)
+			}
+			l.sets = append(l.sets, own)
 		}
 	}
 	for i := range int(C.sw_attrs(l.file)) {
@@ -152,7 +167,7 @@ func goDescribed(d *C.sw_dataset) described {
 		}
 		g.filters = append(g.filters, f)
 	}
-	if g.elem <= len(d.fill) {
+	if g.elem > 0 && g.elem <= len(d.fill) {
 		g.fill = C.GoBytes(unsafe.Pointer(&d.fill[0]), C.int(g.elem))
 	}
 	return g

@@ -34,13 +34,17 @@ typedef struct {
 } sw_dataset;
 
 void sw_init(void);
+/* sw_quiet keeps the calling thread from printing errors; builds of the library
+   with thread support keep errors by thread. */
+void sw_quiet(void);
 void sw_error(char *dst, int n);
 
 hid_t sw_open(const char *path);
 /* sw_geometry says whether addresses and lengths take 8 bytes and no user block precedes them. */
 int sw_geometry(hid_t file);
 long long sw_links(hid_t file);
-/* sw_describe returns 1 for a data set, 0 for anything else. */
+/* sw_describe returns 1 for a data set, 0 for anything else; when it fails, name
+   and header are set as far as it came. */
 int sw_describe(hid_t file, long long i, sw_dataset *d);
 int sw_attrs(hid_t file);
 /* sw_attr copies attribute i of the root group; 1 if it is one string, 0 if not. */

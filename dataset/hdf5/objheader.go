@@ -3,87 +3,47 @@ package hdf5
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 )
 
-// Kinds of chunk index, numbered as in the version 4 layout message; the B-tree
-// of version 3 has no number there.
+// Messages of an object header that matter here.
 const (
-	indexBTree1     = 0
-	indexSingle     = 1
-	indexImplicit   = 2
-	indexFixed      = 3
-	indexExtensible = 4
-)
-
-const (
+	msgSpace        = 0x01
+	msgType         = 0x03
+	msgFill         = 0x05
 	msgLayout       = 0x08
+	msgFilters      = 0x0b
 	msgContinuation = 0x10
 )
 
-// layoutMsg is what the data layout message says of a chunked data set.
-type layoutMsg struct {
-	kind     int
-	addr     uint64
-	filtered bool // single chunk: size and mask follow
-	size     uint64
-	mask     uint32
-}
+var errHeader = errors.New("the object header is damaged")
 
 // block is a stretch of header messages in the file.
 type block struct{ addr, size uint64 }
 
-// findLayout reads the layout message of an object header of version 1 or 2.
-func findLayout(c *cursor, addr uint64) (layoutMsg, error) {
+// header is an object header: the body of each message, by kind.
+type header map[int][]byte
+
+// readHeader reads an object header of version 1 or 2 with its continuations.
+func readHeader(c *cursor, addr uint64) (header, error) {
 	head, err := c.read(addr, 16)
 	if err != nil {
-		return layoutMsg{}, err
+		return nil, err
 	}
-	if string(head[:4]) == "OHDR" {
-		return findLayout2(c, addr)
+	h := header{}
+	switch {
+	case string(head[:4]) == "OHDR" && head[4] == 2:
+		return h, h.read2(c, addr, head[5])
+	case head[0] == 1:
+		first := block{addr + 16, uint64(binary.LittleEndian.Uint32(head[8:]))}
+		return h, h.walk(c, first, func(b []byte, _ bool) ([]byte, int, error) { return b, 8, nil })
 	}
-	if head[0] != 1 {
-		return layoutMsg{}, errIndex
-	}
-	todo := []block{{addr + 16, uint64(binary.LittleEndian.Uint32(head[8:]))}}
-	for len(todo) > 0 {
-		b, err := c.read(todo[0].addr, todo[0].size)
-		if err != nil {
-			return layoutMsg{}, err
-		}
-		todo = todo[1:]
-		for len(b) >= 8 {
-			kind, size := binary.LittleEndian.Uint16(b), int(binary.LittleEndian.Uint16(b[2:]))
-			if 8+size > len(b) {
-				return layoutMsg{}, errHeader
-			}
-			body := b[8 : 8+size]
-			b = b[8+size:]
-			switch kind {
-			case msgLayout:
-				return parseLayout(body)
-			case msgContinuation:
-				if len(body) < 16 {
-					return layoutMsg{}, errHeader
-				}
-				todo = append(todo, block{binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint64(body[8:])})
-			}
-		}
-	}
-	return layoutMsg{}, errHeader
+	return nil, errIndex
 }
 
-var errHeader = errors.New("the object header is damaged")
-
-func findLayout2(c *cursor, addr uint64) (layoutMsg, error) {
-	head, err := c.read(addr, 6)
-	if err != nil {
-		return layoutMsg{}, err
-	}
-	flags, at := head[5], addr+6
-	if head[4] != 2 {
-		return layoutMsg{}, errIndex
-	}
+// read2 reads a version 2 header, which has a size of variable width, shorter
+// message prefixes and framed continuations.
+func (h header) read2(c *cursor, addr uint64, flags byte) error {
+	at := addr + 6
 	if flags&0x20 != 0 {
 		at += 16 // times
 	}
@@ -93,112 +53,63 @@ func findLayout2(c *cursor, addr uint64) (layoutMsg, error) {
 	width := uint64(1) << (flags & 3)
 	b, err := c.read(at, width)
 	if err != nil {
-		return layoutMsg{}, err
+		return err
 	}
-	var size uint64
-	for i := range b {
-		size |= uint64(b[i]) << (8 * i)
-	}
-	prefix := 4 // of a message
+	prefix := 4
 	if flags&0x04 != 0 {
 		prefix = 6
 	}
-	return walk2(c, block{at + width, size}, prefix)
+	return h.walk(c, block{at + width, uint64LE(b)}, func(b []byte, continued bool) ([]byte, int, error) {
+		if !continued {
+			return b, prefix, nil
+		}
+		if len(b) < 8 || string(b[:4]) != "OCHK" {
+			return nil, 0, errHeader
+		}
+		return b[4 : len(b)-4], prefix, nil
+	})
 }
 
-// walk2 goes through the messages of a version 2 header and its continuations.
-func walk2(c *cursor, first block, prefix int) (layoutMsg, error) {
+// uint64LE reads a little-endian number of up to 8 bytes.
+func uint64LE(b []byte) (v uint64) {
+	for i, x := range b {
+		v |= uint64(x) << (8 * i)
+	}
+	return v
+}
+
+// walk goes through the messages of a header's blocks. open strips a block's
+// frame and says how long a message's prefix is: 8 bytes in version 1 (kind and
+// size of 2 bytes), less in version 2 (kind of 1 byte).
+func (h header) walk(c *cursor, first block, open func(b []byte, continued bool) ([]byte, int, error)) error {
 	todo := []block{first}
 	for i := 0; i < len(todo); i++ {
-		b, err := c.read(todo[i].addr, todo[i].size)
+		raw, err := c.read(todo[i].addr, todo[i].size)
 		if err != nil {
-			return layoutMsg{}, err
+			return err
 		}
-		if i > 0 { // a continuation: signature before, checksum after
-			if len(b) < 8 || string(b[:4]) != "OCHK" {
-				return layoutMsg{}, errHeader
-			}
-			b = b[4 : len(b)-4]
+		b, prefix, err := open(raw, i > 0)
+		if err != nil {
+			return err
 		}
 		for len(b) >= prefix {
-			kind, size := b[0], int(binary.LittleEndian.Uint16(b[1:]))
+			kind, size := int(b[0]), int(binary.LittleEndian.Uint16(b[1:]))
+			if prefix == 8 {
+				kind, size = int(binary.LittleEndian.Uint16(b)), int(binary.LittleEndian.Uint16(b[2:]))
+			}
 			if prefix+size > len(b) {
-				return layoutMsg{}, errHeader
+				return errHeader
 			}
 			body := b[prefix : prefix+size]
 			b = b[prefix+size:]
-			switch kind {
-			case msgLayout:
-				return parseLayout(body)
-			case msgContinuation:
-				if len(body) < 16 {
-					return layoutMsg{}, errHeader
-				}
+			if kind != msgContinuation {
+				h[kind] = body
+			} else if len(body) < 16 {
+				return errHeader
+			} else {
 				todo = append(todo, block{binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint64(body[8:])})
 			}
 		}
 	}
-	return layoutMsg{}, errHeader
-}
-
-// parseLayout reads a layout message of version 3 or 4.
-func parseLayout(b []byte) (layoutMsg, error) {
-	const chunked = 2
-	if len(b) < 3 {
-		return layoutMsg{}, errHeader
-	}
-	if b[1] != chunked {
-		return layoutMsg{}, fmt.Errorf("%w: not a chunked layout", errHeader)
-	}
-	switch b[0] {
-	case 3:
-		if len(b) < 11 {
-			return layoutMsg{}, errHeader
-		}
-		return layoutMsg{kind: indexBTree1, addr: binary.LittleEndian.Uint64(b[3:])}, nil
-	case 4:
-		return parseLayout4(b[2:])
-	}
-	return layoutMsg{}, errIndex
-}
-
-func parseLayout4(b []byte) (layoutMsg, error) {
-	const partialEdge, singleFiltered = 1, 2
-	if len(b) < 3 {
-		return layoutMsg{}, errHeader
-	}
-	flags, skip := b[0], 3+int(b[1])*int(b[2])
-	if flags&partialEdge != 0 {
-		return layoutMsg{}, errIndex // edge chunks without filters
-	}
-	if len(b) < skip+1 {
-		return layoutMsg{}, errHeader
-	}
-	l := layoutMsg{kind: int(b[skip])}
-	b = b[skip+1:]
-	switch l.kind {
-	case indexSingle:
-		if flags&singleFiltered != 0 {
-			if len(b) < 12 {
-				return layoutMsg{}, errHeader
-			}
-			l.filtered, l.size, l.mask = true, binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:])
-			if l.size > maxChunk {
-				return layoutMsg{}, errHeader
-			}
-			b = b[12:]
-		}
-	case indexImplicit:
-	case indexFixed:
-		b = b[min(1, len(b)):]
-	case indexExtensible:
-		b = b[min(5, len(b)):]
-	default:
-		return layoutMsg{}, errIndex
-	}
-	if len(b) < 8 {
-		return layoutMsg{}, errHeader
-	}
-	l.addr = binary.LittleEndian.Uint64(b)
-	return l, nil
+	return nil
 }
