@@ -27,7 +27,6 @@ type planner struct {
 	protocol Protocol
 	sets     []Set
 	actions  dataset.Moments
-	resizer  *dataset.Resizer
 	pixels   device.Bytes // frames on their way to the encoder
 	host     []byte
 }
@@ -40,7 +39,6 @@ func newPlanner(j Job) (*planner, error) {
 	w := j.Arm.World
 	p := &planner{world: w, info: w.Info(), dev: w.Device(), solver: solver, tier: j.Tier,
 		protocol: j.Protocol, sets: j.Sets, actions: j.Data.Actions}
-	p.resizer = dataset.NewResizer(p.info.FrameSize)
 	p.host = make([]byte, encodeFrames*p.frameBytes())
 	p.pixels = p.dev.AllocBytes(len(p.host))
 	return p, nil

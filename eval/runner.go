@@ -29,11 +29,18 @@ type episode struct {
 	done       bool
 }
 
-// runner holds one job's episodes and a world for each worker.
+// worker is what one goroutine needs to itself.
+type worker struct {
+	envs.Env
+	resizer *dataset.Resizer // nil where nothing is planned
+	px      []byte           // a frame at its stored size
+}
+
+// runner holds one job's episodes and its workers.
 type runner struct {
 	Job
 	episodes []*episode
-	worlds   []envs.Env
+	workers  []*worker
 	planner  *planner // nil: episodes act by policy
 	// watch, where set, is called with the world after its reset (step 0) and
 	// after each step.
@@ -58,10 +65,13 @@ func newRunner(j Job) (*runner, error) {
 			r.close()
 			return nil, fmt.Errorf("making a world: %w", err)
 		}
-		r.worlds = append(r.worlds, e)
+		r.workers = append(r.workers, &worker{Env: e, px: make([]byte, envs.FrameBytes)})
 	}
 	if j.Arm.World == nil {
 		return r, nil
+	}
+	for _, w := range r.workers {
+		w.resizer = dataset.NewResizer(j.Arm.World.Info().FrameSize)
 	}
 	var err error
 	r.planner, err = newPlanner(j)
@@ -78,8 +88,8 @@ func (r *runner) newEpisode(set, index int, s Start) *episode {
 }
 
 func (r *runner) close() {
-	for _, e := range r.worlds {
-		e.Close()
+	for _, w := range r.workers {
+		w.Close()
 	}
 }
 
@@ -123,11 +133,11 @@ func (r *runner) report(steps int) {
 	}
 }
 
-// eachLive runs f for every episode on all workers; worker w has r.worlds[w].
-func (r *runner) eachLive(ctx context.Context, live []*episode, f func(world envs.Env, ep *episode) error) error {
+// eachLive runs f for every episode on all workers.
+func (r *runner) eachLive(ctx context.Context, live []*episode, f func(w *worker, ep *episode) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for _, world := range r.worlds {
+	for _, w := range r.workers {
 		g.Go(func() error {
 			for {
 				i := int(next.Add(1)) - 1
@@ -137,7 +147,7 @@ func (r *runner) eachLive(ctx context.Context, live []*episode, f func(world env
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if err := f(world, live[i]); err != nil {
+				if err := f(w, live[i]); err != nil {
 					return fmt.Errorf("set %s, episode %d: %w", r.Sets[live[i].set].Name, live[i].index, err)
 				}
 			}
@@ -169,16 +179,14 @@ func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
 	for _, ep := range live {
 		ep.frame, goals[ep] = r.planner.newFrame(), r.planner.newFrame()
 	}
-	resizer := r.planner.resizer
-	err := r.eachLive(ctx, live, func(_ envs.Env, ep *episode) error {
+	err := r.eachLive(ctx, live, func(w *worker, ep *episode) error {
 		from := r.Data.fileRow(ep.start)
-		px := make([]byte, dataset.FrameBytes)
 		for i, dst := range [][]byte{ep.frame, goals[ep]} {
 			row := from + i*GoalOffset
-			if err := r.Data.Frame(row, px); err != nil {
+			if err := r.Data.Frame(row, w.px); err != nil {
 				return fmt.Errorf("reading the frame of row %d: %w", row, err)
 			}
-			resizer.Resize(dst, px)
+			w.resizer.Resize(dst, w.px)
 		}
 		return nil
 	})
@@ -192,19 +200,19 @@ func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
 func (r *runner) simulate(ctx context.Context, live []*episode, from, steps int) error {
 	began := time.Now()
 	defer func() { r.simulating += time.Since(began) }()
-	return r.eachLive(ctx, live, func(world envs.Env, ep *episode) error {
-		if err := r.enter(world, ep); err != nil {
+	return r.eachLive(ctx, live, func(w *worker, ep *episode) error {
+		if err := r.enter(w, ep); err != nil {
 			return err
 		}
-		if err := r.execute(world, ep, from, steps); err != nil {
+		if err := r.execute(w, ep, from, steps); err != nil {
 			return err
 		}
 		if ep.done || from+steps >= Budget {
 			ep.done, ep.frame, ep.world = true, nil, nil
 			return nil
 		}
-		ep.world = world.Snapshot()
-		return r.render(world, ep)
+		ep.world = w.Snapshot()
+		return r.render(w, ep)
 	})
 }
 
@@ -269,13 +277,12 @@ func (r *runner) see(step int, world envs.Env) error {
 }
 
 // render draws what the next plan will see.
-func (r *runner) render(world envs.Env, ep *episode) error {
+func (r *runner) render(w *worker, ep *episode) error {
 	began := time.Now()
-	px := make([]byte, envs.FrameBytes)
-	if err := world.Frame(px); err != nil {
+	if err := w.Frame(w.px); err != nil {
 		return fmt.Errorf("drawing the frame of the second plan: %w", err)
 	}
-	r.planner.resizer.Resize(ep.frame, px)
+	w.resizer.Resize(ep.frame, w.px)
 	r.rendering.Add(int64(time.Since(began)))
 	return nil
 }
@@ -299,7 +306,7 @@ func (r *runner) outcomes() []Outcome {
 
 func (r *runner) times(share float64) record.Run {
 	run := record.Run{
-		Started: r.began.UTC().Format(time.RFC3339), Workers: len(r.worlds),
+		Started: r.began.UTC().Format(time.RFC3339), Workers: len(r.workers),
 		Seconds:  share * time.Since(r.began).Seconds(),
 		Encode:   share * r.encoding.Seconds(),
 		Plan:     share * r.planning.Seconds(),

@@ -1,12 +1,11 @@
 package eval
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"image"
+	"image/color"
 	"image/color/palette"
-	"image/draw"
 	"image/gif"
 	"io"
 
@@ -64,36 +63,42 @@ const (
 
 // Save writes the film as a GIF, the goal's frame to the right.
 func (f Film) Save(path string) error {
-	pal := palette.Plan9
-	size := envs.FrameSize
-	out := gif.GIF{}
-	goal := rgba(f.Goal, size)
+	return cell.WriteFile(path, f.encode)
+}
+
+func (f Film) encode(w io.Writer) error {
+	const size = envs.FrameSize
+	var out gif.GIF
+	pen := pen{}
 	for i, px := range f.Frames {
-		img := image.NewPaletted(image.Rect(0, 0, 2*size+filmGap, size), pal)
-		draw.Draw(img, image.Rect(0, 0, size, size), rgba(px, size), image.Point{}, draw.Src)
-		draw.Draw(img, image.Rect(size+filmGap, 0, 2*size+filmGap, size), goal, image.Point{}, draw.Src)
+		img := image.NewPaletted(image.Rect(0, 0, 2*size+filmGap, size), palette.Plan9)
+		for y := range size {
+			line := img.Pix[y*img.Stride:]
+			pen.line(line, px[3*y*size:3*(y+1)*size])
+			pen.line(line[size+filmGap:], f.Goal[3*y*size:3*(y+1)*size])
+		}
 		delay := filmDelay
 		if i == len(f.Frames)-1 {
 			delay = filmPause
 		}
 		out.Image, out.Delay = append(out.Image, img), append(out.Delay, delay)
 	}
-	var b bytes.Buffer
-	if err := gif.EncodeAll(&b, &out); err != nil {
-		return fmt.Errorf("drawing %s: %w", path, err)
-	}
-	return cell.WriteFile(path, func(w io.Writer) error {
-		_, err := b.WriteTo(w)
-		return err
-	})
+	return gif.EncodeAll(w, &out)
 }
 
-// rgba copies a frame of row-major RGB into an image.
-func rgba(px []byte, size int) *image.RGBA {
-	img := image.NewRGBA(image.Rect(0, 0, size, size))
-	for i := range size * size {
-		copy(img.Pix[4*i:4*i+3], px[3*i:3*i+3])
-		img.Pix[4*i+3] = 255
+// pen remembers the palette's nearest entry to each colour it has met: frames
+// have few colours, and the search is slow.
+type pen map[[3]byte]uint8
+
+// line translates a line of RGB.
+func (p pen) line(dst, rgb []byte) {
+	for i := 0; i < len(rgb); i += 3 {
+		c := [3]byte(rgb[i : i+3])
+		near, ok := p[c]
+		if !ok {
+			near = uint8(color.Palette(palette.Plan9).Index(color.RGBA{c[0], c[1], c[2], 255}))
+			p[c] = near
+		}
+		dst[i/3] = near
 	}
-	return img
 }

@@ -1,0 +1,281 @@
+package eval
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/rng"
+	"scalewm/envs"
+	"scalewm/eval/record"
+)
+
+func run(t *testing.T, j Job) []record.Result {
+	t.Helper()
+	outs, err := Run(context.Background(), j)
+	must(t, err)
+	var rs []record.Result
+	for _, o := range outs {
+		rs = append(rs, o.Result)
+	}
+	return rs
+}
+
+func same(a, b record.Result) bool { return a.Device == b.Device && slices.Equal(a.Rows, b.Rows) }
+
+// TestDotWorldReads: the fake's latent is the place of the dot to a pixel, so
+// that the tests below plan with a world that knows where things are.
+func TestDotWorldReads(t *testing.T) {
+	j := testJob(t, "T5", 4, "s101")
+	r, err := newRunner(j)
+	must(t, err)
+	defer r.close()
+	must(t, r.loadFrames(context.Background(), r.episodes))
+	for _, ep := range r.episodes {
+		at := 2 * (j.Data.fileRow(ep.start) + GoalOffset)
+		place := j.Data.Source.(*recording).state[at : at+2]
+		if dx, dy := float64(ep.goal[0])-place[0], float64(ep.goal[1])-place[1]; dx*dx+dy*dy > 36 && place[0] < 80 {
+			t.Errorf("goal at %.1f reads as %.1f", place, ep.goal)
+		}
+	}
+}
+
+// TestInvariance: the same rows whatever the number of workers and whichever
+// sets are planned side by side (T1: 13 episodes a batch of 4096 candidates).
+func TestInvariance(t *testing.T) {
+	for _, tier := range []string{"T1", "T5"} {
+		j := testJob(t, tier, 8, "s101", "s102")
+		want := run(t, j)
+		j.Workers = 3
+		for i, r := range run(t, j) {
+			if !same(r, want[i]) {
+				t.Errorf("%s: set %s differs with 3 workers", tier, j.Sets[i].Name)
+			}
+		}
+		both := j.Sets
+		for i := range both {
+			j.Sets = both[i : i+1]
+			if r := run(t, j); !same(r[0], want[i]) {
+				t.Errorf("%s: set %s differs alone", tier, both[i].Name)
+			}
+		}
+		j.Sets = []Set{both[1], both[0]}
+		if r := run(t, j); !same(r[1], want[0]) {
+			t.Errorf("%s: set s101 differs in another order", tier)
+		}
+	}
+}
+
+// TestPairing: arms meet the same starts with the same planner seeds, and a row
+// says what the published harness would.
+func TestPairing(t *testing.T) {
+	j := testJob(t, "T5", 6, "s101")
+	plan, kind := run(t, j)[0], j.Arm.World.Device().Kind().String()
+	j.Arm.Method = "scale"
+	j.Arm.World.(*dotWorld).move.Buf = j.Arm.World.(*dotWorld).d.Alloc(100) // a world without dynamics
+	other := run(t, j)[0]
+	j.Arm = Arm{Method: "random"}
+	random := run(t, j)[0]
+	for i, row := range plan.Rows {
+		want := record.Row{Episode: i, Trajectory: j.Sets[0].Starts[i].Trajectory, Start: j.Sets[0].Starts[i].Row}
+		for _, got := range []record.Row{row, other.Rows[i], random.Rows[i]} {
+			if got.Episode != want.Episode || got.Trajectory != want.Trajectory || got.Start != want.Start {
+				t.Errorf("row %d is of %d at %d, want %d at %d", i, got.Trajectory, got.Start, want.Trajectory, want.Start)
+			}
+		}
+		if seed := rng.PlannerSeed(i, "T5"); row.PlannerSeed != seed || other.Rows[i].PlannerSeed != seed || random.Rows[i].PlannerSeed != 0 {
+			t.Errorf("row %d: planner seeds %d, %d, %d", i, row.PlannerSeed, other.Rows[i].PlannerSeed, random.Rows[i].PlannerSeed)
+		}
+		plans := 1
+		if row.Steps > 25 {
+			plans = 2
+		}
+		if row.Replans != plans || row.Forwards != plans*10*3*5 {
+			t.Errorf("row %d: %d steps, %d plans, %d predictor calls; want %d plans of 10 candidates x 3 iterations x 5 blocks", i, row.Steps, row.Replans, row.Forwards, plans)
+		}
+	}
+	if random.Device != "" || plan.Device != kind {
+		t.Errorf("devices %q and %q", random.Device, plan.Device)
+	}
+	if slices.Equal(plan.Rows, other.Rows) {
+		t.Error("another world made the same plans")
+	}
+}
+
+// TestSkill: a world that knows the moves beats random actions by far, so that
+// frames, goals, scaling and order of the actions fit together.
+func TestSkill(t *testing.T) {
+	j := testJob(t, "T3", 20, "s101")
+	planned := run(t, j)[0].Rate()
+	j.Arm = Arm{Method: "random"}
+	random := run(t, j)[0].Rate()
+	if planned < random+30 {
+		t.Errorf("planning succeeds in %.0f %%, random actions in %.0f %%", planned, random)
+	}
+}
+
+// TestEdges: a start on its goal succeeds at step 1; one that cannot be reached
+// in 50 steps spends the budget in two plans.
+func TestEdges(t *testing.T) {
+	j := testJob(t, "T5", 1, "s101")
+	src := j.Data.Source.(*recording)
+	goal := src.state[2*GoalOffset : 2*GoalOffset+2]
+	cases := []struct {
+		name string
+		x, y float64
+		want record.Row
+	}{
+		{"solved before it begins", goal[0], goal[1], record.Row{Success: true, Steps: 1, Replans: 1, PreSolved: true}},
+		{"out of reach", 0, 0, record.Row{Success: false, Steps: Budget, Replans: 2}},
+	}
+	j.Sets = []Set{newSet("s101", []Start{{}})}
+	for _, tc := range cases {
+		src.state[0], src.state[1] = tc.x, tc.y
+		if tc.x == 0 { // the corner that is farthest from the goal, held there by a world that sees nothing
+			src.state[0], src.state[1] = far(goal[0]), far(goal[1])
+			j.Arm.World.(*dotWorld).broken = true
+		}
+		got := run(t, j)[0].Rows[0]
+		if got.Success != tc.want.Success || got.Steps != tc.want.Steps || got.Replans != tc.want.Replans || got.PreSolved != tc.want.PreSolved {
+			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func far(v float64) float64 {
+	if v > 112 {
+		return 21
+	}
+	return 203
+}
+
+// TestNaNCosts: every cost NaN is +Inf and counted, C x iterations a plan, and
+// the cell can still be written.
+func TestNaNCosts(t *testing.T) {
+	j := testJob(t, "T5", 3, "s101")
+	j.Arm.World.(*dotWorld).broken = true
+	for i, row := range run(t, j)[0].Rows {
+		if row.NaNCosts != 30*row.Replans || row.PlanCost != finite(row.PlanCost) {
+			t.Errorf("row %d: %d NaN costs in %d plans, plan cost %g", i, row.NaNCosts, row.Replans, row.PlanCost)
+		}
+	}
+}
+
+// TestRefusals: an arm, a data set or a file of another kind is refused in words.
+func TestRefusals(t *testing.T) {
+	ctx := context.Background()
+	good := testJob(t, "T5", 1, "s101")
+	world := func(f func(w *dotWorld)) Job {
+		j, w := good, *good.Arm.World.(*dotWorld)
+		f(&w)
+		j.Arm.World = &w
+		return j
+	}
+	cases := []struct {
+		name, want string
+		err        func() error
+	}{
+		{"frame skip", "frame skip 4", func() error {
+			_, err := Run(ctx, world(func(w *dotWorld) { w.info.FrameSkip = 4 }))
+			return err
+		}},
+		{"action width", "blocks of 25 numbers", func() error {
+			_, err := Run(ctx, world(func(w *dotWorld) { w.info.ActionWidth = 25 }))
+			return err
+		}},
+		{"trained on the held-out episodes", "--protocol strict", func() error {
+			j := good
+			j.Protocol = Strict
+			_, err := Run(ctx, j)
+			return err
+		}},
+		{"solver", "unknown solver", func() error {
+			j := good
+			j.Solver = "guess"
+			_, err := Run(ctx, j)
+			return err
+		}},
+		{"task", "records the task \"pusht\"", func() error {
+			s := recordEpisodes(t, 1)
+			s.attr = map[string]string{"env": "pusht"}
+			_, err := NewData(s, tworoom(), Paper)
+			return err
+		}},
+		{"no frames", "no pixels", func() error {
+			s := recordEpisodes(t, 1)
+			s.noFrames = true
+			_, err := NewData(s, tworoom(), Paper)
+			return err
+		}},
+		{"another renderer", "render gate", func() error {
+			s := recordEpisodes(t, 2)
+			s.tint = 4
+			d, err := NewData(s, tworoom(), Paper)
+			must(t, err)
+			_, err = RenderGate(ctx, d)
+			return err
+		}},
+	}
+	for _, tc := range cases {
+		if err := tc.err(); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "hint") {
+			t.Errorf("%s: error %v; want one with %q and a hint", tc.name, err, tc.want)
+		}
+	}
+}
+
+// TestGate: our own frames differ from the stored ones by nothing.
+func TestGate(t *testing.T) {
+	j := testJob(t, "T5", 1, "s101")
+	if diff, err := RenderGate(context.Background(), j.Data); err != nil || diff != 0 {
+		t.Errorf("render error %g, %v", diff, err)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Run(ctx, testJob(t, "T1", 2, "s101")); !errors.Is(err, context.Canceled) {
+		t.Errorf("after a cancel: %v", err)
+	}
+}
+
+// TestWatch: the film shows the episode that the batch ran, and its GIF has the
+// same bytes each time.
+func TestWatch(t *testing.T) {
+	j := testJob(t, "T5", 4, "s101")
+	want := run(t, j)[0].Rows[2]
+	film, err := Watch(context.Background(), j, 2)
+	must(t, err)
+	if len(film.Frames) != want.Steps+1 || film.Row.Success != want.Success || film.Row.Steps != want.Steps {
+		t.Errorf("film of %d frames ends %+v, want %+v", len(film.Frames), film.Row, want)
+	}
+	first := make([]byte, envs.FrameBytes)
+	must(t, j.Data.Frame(j.Data.fileRow(j.Sets[0].Starts[2]), first))
+	if !bytes.Equal(film.Frames[0], first) {
+		t.Error("the film does not begin at the start")
+	}
+	var gifs [2]bytes.Buffer
+	for i := range gifs {
+		must(t, film.encode(&gifs[i]))
+	}
+	if gifs[0].Len() == 0 || !bytes.Equal(gifs[0].Bytes(), gifs[1].Bytes()) {
+		t.Error("the GIF is empty or differs from time to time")
+	}
+}
+
+func ExampleParseTiers() {
+	tiers, _ := ParseTiers("all")
+	for _, t := range tiers {
+		fmt.Println(t.Name, t.Candidates, t.Iterations, t.Elites)
+	}
+	// Output:
+	// T1 300 30 30
+	// T2 150 15 15
+	// T3 50 10 5
+	// T4 20 5 2
+	// T5 10 3 2
+}
