@@ -2,7 +2,7 @@ package dataset
 
 import (
 	"fmt"
-	"slices"
+	"math/rand/v2"
 
 	"scalewm/dataset/rng"
 )
@@ -18,7 +18,9 @@ const (
 const valShare = 0.1
 
 // Split divides clips into training and validation, 90 to 10, in clip order.
-// It depends on the protocol, the data's fingerprint and the seed alone.
+// It depends on the protocol and the data's fingerprint, and under paper on the
+// seed: the strict split is one for all training seeds, so that all checkpoints
+// can be judged on the same episodes.
 func Split(protocol string, src Source, clips []Clip, seed int64) (train, val []Clip, err error) {
 	fp, err := src.Fingerprint()
 	if err != nil {
@@ -27,10 +29,10 @@ func Split(protocol string, src Source, clips []Clip, seed int64) (train, val []
 	var held func(i int) bool
 	switch protocol {
 	case SplitPaper:
-		out := drawn(len(clips), "split-clips", fp, seed)
+		out := drawn(len(clips), rng.Stream("split-clips", fp, seed))
 		held = func(i int) bool { return out[i] }
 	case SplitStrict:
-		out := drawn(len(src.Episodes()), "split-episodes", fp, seed)
+		out := drawnEpisodes(fp, len(src.Episodes()))
 		held = func(i int) bool { return out[clips[i].Episode] }
 	default:
 		return nil, nil, fmt.Errorf("no split named %q (hint: paper or strict)", protocol)
@@ -46,38 +48,38 @@ func Split(protocol string, src Source, clips []Clip, seed int64) (train, val []
 }
 
 // HeldOut lists the episodes that the strict split keeps from training, in
-// ascending order. An evaluation recomputes it from a checkpoint's fingerprint
-// and seed, to refuse episodes that were trained on.
-func HeldOut(fingerprint string, episodes int, seed int64) []int {
-	var out []int
-	for i, held := range drawn(episodes, "split-episodes", fingerprint, seed) {
-		if held {
-			out = append(out, i)
-		}
-	}
-	return out
+// ascending order.
+func HeldOut(fingerprint string, episodes int) []int {
+	return where(drawnEpisodes(fingerprint, episodes), true)
 }
 
 // TrainEpisodes is the complement of HeldOut.
-func TrainEpisodes(fingerprint string, episodes int, seed int64) []int {
-	held := HeldOut(fingerprint, episodes, seed)
+func TrainEpisodes(fingerprint string, episodes int) []int {
+	return where(drawnEpisodes(fingerprint, episodes), false)
+}
+
+func where(marks []bool, value bool) []int {
 	var out []int
-	for i := range episodes {
-		if _, ok := slices.BinarySearch(held, i); !ok {
+	for i, v := range marks {
+		if v == value {
 			out = append(out, i)
 		}
 	}
 	return out
 }
 
+func drawnEpisodes(fingerprint string, n int) []bool {
+	return drawn(n, rng.Stream("split-episodes", fingerprint))
+}
+
 // drawn marks round(valShare*n) of n items, at least one when there are two or more.
-func drawn(n int, purpose, fingerprint string, seed int64) []bool {
+func drawn(n int, r *rand.Rand) []bool {
 	k := int(valShare*float64(n) + 0.5)
 	if n > 1 {
 		k = max(k, 1)
 	}
 	out := make([]bool, n)
-	for _, i := range rng.Stream(purpose, fingerprint, seed).Perm(n)[:k] {
+	for _, i := range r.Perm(n)[:k] {
 		out[i] = true
 	}
 	return out

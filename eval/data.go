@@ -36,8 +36,8 @@ func NewData(src dataset.Source, task envs.Task, p Protocol) (*Data, error) {
 	var train []int
 	if p == Strict {
 		n := len(src.Episodes())
-		d.heldOut = dataset.HeldOut(d.Fingerprint, n, splitSeed)
-		train = dataset.TrainEpisodes(d.Fingerprint, n, splitSeed)
+		d.heldOut = dataset.HeldOut(d.Fingerprint, n)
+		train = dataset.TrainEpisodes(d.Fingerprint, n)
 	}
 	if d.Actions, err = dataset.ColumnMoments(src, "action", train, 0); err != nil {
 		return nil, fmt.Errorf("evaluating %s: scaling of the actions: %w", task.Spec.Name, err)
@@ -49,10 +49,6 @@ func NewData(src dataset.Source, task envs.Task, p Protocol) (*Data, error) {
 	}
 	return d, nil
 }
-
-// splitSeed is the seed of the strict split. All training seeds share one
-// split, so that all checkpoints can be judged on the same episodes.
-const splitSeed = 0
 
 // check compares the file with the task and collects the columns it is set by.
 func (d *Data) check() error {

@@ -165,7 +165,7 @@ func prepare(o Options) (*plan, error) {
 func (p *plan) moments(o Options, fp string) (err error) {
 	var episodes []int
 	if o.Protocol == dataset.SplitStrict {
-		episodes = dataset.TrainEpisodes(fp, len(o.Data.Episodes()), o.Seed)
+		episodes = dataset.TrainEpisodes(fp, len(o.Data.Episodes()))
 	}
 	if p.action, err = dataset.ColumnMoments(o.Data, "action", episodes, 0); err != nil {
 		return err
