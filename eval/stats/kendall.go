@@ -22,8 +22,7 @@ func KendallB(x, y []float64) Correlation {
 	if c.tiedX == c.all || c.tiedY == c.all { // also fewer than two values
 		return Correlation{math.NaN(), math.NaN()}
 	}
-	tau := float64(c.netConcordant) / math.Sqrt(float64(c.all-c.tiedX)) / math.Sqrt(float64(c.all-c.tiedY))
-	tau = max(-1, min(1, tau))
+	tau := float64(c.netConcordant) / math.Sqrt(float64(c.all-c.tiedX)*float64(c.all-c.tiedY))
 	if c.tiedX == 0 && c.tiedY == 0 && (c.n <= 33 || min(c.discordant, c.all-c.discordant) <= 1) {
 		return Correlation{tau, kendallExact(c.n, min(c.discordant, c.all-c.discordant))}
 	}

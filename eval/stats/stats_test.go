@@ -1,0 +1,312 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// Numbers of eval-spec section 8, unless a case says otherwise.
+func TestSignFlipVectors(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		d    []float64
+		want float64
+	}{
+		{"push-t CEM per set", []float64{0, .6, 3.6, 7.0, 5.4, 3.6}, .0625},
+		{"push-t iCEM per set", []float64{2.8, 3.4, 4.0, 7.4, 3.4, 4.8}, .03125},
+		{"five of one sign", []float64{-1, -2, -3, -1, -9}, .0625},
+		{"all zero", []float64{0, 0, 0}, 1},
+		{"none", nil, 1},
+		{"ten of one sign, section 5.3", []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 2.0 / 1024},
+	} {
+		near(t, c.name, SignFlipSums(c.d), c.want, 1e-15)
+		tenths := make([]int, len(c.d))
+		for i, v := range c.d {
+			tenths[i] = int(math.Round(10 * v))
+		}
+		near(t, c.name+" in integers", SignFlipExact(tenths), c.want, 1e-15)
+	}
+	if p := SignFlipSums(make([]float64, MaxSignFlipSums+1)); !math.IsNaN(p) {
+		t.Errorf("beyond the largest size p = %v, want NaN", p)
+	}
+}
+
+// Both ways of counting sign vectors must agree with walking all of them.
+func TestSignFlipAgainstEnumeration(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 50 {
+		d := make([]int, 1+r.IntN(10))
+		f := make([]float64, len(d))
+		for i := range d {
+			d[i] = r.IntN(9) - 4
+			f[i] = float64(d[i]) / 10
+		}
+		hits := 0
+		for mask := range 1 << len(d) {
+			var s, sum int
+			for i, v := range d {
+				sum += v
+				if mask>>i&1 == 1 {
+					v = -v
+				}
+				s += v
+			}
+			if max(s, -s) >= max(sum, -sum) {
+				hits++
+			}
+		}
+		want := float64(hits) / float64(int(1)<<len(d))
+		near(t, "exact", SignFlipExact(d), want, 1e-15)
+		near(t, "sums", SignFlipSums(f), want, 1e-15)
+	}
+}
+
+func TestMcNemarVectors(t *testing.T) {
+	for _, c := range []struct {
+		b, c       int
+		exact, mid float64
+	}{
+		{7, 1, .0703125, .0390625}, {8, 1, .0390625, .0214844}, {12, 8, .5034447, .3833103}, // mid-p: reference-cases, pitfalls
+		{52, 34, .0661526, .0530031}, {0, 0, 1, 1}, {5, 5, 1, 1},
+	} {
+		exact, mid := McNemar(c.b, c.c)
+		near(t, "exact", exact, c.exact, 5.1e-8)
+		near(t, "mid-p", mid, c.mid, 5.1e-8)
+		if e, m := McNemar(c.c, c.b); e != exact || m != mid {
+			t.Errorf("McNemar(%d, %d) depends on the order of the arms", c.b, c.c)
+		}
+	}
+	if exact, mid := McNemar(40000, 39000); !(exact > 3e-4 && exact < 5e-4 && mid < exact) { // normal law: z = 3.56
+		t.Errorf("many pairs: exact %v, mid-p %v", exact, mid)
+	}
+}
+
+func TestNewcombeVectors(t *testing.T) {
+	for _, c := range []struct {
+		both, a, b, none int
+		lo, hi           float64
+	}{
+		{90, 7, 1, 2, .0002, .1299}, {95, 0, 0, 5, -.0385, .0385}, {100, 0, 0, 0, -.0370, .0370}, // section 5.4: +-3.7 points
+	} {
+		iv := Newcombe(c.both, c.a, c.b, c.none)
+		near(t, "lower", iv.Lo, c.lo, 5.1e-5)
+		near(t, "upper", iv.Hi, c.hi, 5.1e-5)
+		back := Newcombe(c.both, c.b, c.a, c.none)
+		near(t, "mirrored", back.Lo, -iv.Hi, 1e-15)
+	}
+}
+
+// With one tier an episode-level sign flip is McNemar's test (eval-spec 5.3),
+// up to Monte-Carlo error: five standard errors here.
+func TestSignFlipIsMcNemarForOneTier(t *testing.T) {
+	for _, c := range [][2]int{{12, 8}, {52, 34}, {7, 1}, {0, 0}} {
+		var d []float64
+		for range c[0] {
+			d = append(d, 1)
+		}
+		for range c[1] {
+			d = append(d, -1)
+		}
+		want, _ := McNemar(c[0], c[1])
+		got := SignFlip([][]float64{d, {0, 0, 0}}, rand.New(rand.NewPCG(3, 4)))
+		near(t, "p", got, want, 5*math.Sqrt(want*(1-want)/signFlips)+2.0/signFlips)
+	}
+}
+
+// Averages over tiers: the exact law of three magnitudes against the draws.
+func TestSignFlipOfAverages(t *testing.T) {
+	d := []float64{.2, .2, .6, -.2, 1, .4, -.6, .8, .2, 0, .4, .4}
+	want := SignFlipSums(d)
+	got := SignFlip([][]float64{d[:5], d[5:]}, rand.New(rand.NewPCG(5, 6)))
+	near(t, "p", got, want, 5*math.Sqrt(want*(1-want)/signFlips))
+	if again := SignFlip([][]float64{d[:5], d[5:]}, rand.New(rand.NewPCG(5, 6))); again != got {
+		t.Error("the same stream gives another p")
+	}
+}
+
+func TestHeadsIsBinomial(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, n := range []int{1, 63, 64, 65, 200} {
+		var sum, square float64
+		const draws = 20000
+		for range draws {
+			h := float64(heads(n, r))
+			sum += h / draws
+			square += h * h / draws
+		}
+		near(t, "mean", sum, float64(n)/2, 5*math.Sqrt(float64(n)/4/draws))
+		near(t, "variance", square-sum*sum, float64(n)/4, 5*math.Sqrt2*float64(n)/4/math.Sqrt(draws))
+	}
+}
+
+// The percentile interval of a mean of n = 600 coin differences is close to the
+// normal one; sets keep their sizes.
+func TestBootstrap(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	var bySet [][]float64
+	var all []float64
+	for range 6 {
+		set := make([]float64, 100)
+		for i := range set {
+			set[i] = float64(r.IntN(3) - 1)
+		}
+		bySet = append(bySet, set)
+		all = append(all, set...)
+	}
+	mean, sd := MeanSD(all)
+	iv := Bootstrap(bySet, r)
+	half := 1.96 * sd / math.Sqrt(600)
+	near(t, "lower", iv.Lo, mean-half, 0.15*half)
+	near(t, "upper", iv.Hi, mean+half, 0.15*half)
+	if same := Bootstrap([][]float64{{1, 1}, {1}}, r); same != (Interval{1, 1}) {
+		t.Errorf("without variance the interval is %v", same)
+	}
+	// Two sets that are constant in themselves: resampling within sets sees no variance.
+	if within := Bootstrap([][]float64{{0, 0, 0}, {1, 1, 1}}, r); within != (Interval{0.5, 0.5}) {
+		t.Errorf("episodes moved between sets: %v", within)
+	}
+}
+
+// SciPy and the paper: six sets of one sign give 2/64 (scale-author-spec section 6).
+func TestWilcoxonPublished(t *testing.T) {
+	lewm := []float64{62.5, 68.8, 64.5, 62.2, 68.1, 64.7}
+	scale := []float64{66.0, 72.0, 67.5, 68.5, 72.2, 69.2}
+	d := make([]float64, 6)
+	for i := range d {
+		d[i] = scale[i] - lewm[i]
+	}
+	r := Wilcoxon(d, SignedRank{})
+	near(t, "p", r.P, 0.03125, 1e-15)
+	near(t, "statistic", r.Statistic, 0, 0)
+	near(t, "p against", Wilcoxon(d, SignedRank{Alternative: Less}).P, 1, 1e-15)
+}
+
+// Without ties and zeros all laws of the signed ranks are one.
+func TestSignedRankLawsAgree(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for n := 1; n <= 40; n += 3 {
+		d := make([]float64, n)
+		for i := range d {
+			d[i] = r.NormFloat64() + 0.2
+		}
+		for _, z := range []Zeros{DropZeros, PrattZeros, SplitZeros} {
+			near(t, "p", Wilcoxon(d, SignedRank{Zeros: z}).P, SignedRankExact(d, z), 1e-12)
+		}
+	}
+}
+
+// tau from all pairs, one by one.
+func bruteKendall(x, y []float64) (b, c float64) {
+	var net, freeX, freeY float64
+	distinct := [2]map[float64]bool{{}, {}}
+	for i := range x {
+		distinct[0][x[i]], distinct[1][y[i]] = true, true
+		for j := range i {
+			dx, dy := sign(x[i]-x[j]), sign(y[i]-y[j])
+			net += float64(dx * dy)
+			freeX += float64(dx * dx)
+			freeY += float64(dy * dy)
+		}
+	}
+	m, n := float64(min(len(distinct[0]), len(distinct[1]))), float64(len(x))
+	return net / math.Sqrt(freeX*freeY), 2 * net / (n * n * (m - 1) / m)
+}
+
+func TestKendallAgainstBruteForce(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	for range 200 {
+		n, levels := 2+r.IntN(60), 2+r.IntN(50)
+		x, y := make([]float64, n), make([]float64, n)
+		for i := range x {
+			x[i], y[i] = float64(r.IntN(levels)), float64(r.IntN(levels))
+		}
+		b, c := bruteKendall(x, y)
+		near(t, "tau-b", KendallB(x, y).Value, b, 1e-12)
+		near(t, "tau-c", KendallC(x, y), c, 1e-12)
+	}
+	if r := KendallB([]float64{1}, []float64{2}); !math.IsNaN(r.Value) {
+		t.Errorf("one pair of values has tau %v", r.Value)
+	}
+}
+
+func TestMultiplicityKeepsOrderAndBounds(t *testing.T) {
+	p := []float64{0.9, 0.001, 0.5, 0.02}
+	holm, bh := Holm(p), BenjaminiHochberg(p)
+	nearAll(t, "holm", holm, []float64{1, 0.004, 1, 0.06}, 1e-15) // by hand: 4p, 3p, 2p, p with running maximum
+	nearAll(t, "bh", bh, []float64{0.9, 0.004, 2.0 / 3, 0.04}, 1e-15)
+	if len(Holm(nil)) != 0 || len(BenjaminiHochberg(nil)) != 0 {
+		t.Error("an empty family has p-values")
+	}
+}
+
+func TestMeanSD(t *testing.T) {
+	mean, sd := MeanSD([]float64{2, 4, 4, 4, 5, 5, 7, 9})
+	near(t, "mean", mean, 5, 0)
+	near(t, "sd", sd, math.Sqrt(32.0/7), 1e-15)
+	if m, s := MeanSD(nil); !math.IsNaN(m) || !math.IsNaN(s) {
+		t.Errorf("no data: %v ± %v", m, s)
+	}
+	if _, s := MeanSD([]float64{3}); !math.IsNaN(s) {
+		t.Errorf("one value has a spread %v", s)
+	}
+}
+
+// Known answers of a rank-one cloud, wide and narrow, and of no cloud.
+func TestComponentsDegenerate(t *testing.T) {
+	for _, dims := range []int{2, 9} {
+		z := make([][]float64, 5)
+		for i := range z {
+			z[i] = make([]float64, dims)
+			z[i][1] = float64(i)
+		}
+		p, err := Components(z)
+		if err != nil || len(p.Eigenvalues) != 1 {
+			t.Fatalf("%d dims: %v, %v", dims, p.Eigenvalues, err)
+		}
+		near(t, "variance of 0..4", p.Eigenvalues[0], 2.5, 1e-12)
+		near(t, "participation", p.ParticipationRatio(), 1, 1e-12)
+		near(t, "effective rank", p.EffectiveRank(), 1, 1e-12)
+		near(t, "length of a score", math.Abs(p.scores.At(0, 0)), 2, 1e-12)
+	}
+	p, err := Components([][]float64{{1, 2}, {1, 2}})
+	if err != nil || len(p.Eigenvalues) != 0 {
+		t.Errorf("equal samples have the eigenvalues %v, %v", p.Eigenvalues, err)
+	}
+}
+
+func TestRankMetricsExtremes(t *testing.T) {
+	actual := []float64{3, 1, 2, 4, 5}
+	best := RankMetrics(actual, actual, 2)
+	if best.Regret != 0 || best.Overlap != 1 || best.ValueRegret != 0 || best.Tau != 1 {
+		t.Errorf("a perfect ranking scores %+v", best)
+	}
+	reversed := RankMetrics([]float64{-3, -1, -2, -4, -5}, actual, 2)
+	if reversed.Regret != 1 || reversed.Overlap != 0 || reversed.Tau != -1 || reversed.EliteRegret != 0.875 || reversed.ValueRegret != 2 {
+		t.Errorf("a reversed ranking scores %+v", reversed)
+	}
+}
+
+func BenchmarkSignFlip600Episodes(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	d := make([]float64, 600)
+	for i := range d {
+		d[i] = float64(r.IntN(5)-2) / 5
+	}
+	for b.Loop() {
+		SignFlip([][]float64{d}, r)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/signFlips/600, "ns/flip")
+}
+
+func BenchmarkKendall(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	x, y := make([]float64, 100000), make([]float64, 100000)
+	for i := range x {
+		x[i], y[i] = r.Float64(), r.Float64()
+	}
+	for b.Loop() {
+		KendallB(x, y)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(100000*math.Log2(100000)), "ns/(n_log_n)")
+}
