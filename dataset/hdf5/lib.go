@@ -11,7 +11,9 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 	"unsafe"
 )
@@ -38,11 +40,18 @@ func withLib(f func() error) error {
 func libError() error {
 	var buf [512]C.char
 	C.sw_error(&buf[0], C.int(len(buf)))
-	if s := C.GoString(&buf[0]); s != "" {
-		return errors.New(s)
+	s := C.GoString(&buf[0])
+	if s == "" {
+		return errors.New("libhdf5 gives no reason")
 	}
-	return errors.New("libhdf5 gives no reason")
+	// Of an input or output error, the system's words are enough.
+	if m := systemError.FindStringSubmatch(s); m != nil {
+		return errors.New(m[1])
+	}
+	return errors.New(strings.Join(strings.Fields(s), " "))
 }
+
+var systemError = regexp.MustCompile(`error message = '([^']*)'`)
 
 // filterInfo is one stage of a data set's filter pipeline.
 type filterInfo struct {

@@ -39,6 +39,10 @@ void sw_init(void);
 void sw_quiet(void);
 void sw_error(char *dst, int n);
 
+/* sw_no_locks leaves locking to the Go side; the library's own locks fail on
+   read-only and some network file systems. */
+void sw_no_locks(hid_t fapl);
+
 hid_t sw_open(const char *path);
 /* sw_geometry says whether addresses and lengths take 8 bytes and no user block precedes them. */
 int sw_geometry(hid_t file);

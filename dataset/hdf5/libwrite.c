@@ -7,6 +7,7 @@ hid_t sw_create(const char *path) {
   hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), fcpl = H5Pcreate(H5P_FILE_CREATE);
   H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110);
   H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
+  sw_no_locks(fapl);
   H5Pset_obj_track_times(fcpl, 0);
   hid_t f = H5Fcreate(path, H5F_ACC_TRUNC, fcpl, fapl);
   H5Pclose(fapl);

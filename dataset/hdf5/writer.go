@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"scalewm/dataset"
@@ -38,10 +39,11 @@ type EpisodeData struct {
 	Encoded [][]byte             // instead of Frames: stored bytes of Len chunks
 }
 
-// Writer writes a data set beside its place and renames it in Close, so that no
-// half-written file ever has the final name. Equal episodes give equal bytes.
+// Writer writes a data set beside its place (path.tmp) and renames it in Close, so
+// that no half-written file ever has the final name. Equal episodes give equal bytes.
 type Writer struct {
 	path, tmp string
+	lock      *os.File // the file aside, locked for as long as we write
 	opt       WriterOptions
 	file      C.hid_t
 	columns   []*columnWriter
@@ -55,14 +57,6 @@ type Writer struct {
 	err       error // of the first failure; the file is given up
 }
 
-// columnWriter gathers a column's bytes until a chunk is full.
-type columnWriter struct {
-	dataset.Column
-	id   C.hid_t
-	buf  []byte
-	rows int
-}
-
 // Create begins a data set at path.
 func Create(path string, opt WriterOptions) (*Writer, error) {
 	opt.Columns = slices.Clone(opt.Columns)
@@ -73,18 +67,34 @@ func Create(path string, opt WriterOptions) (*Writer, error) {
 			return nil, fmt.Errorf("writing %s: column %s of type %q and width %d", path, c.Name, c.DType, c.Width)
 		}
 	}
-	w := &Writer{path: path, tmp: fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), opt: opt, file: -1}
-	// Made by Go first: its errors (no folder, no permission) are clearer.
-	f, err := os.Create(w.tmp)
-	if err != nil {
+	w := &Writer{path: path, tmp: path + ".tmp", opt: opt, file: -1}
+	if err := w.claim(); err != nil {
 		return nil, fmt.Errorf("writing the data set: %w", err)
 	}
-	f.Close()
 	if err := withLib(w.create); err != nil {
 		w.Abort()
 		return nil, w.explain(err)
 	}
 	return w, nil
+}
+
+// claim makes and locks the file aside. What a killed writer left there is
+// unlocked and used again; another writer at work is an error.
+func (w *Writer) claim() error {
+	f, err := os.OpenFile(w.tmp, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	mine, err1 := f.Stat()
+	there, err2 := os.Stat(w.tmp)
+	// Another writer may have renamed the file between our two calls.
+	if err != nil || err1 != nil || err2 != nil || !os.SameFile(mine, there) {
+		f.Close()
+		return fmt.Errorf("%s is being written by another process (hint: let it finish)", w.path)
+	}
+	w.lock = f
+	return nil
 }
 
 func (w *Writer) create() error {
@@ -137,36 +147,6 @@ func (w *Writer) writeAttrs() error {
 		}
 	}
 	return nil
-}
-
-func (w *Writer) newColumn(c dataset.Column) (*columnWriter, error) {
-	shape := []int{columnChunk}
-	if c.Width > 1 {
-		shape = append(shape, c.Width)
-	}
-	id, err := w.newSet(c.Name, c.DType, shape, 0, 0)
-	return &columnWriter{Column: c, id: id}, err
-}
-
-// newSet makes a data set with no rows yet; shape is that of a chunk.
-func (w *Writer) newSet(name, dtype string, shape []int, filter, level int) (C.hid_t, error) {
-	n, t := C.CString(name), C.CString(dtype)
-	defer C.free(unsafe.Pointer(n))
-	defer C.free(unsafe.Pointer(t))
-	dims := culls(shape)
-	id := C.sw_create_dataset(w.file, n, C.sw_type(t), C.int(len(shape)), &dims[0], C.int(filter), C.int(level))
-	if id < 0 {
-		return id, libError()
-	}
-	return id, nil
-}
-
-func culls(v []int) []C.ulonglong {
-	out := make([]C.ulonglong, len(v))
-	for i, x := range v {
-		out[i] = C.ulonglong(x)
-	}
-	return out
 }
 
 // Append adds an episode. Frames as drawn are encoded on all cores.
@@ -265,54 +245,6 @@ func (w *Writer) append(ep EpisodeData, n int) error {
 	return nil
 }
 
-// add appends values and writes every chunk that they fill.
-func (c *columnWriter) add(v []float64) error {
-	full := columnChunk * c.Width * writable[c.DType]
-	for _, x := range v {
-		var err error
-		if c.buf, err = narrow(c.buf, c.DType, x); err != nil {
-			return err
-		}
-		if len(c.buf) == full {
-			if err := c.flush(columnChunk); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// flush writes the buffer, padded with zeros, as the next chunk of rows rows.
-func (c *columnWriter) flush(rows int) error {
-	at, dims := []int{c.rows}, []int{c.rows + rows}
-	if c.Width > 1 {
-		at, dims = append(at, 0), append(dims, c.Width)
-	}
-	if err := extend(c.id, dims); err != nil {
-		return err
-	}
-	full := columnChunk * c.Width * writable[c.DType]
-	b := append(c.buf, make([]byte, full-len(c.buf))...)
-	c.buf, c.rows = c.buf[:0], c.rows+rows
-	return writeChunk(c.id, at, b)
-}
-
-func extend(id C.hid_t, dims []int) error {
-	d := culls(dims)
-	if C.sw_extend(id, C.int(len(d)), &d[0]) < 0 {
-		return libError()
-	}
-	return nil
-}
-
-func writeChunk(id C.hid_t, at []int, b []byte) error {
-	o := culls(at)
-	if C.sw_write_chunk(id, C.int(len(o)), &o[0], unsafe.Pointer(&b[0]), C.ulonglong(len(b))) < 0 {
-		return libError()
-	}
-	return nil
-}
-
 // Close finishes the file, makes it durable and gives it its name. After a
 // failure it removes what was written and returns the first error.
 func (w *Writer) Close() error {
@@ -328,11 +260,26 @@ func (w *Writer) Close() error {
 		w.Abort()
 		return w.err
 	}
-	if err := publish(w.tmp, w.path); err != nil {
+	if err := w.publish(); err != nil {
+		w.err = fmt.Errorf("writing the data set %s: %w", w.path, err)
 		w.Abort()
+		return w.err
+	}
+	w.release()
+	return nil
+}
+
+// publish makes the file durable and gives it its name.
+func (w *Writer) publish() error {
+	if err := w.lock.Sync(); err != nil {
 		return err
 	}
-	return nil
+	return os.Rename(w.tmp, w.path)
+}
+
+func (w *Writer) release() {
+	w.lock.Close()
+	w.lock = nil
 }
 
 func (w *Writer) finish() error {
@@ -353,6 +300,9 @@ func (w *Writer) finish() error {
 
 // Abort gives the file up and removes it; after Close it does nothing.
 func (w *Writer) Abort() {
+	if w.lock == nil {
+		return
+	}
 	withLib(func() error {
 		if w.file >= 0 {
 			C.sw_close(w.file)
@@ -361,20 +311,5 @@ func (w *Writer) Abort() {
 		return nil
 	})
 	os.Remove(w.tmp)
-}
-
-// publish makes tmp durable and renames it.
-func publish(tmp, path string) error {
-	f, err := os.Open(tmp)
-	if err == nil {
-		err = f.Sync()
-		f.Close()
-	}
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the data set %s: %w", path, err)
-	}
-	return nil
+	w.release()
 }

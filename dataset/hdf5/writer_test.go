@@ -1,0 +1,135 @@
+package hdf5
+
+import (
+	"math"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"scalewm/dataset"
+)
+
+// A file under way has no final name, a second writer is refused, and Abort leaves nothing.
+func TestWriterAside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.h5")
+	w, err := Create(path, WriterOptions{Columns: testColumns, Frames: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Append(testEpisode(0, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the final name exists before Close")
+	}
+	_, err = Create(path, WriterOptions{Columns: testColumns})
+	oneLine(t, "second writer", err, "another process")
+	w.Abort()
+	w.Abort()
+	if left, _ := filepath.Glob(path + "*"); len(left) != 0 {
+		t.Errorf("Abort left %v", left)
+	}
+	// What a killed writer left is used again.
+	if err := os.WriteFile(path+".tmp", []byte("torn"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	writeTest(t, path, Deflate, 2)
+	if left, _ := filepath.Glob(path + "*"); len(left) != 1 {
+		t.Errorf("Close left %v", left)
+	}
+}
+
+func TestWriterRefuses(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Create(filepath.Join(dir, "no", "d.h5"), WriterOptions{})
+	oneLine(t, "no folder", err, "no such file")
+	_, err = Create(filepath.Join(dir, "d.h5"), WriterOptions{Columns: []dataset.Column{{Name: "x", DType: "complex64", Width: 1}}})
+	oneLine(t, "type", err, "complex64")
+	w, err := Create(filepath.Join(dir, "d.h5"), WriterOptions{Columns: testColumns, Frames: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	short := testEpisode(0, 3)
+	short.Columns["state"] = short.Columns["state"][:6]
+	oneLine(t, "lengths", w.Append(short), "state has 2 rows", "3")
+	missing := testEpisode(0, 3)
+	delete(missing.Columns, "count")
+	oneLine(t, "missing", w.Append(missing), "column count is missing")
+	frames := testEpisode(0, 3)
+	frames.Frames = frames.Frames[:2]
+	oneLine(t, "frames", w.Append(frames), "pixels has 2 rows")
+	value := testEpisode(0, 3)
+	value.Columns["terminated"][1] = 256
+	oneLine(t, "value", w.Append(value), "256 is not a value of type uint8")
+	// After a failed write the file is given up.
+	oneLine(t, "close", w.Close(), "256")
+	empty, err := Create(filepath.Join(dir, "e.h5"), WriterOptions{Columns: testColumns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	oneLine(t, "empty", empty.Close(), "no episodes")
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// narrow against the bounds of two's complement and IEEE 754.
+func TestNarrow(t *testing.T) {
+	for _, c := range []struct {
+		dtype string
+		v     float64
+		want  string // "" for an error
+	}{
+		{"uint8", 255, "\xff"}, {"uint8", -1, ""}, {"uint8", 0.5, ""}, {"int8", -128, "\x80"}, {"int8", 128, ""},
+		{"int16", -2, "\xfe\xff"}, {"uint32", 1 << 31, "\x00\x00\x00\x80"}, {"int64", -1, strings.Repeat("\xff", 8)},
+		{"uint64", math.Ldexp(1, 63), "\x00\x00\x00\x00\x00\x00\x00\x80"}, {"uint64", math.Ldexp(1, 64), ""},
+		{"int32", math.NaN(), ""}, {"int32", math.Inf(1), ""}, {"float32", 1, "\x00\x00\x80\x3f"}, {"float64", -2, "\x00\x00\x00\x00\x00\x00\x00\xc0"},
+	} {
+		got, err := narrow(nil, c.dtype, c.v)
+		if (err != nil) != (c.want == "") || err == nil && string(got) != c.want {
+			t.Errorf("%v as %s: % x, %v", c.v, c.dtype, got, err)
+		}
+	}
+}
+
+func TestNeedSpace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.h5")
+	if err := NeedSpace(path, 1); err != nil {
+		t.Error(err)
+	}
+	oneLine(t, "an exabyte", NeedSpace(path, 1<<60), path, "1152921504.6 GB", "hint")
+}
+
+// A disk that fills up in the middle: a child process whose files may not grow
+// beyond 1 MB. It must report one line and leave nothing.
+func TestDiskFull(t *testing.T) {
+	if path := os.Getenv("HDF5_TEST_FULL"); path != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 20, Max: 1 << 20}); err != nil {
+			t.Fatal(err)
+		}
+		w, err := Create(path, WriterOptions{Columns: testColumns, Frames: true, Filter: None})
+		for i := 0; err == nil && i < 5; i++ {
+			err = w.Append(testEpisode(3*i, 3))
+		}
+		if err2 := w.Close(); err2 == nil {
+			t.Fatal("Close succeeded after a failed write")
+		}
+		oneLine(t, "full disk", err, path, "File too large")
+		return
+	}
+	path := filepath.Join(t.TempDir(), "d.h5")
+	child := exec.Command(os.Args[0], "-test.run=TestDiskFull")
+	child.Env = append(os.Environ(), "HDF5_TEST_FULL="+path)
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if left, _ := filepath.Glob(path + "*"); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+}
