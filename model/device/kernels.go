@@ -159,8 +159,8 @@ type Losses interface {
 	LatentCost(dst, pred, goal Mat, mean bool)
 }
 
-// CorrelationForm: the authors' code divides the deviations by K-1 and adds
-// 1e-6 to them; the paper's formula divides by K.
+// CorrelationForm: the authors' code divides the deviations by K-1, the paper's
+// formula by K. Both add 1e-6 to them (the paper's epsilon).
 type CorrelationForm int
 
 const (

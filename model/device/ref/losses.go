@@ -105,9 +105,9 @@ const guard = 1e-6
 
 func (e engine) Correlation(result, dx, x, y device.Mat, form device.CorrelationForm, weight float64) {
 	xs, ys, n := row(x, 0), row(y, 0), float64(x.Cols)
-	divisor, eps := n-1, guard
+	divisor := n - 1
 	if form == device.Paper {
-		divisor, eps = n, 0
+		divisor = n
 	}
 	mx, vx := moments(x.Cols, func(i int) float64 { return xs[i] })
 	my, vy := moments(y.Cols, func(i int) float64 { return ys[i] })
@@ -119,7 +119,7 @@ func (e engine) Correlation(result, dx, x, y device.Mat, form device.Correlation
 		row(result, 0)[0], row(result, 0)[1] = 0, 1
 		return
 	}
-	sx, sy := dev+eps, devY+eps
+	sx, sy := dev+guard, devY+guard // both forms add an epsilon of the guard's size
 	var corr float64
 	for i := range xs {
 		corr += (xs[i] - mx) * (ys[i] - my) / (sx * sy) / n

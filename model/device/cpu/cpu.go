@@ -1,0 +1,196 @@
+// Package cpu computes the kernels in C with SIMD, in float32, on a few threads.
+// One set of kernel sources (k_*.h) is compiled once for each instruction set;
+// the best one the machine has is chosen at run time. Products may round their
+// inputs to bf16, natively where the machine multiplies bf16, else by rounding
+// first, so that bf16 can be tried everywhere.
+//
+// The package knows kernels only: no layers, no models.
+package cpu
+
+/*
+#cgo CFLAGS: -std=c11 -O3
+#cgo LDFLAGS: -lm -lpthread
+#cgo noescape engine_call
+#cgo nocallback engine_call
+#include "engine.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	xcpu "golang.org/x/sys/cpu"
+
+	"scalewm/model/device"
+)
+
+// Options of a device.
+type Options struct {
+	Precision device.Precision // of the products: FP32 (also "") or BF16
+	Threads   int              // 0: GOMAXPROCS
+}
+
+// PathVariable is the environment variable that forces an instruction set.
+const PathVariable = "SCALEWM_CPU"
+
+// paths are the instruction sets' names, best first, in engine.h's order.
+var paths = []string{C.ISA_AVX512BF16: "avx512bf16", C.ISA_AVX512: "avx512", C.ISA_AVX2: "avx2", C.ISA_PLAIN: "plain"}
+
+// Paths are the instruction sets that this machine runs, best first.
+func Paths() []string {
+	var have []string
+	for isa, name := range paths {
+		if C.engine_has(C.int(isa)) != 0 {
+			have = append(have, name)
+		}
+	}
+	return have
+}
+
+// HasBF16 says whether this machine multiplies bf16.
+func HasBF16() bool { return slices.Contains(Paths(), "avx512bf16") }
+
+// Features are the processor's features that matter here, for reports.
+func Features() []string {
+	x := &xcpu.X86
+	var have []string
+	for _, f := range []struct {
+		name string
+		has  bool
+	}{
+		{"avx2", x.HasAVX2}, {"fma", x.HasFMA}, {"avx512f", x.HasAVX512F}, {"avx512bw", x.HasAVX512BW},
+		{"avx512dq", x.HasAVX512DQ}, {"avx512vl", x.HasAVX512VL}, {"avx512bf16", x.HasAVX512BF16},
+		{"amx_tile", x.HasAMXTile}, {"amx_bf16", x.HasAMXBF16},
+	} {
+		if f.has {
+			have = append(have, f.name)
+		}
+	}
+	return have
+}
+
+// choose is the instruction set for a precision: the forced one, or the best.
+// For fp32 products AVX512-BF16 has nothing to add, and the plainer name lets
+// results of more machines be compared.
+func choose(p device.Precision, forced string) (int, error) {
+	have := Paths()
+	if forced != "" {
+		if !slices.Contains(have, forced) {
+			return 0, fmt.Errorf("cpu: %s=%q is not an instruction set of this machine (hint: it has %s)",
+				PathVariable, forced, strings.Join(have, ", "))
+		}
+		return slices.Index(paths, forced), nil
+	}
+	if p == device.FP32 && have[0] == "avx512bf16" {
+		return C.ISA_AVX512, nil
+	}
+	return slices.Index(paths, have[0]), nil
+}
+
+// engine implements device.Device.
+type engine struct {
+	pool  *C.Pool
+	isa   int
+	prec  device.Precision
+	err   error
+	owned map[unsafe.Pointer]struct{} // memory to give back
+	keys  *buffer                     // Normal's keys, on the C side
+}
+
+// New starts a device with its threads; Close ends them and frees its memory.
+func New(opt Options) (device.Device, error) {
+	e, err := start(opt)
+	if err != nil {
+		return nil, err
+	}
+	return device.Checked(e), nil
+}
+
+func start(opt Options) (*engine, error) {
+	if opt.Precision == "" {
+		opt.Precision = device.FP32
+	}
+	if opt.Precision != device.FP32 && opt.Precision != device.BF16 {
+		return nil, fmt.Errorf("cpu: precision %q (hint: fp32 or bf16)", opt.Precision)
+	}
+	isa, err := choose(opt.Precision, os.Getenv(PathVariable))
+	if err != nil {
+		return nil, err
+	}
+	if opt.Threads <= 0 {
+		opt.Threads = runtime.GOMAXPROCS(0)
+	}
+	pool := C.pool_new(C.int(opt.Threads))
+	if pool == nil {
+		return nil, fmt.Errorf("cpu: cannot start %d threads (hint: ask for fewer)", opt.Threads)
+	}
+	return &engine{pool: pool, isa: isa, prec: opt.Precision, owned: map[unsafe.Pointer]struct{}{}}, nil
+}
+
+func (e *engine) Kind() device.Kind {
+	return device.Kind{Backend: "cpu", ISA: paths[e.isa], Precision: e.prec}
+}
+
+func (e *engine) Err() error { return e.err }
+func (e *engine) Sync()      {}
+
+func (e *engine) Close() error {
+	for p := range e.owned {
+		C.engine_free(p)
+	}
+	clear(e.owned)
+	if e.pool != nil {
+		C.pool_free(e.pool)
+		e.pool = nil
+	}
+	if e.err == nil {
+		e.err = errors.New("cpu: the device is closed")
+		return nil
+	}
+	return e.err
+}
+
+func (e *engine) fail(format string, args ...any) {
+	if e.err == nil {
+		e.err = fmt.Errorf("cpu: "+format, args...)
+	}
+}
+
+// call runs a kernel. After a failure nothing runs: buffers may be missing.
+func (e *engine) call(kernel int, args unsafe.Pointer) {
+	if e.err != nil {
+		return
+	}
+	switch C.engine_call(e.pool, C.int(e.isa), C.int(kernel), args) {
+	case C.NO_MEMORY:
+		e.fail("no memory for a kernel's scratch (hint: a smaller batch)")
+	case C.BAD_INDEX:
+		panic("device: an index in device memory is out of range")
+	}
+}
+
+// Peak measures the multiply-adds of the machine in GFLOP/s: the best of a few
+// short loops in registers on all threads at once (0: GOMAXPROCS), with the
+// products that precision p would use.
+func Peak(p device.Precision, threads int) (float64, error) {
+	e, err := start(Options{Precision: p, Threads: threads})
+	if err != nil {
+		return 0, err
+	}
+	defer e.Close()
+	var best float64
+	for range 7 {
+		args := C.PeakArgs{bf16: flag(p == device.BF16)}
+		begin := time.Now()
+		e.call(C.K_PEAK, unsafe.Pointer(&args))
+		best = max(best, float64(args.flops)/float64(time.Since(begin).Nanoseconds()))
+	}
+	return best, e.err
+}

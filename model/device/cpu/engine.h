@@ -1,0 +1,113 @@
+// engine.h: what Go and the kernels agree on: a pool of threads, the kernels'
+// numbers and their arguments. Kernels are written once (k_*.h) and compiled
+// once for each instruction set (isa_*.c).
+#ifndef SCALEWM_ENGINE_H
+#define SCALEWM_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int64_t i64;
+
+// A matrix view: row r begins at p + r*stride. p is NULL where not given.
+typedef struct { float *p; i64 rows, cols, stride; } Mat;
+
+// --- Threads (pool.c) -----------------------------------------------------
+
+typedef struct Pool Pool;
+// A Worker is one thread's view of the pool: its scratch memory.
+typedef struct { char *scratch; size_t size; } Worker;
+typedef void (*Task)(const void *args, i64 i, Worker *w);
+
+Pool *pool_new(int threads); // NULL when threads or memory are refused
+void pool_free(Pool *p);
+int pool_threads(const Pool *p);
+// pool_run runs task(args, 0..n-1) on all threads; who runs which is left to
+// chance, so a task may depend on nothing but i.
+void pool_run(Pool *p, Task task, const void *args, i64 n);
+// pool_reserve makes room: `each` bytes a worker, `shared` bytes for all; 0 if it worked.
+int pool_reserve(Pool *p, size_t each, size_t shared);
+void *pool_shared(Pool *p);
+
+void *engine_alloc(size_t bytes); // zeroed, on huge pages where large
+void engine_free(void *p);
+
+// --- Kernels --------------------------------------------------------------
+
+enum { NN, NT, TN };
+enum { IDENTITY, GELU, GELU_TANH, SILU, RELU };
+
+typedef struct {
+	Mat dst, a, b, bias, pre;
+	int op, act, add, bf16;
+} GemmArgs;
+
+// Element-wise kernels: up to three outputs, five inputs.
+typedef struct {
+	Mat out[3], in[5];
+	float alpha, p;
+	uint64_t key;
+	int act, add;
+} EachArgs;
+
+typedef struct { Mat dst, src; i64 dst_block, src_block, rows, blocks; int add; } BlocksArgs;
+typedef struct { Mat table, src; } TableArgs;
+typedef struct { Mat dst, x; } PairArgs; // a destination and a source
+
+typedef struct { Mat y, xhat, rstd, x, gamma, beta; double eps; } NormArgs;
+typedef struct { Mat dx, dgamma, dbeta, dy, xhat, rstd, gamma; int add; } NormGradArgs;
+typedef struct { Mat y, xhat, rstd, x, gamma, beta, mean, var; double momentum, eps; } BatchArgs;
+
+typedef struct {
+	Mat out, lse, q, k, v, dq, dk, dv, dout;
+	i64 seqs, len, heads, dim, block;
+	float p;
+	uint64_t key;
+} AttentionArgs;
+
+typedef struct { Mat dst; const uint8_t *px; i64 size, patch; float scale[3], shift[3]; } PatchArgs;
+
+typedef struct { Mat loss, dpred, dtarget, pred, target; double weight; } MSEArgs;
+typedef struct { Mat loss, du, u; i64 frames; double weight; } SIGRegArgs;
+typedef struct { Mat dst, ddist, z; const int32_t *pairs; i64 count; } DistanceArgs;
+typedef struct { Mat result, dx, x, y; int paper; double weight; } CorrelationArgs;
+typedef struct { Mat dst, pred, goal; int mean; } CostArgs;
+
+typedef struct {
+	Mat p, g, m, v, sumsq;
+	double lr, beta1, beta2, eps, decay, max_norm, correct1, correct2;
+} AdamArgs;
+
+typedef struct { Mat dst; const uint64_t *keys; i64 groups; uint64_t offset; } NormalArgs;
+typedef struct { Mat mean, std, cand; int32_t *idx; i64 k, ddof; } EliteArgs;
+typedef struct { double flops; int bf16; } PeakArgs; // flops: out, done by each thread's task
+
+// Kernel numbers: the index into an instruction set's table.
+enum {
+	K_FILL, K_COPY, K_BLOCKS, K_GEMM,
+	K_ACTIVATE, K_ACTIVATE_GRAD, K_AXPY, K_MUL, K_GATE_ADD, K_GATE_GRAD, K_MODULATE, K_MODULATE_GRAD,
+	K_DROPOUT, K_ADD_TABLE, K_SUM_TABLE, K_NORMALIZE_COLUMNS,
+	K_LAYERNORM, K_LAYERNORM_GRAD, K_BATCHNORM, K_BATCHNORM_EVAL, K_BATCHNORM_GRAD,
+	K_ATTENTION, K_ATTENTION_GRAD, K_PATCHES,
+	K_MSE, K_SIGREG, K_DISTANCE, K_DISTANCE_GRAD, K_CORRELATION, K_COST,
+	K_SUM_SQUARES, K_ADAMW, K_NORMAL, K_CANDIDATES, K_NAN_TO_INF, K_SMALLEST_K, K_MOMENTS,
+	K_PEAK, K_COUNT
+};
+
+// Results of a kernel.
+enum { OK = 0, NO_MEMORY = 1, BAD_INDEX = 2 };
+
+typedef int (*Kernel)(Pool *, const void *args);
+
+// Instruction sets, best first.
+enum { ISA_AVX512BF16, ISA_AVX512, ISA_AVX2, ISA_PLAIN, ISA_COUNT };
+
+extern const Kernel kernels_plain[K_COUNT];
+#if defined(__x86_64__)
+extern const Kernel kernels_avx2[K_COUNT], kernels_avx512[K_COUNT], kernels_avx512bf16[K_COUNT];
+#endif
+
+int engine_has(int isa); // whether this machine runs it
+int engine_call(Pool *p, int isa, int kernel, const void *args);
+
+#endif

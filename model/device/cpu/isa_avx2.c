@@ -1,0 +1,10 @@
+// isa_avx2.c: the kernels for AVX2 with FMA.
+#if defined(__x86_64__)
+#pragma GCC target("avx2,fma")
+#define _GNU_SOURCE
+#include "engine.h"
+#include "vec_avx2.h"
+#define VEC_BF16 0
+#define TABLE kernels_avx2
+#include "kernels.h"
+#endif

@@ -1,0 +1,211 @@
+// k_columns.h: sums over rows. A column is summed in COLUMN_CHUNKS chunks of
+// rows at most, each in ascending order, and the chunks are added in order.
+
+enum { COLUMN_CHUNKS = 64, STRIPE = 4 * VL }; // STRIPE: columns of a task
+
+static inline i64 stripes(i64 cols) { return (cols + STRIPE - 1) / STRIPE; }
+
+// chunk_rows is the length of a chunk of n rows.
+static inline i64 chunk_rows(i64 n) {
+	i64 rows = (n + COLUMN_CHUNKS - 1) / COLUMN_CHUNKS;
+	return rows < 16 ? 16 : rows;
+}
+
+static inline i64 chunks_of(i64 n) { return (n + chunk_rows(n) - 1) / chunk_rows(n); }
+
+// Partial sums of a chunk: partial[chunk][row of table][column].
+typedef struct { const TableArgs *a; float *partial; i64 turns, per; } TableSums;
+
+// sum_chunk adds up the turns [t0, t1) of row p of the table into out.
+static void sum_chunk(Mat src, i64 p, i64 step, i64 t0, i64 t1, float *out) {
+	memset(out, 0, src.cols * 4);
+	for (i64 t = t0; t < t1; t++) {
+		if (t * step + p >= src.rows) return;
+		const float *in = src.p + (t * step + p) * src.stride;
+		for (i64 c = 0; c < src.cols; c++) out[c] += in[c];
+	}
+}
+
+static void sum_table_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const TableSums *s = args;
+	i64 rows = s->a->table.rows, chunk = i / rows, p = i % rows;
+	sum_chunk(s->a->src, p, rows, chunk * s->per, (chunk + 1) * s->per, s->partial + i * s->a->src.cols);
+}
+
+// add_chunks_task adds the chunks of a stripe of a row of the table to it.
+static void add_chunks_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const TableSums *s = args;
+	Mat table = s->a->table;
+	i64 p = i % table.rows, c = i / table.rows * STRIPE, n = least(STRIPE, table.cols - c);
+	float sum[STRIPE] = {0};
+	for (i64 k = 0; k < chunks_of(s->turns); k++) {
+		const float *in = s->partial + (k * table.rows + p) * table.cols + c;
+		for (i64 j = 0; j < n; j++) sum[j] += in[j];
+	}
+	float *out = table.p + p * table.stride + c;
+	for (i64 j = 0; j < n; j++) out[j] += sum[j];
+}
+
+static int sum_table(Pool *pool, const void *args) {
+	const TableArgs *a = args;
+	TableSums s = {.a = a, .turns = (a->src.rows + a->table.rows - 1) / a->table.rows};
+	if (s.turns == 0) return OK;
+	s.per = chunk_rows(s.turns);
+	i64 parts = chunks_of(s.turns) * a->table.rows;
+	if (pool_reserve(pool, 0, parts * a->src.cols * sizeof(float))) return NO_MEMORY;
+	s.partial = pool_shared(pool);
+	pool_run(pool, sum_table_task, &s, parts);
+	pool_run(pool, add_chunks_task, &s, a->table.rows * stripes(a->src.cols));
+	return OK;
+}
+
+// column_sums sums f(row) over all rows of up to STRIPE columns at c; f adds row r's terms to n
+// vectors. The chunks of a column are added in double precision.
+typedef void (*Term)(const void *args, i64 r, i64 c, i64 n, float *sums);
+
+static inline __attribute__((always_inline)) void column_sums(const void *args, i64 rows, i64 c, i64 n, Term f,
+	double *total) {
+	float sums[STRIPE];
+	for (i64 j = 0; j < n; j++) total[j] = 0;
+	for (i64 r = 0, per = chunk_rows(rows); r < rows; r += per) {
+		memset(sums, 0, sizeof sums);
+		for (i64 k = r; k < least(r + per, rows); k++) f(args, k, c, n, sums);
+		for (i64 j = 0; j < n; j++) total[j] += sums[j];
+	}
+}
+
+static inline void square_term(const void *args, i64 r, i64 c, i64 n, float *sums) {
+	Mat x = *(const Mat *)args;
+	const float *in = x.p + r * x.stride + c;
+	for (i64 j = 0; j < n; j++) sums[j] += in[j] * in[j];
+}
+
+static void normalize_columns_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const PairArgs *a = args;
+	i64 c = i * STRIPE, n = least(STRIPE, a->x.cols - c);
+	double total[STRIPE];
+	float scale[STRIPE];
+	column_sums(&a->x, a->x.rows, c, n, square_term, total);
+	for (i64 j = 0; j < n; j++) scale[j] = (float)(1 / sqrt(total[j]));
+	for (i64 r = 0; r < a->x.rows; r++) {
+		const float *in = a->x.p + r * a->x.stride + c;
+		float *out = a->dst.p + r * a->dst.stride + c;
+		for (i64 j = 0; j < n; j++) out[j] = in[j] * scale[j];
+	}
+}
+
+static int normalize_columns(Pool *pool, const void *args) {
+	pool_run(pool, normalize_columns_task, args, stripes(((const PairArgs *)args)->x.cols));
+	return OK;
+}
+
+// BatchNorm: one task does a stripe of columns from statistics to output.
+
+static inline void sum_term(const void *args, i64 r, i64 c, i64 n, float *sums) {
+	Mat x = *(const Mat *)args;
+	const float *in = x.p + r * x.stride + c;
+	for (i64 j = 0; j < n; j++) sums[j] += in[j];
+}
+
+typedef struct { Mat x; float mean[STRIPE]; } Centred;
+
+static inline void centred_term(const void *args, i64 r, i64 c, i64 n, float *sums) {
+	const Centred *m = args;
+	const float *in = m->x.p + r * m->x.stride + c;
+	for (i64 j = 0; j < n; j++) {
+		float d = in[j] - m->mean[j];
+		sums[j] += d * d;
+	}
+}
+
+static void batchnorm_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const BatchArgs *a = args;
+	i64 c = i * STRIPE, n = least(STRIPE, a->x.cols - c), rows = a->x.rows;
+	double mean[STRIPE], var[STRIPE];
+	float inv[STRIPE];
+	Centred m = {.x = a->x};
+	column_sums(&a->x, rows, c, n, sum_term, mean);
+	for (i64 j = 0; j < n; j++) m.mean[j] = (float)(mean[j] /= (double)rows);
+	column_sums(&m, rows, c, n, centred_term, var);
+	float *rm = a->mean.p + c, *rv = a->var.p + c;
+	for (i64 j = 0; j < n; j++) {
+		inv[j] = (float)(1 / sqrt(var[j] / (double)rows + a->eps));
+		if (a->rstd.p) a->rstd.p[c + j] = inv[j];
+		rm[j] = (float)((1 - a->momentum) * rm[j] + a->momentum * mean[j]);
+		rv[j] = (float)((1 - a->momentum) * rv[j] + a->momentum * var[j] / (double)(rows - 1));
+	}
+	const float *gamma = a->gamma.p + c, *beta = a->beta.p + c;
+	for (i64 r = 0; r < rows; r++) {
+		const float *in = a->x.p + r * a->x.stride + c;
+		float *y = a->y.p + r * a->y.stride + c, h[STRIPE];
+		for (i64 j = 0; j < n; j++) h[j] = (in[j] - m.mean[j]) * inv[j];
+		if (a->xhat.p) memcpy(a->xhat.p + r * a->xhat.stride + c, h, n * 4);
+		for (i64 j = 0; j < n; j++) y[j] = h[j] * gamma[j] + beta[j];
+	}
+}
+
+static int batchnorm(Pool *pool, const void *args) {
+	pool_run(pool, batchnorm_task, args, stripes(((const BatchArgs *)args)->x.cols));
+	return OK;
+}
+
+static void batchnorm_eval_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const BatchArgs *a = args;
+	i64 c = i * STRIPE, n = least(STRIPE, a->x.cols - c);
+	float scale[STRIPE];
+	const float *mean = a->mean.p + c, *beta = a->beta.p + c;
+	for (i64 j = 0; j < n; j++) {
+		scale[j] = (float)(a->gamma.p[c + j] / sqrt((double)a->var.p[c + j] + a->eps));
+	}
+	for (i64 r = 0; r < a->x.rows; r++) {
+		const float *in = a->x.p + r * a->x.stride + c;
+		float *y = a->y.p + r * a->y.stride + c;
+		for (i64 j = 0; j < n; j++) y[j] = (in[j] - mean[j]) * scale[j] + beta[j];
+	}
+}
+
+static int batchnorm_eval(Pool *pool, const void *args) {
+	pool_run(pool, batchnorm_eval_task, args, stripes(((const BatchArgs *)args)->x.cols));
+	return OK;
+}
+
+typedef struct { Mat x, y; } Two;
+
+static inline void product_term(const void *args, i64 r, i64 c, i64 n, float *sums) {
+	const Two *m = args;
+	const float *x = m->x.p + r * m->x.stride + c, *y = m->y.p + r * m->y.stride + c;
+	for (i64 j = 0; j < n; j++) sums[j] += x[j] * y[j];
+}
+
+static void batchnorm_grad_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const NormGradArgs *a = args;
+	i64 c = i * STRIPE, n = least(STRIPE, a->dy.cols - c), rows = a->dy.rows;
+	double sum[STRIPE], dot[STRIPE];
+	float mean[STRIPE], slope[STRIPE], scale[STRIPE];
+	Two both = {a->dy, a->xhat};
+	column_sums(&a->dy, rows, c, n, sum_term, sum);
+	column_sums(&both, rows, c, n, product_term, dot);
+	for (i64 j = 0; j < n; j++) {
+		a->dbeta.p[c + j] += (float)sum[j];
+		a->dgamma.p[c + j] += (float)dot[j];
+		mean[j] = (float)(sum[j] / (double)rows);
+		slope[j] = (float)(dot[j] / (double)rows);
+		scale[j] = a->gamma.p[c + j] * a->rstd.p[c + j];
+	}
+	for (i64 r = 0; r < rows; r++) {
+		const float *dy = a->dy.p + r * a->dy.stride + c, *h = a->xhat.p + r * a->xhat.stride + c;
+		float *dx = a->dx.p + r * a->dx.stride + c;
+		for (i64 j = 0; j < n; j++) dx[j] = scale[j] * (dy[j] - mean[j] - h[j] * slope[j]);
+	}
+}
+
+static int batchnorm_grad(Pool *pool, const void *args) {
+	pool_run(pool, batchnorm_grad_task, args, stripes(((const NormGradArgs *)args)->dy.cols));
+	return OK;
+}

@@ -1,0 +1,192 @@
+// k_gemm.h: matrix products. A is M x K and B is K x N after op.
+//
+// A task computes a block of rows by a block of columns, slice of K after slice
+// of K into sums in its scratch, and finishes them: bias, activation, store. A
+// slice of B is a panel of PANEL columns, zero-padded, that a micro-kernel reads
+// in order. Weights (NN, NT) are packed once for all tasks; for TN, where both
+// factors are long, each task packs the slice it is about to use.
+//
+// Every element of the result is one chain of multiply-adds over ascending k:
+// neither block sizes nor the other rows and columns can change its bits.
+
+#define PANEL (VL * TILE_VECTORS)
+enum {
+	KC = 256,      // slice of K; even, since bf16 goes by pairs
+	MC = 96,       // rows of a task, a multiple of every tile_rows
+	NC = 4 * PANEL // columns of a task
+};
+
+typedef struct {
+	const GemmArgs *g;
+	i64 m, n, k;
+	i64 rows, cols, blocks; // of a task; blocks of columns side by side
+	char *panels;           // all of B packed, or NULL
+} Product;
+
+// A factor's slice as micro-kernels read it, in units of 4 bytes (a float or a
+// pair of bf16): element (row, step) is p[row*row_step + step*step].
+typedef struct { const uint32_t *p; i64 row_step, step; } Rows;
+
+static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
+
+#include "k_gemm_pack.h"
+
+#if VEC_BF16
+#define DOT(native, a, b, c) ((native) ? vdot(a, b, c) : vfma(a, b, c))
+#else
+#define DOT(native, a, b, c) ((void)(native), vfma(a, b, c))
+#endif
+
+// micro adds `steps` products to rows x vecs vectors of sums, which stay in registers meanwhile.
+static inline __attribute__((always_inline)) void micro(const int rows, const int vecs, const int native,
+	i64 steps, Rows a, const float *b, float *sums, int carry) {
+	vf acc[rows][vecs];
+#pragma GCC unroll 12
+	for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+		for (int v = 0; v < vecs; v++) acc[r][v] = carry ? vload(sums + r * NC + v * VL) : vset(0.0f);
+	}
+	const float *p = (const float *)a.p;
+	for (i64 s = 0; s < steps; s++, p += a.step, b += vecs * VL) {
+		vf col[vecs];
+#pragma GCC unroll 4
+		for (int v = 0; v < vecs; v++) col[v] = vload(b + v * VL);
+#pragma GCC unroll 12
+		for (int r = 0; r < rows; r++) {
+			vf x = vset(p[r * a.row_step]);
+#pragma GCC unroll 4
+			for (int v = 0; v < vecs; v++) acc[r][v] = DOT(native, x, col[v], acc[r][v]);
+		}
+	}
+#pragma GCC unroll 12
+	for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+		for (int v = 0; v < vecs; v++) vstore(sums + r * NC + v * VL, acc[r][v]);
+	}
+}
+
+typedef void (*Micro)(i64 steps, Rows a, const float *b, float *sums, int carry);
+
+#define MICRO(rows, vecs, native) \
+	static void micro_##rows##_##vecs##_##native(i64 steps, Rows a, const float *b, float *sums, int carry) { \
+		micro(rows, vecs, native, steps, a, b, sums, carry); \
+	}
+#define MICROS(full, vecs, native) \
+	MICRO(full, vecs, native) MICRO(4, vecs, native) MICRO(2, vecs, native) MICRO(1, vecs, native)
+#define ROW(full, vecs, native) \
+	{micro_##full##_##vecs##_##native, micro_4_##vecs##_##native, micro_2_##vecs##_##native, micro_1_##vecs##_##native}
+
+#if TILE_VECTORS == 4
+MICROS(12, 1, 0) MICROS(12, 2, 0) MICROS(8, 3, 0) MICROS(6, 4, 0)
+#if VEC_BF16
+MICROS(12, 1, 1) MICROS(12, 2, 1) MICROS(8, 3, 1) MICROS(6, 4, 1)
+#endif
+static const Micro micros[][5][4] = {
+	{{0}, ROW(12, 1, 0), ROW(12, 2, 0), ROW(8, 3, 0), ROW(6, 4, 0)},
+#if VEC_BF16
+	{{0}, ROW(12, 1, 1), ROW(12, 2, 1), ROW(8, 3, 1), ROW(6, 4, 1)},
+#endif
+};
+#else
+MICROS(8, 1, 0) MICROS(6, 2, 0)
+static const Micro micros[][3][4] = {{{0}, ROW(8, 1, 0), ROW(6, 2, 0)}};
+#endif
+
+// multiply adds rows of a times a packed slice of `vecs` vectors to the sums.
+static void multiply(int native, int vecs, i64 rows, i64 steps, Rows a, const void *panel, float *sums, int carry) {
+	const Micro *kind = micros[native][vecs];
+	const int sizes[4] = {tile_rows[vecs], 4, 2, 1};
+	for (i64 r = 0, s = 0; r < rows; r += sizes[s]) {
+		while (sizes[s] > rows - r) s++;
+		Rows here = {a.p + r * a.row_step, a.row_step, a.step};
+		kind[s](steps, here, panel, sums + r * NC, carry);
+	}
+}
+
+static inline __attribute__((always_inline)) void finish_as(const int act, const GemmArgs *g, const float *sums,
+	Mat dst, const float *bias, Mat pre) {
+	for (i64 r = 0; r < dst.rows; r++, sums += NC) {
+		float *out = dst.p + r * dst.stride;
+		for (i64 c = 0; c < dst.cols; c += VL) {
+			i64 n = least(VL, dst.cols - c);
+			vf v = vload(sums + c);
+			if (bias) v += vloadn(bias + c, n);
+			if (pre.p) vstoren(pre.p + r * pre.stride + c, v, n);
+			v = vact(act, v);
+			if (g->add) v += vloadn(out + c, n);
+			vstoren(out + c, v, n);
+		}
+	}
+}
+
+static inline Mat part(Mat m, i64 r, i64 c, i64 rows, i64 cols) {
+	return (Mat){m.p ? m.p + r * m.stride + c : NULL, rows, cols, m.stride};
+}
+
+static void finish(const GemmArgs *g, const float *sums, i64 r, i64 c, i64 rows, i64 cols) {
+	Mat dst = part(g->dst, r, c, rows, cols), pre = part(g->pre, r, c, rows, cols);
+	const float *bias = g->bias.p ? g->bias.p + c : NULL;
+	switch (g->act) {
+	case GELU: finish_as(GELU, g, sums, dst, bias, pre); break;
+	case GELU_TANH: finish_as(GELU_TANH, g, sums, dst, bias, pre); break;
+	case SILU: finish_as(SILU, g, sums, dst, bias, pre); break;
+	case RELU: finish_as(RELU, g, sums, dst, bias, pre); break;
+	default: finish_as(IDENTITY, g, sums, dst, bias, pre);
+	}
+}
+
+enum { SUM_BYTES = MC * NC * 4, A_BYTES = MC * KC * 4, B_BYTES = PANEL * KC * 4 };
+
+static void gemm_task(const void *args, i64 i, Worker *w) {
+	const Product *p = args;
+	const GemmArgs *g = p->g;
+	float *sums = (float *)w->scratch;
+	uint32_t *a_space = (uint32_t *)(w->scratch + SUM_BYTES);
+	char *b_space = w->scratch + SUM_BYTES + A_BYTES;
+	int native = g->bf16 && VEC_BF16;
+	i64 r0 = i / p->blocks * p->rows, rows = least(p->rows, p->m - r0);
+	i64 c0 = i % p->blocks * p->cols, cols = least(p->cols, p->n - c0);
+	if (p->k == 0) memset(sums, 0, SUM_BYTES);
+	for (i64 k0 = 0; k0 < p->k; k0 += KC) {
+		i64 kn = least(KC, p->k - k0), steps = native ? (kn + 1) / 2 : kn;
+		Rows a = slice_a(g, r0, rows, k0, kn, a_space);
+		for (i64 c = 0; c < cols; c += PANEL) {
+			int vecs = (int)((least(PANEL, cols - c) + VL - 1) / VL);
+			const char *panel = b_space;
+			if (p->panels) panel = p->panels + panel_at(p, c0 + c, k0);
+			else pack_panel(g, k0, kn, c0 + c, least(PANEL, cols - c), b_space);
+			multiply(native, vecs, rows, steps, a, panel, sums + c, k0 > 0);
+		}
+	}
+	finish(g, sums, r0, c0, rows, cols);
+}
+
+// share makes tasks smaller until there are enough for all threads.
+static i64 share(Product *p, int threads) {
+	p->rows = MC;
+	p->cols = NC;
+	for (;;) {
+		p->blocks = (p->n + p->cols - 1) / p->cols;
+		i64 tasks = (p->m + p->rows - 1) / p->rows * p->blocks;
+		if (threads == 1 || tasks >= 4 * threads) return tasks;
+		if (p->rows > MC / 2) p->rows = MC / 2;
+		else if (p->cols > PANEL) p->cols -= PANEL;
+		else if (p->rows > MC / 4) p->rows = MC / 4;
+		else return tasks;
+	}
+}
+
+static int gemm(Pool *pool, const void *args) {
+	const GemmArgs *g = args;
+	Product p = {.g = g, .m = g->dst.rows, .n = g->dst.cols, .k = g->op == TN ? g->a.rows : g->a.cols};
+	if (p.m == 0 || p.n == 0) return OK;
+	i64 panels = (p.n + PANEL - 1) / PANEL, slices = (p.k + KC - 1) / KC;
+	size_t packed = g->op == TN ? 0 : (size_t)panels * slices * B_BYTES;
+	if (pool_reserve(pool, SUM_BYTES + A_BYTES + B_BYTES, packed)) return NO_MEMORY;
+	if (packed) {
+		p.panels = pool_shared(pool);
+		pool_run(pool, pack_task, &p, panels * slices);
+	}
+	pool_run(pool, gemm_task, &p, share(&p, pool_threads(pool)));
+	return OK;
+}

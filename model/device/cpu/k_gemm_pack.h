@@ -1,0 +1,121 @@
+// k_gemm_pack.h: laying out the factors of a product for its micro-kernels.
+// Where products round to bf16 this is where they do: to pairs of bf16 (k, k+1)
+// for machines that multiply them, else to floats that bf16 could hold.
+
+static inline float bf16_round(float x) {
+	uint32_t b;
+	memcpy(&b, &x, 4);
+	if ((b & 0x7fffffff) > 0x7f800000) return x; // NaN stays one
+	b = (b + 0x7fff + (b >> 16 & 1)) & 0xffff0000;
+	memcpy(&x, &b, 4);
+	return x;
+}
+
+// pair is bf16 x in the lower and y in the upper half of a word.
+static inline uint32_t bf16_pair(float x, float y) {
+	uint32_t a, b;
+	x = bf16_round(x);
+	y = bf16_round(y);
+	memcpy(&a, &x, 4);
+	memcpy(&b, &y, 4);
+	// A NaN whose payload lies in the lower half must not become infinite.
+	a |= (a & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
+	b |= (b & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
+	return a >> 16 | (b & 0xffff0000);
+}
+
+// copy_line writes n words: the floats themselves, or rounded.
+static void copy_line(uint32_t *dst, const float *src, i64 n, int bf16) {
+	if (!bf16) {
+		memcpy(dst, src, n * 4);
+		return;
+	}
+	for (i64 i = 0; i < n; i++) {
+		float v = bf16_round(src[i]);
+		memcpy(dst + i, &v, 4);
+	}
+}
+
+// pair_line writes n words of the pairs (x[i], y[i]); y may be NULL: zeros.
+static void pair_line(uint32_t *dst, const float *x, const float *y, i64 n) {
+	i64 i = 0;
+#if VEC_BF16
+	for (; i + VL <= n; i += VL) vstore((float *)(dst + i), vpair(vload(x + i), y ? vload(y + i) : vset(0.0f)));
+#endif
+	for (; i < n; i++) dst[i] = bf16_pair(x[i], y ? y[i] : 0.0f);
+}
+
+// pairs_along writes (n+1)/2 words of the pairs (x[0], x[1]), (x[2], x[3]), ...
+static void pairs_along(uint32_t *dst, const float *x, i64 n) {
+	i64 i = 0;
+#if VEC_BF16
+	for (; i + VL <= n; i += VL) vstore_bf16(dst + i / 2, vload(x + i));
+#endif
+	for (; i < n; i += 2) dst[i / 2] = bf16_pair(x[i], i + 1 < n ? x[i + 1] : 0.0f);
+}
+
+// slice_a is rows [r0, r0+rows) of A at k0..k0+kn: in place where that is what
+// micro-kernels need, else a copy in `space`.
+static Rows slice_a(const GemmArgs *g, i64 r0, i64 rows, i64 k0, i64 kn, uint32_t *space) {
+	int native = g->bf16 && VEC_BF16;
+	if (g->op != TN) {
+		const float *a = g->a.p + r0 * g->a.stride + k0;
+		if (!g->bf16) return (Rows){(const uint32_t *)a, g->a.stride, 1};
+		for (i64 r = 0; r < rows; r++, a += g->a.stride) {
+			if (native) pairs_along(space + r * KC, a, kn);
+			else copy_line(space + r * KC, a, kn, 1);
+		}
+		return (Rows){space, KC, 1};
+	}
+	const float *a = g->a.p + k0 * g->a.stride + r0;
+	i64 step = native ? 2 : 1;
+	for (i64 k = 0; k < kn; k += step, a += step * g->a.stride) {
+		uint32_t *line = space + k / step * MC;
+		if (native) pair_line(line, a, k + 1 < kn ? a + g->a.stride : NULL, rows);
+		else copy_line(line, a, rows, g->bf16);
+	}
+	return (Rows){space, 1, MC};
+}
+
+// transpose_panel is pack_panel for B stored N x K: columns are read along k.
+static void transpose_panel(const float *b, i64 stride, i64 kn, i64 cols, uint32_t *dst, i64 width, int bf16) {
+	int native = bf16 && VEC_BF16;
+	i64 steps = native ? (kn + 1) / 2 : kn;
+	uint32_t line[KC];
+	for (i64 c = 0; c < width; c++, b += stride) {
+		if (c >= cols) memset(line, 0, steps * 4);
+		else if (native) pairs_along(line, b, kn);
+		else copy_line(line, b, kn, bf16);
+		for (i64 s = 0; s < steps; s++) dst[s * width + c] = line[s];
+	}
+}
+
+// pack_panel writes columns [c0, c0+cols) of B at k0..k0+kn as lines of whole vectors.
+static void pack_panel(const GemmArgs *g, i64 k0, i64 kn, i64 c0, i64 cols, void *space) {
+	int native = g->bf16 && VEC_BF16;
+	i64 step = native ? 2 : 1, width = (cols + VL - 1) / VL * VL;
+	uint32_t *dst = space;
+	if (g->op == NT) {
+		transpose_panel(g->b.p + c0 * g->b.stride + k0, g->b.stride, kn, cols, dst, width, g->bf16);
+		return;
+	}
+	const float *b = g->b.p + k0 * g->b.stride + c0;
+	for (i64 k = 0; k < kn; k += step, b += step * g->b.stride, dst += width) {
+		if (native) pair_line(dst, b, k + 1 < kn ? b + g->b.stride : NULL, cols);
+		else copy_line(dst, b, cols, g->bf16);
+		memset(dst + cols, 0, (width - cols) * 4);
+	}
+}
+
+// panel_at is where the slice at k0 of the panel at column c begins.
+static inline size_t panel_at(const Product *p, i64 c, i64 k0) {
+	i64 slices = (p->k + KC - 1) / KC;
+	return (size_t)(c / PANEL * slices + k0 / KC) * (PANEL * KC * 4);
+}
+
+static void pack_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const Product *p = args;
+	i64 slices = (p->k + KC - 1) / KC, c0 = i / slices * PANEL, k0 = i % slices * KC;
+	pack_panel(p->g, k0, least(KC, p->k - k0), c0, least(PANEL, p->n - c0), p->panels + panel_at(p, c0, k0));
+}

@@ -1,0 +1,107 @@
+// k_norms.h: LayerNorm, a row at a time; a row stays in the nearest cache over its passes.
+
+// vpart is up to VL numbers at p + c of a row of cols; zeros past the end.
+static inline vf vpart(const float *p, i64 c, i64 cols) {
+	return c + VL <= cols ? vload(p + c) : vloadn(p + c, cols - c);
+}
+
+static inline void vput(float *p, i64 c, i64 cols, vf v) {
+	if (c + VL <= cols) vstore(p + c, v);
+	else vstoren(p + c, v, cols - c);
+}
+
+static float row_mean(const float *x, i64 n) {
+	vf sum = vset(0.0f);
+	for (i64 c = 0; c < n; c += VL) sum += vpart(x, c, n);
+	return vsum(sum) / (float)n;
+}
+
+static float row_variance(const float *x, i64 n, float mean) {
+	vf sum = vset(0.0f), m = vset(mean);
+	i64 c = 0;
+	for (; c + VL <= n; c += VL) {
+		vf d = vload(x + c) - m;
+		sum = vfma(d, d, sum);
+	}
+	float total = vsum(sum);
+	for (; c < n; c++) total += (x[c] - mean) * (x[c] - mean);
+	return total / (float)n;
+}
+
+static void layernorm_row(const NormArgs *a, i64 r) {
+	i64 n = a->x.cols;
+	const float *x = a->x.p + r * a->x.stride;
+	float *y = a->y.p + r * a->y.stride, *xhat = a->xhat.p ? a->xhat.p + r * a->xhat.stride : NULL;
+	float mean = row_mean(x, n), inv = (float)(1 / sqrt((double)row_variance(x, n, mean) + a->eps));
+	if (a->rstd.p) a->rstd.p[r * a->rstd.stride] = inv;
+	for (i64 c = 0; c < n; c += VL) {
+		vf h = (vpart(x, c, n) - vset(mean)) * vset(inv);
+		if (xhat) vput(xhat, c, n, h);
+		if (a->gamma.p) h = vfma(h, vpart(a->gamma.p, c, n), vpart(a->beta.p, c, n));
+		vput(y, c, n, h);
+	}
+}
+
+static void layernorm_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const NormArgs *a = args;
+	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, a->x.rows); r++) layernorm_row(a, r);
+}
+
+static int layernorm(Pool *pool, const void *args) {
+	pool_run(pool, layernorm_task, args, row_tasks(((const NormArgs *)args)->x.rows));
+	return OK;
+}
+
+// Partial gradients of gamma and beta, by chunk of rows: partial[chunk][2][cols].
+typedef struct { const NormGradArgs *a; float *partial; } NormGrad;
+
+static void layernorm_grad_row(const NormGradArgs *a, i64 r, float *dgamma, float *dbeta) {
+	i64 n = a->dy.cols;
+	const float *dy = a->dy.p + r * a->dy.stride, *xhat = a->xhat.p + r * a->xhat.stride;
+	const float *gamma = a->gamma.p;
+	float *dx = a->dx.p + r * a->dx.stride;
+	vf sum = vset(0.0f), dot = vset(0.0f);
+	for (i64 c = 0; c < n; c += VL) {
+		vf g = vpart(dy, c, n), h = vpart(xhat, c, n);
+		if (dgamma) vput(dgamma, c, n, vfma(g, h, vpart(dgamma, c, n)));
+		if (dbeta) vput(dbeta, c, n, g + vpart(dbeta, c, n));
+		if (gamma) g *= vpart(gamma, c, n);
+		sum += g;
+		dot = vfma(g, h, dot);
+	}
+	vf inv = vset(a->rstd.p[r * a->rstd.stride]);
+	vf mean = vset(vsum(sum) / (float)n), slope = vset(vsum(dot) / (float)n);
+	for (i64 c = 0; c < n; c += VL) {
+		vf g = vpart(dy, c, n), h = vpart(xhat, c, n);
+		if (gamma) g *= vpart(gamma, c, n);
+		vf d = inv * (g - vfma(h, slope, mean));
+		if (a->add) d += vpart(dx, c, n);
+		vput(dx, c, n, d);
+	}
+}
+
+static void layernorm_grad_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const NormGrad *s = args;
+	const NormGradArgs *a = s->a;
+	i64 cols = a->dy.cols, per = chunk_rows(a->dy.rows);
+	float *dgamma = a->dgamma.p ? s->partial + 2 * i * cols : NULL;
+	float *dbeta = a->dbeta.p ? s->partial + (2 * i + 1) * cols : NULL;
+	memset(s->partial + 2 * i * cols, 0, 2 * cols * sizeof(float));
+	for (i64 r = i * per; r < least((i + 1) * per, a->dy.rows); r++) layernorm_grad_row(a, r, dgamma, dbeta);
+}
+
+static int layernorm_grad(Pool *pool, const void *args) {
+	const NormGradArgs *a = args;
+	i64 cols = a->dy.cols, chunks = chunks_of(a->dy.rows);
+	if (pool_reserve(pool, 0, 2 * chunks * cols * sizeof(float))) return NO_MEMORY;
+	NormGrad s = {a, pool_shared(pool)};
+	pool_run(pool, layernorm_grad_task, &s, chunks);
+	for (i64 k = 0; k < chunks; k++) {
+		const float *dgamma = s.partial + 2 * k * cols, *dbeta = dgamma + cols;
+		for (i64 c = 0; a->dgamma.p && c < cols; c++) a->dgamma.p[c] += dgamma[c];
+		for (i64 c = 0; a->dbeta.p && c < cols; c++) a->dbeta.p[c] += dbeta[c];
+	}
+	return OK;
+}

@@ -1,0 +1,182 @@
+// k_search.h: the optimiser's and the planners' kernels, and frames to patches.
+
+static void adamw_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const AdamArgs *a = args;
+	double norm = sqrt((double)*a->sumsq.p);
+	vf clip = vset(a->max_norm > 0 && a->max_norm < norm + 1e-6 ? (float)(a->max_norm / (norm + 1e-6)) : 1.0f);
+	if (isnan(norm) && a->max_norm > 0) clip = vset(NAN); // as min(1, NaN) is in PyTorch
+	vf keep = vset((float)(1 - a->lr * a->decay)), b1 = vset((float)a->beta1), b2 = vset((float)a->beta2);
+	vf n1 = vset((float)(1 - a->beta1)), n2 = vset((float)(1 - a->beta2));
+	vf rate = vset((float)(a->lr / a->correct1)), root = vset((float)(1 / sqrt(a->correct2)));
+	vf eps = vset((float)a->eps);
+	i64 end = least((i + 1) * SPAN, a->p.cols);
+	for (i64 c = i * SPAN; c < end; c += VL) {
+		vf g = vpart(a->g.p, c, end) * clip;
+		vf m = vfma(b1, vpart(a->m.p, c, end), n1 * g);
+		vf v = vfma(b2, vpart(a->v.p, c, end), n2 * g * g);
+		vf p = vpart(a->p.p, c, end) * keep;
+		vput(a->m.p, c, end, m);
+		vput(a->v.p, c, end, v);
+		vput(a->p.p, c, end, p - rate * m / (vsqrt(v) * root + eps));
+	}
+}
+
+static int adamw(Pool *pool, const void *args) {
+	pool_run(pool, adamw_task, args, (((const AdamArgs *)args)->p.cols + SPAN - 1) / SPAN);
+	return OK;
+}
+
+// normal_pairs turns words into normals by Box-Muller (rng.Normal): cosine for the even one.
+// The uniform (n+0.5) 2^-24 has 25 bits; both it and 1 minus it are exact where they are below a half.
+static inline void normal_pair(vu x, vu y, vf *even, vf *odd) {
+	vf n = __builtin_convertvector((vi)(x >> 8), vf);
+	vf low = (n + vset(0.5f)) * vset(0x1p-24f), below = (vset(16777215.0f) - n + vset(0.5f)) * vset(0x1p-24f);
+	vf f;
+	vi e = vsplit(low, &f);
+	vf l = vless(low, vset(0.75f), vlog_core(e, f), vlog_core(viset(0), -below));
+	vf r = vsqrt(vset(-2.0f) * l), s, c;
+	// In turns of 2^-24: the nearest quarter is taken off as an integer.
+	vi w = (vi)(y >> 8), q = (w + (1 << 21)) >> 22;
+	vf a = __builtin_convertvector(w - (q << 22), vf) + vset(0.5f);
+	vturn(a * vset(3.74507039e-7f), q, &s, &c);
+	*even = r * c;
+	*odd = r * s;
+}
+
+// normals writes numbers first.. of a stream.
+static void normals(float *dst, i64 n, uint64_t key, uint64_t first) {
+	for (i64 i = 0; i < n;) {
+		uint64_t block = (first + i) / 4;
+		vu x[4];
+		vf z[4];
+		float lanes[4][VL];
+		vphilox(key, block, x);
+		normal_pair(x[0], x[1], &z[0], &z[1]);
+		normal_pair(x[2], x[3], &z[2], &z[3]);
+		memcpy(lanes, z, sizeof lanes);
+		for (i64 j = (i64)(first + i - block * 4); j < 4 * VL && i < n; j++, i++) dst[i] = lanes[j % 4][j / 4];
+	}
+}
+
+static void normal_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const NormalArgs *a = args;
+	i64 rows = a->dst.rows / a->groups;
+	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, a->dst.rows); r++) {
+		uint64_t first = a->offset + (uint64_t)(r % rows * a->dst.cols);
+		normals(a->dst.p + r * a->dst.stride, a->dst.cols, a->keys[r / rows], first);
+	}
+}
+
+static int normal(Pool *pool, const void *args) {
+	pool_run(pool, normal_task, args, row_tasks(((const NormalArgs *)args)->dst.rows));
+	return OK;
+}
+
+static void candidates_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const EachArgs *a = args;
+	Mat dst = a->out[0], mean = a->in[0], std = a->in[1], noise = a->in[2];
+	i64 count = dst.rows / mean.rows, cols = dst.cols;
+	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, dst.rows); r++) {
+		const float *mu = mean.p + r / count * mean.stride, *sd = std.p + r / count * std.stride;
+		const float *z = noise.p + r * noise.stride;
+		for (i64 c = 0; c < cols; c += VL) {
+			vf v = vpart(mu, c, cols);
+			if (r % count) v = vfma(vpart(sd, c, cols), vpart(z, c, cols), v);
+			vput(dst.p + r * dst.stride, c, cols, v);
+		}
+	}
+}
+
+static int candidates(Pool *pool, const void *args) {
+	pool_run(pool, candidates_task, args, row_tasks(((const EachArgs *)args)->out[0].rows));
+	return OK;
+}
+
+static int nan_to_inf(Pool *pool, const void *args) {
+	(void)pool;
+	const PairArgs *a = args; // dst: the count
+	for (i64 r = 0; r < a->x.rows; r++) {
+		float *x = a->x.p + r * a->x.stride;
+		for (i64 c = 0; c < a->x.cols; c++) {
+			if (!isnan(x[c])) continue;
+			x[c] = INFINITY;
+			*a->dst.p += 1;
+		}
+	}
+	return OK;
+}
+
+// better orders costs; NaN comes after every number, ties stay in order of index.
+static inline int better(float a, float b) { return a < b || (isnan(b) && !isnan(a)); }
+
+static void smallest_task(const void *args, i64 e, Worker *w) {
+	(void)w;
+	const EliteArgs *a = args;
+	const float *cost = a->cand.p + e * a->cand.stride;
+	int32_t *best = a->idx + e * a->k;
+	i64 n = 0;
+	for (i64 c = 0; c < a->cand.cols; c++) {
+		if (n == a->k && !better(cost[c], cost[best[n - 1]])) continue;
+		i64 at = n < a->k ? n++ : n - 1;
+		for (; at > 0 && better(cost[c], cost[best[at - 1]]); at--) best[at] = best[at - 1];
+		best[at] = (int32_t)c;
+	}
+}
+
+static int smallest(Pool *pool, const void *args) {
+	pool_run(pool, smallest_task, args, ((const EliteArgs *)args)->cand.rows);
+	return OK;
+}
+
+static void moments_task(const void *args, i64 e, Worker *w) {
+	(void)w;
+	const EliteArgs *a = args;
+	i64 count = a->cand.rows / a->mean.rows, cols = a->mean.cols;
+	const int32_t *chosen = a->idx + e * a->k;
+	const float *base = a->cand.p + e * count * a->cand.stride;
+	for (i64 c = 0; c < cols; c += VL) {
+		vf mean = vset(0.0f), var = vset(0.0f);
+		for (i64 k = 0; k < a->k; k++) mean += vpart(base + chosen[k] * a->cand.stride, c, cols);
+		mean /= vset((float)a->k);
+		vput(a->mean.p + e * a->mean.stride, c, cols, mean);
+		if (!a->std.p) continue;
+		for (i64 k = 0; k < a->k; k++) {
+			vf d = vpart(base + chosen[k] * a->cand.stride, c, cols) - mean;
+			var = vfma(d, d, var);
+		}
+		vput(a->std.p + e * a->std.stride, c, cols, vsqrt(var / vset((float)(a->k - a->ddof))));
+	}
+}
+
+static int moments(Pool *pool, const void *args) {
+	const EliteArgs *a = args;
+	i64 count = a->cand.rows / a->mean.rows;
+	for (i64 i = 0; i < a->mean.rows * a->k; i++) {
+		if (a->idx[i] < 0 || a->idx[i] >= count) return BAD_INDEX;
+	}
+	pool_run(pool, moments_task, a, a->mean.rows);
+	return OK;
+}
+
+static void patches_task(const void *args, i64 r, Worker *w) {
+	(void)w;
+	const PatchArgs *a = args;
+	i64 side = a->size / a->patch, grid = side * side, area = a->patch * a->patch;
+	const uint8_t *px = a->px + ((r / grid * a->size + r % grid / side * a->patch) * a->size + r % side * a->patch) * 3;
+	float *out = a->dst.p + r * a->dst.stride;
+	for (i64 y = 0; y < a->patch; y++, px += a->size * 3) {
+		for (i64 x = 0; x < a->patch; x++) {
+			for (i64 ch = 0; ch < 3; ch++) {
+				out[ch * area + y * a->patch + x] = (float)px[x * 3 + ch] * a->scale[ch] + a->shift[ch];
+			}
+		}
+	}
+}
+
+static int patches(Pool *pool, const void *args) {
+	pool_run(pool, patches_task, args, ((const PatchArgs *)args)->dst.rows);
+	return OK;
+}

@@ -1,0 +1,31 @@
+// kernels.h: all kernels of one instruction set, and their table. The including
+// file has chosen vectors and named the table.
+
+#include <math.h>
+#include <string.h>
+
+#include "vecmath.h"
+#include "k_gemm.h"
+#include "k_pointwise.h"
+#include "k_columns.h"
+#include "k_norms.h"
+#include "k_attention.h"
+#include "k_losses.h"
+#include "k_sigreg.h"
+#include "k_search.h"
+#include "k_peak.h"
+
+const Kernel TABLE[K_COUNT] = {
+	[K_FILL] = fill, [K_COPY] = copy, [K_BLOCKS] = copy_blocks, [K_GEMM] = gemm,
+	[K_ACTIVATE] = activate, [K_ACTIVATE_GRAD] = activate_grad, [K_AXPY] = axpy, [K_MUL] = mul,
+	[K_GATE_ADD] = gate_add, [K_GATE_GRAD] = gate_grad,
+	[K_MODULATE] = modulate, [K_MODULATE_GRAD] = modulate_grad, [K_DROPOUT] = dropout,
+	[K_ADD_TABLE] = add_table, [K_SUM_TABLE] = sum_table, [K_NORMALIZE_COLUMNS] = normalize_columns,
+	[K_LAYERNORM] = layernorm, [K_LAYERNORM_GRAD] = layernorm_grad,
+	[K_BATCHNORM] = batchnorm, [K_BATCHNORM_EVAL] = batchnorm_eval, [K_BATCHNORM_GRAD] = batchnorm_grad,
+	[K_ATTENTION] = attention, [K_ATTENTION_GRAD] = attention_grad, [K_PATCHES] = patches,
+	[K_MSE] = mse, [K_SIGREG] = sigreg, [K_DISTANCE] = distance, [K_DISTANCE_GRAD] = distance_grad,
+	[K_CORRELATION] = correlation, [K_COST] = cost, [K_SUM_SQUARES] = sum_squares, [K_ADAMW] = adamw,
+	[K_NORMAL] = normal, [K_CANDIDATES] = candidates, [K_NAN_TO_INF] = nan_to_inf,
+	[K_SMALLEST_K] = smallest, [K_MOMENTS] = moments, [K_PEAK] = peak,
+};

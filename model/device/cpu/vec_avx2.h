@@ -1,0 +1,26 @@
+// vec_avx2.h: 8 floats with fused multiply-add.
+#include <immintrin.h>
+
+#define VL 8
+#define TILE_VECTORS 2
+static const int tile_rows[3] = {0, 8, 6};
+
+typedef float vf __attribute__((vector_size(32)));
+typedef int32_t vi __attribute__((vector_size(32)));
+typedef uint32_t vu __attribute__((vector_size(32)));
+
+static inline __m256i vtail(i64 n) {
+	return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline vf vset(float x) { return (vf)_mm256_set1_ps(x); }
+static inline vf vload(const float *p) { return (vf)_mm256_loadu_ps(p); }
+static inline void vstore(float *p, vf v) { _mm256_storeu_ps(p, (__m256)v); }
+static inline vf vloadn(const float *p, i64 n) { return (vf)_mm256_maskload_ps(p, vtail(n)); }
+static inline void vstoren(float *p, vf v, i64 n) { _mm256_maskstore_ps(p, vtail(n), (__m256)v); }
+static inline vf vfma(vf a, vf b, vf c) { return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+static inline vf vmax(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
+static inline vf vmin(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
+static inline vf vsqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
+static inline vf vless(vf a, vf b, vf t, vf f) {
+	return (vf)_mm256_blendv_ps((__m256)f, (__m256)t, _mm256_cmp_ps((__m256)a, (__m256)b, _CMP_LT_OQ));
+}

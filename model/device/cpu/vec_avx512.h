@@ -1,0 +1,27 @@
+// vec_avx512.h: 16 floats, masked tails.
+#include <immintrin.h>
+
+#define VL 16
+// Micro-kernels: rows of a tile by its width in vectors (32 registers).
+#define TILE_VECTORS 4
+static const int tile_rows[5] = {0, 12, 12, 8, 6};
+
+typedef float vf __attribute__((vector_size(64)));
+typedef int32_t vi __attribute__((vector_size(64)));
+typedef uint32_t vu __attribute__((vector_size(64)));
+
+static inline __mmask16 vtail(i64 n) { return (__mmask16)((1u << n) - 1); }
+static inline vf vset(float x) { return (vf)_mm512_set1_ps(x); }
+static inline vf vload(const float *p) { return (vf)_mm512_loadu_ps(p); }
+static inline void vstore(float *p, vf v) { _mm512_storeu_ps(p, (__m512)v); }
+static inline vf vloadn(const float *p, i64 n) { return (vf)_mm512_maskz_loadu_ps(vtail(n), p); }
+static inline void vstoren(float *p, vf v, i64 n) { _mm512_mask_storeu_ps(p, vtail(n), (__m512)v); }
+static inline vf vfma(vf a, vf b, vf c) { return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+static inline vf vmax(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
+static inline vf vmin(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
+static inline vf vsqrt(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
+// vless picks t where a < b, else f.
+static inline vf vless(vf a, vf b, vf t, vf f) {
+	__mmask16 m = _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ);
+	return (vf)_mm512_mask_blend_ps(m, (__m512)f, (__m512)t);
+}

@@ -1,0 +1,17 @@
+// vec_bf16.h: products of bf16 pairs, for machines with AVX512-BF16.
+
+// vdot adds x0*y0 + x1*y1 of each pair to c.
+static inline vf vdot(vf x, vf y, vf c) {
+	return (vf)_mm512_dpbf16_ps((__m512)c, (__m512bh)x, (__m512bh)y);
+}
+
+static inline __m256i bf16(vf x) { return (__m256i)_mm512_cvtneps_pbh((__m512)x); }
+
+// vpair is the pairs (x[i], y[i]), rounded.
+static inline vf vpair(vf x, vf y) {
+	__m512i hi = _mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16(y)), 16);
+	return (vf)_mm512_or_si512(_mm512_cvtepu16_epi32(bf16(x)), hi);
+}
+
+// vstore_bf16 stores 16 numbers as 16 bf16 in a row.
+static inline void vstore_bf16(uint32_t *dst, vf x) { _mm256_storeu_si256((__m256i *)dst, bf16(x)); }

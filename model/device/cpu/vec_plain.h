@@ -1,0 +1,37 @@
+// vec_plain.h: 4 floats of any machine, through the compiler's vectors.
+#include <math.h>
+#include <string.h>
+
+#define VL 4
+#define TILE_VECTORS 2
+static const int tile_rows[3] = {0, 8, 6};
+
+typedef float vf __attribute__((vector_size(16)));
+typedef int32_t vi __attribute__((vector_size(16)));
+typedef uint32_t vu __attribute__((vector_size(16)));
+
+static inline vf vset(float x) { return (vf){x, x, x, x}; }
+static inline vf vload(const float *p) {
+	vf v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+static inline void vstore(float *p, vf v) { memcpy(p, &v, sizeof v); }
+static inline vf vloadn(const float *p, i64 n) {
+	vf v = {0};
+	for (i64 i = 0; i < n; i++) v[i] = p[i];
+	return v;
+}
+static inline void vstoren(float *p, vf v, i64 n) {
+	for (i64 i = 0; i < n; i++) p[i] = v[i];
+}
+static inline vf vfma(vf a, vf b, vf c) { return a * b + c; }
+static inline vf vpick(vi m, vf t, vf f) { return (vf)((m & (vi)t) | (~m & (vi)f)); }
+// Like x86: the second operand where either is NaN.
+static inline vf vmax(vf a, vf b) { return vpick(a > b, a, b); }
+static inline vf vmin(vf a, vf b) { return vpick(a < b, a, b); }
+static inline vf vsqrt(vf a) {
+	for (int i = 0; i < VL; i++) a[i] = sqrtf(a[i]);
+	return a;
+}
+static inline vf vless(vf a, vf b, vf t, vf f) { return vpick(a < b, t, f); }

@@ -1,0 +1,235 @@
+package devicetest
+
+import (
+	"fmt"
+
+	"scalewm/model/device"
+)
+
+// cases are all kernels in all sizes; for bf16 the products only, since nothing else knows of it.
+func cases(p device.Precision) []testCase {
+	all := gemms()
+	if p == device.BF16 {
+		return append(all, testCase{"Gemm/rounding", rounding})
+	}
+	for _, group := range [][]testCase{pointwise(), norms(), attentions(), losses(), search()} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// shapes of products, M x N x K: odd sizes, single rows, more than one block in
+// each direction, the models' widths.
+var shapes = [][3]int{
+	{1, 1, 1}, {1, 17, 65}, {17, 65, 193}, {65, 193, 17}, {193, 17, 65}, {5, 96, 48}, {33, 48, 96},
+	{200, 300, 270}, {100, 600, 20}, {3, 192, 1030}, {260, 64, 2},
+}
+
+func gemms() []testCase {
+	var list []testCase
+	ops := map[device.Op]string{device.NN: "NN", device.NT: "NT", device.TN: "TN"}
+	for _, op := range []device.Op{device.NN, device.NT, device.TN} {
+		for _, s := range shapes {
+			list = append(list, testCase{fmt.Sprintf("Gemm/%s/%dx%dx%d", ops[op], s[0], s[1], s[2]), func(k *kit) {
+				a, b := factors(k, op, k.batch(s[0]), s[1], s[2])
+				dst := k.out(k.batch(s[0]), s[1])
+				k.Gemm(op, dst, a, b, device.Epilogue{})
+				k.rows("dst", dst)
+			}})
+		}
+	}
+	for act := device.Identity; act <= device.ReLU; act++ {
+		for _, add := range []bool{false, true} {
+			list = append(list, epilogue(act, add))
+		}
+	}
+	return list
+}
+
+// factors are a and b of a product of m x n with inner width inner.
+func factors(k *kit, op device.Op, m, n, inner int) (a, b device.Mat) {
+	switch op {
+	case device.NT:
+		return k.half(m, inner), k.half(n, inner)
+	case device.TN:
+		return k.half(inner, m), k.half(inner, n)
+	}
+	return k.half(m, inner), k.half(inner, n)
+}
+
+func epilogue(act device.Act, add bool) testCase {
+	return testCase{fmt.Sprintf("Gemm/act%d/add=%v", act, add), func(k *kit) {
+		m, n := k.batch(65), 77
+		a, b := factors(k, device.NT, m, n, 21)
+		dst, pre := k.in(m, n), k.out(m, n)
+		k.Gemm(device.NT, dst, a, b, device.Epilogue{Bias: k.in(1, n), Act: act, Pre: pre, Add: add})
+		k.rows("dst", dst)
+		k.rows("pre", pre)
+	}}
+}
+
+// rounding: inputs that bf16 does not hold cost half a unit of its eighth bit each.
+func rounding(k *kit) {
+	dst := k.out(65, 77)
+	k.Gemm(device.NT, dst, k.in(65, 130), k.in(77, 130), device.Epilogue{})
+	k.keep("dst", dst, true, 0x1p-8/fp32Tolerance)
+}
+
+// sizes of matrices for everything that is not a product.
+var sizes = [][2]int{{1, 1}, {17, 3}, {65, 193}, {193, 17}, {40, 48}, {1, 20000}}
+
+func pointwise() []testCase {
+	var list []testCase
+	for _, s := range sizes {
+		size := fmt.Sprintf("/%dx%d", s[0], s[1])
+		for name, run := range pointwiseKernels {
+			list = append(list, testCase{name + size, func(k *kit) { run(k, k.batch(s[0]), s[1]) }})
+		}
+		list = append(list, testCase{"Activations" + size, func(k *kit) {
+			m, n := k.batch(s[0]), s[1]
+			for act := device.Identity; act <= device.ReLU; act++ {
+				x, dy, y, dx := k.in(m, n), k.in(m, n), k.out(m, n), k.out(m, n)
+				k.Axpy(x, 2, x) // wide enough for the tails: 3 times a normal
+				k.Activate(y, x, act)
+				k.ActivateGrad(dx, dy, x, act)
+				k.rows(fmt.Sprint("y", act), y)
+				k.rows(fmt.Sprint("dx", act), dx)
+				k.Activate(x, x, act)
+				k.rows(fmt.Sprint("in place", act), x)
+			}
+		}})
+	}
+	return append(list, testCase{"CopyBlocks", copyBlocks}, testCase{"Tables", tables}, testCase{"Dropout", dropout},
+		testCase{"NormalizeColumns", func(k *kit) {
+			dst := k.out(48, 100)
+			k.NormalizeColumns(dst, k.in(48, 100))
+			k.all("dst", dst)
+		}})
+}
+
+var pointwiseKernels = map[string]func(k *kit, m, n int){
+	"FillCopy": func(k *kit, m, n int) {
+		a, b := k.out(m, n), k.out(m, n)
+		k.Fill(a, 1.5)
+		k.Copy(b, k.in(m, n))
+		k.rows("fill", a)
+		k.rows("copy", b)
+	},
+	"AxpyMul": func(k *kit, m, n int) {
+		a, b, c, d := k.in(m, n), k.in(m, n), k.out(m, n), k.in(m, n)
+		k.Mul(c, a, b, false)
+		k.Mul(d, a, b, true)
+		k.Axpy(a, -0.75, b)
+		k.rows("axpy", a)
+		k.rows("mul", c)
+		k.rows("mul add", d)
+	},
+	"Gate": func(k *kit, m, n int) {
+		x, gate, y, dst, dy, dgate := k.in(m, n), k.in(m, n), k.in(m, n), k.out(m, n), k.out(m, n), k.out(m, n)
+		k.GateAdd(dst, x, gate, y)
+		k.GateGrad(dy, dgate, x, gate, y)
+		k.GateAdd(x, x, gate, y)
+		k.rows("dst", dst)
+		k.rows("in place", x)
+		k.rows("dy", dy)
+		k.rows("dgate", dgate)
+	},
+	"Modulate": func(k *kit, m, n int) {
+		x, scale, shift, dy := k.in(m, n), k.in(m, n), k.in(m, n), k.in(m, n)
+		y, dx, dscale, dshift := k.out(m, n), k.out(m, n), k.out(m, n), k.out(m, n)
+		k.Modulate(y, x, scale, shift)
+		k.ModulateGrad(dx, dscale, dshift, dy, x, scale)
+		k.rows("y", y)
+		k.rows("dx", dx)
+		k.rows("dscale", dscale)
+		k.rows("dshift", dshift)
+	},
+}
+
+func copyBlocks(k *kit) {
+	dst, src := k.in(5*17, 33), k.in(5*16, 33)
+	k.CopyBlocks(dst.RowRange(1, 5*17-1), 17, src, 16, 16, false) // patches behind a CLS row
+	k.CopyBlocks(dst, 17, k.in(1, 33), 0, 1, true)                // the same row into every block
+	k.all("dst", dst)
+	back := k.in(5*16, 33)
+	k.CopyBlocks(back, 16, dst.RowRange(1, 5*17-1), 17, 16, true)
+	k.all("back", back)
+	every := k.out(9, 33)
+	k.CopyBlocks(every, 1, src.Every(2, 9), 1, 1, false)
+	k.all("every", every)
+}
+
+func tables(k *kit) {
+	for _, s := range [][3]int{{1, 1100, 50}, {17, 17 * 40, 33}, {3, 3, 192}, {4, 4 * 70, 7}} {
+		table, x := k.in(s[0], s[2]), k.in(s[1], s[2])
+		k.AddTable(x, table)
+		k.all("x", x)
+		k.SumTable(table, x)
+		k.all("table", table)
+	}
+}
+
+func dropout(k *kit) {
+	for _, p := range []float32{0, 0.1, 0.5} {
+		x, y := k.in(k.batch(37), 77), k.out(k.batch(37), 77)
+		d := device.Dropout{P: p, Key: 0xfeedface12345678}
+		k.DropoutApply(y, x, d)
+		k.DropoutApply(x, x, d)
+		k.rows("y", y)
+		k.rows("in place", x)
+	}
+}
+
+func norms() []testCase {
+	var list []testCase
+	for _, s := range [][2]int{{5, 1}, {17, 5}, {65, 193}, {193, 96}, {1100, 48}, {70, 2050}} {
+		size := fmt.Sprintf("/%dx%d", s[0], s[1])
+		list = append(list,
+			testCase{"LayerNorm" + size, func(k *kit) { layerNorm(k, k.batch(s[0]), s[1]) }},
+			testCase{"BatchNorm" + size, func(k *kit) { batchNorm(k, s[0], s[1]) }})
+	}
+	return list
+}
+
+func layerNorm(k *kit, m, n int) {
+	x, gamma, beta := k.in(m, n), k.in(1, n), k.in(1, n)
+	y, xhat, rstd := k.out(m, n), k.out(m, n), k.out(m, 1)
+	k.LayerNorm(y, xhat, rstd, x, gamma, beta, 1e-5)
+	k.rows("y", y)
+	k.rows("xhat", xhat)
+	k.rows("rstd", rstd)
+	plain := k.out(m, n)
+	k.LayerNorm(plain, plain, device.Mat{}, x, device.Mat{}, device.Mat{}, 1e-12)
+	k.rows("plain", plain)
+	dy, dx, dgamma, dbeta := k.in(m, n), k.in(m, n), k.in(1, n), k.in(1, n)
+	k.LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma, true)
+	k.rows("dx", dx)
+	k.all("dgamma", dgamma)
+	k.all("dbeta", dbeta)
+	k.LayerNormGrad(dy, device.Mat{}, device.Mat{}, dy, xhat, rstd, device.Mat{}, false)
+	k.rows("dx in place", dy)
+	k.LayerNorm(x, device.Mat{}, device.Mat{}, x, gamma, beta, 1e-6)
+	k.rows("y in place", x)
+}
+
+func batchNorm(k *kit, m, n int) {
+	x := k.in(m, n)
+	bn := device.BatchNorm{Gamma: k.in(1, n), Beta: k.in(1, n), Mean: k.in(1, n), Var: k.zero(1, n), Momentum: 0.1, Eps: 1e-5}
+	k.Fill(bn.Var, 0.8)
+	y, xhat, rstd := k.out(m, n), k.out(m, n), k.out(1, n)
+	k.BatchNorm(y, xhat, rstd, x, bn)
+	k.all("y", y)
+	k.all("xhat", xhat)
+	k.all("rstd", rstd)
+	k.all("mean", bn.Mean)
+	k.all("var", bn.Var)
+	part := k.batch(m)
+	eval := k.out(part, n)
+	k.BatchNormEval(eval, x.RowRange(0, part), bn)
+	k.rows("eval", eval) // the statistics saw the whole batch either way
+	dy, dx, dgamma, dbeta := k.in(m, n), k.out(m, n), k.in(1, n), k.in(1, n)
+	k.BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, bn.Gamma)
+	k.all("dx", dx)
+	k.all("dgamma", dgamma)
+	k.all("dbeta", dbeta)
+}

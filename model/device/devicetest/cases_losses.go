@@ -1,0 +1,174 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+
+	"scalewm/dataset/rng"
+	"scalewm/model/device"
+)
+
+func attentions() []testCase {
+	var list []testCase
+	for _, h := range []device.Heads{
+		{Seqs: 3, Len: 1, Heads: 2, Dim: 16},
+		{Seqs: 5, Len: 3, Heads: 4, Dim: 64, Block: 1},
+		{Seqs: 4, Len: 17, Heads: 3, Dim: 32},
+		{Seqs: 3, Len: 17, Heads: 2, Dim: 24, Drop: device.Dropout{P: 0.2, Key: 99}},
+		{Seqs: 2, Len: 65, Heads: 3, Dim: 64},
+		{Seqs: 2, Len: 12, Heads: 1, Dim: 7, Block: 4, Drop: device.Dropout{P: 0.1, Key: 7}},
+		{Seqs: 1, Len: 257, Heads: 1, Dim: 64},
+	} {
+		name := fmt.Sprintf("Attention/%d/%dx%d/block%d/drop%g", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P)
+		list = append(list, testCase{name, func(k *kit) { attention(k, h) }})
+	}
+	return list
+}
+
+func attention(k *kit, h device.Heads) {
+	h.Seqs = k.batch(h.Seqs)
+	rows, inner := h.Seqs*h.Len, h.Heads*h.Dim
+	qkv, dqkv := k.in(rows, 3*inner), k.out(rows, 3*inner)
+	q, key, v := qkv.Columns(0, inner), qkv.Columns(inner, inner), qkv.Columns(2*inner, inner)
+	out, lse, dout := k.out(rows, inner), k.out(h.Seqs*h.Heads, h.Len), k.in(rows, inner)
+	k.Attention(out, lse, q, key, v, h)
+	k.rows("out", out)
+	k.rows("lse", lse)
+	k.AttentionGrad(dqkv.Columns(0, inner), dqkv.Columns(inner, inner), dqkv.Columns(2*inner, inner),
+		dout, out, lse, q, key, v, h)
+	k.rows("dqkv", dqkv)
+	k.Attention(dout, device.Mat{}, q, key, v, h)
+	k.rows("out without lse", dout)
+}
+
+func losses() []testCase {
+	list := []testCase{{"MSE", func(k *kit) {
+		for _, s := range [][2]int{{1, 1}, {65, 193}, {3, 9000}} {
+			x, y, loss := k.in(s[0], s[1]), k.in(s[0], s[1]), k.out(1, 1)
+			dx, dy := k.in(s[0], s[1]), k.in(s[0], s[1])
+			k.MSE(loss, dx, dy, x, y, 30)
+			k.all("loss", loss)
+			k.all("dpred", dx)
+			k.all("dtarget", dy)
+			k.MSE(loss, device.Mat{}, device.Mat{}, x, y, 1)
+			k.all("loss alone", loss)
+		}
+	}}, {"PairDistance", pairDistance}, {"Correlation", correlation}, {"LatentCost", latentCost}, {"Patches", patches}}
+	for _, s := range [][3]int{{16, 4, 33}, {2, 1, 5}, {128, 1, 20}, {5, 3, 16}} {
+		for _, spread := range []float64{0, 1e-5, 1, 4, 12} {
+			name := fmt.Sprintf("SIGReg/%dx%dx%d/%g", s[0], s[1], s[2], spread)
+			list = append(list, testCase{name, func(k *kit) {
+				u, du, loss := k.zero(s[0]*s[1], s[2]), k.out(s[0]*s[1], s[2]), k.out(1, 1)
+				k.Axpy(u, spread, k.in(s[0]*s[1], s[2]))
+				k.SIGReg(loss, du, u, s[1], 0.09)
+				k.all("loss", loss)
+				k.keep("du", du, false, 4) // turned 16 times
+			}})
+		}
+	}
+	return list
+}
+
+func pairDistance(k *kit) {
+	z, pairs := k.in(40, 49), k.ints(2*301, 40)
+	dst, dz := k.out(1, 301), k.in(40, 49)
+	k.PairDistance(dst, z, pairs)
+	k.PairDistanceGrad(dz, k.in(1, 301), z, pairs)
+	k.all("distance", dst)
+	k.all("dz", dz)
+}
+
+func correlation(k *kit) {
+	for _, n := range []int{2, 65, 4096} {
+		for _, form := range []device.CorrelationForm{device.Authors, device.Paper} {
+			x, y := k.in(1, n), k.in(1, n)
+			k.Axpy(x, 0.7, y)
+			result, dx := k.out(1, 2), k.out(1, n)
+			k.Correlation(result, dx, x, y, form, 0.1)
+			k.all("result", result)
+			if n > 2 { // of two points the correlation is one and its gradient rounding noise
+				k.all("dx", dx)
+			}
+		}
+	}
+}
+
+func latentCost(k *kit) {
+	const episodes, candidates = 3, 21
+	for _, s := range [][2]int{{1, 192}, {5, 17}} {
+		for _, mean := range []bool{false, true} {
+			dst, pred := k.out(episodes, candidates), k.in(episodes*candidates*s[0], s[1])
+			k.LatentCost(dst, pred, k.in(episodes*s[0], s[1]), mean)
+			k.all("cost", dst)
+		}
+	}
+}
+
+func patches(k *kit) {
+	f := device.Frames{Count: k.batch(3), Size: 12, Patch: 4,
+		Mean: [3]float64{0.485, 0.456, 0.406}, Std: [3]float64{0.229, 0.224, 0.225}}
+	px := make([]byte, f.Count*f.Size*f.Size*3)
+	for i := range px {
+		px[i] = byte(rng.Philox(5, uint64(i))[0])
+	}
+	b := k.AllocBytes(len(px))
+	k.UploadBytes(b, px)
+	dst := k.out(f.Count*f.Grid(), 3*f.Patch*f.Patch)
+	k.Patches(dst, b, f)
+	k.rows("patches", dst)
+}
+
+func search() []testCase {
+	return []testCase{{"Normal", normal}, {"Planner", planner}, {"AdamW", adamW}, {"SumSquares", func(k *kit) {
+		for _, s := range [][2]int{{1, 1}, {65, 193}, {1, 100000}} {
+			dst := k.out(1, 1)
+			k.SumSquares(dst, k.in(s[0], s[1]))
+			k.all("sum", dst)
+		}
+	}}}
+}
+
+func normal(k *kit) {
+	keys := []uint64{1, 0xdeadbeefcafe, math.MaxUint64}
+	for _, offset := range []uint64{0, 3, 1 << 34} {
+		dst := k.out(len(keys)*5, 1001)
+		k.Normal(dst, keys, offset)
+		k.all(fmt.Sprint("normal", offset), dst)
+	}
+}
+
+func planner(k *kit) {
+	const episodes, count, width, elites = 3, 60, 50, 9
+	mean, std, cand := k.in(episodes, width), k.in(episodes, width), k.out(episodes*count, width)
+	k.Candidates(cand, mean, std, k.in(episodes*count, width))
+	k.all("candidates", cand)
+	costs, idx := k.in(episodes, count), k.AllocInts(episodes*elites)
+	k.SmallestK(idx, costs, elites)
+	list := make([]int32, episodes*elites)
+	k.DownloadInts(list, idx)
+	k.all("elites", k.mat(1, len(list), func(_, c int) float64 { return float64(list[c]) }))
+	for ddof := range 2 {
+		k.Moments(mean, std, cand, idx, elites, ddof)
+		k.all("mean", mean)
+		k.all("std", std)
+	}
+	k.Moments(mean, device.Mat{}, cand, idx, elites, 0)
+	k.all("mean alone", mean)
+}
+
+func adamW(k *kit) {
+	const n = 20011
+	p, m, v, sum := k.in(1, n), k.zero(1, n), k.zero(1, n), k.out(1, 1)
+	for step := 1; step <= 3; step++ {
+		g := k.in(1, n)
+		k.SumSquares(sum, g)
+		o := device.AdamW{LR: 5e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Decay: 1e-2, Step: step}
+		if step > 1 {
+			o.MaxNorm = 1
+		}
+		k.AdamW(p, g, m, v, sum, o)
+		k.all("p", p)
+		k.all("m", m)
+		k.all("v", v)
+	}
+}

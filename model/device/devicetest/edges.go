@@ -1,0 +1,154 @@
+package devicetest
+
+import (
+	"math"
+	"testing"
+
+	"scalewm/model/device"
+)
+
+// edges are the inputs at which formulas break: what must come out is known.
+func edges(t *testing.T, d device.Device) {
+	k := &kit{Device: d, t: t, name: "edges"}
+	t.Run("constant rows and columns", func(t *testing.T) { constant(t, k) })
+	t.Run("collapse", func(t *testing.T) { collapse(t, k) })
+	t.Run("guard", func(t *testing.T) { guard(t, k) })
+	t.Run("costs", func(t *testing.T) { costs(t, k) })
+	t.Run("NaN", func(t *testing.T) { spreads(t, k) })
+	t.Run("empty", func(t *testing.T) {
+		dst := k.in(3, 4)
+		before := k.values(dst)
+		k.Gemm(device.TN, dst, device.NewMat(d, 0, 3), device.NewMat(d, 0, 4), device.Epilogue{Add: true})
+		expect(t, "a product without terms, added", k.values(dst), before...)
+	})
+}
+
+func (k *kit) values(m device.Mat) []float64 {
+	v := make([]float64, m.Len())
+	k.Download64(v, m)
+	return v
+}
+
+func (k *kit) of(v ...float64) device.Mat {
+	return k.mat(1, len(v), func(_, c int) float64 { return v[c] })
+}
+
+func expect(t *testing.T, what string, got []float64, want ...float64) {
+	t.Helper()
+	for i, w := range want {
+		if got[i] != w && !(math.IsNaN(w) && math.IsNaN(got[i])) {
+			t.Errorf("%s: [%d] = %g, want %g", what, i, got[i], w)
+		}
+	}
+}
+
+func constant(t *testing.T, k *kit) {
+	x := k.mat(4, 5, func(int, int) float64 { return 0.7 })
+	y, rstd, none := k.out(4, 5), k.out(1, 5), device.Mat{}
+	k.LayerNorm(y, none, none, x, none, none, 1e-12)
+	for i, v := range k.values(y) {
+		if math.Abs(v) > 0.1 { // the mean is off by its last bit at most, 1e-6 of deviation 1
+			t.Errorf("LayerNorm of a constant row: [%d] = %g", i, v)
+		}
+	}
+	bn := device.BatchNorm{Gamma: k.of(1, 1, 1, 1, 1), Beta: k.of(1, 2, 3, 4, 5), Mean: k.zero(1, 5), Var: k.zero(1, 5),
+		Momentum: 1, Eps: 1e-5}
+	k.BatchNorm(y, none, rstd, x, bn)
+	expect(t, "BatchNorm of constant columns", k.values(y), 1, 2, 3, 4, 5)
+	expect(t, "its variance", k.values(bn.Var), 0, 0, 0, 0, 0)
+}
+
+// collapse: SIGReg of zeros is 0.4020476 B (spec of reference cases), and its gradient zero.
+func collapse(t *testing.T, k *kit) {
+	u, du, loss := k.zero(128*4, 9), k.out(128*4, 9), k.out(1, 1)
+	k.SIGReg(loss, du, u, 4, 1)
+	if got := k.values(loss)[0] / 128; math.Abs(got-0.4020476) > 5e-7 {
+		t.Errorf("SIGReg of zeros: %.8f B, want 0.4020476 B", got)
+	}
+	expect(t, "its gradient", k.values(du), make([]float64, 9)...)
+}
+
+// guard: a deviation below 1e-6 skips the correlation, exactly.
+func guard(t *testing.T, k *kit) {
+	x, same, close := k.of(1, 2, 3), k.of(5, 5, 5), k.of(1e-7, 2e-7, 3e-7)
+	for _, form := range []device.CorrelationForm{device.Authors, device.Paper} {
+		for _, pair := range [][2]device.Mat{{x, same}, {same, x}, {close, x}, {x, close}} {
+			result, dx := k.out(1, 2), k.out(1, 3)
+			k.Correlation(result, dx, pair[0], pair[1], form, 1)
+			expect(t, "skipped", k.values(result), 0, 1)
+			expect(t, "gradient", k.values(dx), 0, 0, 0)
+		}
+	}
+	// Perfect correlation: as coded 1/K (spec: the mean divides by K, the deviations by K-1), by the paper 0;
+	// both give a little away to the 1e-6 added to deviations of about 0.8.
+	result := k.out(1, 2)
+	k.Correlation(result, device.Mat{}, x, x, device.Authors, 1)
+	if got := k.values(result)[0]; math.Abs(got-1.0/3) > 3e-6 {
+		t.Errorf("the coded correlation of equals: %g, want 1/3", got)
+	}
+	k.Correlation(result, device.Mat{}, x, x, device.Paper, 1)
+	if got := k.values(result)[0]; math.Abs(got) > 3e-6 {
+		t.Errorf("the paper's correlation of equals: %g, want 0", got)
+	}
+}
+
+func costs(t *testing.T, k *kit) {
+	nan, inf := math.NaN(), math.Inf(1)
+	c, count := k.of(3, nan, 1, 1, -inf, 2, nan, 1), k.zero(1, 1)
+	pick := func(m device.Mat, n int) []float64 {
+		idx, got := k.AllocInts(n), make([]int32, n)
+		k.SmallestK(idx, m, n)
+		k.DownloadInts(got, idx)
+		out := make([]float64, n)
+		for i, v := range got {
+			out[i] = float64(v)
+		}
+		return out
+	}
+	expect(t, "order with NaN", pick(c, 8), 4, 2, 3, 7, 5, 0, 1, 6)
+	expect(t, "ties go to the lower index", pick(c, 3), 4, 2, 3)
+	k.NaNToInf(c, count)
+	k.NaNToInf(c, count)
+	expect(t, "count of NaN", k.values(count), 2)
+	expect(t, "without NaN", k.values(c), 3, inf, 1, 1, -inf, 2, inf, 1)
+}
+
+// spreads: NaN must not vanish on its way.
+func spreads(t *testing.T, k *kit) {
+	nan := math.NaN()
+	for act := device.Identity; act <= device.ReLU; act++ {
+		y := k.out(1, 2)
+		k.Activate(y, k.of(nan, 0), act)
+		expect(t, "activation", k.values(y), nan, 0)
+		k.ActivateGrad(y, k.of(nan, 0), k.of(1, 1), act)
+		expect(t, "its gradient", k.values(y), nan, 0)
+	}
+	dst, a := k.out(2, 3), k.mat(2, 5, func(r, c int) float64 { return []float64{nan, 1}[r] })
+	k.Gemm(device.NN, dst, a, k.mat(5, 3, func(int, int) float64 { return 1 }), device.Epilogue{})
+	expect(t, "product", k.values(dst), nan, nan, nan, 5, 5, 5)
+	out := k.out(2, 16)
+	qkv := k.mat(2, 16, func(r, _ int) float64 { return []float64{nan, 1}[r] })
+	k.Attention(out, device.Mat{}, qkv, qkv, qkv, device.Heads{Seqs: 2, Len: 1, Heads: 1, Dim: 16})
+	expect(t, "attention", k.values(out)[:1], nan)
+	expect(t, "attention of the next sequence", k.values(out)[16:], 1)
+}
+
+// memory: numbers come back as they went, through views too.
+func memory(t *testing.T, d device.Device) {
+	k := &kit{Device: d, t: t, name: "memory", setting: setting{strided: true}}
+	m := k.in(7, 9)
+	half := make([]float32, m.Len())
+	k.Download(half, m)
+	n := k.out(7, 9)
+	k.Upload(n, half)
+	expect(t, "float32 there and back", k.values(n), k.values(m)...)
+	ids := make([]int32, 3)
+	k.DownloadInts(ids, k.NewInts([]int32{3, -1, 7}))
+	expect(t, "ints", []float64{float64(ids[0]), float64(ids[1]), float64(ids[2])}, 3, -1, 7)
+	if b := d.Alloc(5); b.Len() != 5 || k.values(device.Mat{Buf: b, Rows: 1, Cols: 5, Stride: 5})[4] != 0 {
+		t.Error("Alloc(5) is not five zeros")
+	}
+	for _, v := range k.views {
+		k.untouched(v)
+	}
+}
