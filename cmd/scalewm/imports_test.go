@@ -64,7 +64,7 @@ var floors = []rule{
 // besides; Gorgonia is an oracle for the gradients of model and for nothing else.
 var (
 	floorOrder    = []string{"third_party", "mujoco", "envs", "dataset", "model", "eval", "cmd"}
-	testLibraries = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "github.com/chromedp/chromedp",
+	testLibraries = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
 		"github.com/BurntSushi/toml", "gonum.org/v1/gonum"}
 	oracleLibraries = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}
 )

@@ -35,6 +35,10 @@ func main() {
 	}
 }
 
+// helper begins the reason of a test that another test runs in a process of its
+// own; such a skip is no hole.
+const helper = "helper process"
+
 // event is a line of `go test -json` (see `go doc test2json`).
 type event struct {
 	Action, Package, Test, Output string
@@ -90,8 +94,8 @@ func (s *summary) handle(e event) {
 	case "pass":
 		delete(s.output, n)
 	case "skip":
-		if e.Test != "" {
-			s.skips = append(s.skips, skip{n, reason(s.text(n))})
+		if why := reason(s.text(n)); e.Test != "" && !strings.HasPrefix(why, helper) {
+			s.skips = append(s.skips, skip{n, why})
 		}
 		delete(s.output, n)
 	case "fail":

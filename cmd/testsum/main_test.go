@@ -6,7 +6,7 @@ import (
 )
 
 // The events are those `go test -json` of Go 1.26 writes for a package with one
-// passing, one skipped and one failing test and a package that does not build.
+// passing, one skipped, one helper and one failing test and a package that does not build.
 const events = `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
@@ -18,6 +18,8 @@ const events = `{"Action":"start","Package":"p"}
 {"Action":"output","Package":"p","Test":"TestB","Output":"    a_test.go:7: peers: no interpreter\n"}
 {"Action":"output","Package":"p","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}
 {"Action":"skip","Package":"p","Test":"TestB","Elapsed":0}
+{"Action":"output","Package":"p","Test":"TestH","Output":"    a_test.go:8: helper process of TestK\n"}
+{"Action":"skip","Package":"p","Test":"TestH","Elapsed":0}
 {"Action":"output","Package":"p","Test":"TestC","Output":"=== RUN   TestC\n"}
 {"Action":"output","Package":"p","Test":"TestC","Output":"    a_test.go:9: 1 is not 2\n"}
 {"Action":"fail","Package":"p","Test":"TestC","Elapsed":0}

@@ -54,7 +54,7 @@ func TestSuitePassesASoundTask(t *testing.T) { Run(t, "point") }
 // The child of TestSuiteSeesFaults.
 func TestBroken(t *testing.T) {
 	if os.Getenv(brokenBy) == "" {
-		t.Skip("child: run by TestSuiteSeesFaults")
+		t.Skip("helper process of TestSuiteSeesFaults")
 	}
 	Run(t, "broken")
 }
