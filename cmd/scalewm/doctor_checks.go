@@ -5,11 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"scalewm/dataset/hdf5"
+	"scalewm/model/device/cpu"
 )
 
 func program(machine) finding {
@@ -25,20 +27,23 @@ func system(m machine) finding {
 	return f
 }
 
-// simd are the instruction sets that the kernels can use, as Linux names them.
-var simd = []string{"avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_bf16", "amx_tile", "amx_bf16"}
-
 func processor(m machine) finding {
-	info := m.read("/proc/cpuinfo")
-	flags := " " + field(info, "flags", ":") + " "
-	var have []string
-	for _, s := range simd {
-		if strings.Contains(flags, " "+s+" ") {
-			have = append(have, s)
+	return finding{Name: "processor", OK: true, Value: fmt.Sprintf("%s, %d cores, %s",
+		orElse(field(m.read("/proc/cpuinfo"), "model name", ":"), runtime.GOARCH), runtime.NumCPU(),
+		orElse(strings.Join(cpu.Features(), " "), "no SIMD that we use"))}
+}
+
+// kernels names the instruction sets that training and planning can run on here.
+func kernels(m machine) finding {
+	have := cpu.Paths()
+	f := finding{Name: "kernels", OK: true, Value: "can run as " + strings.Join(have, ", ")}
+	if forced := m.getenv(cpu.PathVariable); forced != "" {
+		f.Value += "; " + cpu.PathVariable + " forces " + forced
+		if f.OK = slices.Contains(have, forced); !f.OK {
+			f.Fix = "unset " + cpu.PathVariable + ", or set it to one of those"
 		}
 	}
-	return finding{Name: "processor", OK: true, Value: fmt.Sprintf("%s, %d cores, %s",
-		orElse(field(info, "model name", ":"), runtime.GOARCH), runtime.NumCPU(), orElse(strings.Join(have, " "), "no SIMD that we use"))}
+	return f
 }
 
 func memory(m machine) finding {

@@ -46,7 +46,7 @@ func TestDoctorOnABareMachine(t *testing.T) {
 func TestDoctorReadsTheMachine(t *testing.T) {
 	m := fakeMachine(t, map[string]string{
 		"/etc/os-release":             "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\n",
-		"/proc/cpuinfo":               "processor\t: 0\nmodel name\t: Imaginary 9000\nflags\t\t: fpu avx avx2 fma avx512f amx_tile\n",
+		"/proc/cpuinfo":               "processor\t: 0\nmodel name\t: Imaginary 9000\n",
 		"/proc/meminfo":               "MemTotal:       16000000 kB\nMemFree: 1 kB\nMemAvailable:   8000000 kB\n",
 		"/dev/nvidia0":                "",
 		"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27\n",
@@ -61,7 +61,7 @@ func TestDoctorReadsTheMachine(t *testing.T) {
 	}{
 		{system, "Debian GNU/Linux 12 (bookworm) linux/"},
 		{processor, "Imaginary 9000, "},
-		{processor, " cores, avx2 fma avx512f amx_tile"},
+		{kernels, "plain"},
 		{memory, "16.4 GB, 8.2 GB of it free"},
 		{gpu, "driver 580.65.06"},
 		{glLibraries, "/usr/lib64/libEGL.so.1"},
@@ -91,6 +91,16 @@ func TestDoctorSearchesMuJoCo(t *testing.T) {
 		}
 		if f := mujocoLibrary(m); f.OK != ok || !ok && !strings.Contains(f.Fix, env) {
 			t.Errorf("SCALEWM_MUJOCO=%s: %+v, want ok %v", env, f, ok)
+		}
+	}
+}
+
+func TestDoctorChecksForcedKernels(t *testing.T) {
+	m := fakeMachine(t, nil)
+	for forced, ok := range map[string]bool{"plain": true, "abacus": false} {
+		m.getenv = func(string) string { return forced }
+		if f := kernels(m); f.OK != ok || !strings.Contains(f.Value, "forces "+forced) {
+			t.Errorf("SCALEWM_CPU=%s: %+v, want ok %v", forced, f, ok)
 		}
 	}
 }
