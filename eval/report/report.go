@@ -21,8 +21,13 @@ type Data struct {
 type Training struct {
 	Task, Method string
 	Seed         int
-	Steps        []float64
-	Terms        map[string][]float64 // one value a step, NaN where a line lacks it
+	Train, Val   Series
+}
+
+// Series is a set of quantities by optimiser step.
+type Series struct {
+	Steps []float64
+	Terms map[string][]float64 // one value a step, NaN where a row lacks it
 }
 
 // Clip is one episode to watch.

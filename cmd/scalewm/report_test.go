@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/cell"
+	"scalewm/eval/record"
+)
+
+// results writes the cells of two methods, one tier, two sets of four episodes:
+// LeWM solves 2 and 2 of them, SCALE 4 and 3.
+func results(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	store := cell.Store{Dir: filepath.Join(dir, record.CellsDir)}
+	for method, hits := range map[string][]int{"lewm": {2, 2}, "scale": {4, 3}} {
+		for i, set := range []string{"s101", "s102"} {
+			s := record.Spec{Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Solver: "cem", Tier: "T1",
+				Candidates: 300, Iterations: 30, Budget: 50, Set: set, SetHash: set, Episodes: 4}
+			var r record.Result
+			for e := range 4 {
+				r.Rows = append(r.Rows, record.Row{Episode: e, Success: e < hits[i], Steps: 10})
+			}
+			id, err := cell.ID(record.Kind, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Save(id, record.Kind, s, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
+func TestReport(t *testing.T) {
+	dir := results(t)
+	out, errs, code := session("report", dir, "--json")
+	if code != exitDone || errs != "" {
+		t.Fatalf("exit %d, stderr %q", code, errs)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	var got struct {
+		Cells []struct {
+			Method string
+			Mean   float64
+		}
+		Paired []struct{ Diff, P float64 }
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil {
+		t.Fatalf("last line %q: %v", lines[len(lines)-1], err)
+	}
+	// 4 of 8 and 7 of 8; three episodes only SCALE solves: p = 2/2^3.
+	if len(got.Cells) != 2 || got.Cells[0].Mean != 50 || got.Cells[1].Mean != 87.5 ||
+		len(got.Paired) != 1 || got.Paired[0].Diff != 37.5 || math.Abs(got.Paired[0].P-0.25) > 1e-12 {
+		t.Errorf("got %+v", got)
+	}
+	page := filepath.Join(dir, "report", "report.html")
+	if !strings.Contains(out, "report: "+page+"\n") || !strings.Contains(out, "SCALE − LeWM: +37.5 points at T1") {
+		t.Errorf("stdout:\n%s", out)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(text), "px") || !strings.Contains(string(text), "Success on Two-Room") {
+		t.Errorf("the page lacks the task's success rule: %v", err)
+	}
+}
+
+func TestReportFormats(t *testing.T) {
+	dir, out := results(t), filepath.Join(t.TempDir(), "here")
+	if _, errs, code := session("report", "--format", "md,csv", dir, "--out", out); code != exitDone {
+		t.Fatalf("exit %d, stderr %q", code, errs)
+	}
+	files, err := filepath.Glob(filepath.Join(out, "*"))
+	if err != nil || len(files) != 3 {
+		t.Errorf("%v, %v; want report.md, report.csv, report-paired.csv", files, err)
+	}
+}
+
+func TestReportMistakes(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"report"}, exitUsage, "report needs DIR"},
+		{[]string{"report", "x", "--format", "htlm"}, exitUsage, `unknown format "htlm" (did you mean "html"?)`},
+		{[]string{"report", filepath.Join(t.TempDir(), "nowhere")}, exitFailed, "it does not exist (hint:"},
+		{[]string{"report", t.TempDir()}, exitFailed, "holds no evaluation cells (hint:"},
+	} {
+		_, errs, code := session(c.args...)
+		if code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: exit %d, stderr %q; want %d and one line with %q", c.args, code, errs, c.code, c.want)
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/eval/record"
+)
+
+func near(t *testing.T, what string, got, want, tol float64) {
+	t.Helper()
+	if math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > tol {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func armOf(t *testing.T, b *Block, method string) Arm {
+	t.Helper()
+	a, ok := b.first(method)
+	if !ok {
+		t.Fatalf("no arm %s", method)
+	}
+	return a
+}
+
+// The sums below are done by hand from handPlan.
+func TestScores(t *testing.T) {
+	r := built(t, handPlan, nil)
+	if len(r.Blocks) != 1 || r.Protocol != "paper" {
+		t.Fatalf("%d blocks, protocol %q; want one and paper", len(r.Blocks), r.Protocol)
+	}
+	b := &r.Blocks[0]
+	var names []string
+	for _, tier := range b.Tiers {
+		names = append(names, tier.Name)
+	}
+	if got := strings.Join(names, " "); got != "T1 T3 T5" {
+		t.Errorf("tiers %s, want most compute first: T1 T3 T5", got)
+	}
+	if n := b.Tiers[0].Rollouts(); n != 9000 {
+		t.Errorf("T1 rolls out %d, want 300 x 30", n)
+	}
+	for _, c := range []struct {
+		method, tier   string
+		n, hits        int
+		mean, sd, at10 float64 // at10: percent solved within 10 steps, episodes 0 and 1 of each set
+	}{
+		{lewm, "T1", 30, 24, 80, 10, 20},                                            // 80, 70, 90
+		{scale, "T1", 30, 29, 290.0 / 3, 10 / math.Sqrt(3), 20},                     // 100, 90, 100
+		{aux, "T1", 30, 24, 80, 0, 20},                                              // 80, 80, 80
+		{scale, "T5", 30, 19, 190.0 / 3, 10 / math.Sqrt(3), 20},                     // 60, 60, 70
+		{random, "T3", 30, 6, 20, 10, 100 * 5.0 / 30},                               // 20, 10, 30
+		{untrained, "T5", 30, 7, 70.0 / 3, 10 / math.Sqrt(3), 20},                   // 20, 30, 20
+		{lewm, MeanTier, 30, 0, 610.0 / 9, math.Sqrt(11400.0 / 81 / 2), math.NaN()}, // 200/3, 60, 230/3: deviations -10/9, -70/9, 80/9
+	} {
+		a := armOf(t, b, c.method)
+		s := a.Scores[c.tier]
+		if c.tier == MeanTier {
+			s = a.Mean
+		} else {
+			near(t, c.method+" "+c.tier+" solved within 10 steps", s.Solved[10], c.at10, 1e-9)
+			near(t, c.method+" "+c.tier+" solved at the end", s.Solved[50], s.Mean, 1e-9)
+		}
+		if s.N != c.n || s.Hits != c.hits || s.Sets != 3 {
+			t.Errorf("%s %s: %d of %d on %d sets, want %d of %d on 3", c.method, c.tier, s.Hits, s.N, s.Sets, c.hits, c.n)
+		}
+		near(t, c.method+" "+c.tier+" mean", s.Mean, c.mean, 1e-9)
+		near(t, c.method+" "+c.tier+" SD", s.SD, c.sd, 1e-9)
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	b := &built(t, handPlan, nil).Blocks[0]
+	var names []string
+	for _, p := range b.Pairs {
+		names = append(names, p.A+"-"+p.B)
+		if len(p.Refused) > 0 {
+			t.Errorf("%s: refused %v", p.name(), p.Refused)
+		}
+	}
+	if got := strings.Join(names, " "); got != "scale-lewm aux-lewm scale-aux untrained-lewm" {
+		t.Fatalf("pairs %s", got)
+	}
+	// SCALE solves what LeWM solves and the next 2, 2, 1 episodes at T1:
+	// b = 5, c = 0, McNemar 2/2^5, mid-p half of it; set sums 2, 2, 1: 2 of 2^3 signs.
+	d := b.Pairs[0].Rows[0]
+	if d.Tier != "T1" || d.N != 30 || d.Sets != 3 || d.Both != 24 || d.AOnly != 5 || d.BOnly != 0 || d.Neither != 1 {
+		t.Errorf("T1: %+v, want 24 both, 5 SCALE only, 0 LeWM only, 1 neither", d)
+	}
+	near(t, "difference", d.Diff, 100*5.0/30, 1e-9)
+	near(t, "McNemar", d.P, 2.0/32, 1e-12)
+	near(t, "mid-p", d.MidP, 1.0/32, 1e-12)
+	near(t, "p over sets", d.SetP, 2.0/8, 1e-12)
+	// Newcombe's formula of eval-spec 5.4 evaluated apart from this program (Python floats).
+	near(t, "lower", d.Lo, 0.8859207509, 1e-6)
+	near(t, "upper", d.Hi, 33.8069269734, 1e-6)
+
+	// Over the tiers SCALE gains 14 of 90 outcomes, on 11 episodes, and loses none:
+	// the sign flips of 11 equal signs have p = 2/2^11.
+	m := b.Pairs[0].Rows[3]
+	if m.Tier != MeanTier || m.Binary || m.N != 30 {
+		t.Errorf("mean: %+v, want 30 episodes, not binary", m)
+	}
+	near(t, "mean difference", m.Diff, 100*14.0/90, 1e-9)
+	near(t, "sign flip", m.P, 2.0/2048, 4e-4)
+	near(t, "set sums 5, 5, 4", m.SetP, 2.0/8, 1e-12)
+	if !(m.Lo > 0 && m.Lo < m.Diff && m.Diff < m.Hi) || !math.IsNaN(m.MidP) {
+		t.Errorf("mean: interval %v to %v, mid-p %v", m.Lo, m.Hi, m.MidP)
+	}
+
+	// Aux and LeWM at T1 differ by one episode each way: no difference, p = 1.
+	if d := b.Pairs[1].Rows[0]; d.AOnly != 1 || d.BOnly != 1 || d.Diff != 0 || d.P != 1 {
+		t.Errorf("Aux - LeWM at T1: %+v", d)
+	}
+}
+
+// Holm over the three tiers of SCALE - LeWM: p = 1/16 (5 to 0), 1/16 (5 to 0) and
+// 1/8 (4 to 0) become 3/16, 3/16 (not below the one before) and 3/16 at least.
+func TestHolmOverTiers(t *testing.T) {
+	rows := built(t, handPlan, nil).Blocks[0].Pairs[0].Rows
+	for i, want := range []struct{ p, holm float64 }{{1. / 16, 3. / 16}, {1. / 16, 3. / 16}, {1. / 8, 3. / 16}} {
+		near(t, rows[i].Tier+" p", rows[i].P, want.p, 1e-12)
+		near(t, rows[i].Tier+" Holm", rows[i].Holm, want.holm, 1e-12)
+	}
+	near(t, "a family of one", rows[3].Holm, rows[3].P, 0)
+}
+
+func TestPairingIsRefused(t *testing.T) {
+	of := func(method, tier string, c *record.Cell) bool {
+		return c.Spec.Method == method && c.Spec.Tier == tier
+	}
+	for _, c := range []struct {
+		name string
+		edit func(*record.Cell)
+		want string
+	}{
+		{"set hash", func(c *record.Cell) { c.Spec.SetHash = c.Spec.Set + c.Spec.Method }, "the episodes differ"},
+		{"data", func(c *record.Cell) { c.Spec.Data = c.Spec.Method }, "the data sets differ"},
+		{"device", func(c *record.Cell) { c.Result.Device = c.Spec.Method }, "the device kinds differ (scale and lewm)"},
+		{"planner", func(c *record.Cell) { c.Spec.Elites += len(c.Spec.Method) }, "the planner's settings differ"},
+		{"seeds", func(c *record.Cell) { c.Result.Rows[3].PlannerSeed += uint32(len(c.Spec.Method)) }, "the planner seeds of episode 3 differ"},
+		{"starts", func(c *record.Cell) { c.Result.Rows[4].Start += len(c.Spec.Method) }, "episode 4 starts elsewhere"},
+		{"doubles", func(c *record.Cell) { c.Result.Rows[4].Episode = 5 }, "episode 5 stands twice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := built(t, handPlan, func(cell *record.Cell) {
+				if of(scale, "T3", cell) || of(lewm, "T3", cell) {
+					c.edit(cell)
+				}
+			})
+			p := r.Blocks[0].Pairs[0]
+			if len(p.Rows) != 2 || p.Rows[0].Tier != "T1" || p.Rows[1].Tier != "T5" {
+				t.Errorf("rows %+v, want T1 and T5 without a mean", p.Rows)
+			}
+			text := strings.Join(r.Warnings, "\n")
+			if !strings.Contains(text, "SCALE against LeWM: T3, set s101: not paired: "+c.want) || !strings.Contains(text, "no mean over the tiers") {
+				t.Errorf("warnings do not say %q:\n%s", c.want, text)
+			}
+		})
+	}
+}
+
+// A set that only one arm has, and an episode that only one arm has, are left
+// out and said.
+func TestPairingIntersects(t *testing.T) {
+	cells := cellsOf(t, handPlan, func(c *record.Cell) {
+		if c.Spec.Method == lewm && c.Spec.Tier == "T1" && c.Spec.Set == "s102" {
+			c.Result.Rows = c.Result.Rows[:9]
+		}
+	})
+	cells = slices.DeleteFunc(cells, func(c record.Cell) bool {
+		return c.Spec.Method == scale && c.Spec.Tier == "T1" && c.Spec.Set == "s103"
+	})
+	r, err := Build(&Data{Cells: cells})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := r.Blocks[0].Pairs[0].Rows[0]; d.N != 19 || d.Sets != 2 {
+		t.Errorf("paired %d episodes of %d sets, want 10 + 9 of 2", d.N, d.Sets)
+	}
+	text := strings.Join(r.Warnings, "\n")
+	for _, want := range []string{"T1, set s102: 9 episodes in both arms, of 10 and 9", "T1, set s103: evaluated for one arm only"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("warnings do not say %q:\n%s", want, text)
+		}
+	}
+}
+
+// Arms with two common training seeds are paired seed by seed and averaged.
+func TestSeedsAreAveraged(t *testing.T) {
+	plans := handPlan[:6] // LeWM and SCALE
+	cells := cellsOf(t, plans, nil)
+	cells = append(cells, cellsOf(t, plans, func(c *record.Cell) { c.Spec.TrainSeed = 1 })...)
+	r, err := Build(&Data{Cells: cells})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &r.Blocks[0]
+	if len(b.Arms) != 4 || b.label(b.Arms[1]) != "LeWM seed 1" {
+		t.Fatalf("arms %d, second %q; want LeWM and SCALE with two seeds each", len(b.Arms), b.label(b.Arms[1]))
+	}
+	d := b.Pairs[0].Rows[0]
+	if d.Seeds != 2 || d.N != 30 || d.Binary {
+		t.Errorf("T1: %+v, want 30 episodes averaged over two seeds", d)
+	}
+	near(t, "difference", d.Diff, 100*5.0/30, 1e-9)
+}
+
+// Different training seeds are paired only where each arm has a single one.
+func TestSeedPairs(t *testing.T) {
+	arm := func(m string, s int) Arm { return Arm{Method: m, Seed: s} }
+	for _, c := range []struct {
+		arms []Arm
+		want int
+	}{
+		{[]Arm{arm(lewm, 0), arm(scale, 0)}, 1},
+		{[]Arm{arm(lewm, 0), arm(scale, 7)}, 1},
+		{[]Arm{arm(lewm, 0), arm(lewm, 1), arm(scale, 1)}, 1},
+		{[]Arm{arm(lewm, 0), arm(lewm, 1), arm(scale, 7)}, 0},
+	} {
+		if got := seedPairs(&Block{Arms: c.arms}, scale, lewm); len(got) != c.want {
+			t.Errorf("%v: %v, want %d", c.arms, got, c.want)
+		}
+	}
+}
+
+func TestStaleCellsAreLeftOut(t *testing.T) {
+	old := cellsOf(t, handPlan[:1], func(c *record.Cell) { c.Spec.Weights = "old"; c.Result.Rows[0].Success = false })
+	cells := append(old, cellsOf(t, handPlan, nil)...)
+	runs := map[string]record.Run{}
+	for i, c := range cells {
+		runs[c.ID] = record.Run{Started: map[bool]string{true: "2026-01-01T00:00:00Z", false: "2026-01-02T00:00:00Z"}[i < len(old)]}
+	}
+	slices.SortFunc(cells, func(a, b record.Cell) int { return strings.Compare(a.ID, b.ID) })
+	r, err := Build(&Data{Cells: cells, Runs: runs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := armOf(t, &r.Blocks[0], lewm).Scores["T1"]; s.Mean != 80 {
+		t.Errorf("LeWM at T1 %v, want the later evaluation's 80", s.Mean)
+	}
+	if !strings.Contains(strings.Join(r.Warnings, "\n"), "LeWM on Two-Room: 3 cells left out") {
+		t.Errorf("warnings %q do not say that 3 cells are left out", r.Warnings)
+	}
+}
+
+func TestBuildErrors(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		d    *Data
+		want string
+	}{
+		{"empty", &Data{}, "holds no evaluation cells (hint:"},
+		{"only torn", &Data{Problems: []string{"reading cell x.json: torn"}}, "unusable: reading cell x.json: torn"},
+		{"only random", &Data{Cells: cellsOf(t, handPlan[len(handPlan)-1:], nil)}, "random floor only (hint:"},
+		{"two protocols", &Data{Cells: cellsOf(t, handPlan, func(c *record.Cell) {
+			if c.Spec.Method == scale {
+				c.Spec.Protocol = "strict"
+			}
+		})}, "mixes the protocols paper and strict"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := Build(c.d); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSingleSetAndMissingArm(t *testing.T) {
+	var plans []plan
+	for _, p := range handPlan {
+		if p.method != aux {
+			plans = append(plans, plan{p.method, p.tier, p.hits[:1]})
+		}
+	}
+	r := built(t, plans, nil)
+	s := armOf(t, &r.Blocks[0], lewm).Scores["T1"]
+	if !math.IsNaN(s.SD) || pm(s) != "80.0" {
+		t.Errorf("one set: SD %v shown %q, want none and 80.0", s.SD, pm(s))
+	}
+	text := strings.Join(r.Warnings, "\n")
+	for _, want := range []string{"one evaluation set", "no cells of Aux", "10 episodes a set", "one training seed"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("warnings do not say %q:\n%s", want, text)
+		}
+	}
+	if _, err := r.Render(Formats()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,270 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"scalewm/eval/record"
+)
+
+// Limits of the checks (eval-spec sections 4 and 5.2), in percentage points
+// unless said otherwise.
+const (
+	maxRise     = 6   // success may rise by this much towards a tier with less compute
+	maxSpread   = 8   // a set of the baseline may lie this far from the sets' median
+	maxRatio    = 1.5 // of the variance between sets to the binomial one
+	minEpisodes = 100 // a set, for the paper's comparisons
+	highFloor   = 35  // percent, success of the random floor that deserves a warning
+)
+
+// checks runs the gates over all cells in use.
+func (g *grid) checks(r *Report) []Check {
+	return []Check{
+		g.unique("Same episodes", "every arm and tier saw the same episodes of each set", func(s record.Spec) (string, string) { return s.Task + " " + s.Set, s.SetHash }),
+		g.unique("Same data", "every cell of a task was evaluated on the same data", func(s record.Spec) (string, string) { return s.Task, s.Data }),
+		g.unique("One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(s record.Spec) (string, string) {
+			return fmt.Sprintf("%s %s seed %d", s.Task, methodName(s.Method), s.TrainSeed), s.Weights
+		}),
+		g.oneDevice(),
+		g.sameSeeds(),
+		checkComplete(r),
+		checkMonotone(r),
+		checkHomogeneous(r),
+		checkVariance(r),
+		checkPreSolved(r),
+		g.noNaN(),
+	}
+}
+
+// unique checks that cells with the same key have the same value.
+func (g *grid) unique(title, good string, of func(record.Spec) (key, value string)) Check {
+	values := map[string]map[string]bool{}
+	for _, p := range g.places {
+		k, v := of(g.cells[p].Spec)
+		if values[k] == nil {
+			values[k] = map[string]bool{}
+		}
+		values[k][v] = true
+	}
+	var bad []string
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		if n := len(values[k]); n > 1 {
+			bad = append(bad, fmt.Sprintf("%s has %d", k, n))
+		}
+	}
+	return verdict(title, good, bad)
+}
+
+// verdict passes a check without complaints.
+func verdict(title, good string, bad []string) Check {
+	if len(bad) == 0 {
+		return Check{title, Passed, good}
+	}
+	const show = 4
+	text := strings.Join(bad[:min(len(bad), show)], "; ")
+	if len(bad) > show {
+		text += fmt.Sprintf("; and %d more", len(bad)-show)
+	}
+	return Check{title, Warned, text}
+}
+
+// oneDevice checks that all cells with a planner come from one device kind.
+func (g *grid) oneDevice() Check {
+	kinds := map[string]bool{}
+	for _, p := range g.places {
+		if d := g.cells[p].Result.Device; p.method != random {
+			kinds[d] = true
+		}
+	}
+	names := slices.Sorted(maps.Keys(kinds))
+	var bad []string
+	if len(names) > 1 {
+		bad = []string{"arms were planned on " + strings.Join(names, " and ") + "; they are paired only within one kind"}
+	}
+	return verdict("One device kind", "all plans were made on "+strings.Join(names, ""), bad)
+}
+
+// sameSeeds checks that all arms got the same planner noise: one seed an
+// episode, set and tier.
+func (g *grid) sameSeeds() Check {
+	type slot struct {
+		task, solver, tier, set string
+		episode                 int
+	}
+	seeds := map[slot]uint32{}
+	bad := map[string]bool{}
+	for _, p := range g.places {
+		if p.method == random {
+			continue
+		}
+		for _, row := range g.cells[p].Result.Rows {
+			s := slot{p.task, p.solver, p.tier, p.set, row.Episode}
+			if old, ok := seeds[s]; ok && old != row.PlannerSeed {
+				bad[fmt.Sprintf("%s %s %s", p.task, p.tier, p.set)] = true
+			}
+			seeds[s] = row.PlannerSeed
+		}
+	}
+	return verdict("Equal planner noise", "every arm planned each episode with the same seed", slices.Sorted(maps.Keys(bad)))
+}
+
+// checkComplete looks for holes in the grid of arms, tiers and sets.
+func checkComplete(r *Report) Check {
+	var bad []string
+	cells := 0
+	for i := range r.Blocks {
+		b := &r.Blocks[i]
+		for _, a := range b.Arms {
+			for _, t := range b.Tiers {
+				n := a.Scores[t.Name].Sets
+				cells += n
+				if n < len(b.Sets) {
+					bad = append(bad, fmt.Sprintf("%s, %s at %s has %d of %s", b.title(), b.label(a), t.Name, n, count(len(b.Sets), "set")))
+				}
+			}
+		}
+	}
+	return verdict("Complete grid", fmt.Sprintf("%d of %d arms x tiers x sets are there", cells, cells), bad)
+}
+
+// checkMonotone warns where less compute gives clearly more success.
+func checkMonotone(r *Report) Check {
+	var bad []string
+	for i := range r.Blocks {
+		b := &r.Blocks[i]
+		for _, a := range b.Arms {
+			for k := 1; k < len(b.Tiers); k++ {
+				high, okH := a.Scores[b.Tiers[k-1].Name]
+				low, okL := a.Scores[b.Tiers[k].Name]
+				if rise := low.Mean - high.Mean; okH && okL && rise > maxRise {
+					bad = append(bad, fmt.Sprintf("%s, %s rises by %s points from %s to %s", b.title(), b.label(a), points(rise), high.Tier, low.Tier))
+				}
+			}
+		}
+	}
+	return verdict("More compute does not hurt", fmt.Sprintf("no arm gains more than %d points with less compute", maxRise), bad)
+}
+
+// checkHomogeneous compares the sets of the baseline with their median. Sets
+// whose chance scatter alone exceeds the limit decide nothing.
+func checkHomogeneous(r *Report) Check {
+	const title = "Sets agree"
+	var bad []string
+	tested, chance := 0, 0.0
+	for i := range r.Blocks {
+		b := &r.Blocks[i]
+		for _, a := range b.Arms {
+			if a.Method != lewm {
+				continue
+			}
+			for _, t := range b.Tiers {
+				s, ok := a.Scores[t.Name]
+				if !ok || s.Sets < 2 {
+					continue
+				}
+				if sd := chanceSD(s); sd > maxSpread/2 {
+					chance = max(chance, sd)
+					continue
+				}
+				tested++
+				if far, set := farthest(s); far > maxSpread {
+					bad = append(bad, fmt.Sprintf("%s at %s: set %s lies %s points from the median", b.title(), t.Name, set, points(far)))
+				}
+			}
+		}
+	}
+	if tested == 0 {
+		text := "no baseline with two or more sets"
+		if chance > 0 {
+			text = fmt.Sprintf("undecidable: sets this small scatter by %s points (one SD) by chance alone; the limit is %d", points(chance), maxSpread)
+		}
+		return Check{title, Skipped, text}
+	}
+	return verdict(title, fmt.Sprintf("every set of the baseline lies within %d points of the sets' median", maxSpread), bad)
+}
+
+// chanceSD is the binomial SD of one set's rate, in points.
+func chanceSD(s Score) float64 {
+	p := s.Mean / 100
+	return 100 * math.Sqrt(p*(1-p)*float64(s.Sets)/float64(s.N))
+}
+
+// farthest finds the set that lies farthest from the sets' median.
+func farthest(s Score) (far float64, set string) {
+	var rates []float64
+	for _, b := range s.BySet {
+		rates = append(rates, b.Rate)
+	}
+	mid := median(rates)
+	for _, b := range s.BySet {
+		if d := math.Abs(b.Rate - mid); d > far {
+			far, set = d, b.Set
+		}
+	}
+	return far, set
+}
+
+// checkVariance compares the spread between sets with the binomial one,
+// averaged over the cells that are not saturated (5 to 95 %).
+func checkVariance(r *Report) Check {
+	const title = "Sets scatter by chance only"
+	sum, n := 0.0, 0
+	for _, b := range r.Blocks {
+		for _, a := range b.Arms {
+			for _, t := range b.Tiers {
+				s, ok := a.Scores[t.Name]
+				if !ok || s.Sets < 2 || s.Mean < 5 || s.Mean > 95 {
+					continue
+				}
+				sum += s.SD * s.SD / (chanceSD(s) * chanceSD(s))
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return Check{title, Skipped, "needs two sets and success between 5 and 95 %"}
+	}
+	ratio := sum / float64(n)
+	text := fmt.Sprintf("the variance between sets is %.2f times the binomial one (mean of %s)", ratio, count(n, "cell"))
+	if ratio > maxRatio {
+		return Check{title, Warned, text + "; prefer the tests over sets"}
+	}
+	return Check{title, Passed, text}
+}
+
+// checkPreSolved reports starts that meet the goal before the first step.
+func checkPreSolved(r *Report) Check {
+	var bad []string
+	for i := range r.Blocks {
+		b := &r.Blocks[i]
+		for _, a := range b.Arms {
+			s, ok := a.Scores[b.Tiers[0].Name]
+			if ok && s.PreRate > 0 {
+				bad = append(bad, fmt.Sprintf("%s, %s at %s: %s %% of starts are solved already; success %s %% with them, %s %% without",
+					b.title(), b.label(a), s.Tier, points(s.PreRate), points(s.Mean), points(s.Filtered)))
+			}
+		}
+	}
+	return verdict("No start is solved already", "no episode begins at its goal", bad)
+}
+
+func (g *grid) noNaN() Check {
+	costs, cells := 0, 0
+	for _, p := range g.places {
+		n := 0
+		for _, row := range g.cells[p].Result.Rows {
+			n += row.NaNCosts
+		}
+		if costs += n; n > 0 {
+			cells++
+		}
+	}
+	var bad []string
+	if costs > 0 {
+		bad = []string{fmt.Sprintf("%d costs were NaN and counted as infinite, in %s", costs, count(cells, "cell"))}
+	}
+	return verdict("Finite costs", "every cost was a number", bad)
+}

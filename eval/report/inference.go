@@ -1,0 +1,98 @@
+package report
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/rng"
+	"scalewm/eval/stats"
+)
+
+// difference estimates A − B from the paired episodes, in points.
+func (m *matched) difference() Difference {
+	order := slices.SortedFunc(maps.Keys(m.seen), func(a, b episode) int {
+		if c := strings.Compare(a.set, b.set); c != 0 {
+			return c
+		}
+		return a.index - b.index
+	})
+	var bySet [][]float64 // A − B an episode, in [-1, 1]
+	var setSums []int     // of successes, A − B
+	total := 0
+	for i, e := range order {
+		if i == 0 || e.set != order[i-1].set {
+			bySet, setSums = append(bySet, nil), append(setSums, 0)
+		}
+		d := m.a[e] - m.b[e]
+		last := len(bySet) - 1
+		bySet[last] = append(bySet[last], float64(d)/float64(m.want))
+		setSums[last] += d
+		total += d
+	}
+	out := Difference{N: len(order), Sets: len(bySet), Diff: 100 * float64(total) / float64(m.want*len(order)), MidP: math.NaN(), Holm: math.NaN()}
+	out.SetP = stats.SignFlipExact(setSums)
+	if m.want == 1 {
+		m.binary(&out)
+	} else {
+		averaged(&out, bySet)
+	}
+	return out
+}
+
+// binary tests outcomes of 0 and 1.
+func (m *matched) binary(d *Difference) {
+	d.Binary = true
+	for e := range m.seen {
+		switch a, b := m.a[e] == 1, m.b[e] == 1; {
+		case a && b:
+			d.Both++
+		case a:
+			d.AOnly++
+		case b:
+			d.BOnly++
+		default:
+			d.Neither++
+		}
+	}
+	iv := stats.Newcombe(d.Both, d.AOnly, d.BOnly, d.Neither)
+	d.Lo, d.Hi = 100*iv.Lo, 100*iv.Hi
+	d.P, d.MidP = stats.McNemar(d.AOnly, d.BOnly)
+}
+
+// averaged tests outcomes that are means over tiers or seeds.
+func averaged(d *Difference, bySet [][]float64) {
+	iv := stats.Bootstrap(bySet, rng.Stream("report bootstrap"))
+	d.Lo, d.Hi = 100*iv.Lo, 100*iv.Hi
+	d.P = stats.SignFlip(bySet, rng.Stream("report sign flip"))
+}
+
+// adjust applies Holm's correction to the two families of every comparison:
+// its headline rows over all tasks and solvers, which confirm, and its single
+// tiers, which explore.
+func adjust(blocks []Block) {
+	families := map[string][]*Difference{}
+	for i := range blocks {
+		for j := range blocks[i].Pairs {
+			p := &blocks[i].Pairs[j]
+			for k := range p.Rows {
+				d := &p.Rows[k]
+				family := p.name() + " tiers"
+				if d.Tier == MeanTier {
+					family = p.name()
+				}
+				families[family] = append(families[family], d)
+			}
+		}
+	}
+	for _, rows := range families {
+		ps := make([]float64, len(rows))
+		for i, d := range rows {
+			ps[i] = d.P
+		}
+		for i, p := range stats.Holm(ps) {
+			rows[i].Holm = p
+		}
+	}
+}

@@ -1,0 +1,16 @@
+// Sorts a table by the column whose head is clicked; a second click turns the order.
+for (const head of document.querySelectorAll("table.sortable thead th")) {
+  head.firstElementChild.addEventListener("click", () => {
+    const body = head.closest("table").tBodies[0];
+    const up = head.getAttribute("aria-sort") !== "ascending";
+    for (const h of head.parentNode.children) h.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const key = row => {
+      const field = row.cells[head.cellIndex];
+      return field.dataset.key === undefined ? field.textContent : Number(field.dataset.key);
+    };
+    const compare = (a, b) => typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1;
+    const rows = [...body.rows].sort((a, b) => (up ? 1 : -1) * compare(key(a), key(b)));
+    body.append(...rows);
+  });
+}

@@ -1,0 +1,67 @@
+package report
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+)
+
+//go:embed paper.json
+var paperJSON []byte
+
+// PaperTable is one table of the paper's appendix "Full planning results".
+type PaperTable struct {
+	Label string     `json:"label"` // of the LaTeX source
+	Line  int        `json:"line"`  // where the label stands in it
+	Task  string     `json:"task"`
+	Rows  []PaperRow `json:"rows"`
+}
+
+// PaperRow is a method under a solver: success in percent, mean and SD over
+// evaluation sets at T1 to T5, and the printed average of the five.
+type PaperRow struct {
+	Solver  string     `json:"solver"`
+	Method  string     `json:"method"`
+	Mean    [5]float64 `json:"mean"`
+	SD      [5]float64 `json:"sd"`
+	Average float64    `json:"average"`
+}
+
+// Paper is the published results.
+type Paper struct {
+	Source string         `json:"source"`
+	Sets   map[string]int `json:"sets"` // evaluation sets, by solver
+	Tiers  [5]string      `json:"tiers"`
+	Tables []PaperTable   `json:"tables"`
+}
+
+// Published returns the paper's tables.
+func Published() Paper {
+	var p Paper
+	if err := json.Unmarshal(paperJSON, &p); err != nil {
+		panic(fmt.Sprintf("report: the embedded paper.json: %v", err))
+	}
+	return p
+}
+
+// row finds the published row of a task, solver and method.
+func (p Paper) row(task, solver, method string) (PaperRow, string, bool) {
+	for _, t := range p.Tables {
+		for _, r := range t.Rows {
+			if t.Task == task && r.Solver == solver && r.Method == method {
+				return r, t.Label, true
+			}
+		}
+	}
+	return PaperRow{}, "", false
+}
+
+// at is the published mean and SD at a tier.
+func (p Paper) at(r PaperRow, tier string) (mean, sd float64, ok bool) {
+	for i, t := range p.Tiers {
+		if t == tier {
+			return r.Mean[i], r.SD[i], true
+		}
+	}
+	return 0, 0, false
+}

@@ -1,0 +1,247 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files of testdata anew")
+
+// complete is the report of the whole made-up folder.
+func complete(t *testing.T) *Report {
+	t.Helper()
+	d := whole(t)
+	d.Success = map[string]string{"tworoom": "distance < 16 px"}
+	r, err := Build(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func rendered(t *testing.T, r *Report) map[string][]byte {
+	t.Helper()
+	files, err := r.Render(Formats())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{}
+	for _, f := range files {
+		out[f.Name] = f.Bytes
+	}
+	return out
+}
+
+// The text formats are held by golden files, which a person reads once; the
+// numbers in them are those of TestScores and TestDifferences.
+func TestGolden(t *testing.T) {
+	files := rendered(t, complete(t))
+	files["summary.txt"] = []byte(complete(t).Summary())
+	for _, name := range []string{"report.md", "report.csv", "report-paired.csv", "report.json", "report.tex", "summary.txt"} {
+		path := filepath.Join("testdata", name)
+		if *update {
+			put(t, path, string(files[name]))
+			continue
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), string(files[name])); d != "" {
+			t.Errorf("%s differs (-want +got; `go test -update` accepts):\n%s", name, d)
+		}
+	}
+}
+
+func TestSameBytes(t *testing.T) {
+	a, b := rendered(t, complete(t)), rendered(t, complete(t))
+	for name := range a {
+		if !bytes.Equal(a[name], b[name]) {
+			t.Errorf("%s differs between two runs", name)
+		}
+	}
+}
+
+func TestRenderChosenFormats(t *testing.T) {
+	r := complete(t)
+	files, err := r.Render([]string{"json", "md"})
+	if err != nil || len(files) != 2 || files[0].Name != "report.md" || files[1].Name != "report.json" {
+		t.Errorf("got %v files, %v; want report.md and report.json", len(files), err)
+	}
+	if _, err := r.Render([]string{"pdf"}); err == nil || !strings.Contains(err.Error(), "(hint: one of html") {
+		t.Errorf("error %v, want the formats", err)
+	}
+}
+
+// The layout that other programs rely on.
+func TestJSONLayout(t *testing.T) {
+	var got struct {
+		Cells  []map[string]any `json:"cells"`
+		Paired []map[string]any `json:"paired"`
+	}
+	if err := json.Unmarshal(rendered(t, complete(t))["report.json"], &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Cells) != 15 || len(got.Paired) != 16 {
+		t.Fatalf("%d cells, %d paired; want 5 arms x 3 tiers, 4 pairs x (3 tiers + mean)", len(got.Cells), len(got.Paired))
+	}
+	want := map[string]any{"task": "tworoom", "method": "lewm", "seed": 0.0, "solver": "cem", "tier": "T1", "sets": 3.0, "n": 30.0, "mean": 80.0, "sd": 10.0}
+	if d := cmp.Diff(want, got.Cells[0]); d != "" {
+		t.Errorf("first cell (-want +got):\n%s", d)
+	}
+	randoms := 0
+	for _, c := range got.Cells {
+		if c["method"] == "random" {
+			randoms++
+			if c["solver"] != "cem" || c["mean"] != 20.0 {
+				t.Errorf("random row %v, want solver cem and mean 20", c)
+			}
+		}
+	}
+	if randoms != 3 {
+		t.Errorf("%d random rows, want one a tier", randoms)
+	}
+	p := got.Paired[0]
+	if len(p) != 10 || p["a"] != "scale" || p["b"] != "lewm" || p["tier"] != "T1" || p["n"] != 30.0 || p["p"] != 0.0625 {
+		t.Errorf("first pair %v", p)
+	}
+	if got.Paired[3]["tier"] != MeanTier {
+		t.Errorf("fourth row %v, want the mean over tiers", got.Paired[3])
+	}
+}
+
+// A value that does not exist is null, which is valid JSON, and not NaN.
+func TestJSONOfOneSet(t *testing.T) {
+	var plans []plan
+	for _, p := range handPlan {
+		plans = append(plans, plan{p.method, p.tier, p.hits[:1]})
+	}
+	b := rendered(t, built(t, plans, nil))["report.json"]
+	if !json.Valid(b) || !strings.Contains(string(b), `"sd": null`) {
+		t.Errorf("not valid or without a null SD:\n%s", b)
+	}
+}
+
+func TestCSVReadsBack(t *testing.T) {
+	files := rendered(t, complete(t))
+	for name, lines := range map[string]int{"report.csv": 16, "report-paired.csv": 17} {
+		rows, err := csv.NewReader(bytes.NewReader(files[name])).ReadAll()
+		if err != nil || len(rows) != lines {
+			t.Errorf("%s: %d lines, %v; want %d", name, len(rows), err, lines)
+		}
+	}
+}
+
+func TestHTMLIsSelfContained(t *testing.T) {
+	page := string(rendered(t, complete(t))["report.html"])
+	for _, bad := range []string{`(?i)(src|href)\s*=\s*["']?\s*(https?:)?//`, `(?i)url\(`, `(?i)@import`, `(?i)<link`, `ZgotmplZ`, `NaN`, `%!`} {
+		if m := regexp.MustCompile(bad).FindString(page); m != "" {
+			t.Errorf("the page has %q", m)
+		}
+	}
+	for _, want := range []string{"data:image/gif;base64,R0lGOD", "83.3", "96.7", "distance &lt; 16 px", "+15.6", "tab:full-tworoom", "99.8"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if n := strings.Count(page, "<svg"); n != 1+1+3+3+3+5 {
+		t.Errorf("%d figures, want compute, forest, 3 of disagreement, 3 of sets, 3 of steps, 5 of training", n)
+	}
+}
+
+// wellFormed reads a page strictly, as XML, once its void tags are closed and
+// its style and script are out.
+func wellFormed(page string) error {
+	page = regexp.MustCompile(`(?s)<style>.*?</style>|<script>.*?</script>|<!DOCTYPE html>`).ReplaceAllString(page, "")
+	page = regexp.MustCompile(`<(meta|img)([^>]*)>`).ReplaceAllString(page, "<$1$2/>")
+	d := xml.NewDecoder(strings.NewReader(page))
+	d.Entity = xml.HTMLEntity
+	for {
+		if _, err := d.Token(); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func TestHTMLIsWellFormed(t *testing.T) {
+	if err := wellFormed(string(rendered(t, complete(t))["report.html"])); err != nil {
+		t.Error(err)
+	}
+	if wellFormed("<p><b></p>") == nil {
+		t.Error("the test finds nothing")
+	}
+}
+
+// Names from outside never become markup.
+func TestHTMLEscapes(t *testing.T) {
+	r := complete(t)
+	r.Warnings = append(r.Warnings, "<script>alert(1)</script>")
+	r.Blocks[0].Arms[0].Method = `q"><b>`
+	page := string(rendered(t, r)["report.html"])
+	if strings.Contains(page, "alert(1)</script>") || strings.Contains(page, `q"><b>`) {
+		t.Error("a name was taken for markup")
+	}
+	if err := wellFormed(page); err != nil {
+		t.Error(err)
+	}
+}
+
+// Several tasks and solvers get an overview and a summary line each.
+func TestSeveralBlocks(t *testing.T) {
+	cells := cellsOf(t, handPlan, nil)
+	for _, solver := range []string{"icem", "mppi"} {
+		for _, c := range cellsOf(t, handPlan[:9], nil) {
+			c.ID, c.Spec.Solver = c.ID+solver, solver
+			cells = append(cells, c)
+		}
+	}
+	r, err := Build(&Data{Cells: cells})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Blocks) != 3 {
+		t.Fatalf("%d blocks, want one a solver", len(r.Blocks))
+	}
+	if _, ok := r.Blocks[2].first(random); !ok {
+		t.Error("the random floor is missing from a block without cells of its own")
+	}
+	// Three equal averages, each p: Holm gives all of them 3 p.
+	for i := range r.Blocks {
+		_, d, _ := r.Blocks[i].main()
+		near(t, "Holm over three blocks", d.Holm, 3*d.P, 1e-12)
+	}
+	if s := r.Summary(); strings.Count(s, "\n") != 5 || !strings.Contains(s, "Two-Room, iCEM") {
+		t.Errorf("summary:\n%s", s)
+	}
+	if !strings.Contains(r.Lead(), "SCALE is above LeWM on 3 of 3") {
+		t.Errorf("lead %q", r.Lead())
+	}
+	if err := wellFormed(string(rendered(t, r)["report.html"])); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSummaryIsTenLines(t *testing.T) {
+	s := complete(t).Summary()
+	if n := strings.Count(s, "\n"); n != 9 {
+		t.Errorf("%d lines, want 9 and the report's address:\n%s", n, s)
+	}
+	for _, want := range []string{"SCALE − LeWM: +15.6 points", "30 paired episodes"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("summary lacks %q:\n%s", want, s)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package report
+
+import (
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/cell"
+	"scalewm/eval/record"
+)
+
+// A made-up results folder, small enough to count by hand: sets of 10
+// episodes, of which the first k of a cell succeed, after 5, 10, ... steps.
+type plan struct {
+	method, tier string
+	hits         []int // successes on s101, s102, ...
+}
+
+// tiers of the made-up folder: candidates, iterations.
+var fakeTiers = map[string][2]int{"T1": {300, 30}, "T3": {50, 10}, "T5": {10, 3}}
+
+// handPlan is checked against numbers computed by hand in the tests.
+var handPlan = []plan{
+	{lewm, "T1", []int{8, 7, 9}}, {lewm, "T3", []int{7, 7, 8}}, {lewm, "T5", []int{5, 4, 6}},
+	{scale, "T1", []int{10, 9, 10}}, {scale, "T3", []int{9, 8, 10}}, {scale, "T5", []int{6, 6, 7}},
+	{aux, "T1", []int{8, 8, 8}}, {aux, "T3", []int{7, 6, 8}}, {aux, "T5", []int{4, 5, 6}},
+	{untrained, "T1", []int{3, 2, 4}}, {untrained, "T3", []int{3, 3, 3}}, {untrained, "T5", []int{2, 3, 2}},
+	{random, "", []int{2, 1, 3}},
+}
+
+// episodes of a set of the made-up folder.
+const fakeEpisodes = 10
+
+func fakeSpec(p plan, set int) record.Spec {
+	s := record.Spec{Schema: 1, Protocol: "paper", Task: "tworoom", Method: p.method, Data: "d0d0d0d0d0d0d0d0",
+		Budget: 50, GoalOffset: 25, Set: fmt.Sprintf("s%d", 101+set), SetHash: fmt.Sprintf("hash-of-s%d", 101+set), Episodes: fakeEpisodes}
+	if p.method == random {
+		return s
+	}
+	t := fakeTiers[p.tier]
+	s.Precision, s.Solver, s.Tier, s.Weights, s.Horizon = "fp32", "cem", p.tier, "weights-of-"+p.method, 5
+	s.Candidates, s.Iterations, s.Elites = t[0], t[1], max(t[0]/10, 2)
+	return s
+}
+
+func fakeResult(p plan, hits int) record.Result {
+	r := record.Result{Device: "cpu avx2 fp32"}
+	for e := range fakeEpisodes {
+		row := record.Row{Episode: e, Trajectory: e * 3, Start: e, Steps: 50, Success: e < hits}
+		if p.method != random {
+			row.PlannerSeed = crc32.ChecksumIEEE([]byte(fmt.Sprintf("%d|%s", e, p.tier))) & 0x7fffffff
+		}
+		if row.Success {
+			row.Steps = 5 * (e + 1)
+		}
+		r.Rows = append(r.Rows, row)
+	}
+	return r
+}
+
+// cellsOf makes the cells of plans; edit may change them before they are named.
+func cellsOf(t *testing.T, plans []plan, edit func(*record.Cell)) []record.Cell {
+	t.Helper()
+	var out []record.Cell
+	for _, p := range plans {
+		for set, hits := range p.hits {
+			c := record.Cell{Spec: fakeSpec(p, set), Result: fakeResult(p, hits)}
+			if edit != nil {
+				edit(&c)
+			}
+			var err error
+			if c.ID, err = cell.ID(record.Kind, c.Spec); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// built is the report of plans that never touched a disk.
+func built(t *testing.T, plans []plan, edit func(*record.Cell)) *Report {
+	t.Helper()
+	r, err := Build(&Data{Cells: cellsOf(t, plans, edit)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// fakeRun is the measured times of every cell of the made-up folder.
+var fakeRun = record.Run{Started: "2026-01-02T03:04:05Z", Host: "host", Seconds: 1.5, PlanMillis: 12, Workers: 2, Version: "scalewm test"}
+
+// fakeMetrics is the training log of a method.
+func fakeMetrics(method string) string {
+	var w strings.Builder
+	for step := range 300 {
+		x := float64(step + 1)
+		fmt.Fprintf(&w, `{"step":%d,"split":"train","loss":%g,"pred":%g,"sigreg":%g,"obj":%g,"grad_norm":3}`+"\n",
+			step, 2/x+0.1, 1/x, 0.5+1/x, float64(len(method))/(x+10))
+	}
+	return w.String()
+}
+
+// whole is the made-up folder as Load reads it from a disk.
+func whole(t *testing.T) *Data {
+	t.Helper()
+	d := &Data{Cells: cellsOf(t, handPlan, nil), Runs: map[string]record.Run{}}
+	slices.SortFunc(d.Cells, func(a, b record.Cell) int { return strings.Compare(a.ID, b.ID) })
+	for _, c := range d.Cells {
+		d.Runs[c.ID] = fakeRun
+	}
+	for _, m := range []string{aux, lewm, scale} { // as their folders are sorted
+		run := Training{Task: "tworoom", Method: m}
+		if err := run.read(strings.NewReader(fakeMetrics(m))); err != nil {
+			t.Fatal(err)
+		}
+		d.Training = append(d.Training, run)
+	}
+	for _, m := range []string{lewm, scale, aux} {
+		d.Clips = append(d.Clips, Clip{Method: m, Tier: "T1", GIF: []byte(tinyGIF)})
+	}
+	return d
+}
+
+// folder writes it to a disk as `reproduce` leaves it.
+func folder(t *testing.T, dir string) {
+	t.Helper()
+	s := cell.Store{Dir: filepath.Join(dir, record.CellsDir)}
+	for _, c := range whole(t).Cells {
+		if err := s.Save(c.ID, record.Kind, c.Spec, c.Result); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SaveRun(c.ID, fakeRun); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range []string{lewm, scale, aux} {
+		put(t, filepath.Join(dir, "train", "tworoom-"+m+"-s0", metricsFile), fakeMetrics(m))
+		put(t, filepath.Join(dir, watchDir, m+"-T1.gif"), tinyGIF)
+	}
+}
+
+// tinyGIF is one white pixel.
+const tinyGIF = "GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
