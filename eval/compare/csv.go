@@ -1,0 +1,108 @@
+package compare
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// required are the columns of an arm in CSV; columns named as conditions are
+// compared too, and others are ignored.
+var required = []string{"set", "episode", "tier", "success"}
+
+func (a *Arm) loadCSV(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return a.readCSV(f)
+}
+
+// readCSV reads a header and one outcome a line. success is 0, 1, true or false.
+func (a *Arm) readCSV(in io.Reader) error {
+	r := csv.NewReader(in)
+	r.TrimLeadingSpace = true
+	header, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("it is empty (hint: its first line names the columns %s)", strings.Join(required, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	columns, err := findColumns(header)
+	if err != nil {
+		return err
+	}
+	for {
+		fields, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		line, _ := r.FieldPos(0)
+		u, o, err := columns.row(fields)
+		if err == nil {
+			err = a.add(u, o)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+	if len(a.outcomes) == 0 {
+		return errors.New("it holds no episodes (hint: one line for each set, episode and tier)")
+	}
+	return nil
+}
+
+// columns says where the fields of a line stand; -1 is absent.
+type columns struct {
+	set, episode, tier, success int
+	given                       [len(conditions)]int
+}
+
+func findColumns(header []string) (c columns, err error) {
+	for i, h := range header {
+		header[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff"))) // spreadsheets put a mark first
+	}
+	var missing []string
+	for i, at := range []*int{&c.set, &c.episode, &c.tier, &c.success} {
+		if *at = slices.Index(header, required[i]); *at < 0 {
+			missing = append(missing, required[i])
+		}
+	}
+	if missing != nil {
+		return c, fmt.Errorf("it has no column %s (hint: its first line names the columns %s)", strings.Join(missing, ", "), strings.Join(required, ", "))
+	}
+	for i, name := range conditions {
+		c.given[i] = slices.Index(header, name)
+	}
+	return c, nil
+}
+
+// row reads one line, which has as many fields as the header.
+func (c columns) row(fields []string) (u unit, o outcome, err error) {
+	u.set, u.tier = strings.TrimSpace(fields[c.set]), strings.TrimSpace(fields[c.tier])
+	if u.set == "" {
+		return u, o, errors.New("the set has no name")
+	}
+	if u.episode, err = strconv.Atoi(strings.TrimSpace(fields[c.episode])); err != nil || u.episode < 0 {
+		return u, o, fmt.Errorf("the episode %q is no number from 0", fields[c.episode])
+	}
+	if o.success, err = strconv.ParseBool(strings.TrimSpace(fields[c.success])); err != nil {
+		return u, o, fmt.Errorf("the success %q is neither 0, 1, true nor false", fields[c.success])
+	}
+	for i, at := range c.given {
+		if at >= 0 {
+			o.given[i] = strings.TrimSpace(fields[at])
+		}
+	}
+	return u, o, nil
+}
