@@ -55,6 +55,7 @@ func referenceSets(t *testing.T, path string) {
 	b, err := os.ReadFile(path)
 	must(t, err)
 	must(t, json.Unmarshal(b, &ref))
+	referenceDraws(t, b)
 	if ref.GoalOffset != GoalOffset {
 		t.Errorf("goal offset %d, ours is %d", ref.GoalOffset, GoalOffset)
 	}

@@ -39,6 +39,21 @@ def planner_seed(index, tier):
     return {"index": index, "tier": tier, "text": text, "seed": crc & 0x7FFFFFFF, "crc32_unmasked": crc}
 
 
+def raw_choice(seed, pool, size):
+    r = np.random.default_rng(seed)
+    choice = r.choice(pool, size, replace=False)
+    return {"seed": seed, "pool": pool, "size": size, "choice": choice.tolist(), "next_integers_0_1000": r.integers(0, 1000, 3).tolist()}
+
+
+def generator_words():
+    fresh = lambda: np.random.default_rng(101)
+    return {
+        "random_raw_uint64": [str(v) for v in fresh().bit_generator.random_raw(5)],
+        "random": fresh().random(5).tolist(),
+        "integers_0_10": fresh().integers(0, 10, 20).tolist(),
+    }
+
+
 mixed = np.random.default_rng(7).integers(10, 120, size=60).tolist()
 out = {
     "goal_offset": OFFSET,
@@ -49,6 +64,8 @@ out = {
         "short_episodes": data_set([26, 25, 27, 5, 30], [101, 105], 6),
         "large_draw": data_set([201] * 60, [103], 300),
     },
+    "raw_choice": [raw_choice(s, p, n) for s in (0, 101) for p, n in ((1, 1), (50, 50), (10000, 201), (10001, 200), (10001, 201), (1759999, 100))],
+    "generator_words_seed101": generator_words(),
     "planner_seeds": [planner_seed(i, t) for t in ("T1", "T2", "T3", "T4", "T5") for i in (0, 1, 9, 99)],
     "elites": {str(n): max(round(0.1 * n), 2) for n in (300, 150, 100, 50, 25, 20, 10)},
 }
