@@ -252,3 +252,21 @@ func (h *File) Close() error {
 	}
 	return err
 }
+
+// Storage says in words how frames are stored: chunk length and filters.
+func (h *File) Storage() string {
+	switch {
+	case h.pixels == nil:
+		return "none"
+	case h.pixels.layout != layoutChunked:
+		return "plain, one block"
+	}
+	var filters []string
+	for _, f := range h.pixels.filters {
+		filters = append(filters, filterName(f.id))
+	}
+	if filters == nil {
+		filters = []string{"plain"}
+	}
+	return fmt.Sprintf("%s, %d a chunk", strings.Join(filters, "+"), h.pixels.chunk[0])
+}

@@ -33,10 +33,19 @@ static herr_t keep(unsigned n, const H5E_error2_t *e, void *data) {
   return 0;
 }
 
-void sw_error(char *dst, int n) {
-  text t = {dst, n};
-  dst[0] = 0;
+/* The library forgets an error at its next call, the tidying up included. */
+static char noted[512];
+
+void sw_note(void) {
+  text t = {noted, sizeof noted};
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep, &t);
+}
+
+void sw_error(char *dst, int n) {
+  if (!noted[0]) sw_note();
+  strncpy(dst, noted, n - 1);
+  dst[n - 1] = 0;
+  noted[0] = 0;
   H5Eclear2(H5E_DEFAULT);
 }
 
@@ -45,6 +54,7 @@ hid_t sw_open(const char *path) {
   H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
   sw_no_locks(fapl);
   hid_t f = H5Fopen(path, H5F_ACC_RDONLY, fapl);
+  if (f < 0) sw_note();
   H5Pclose(fapl);
   return f;
 }
@@ -160,6 +170,7 @@ int sw_describe(hid_t file, long long i, sw_dataset *d) {
   int rc = describe_type(type, d);
   if (rc == 0) rc = describe_space(d->id, d);
   if (rc == 0) rc = describe_storage(d->id, type, d);
+  if (rc < 0) sw_note();
   H5Tclose(type);
   if (rc < 0) return -1;
   d->offset = d->layout == H5D_CONTIGUOUS && !d->external ? H5Dget_offset(d->id) : HADDR_UNDEF;
@@ -236,6 +247,7 @@ int sw_read_chunk(hid_t dset, const unsigned long long *at, unsigned *mask, void
 int sw_read_all(hid_t dset, void *dst) {
   hid_t type = H5Dget_type(dset);
   int rc = H5Dread(dset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, dst);
+  if (rc < 0) sw_note();
   H5Tclose(type);
   return rc;
 }

@@ -37,6 +37,8 @@ void sw_init(void);
 /* sw_quiet keeps the calling thread from printing errors; builds of the library
    with thread support keep errors by thread. */
 void sw_quiet(void);
+/* sw_note keeps the present error for sw_error, before tidying up forgets it. */
+void sw_note(void);
 void sw_error(char *dst, int n);
 
 /* sw_no_locks leaves locking to the Go side; the library's own locks fail on

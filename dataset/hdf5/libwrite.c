@@ -10,6 +10,7 @@ hid_t sw_create(const char *path) {
   sw_no_locks(fapl);
   H5Pset_obj_track_times(fcpl, 0);
   hid_t f = H5Fcreate(path, H5F_ACC_TRUNC, fcpl, fapl);
+  if (f < 0) sw_note();
   H5Pclose(fapl);
   H5Pclose(fcpl);
   return f;
@@ -39,6 +40,7 @@ hid_t sw_create_dataset(hid_t file, const char *name, hid_t type, int ndims, con
   if (ok && filter == H5Z_FILTER_DEFLATE) ok = H5Pset_deflate(p, param) >= 0;
   else if (ok && filter) ok = H5Pset_filter(p, filter, H5Z_FLAG_OPTIONAL, 1, &param) >= 0;
   if (ok) d = H5Dcreate2(file, name, type, s, H5P_DEFAULT, p, H5P_DEFAULT);
+  if (d < 0) sw_note();
   if (p >= 0) H5Pclose(p);
   if (s >= 0) H5Sclose(s);
   return d;
@@ -65,10 +67,9 @@ int sw_write_attr(hid_t file, const char *name, const char *value) {
   H5Tset_strpad(type, H5T_STR_NULLPAD);
   H5Tset_cset(type, H5T_CSET_UTF8);
   hid_t a = H5Acreate2(file, name, type, s, H5P_DEFAULT, H5P_DEFAULT);
-  if (a >= 0) {
-    rc = H5Awrite(a, type, value);
-    H5Aclose(a);
-  }
+  if (a >= 0) rc = H5Awrite(a, type, value);
+  if (rc < 0) sw_note();
+  if (a >= 0) H5Aclose(a);
   H5Tclose(type);
   H5Sclose(s);
   return rc;

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -204,17 +205,32 @@ func (w *Writer) length(ep EpisodeData) (int, error) {
 
 func (w *Writer) encode(frames [][]byte) [][]byte {
 	out := make([][]byte, len(frames))
+	inParallel(len(frames), func(i int) error {
+		out[i] = w.opt.Filter.Encode(nil, frames[i])
+		return nil
+	})
+	return out
+}
+
+// inParallel calls f(0) ... f(n-1) on all cores and returns the first error by number.
+func inParallel(n int, f func(i int) error) error {
+	var next atomic.Int64
 	var wg sync.WaitGroup
-	workers := runtime.GOMAXPROCS(0)
-	for k := range workers {
+	errs := make([]error, n)
+	for range min(n, runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
-			for i := k; i < len(frames); i += workers {
-				out[i] = w.opt.Filter.Encode(nil, frames[i])
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				errs[i] = f(i)
 			}
 		})
 	}
 	wg.Wait()
-	return out
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *Writer) append(ep EpisodeData, n int) error {

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/png"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"scalewm/dataset"
+	"scalewm/dataset/cell"
+	"scalewm/dataset/hdf5"
+)
+
+func init() {
+	register(verb{name: "render", args: "F.h5", summary: "an episode of a data set as GIF, PNG strip or MP4",
+		example: "scalewm render tworoom.h5 --episode 3 --out episode3.gif", run: runRender})
+}
+
+// How an episode is shown.
+const (
+	framesPerSecond = 12
+	stripFrames     = 8
+)
+
+func runRender(ctx context.Context, c *command, args []string) error {
+	episode := c.Int("episode", 0, "`number` of the episode, from 0")
+	out := c.String("out", "", "the `file` to write: .gif, .png (a strip of 8 frames) or .mp4 (needs ffmpeg)")
+	pos, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	save, ok := map[string]func(context.Context, string, [][]byte) error{".gif": saveGIF, ".png": saveStrip, ".mp4": saveMP4}[strings.ToLower(filepath.Ext(*out))]
+	if !ok {
+		return usagef("render needs --out FILE.gif, FILE.png or FILE.mp4")
+	}
+	frames, err := episodeFrames(pos[0], *episode)
+	if err != nil {
+		return err
+	}
+	if err := save(ctx, *out, frames); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "%s: episode %d of %s, %d frames\n", *out, *episode, pos[0], len(frames))
+	return nil
+}
+
+func episodeFrames(path string, episode int) ([][]byte, error) {
+	f, err := hdf5.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if n := len(f.Episodes()); episode < 0 || episode >= n {
+		return nil, fmt.Errorf("rendering %s: there is no episode %d (hint: it has 0 to %d)", path, episode, n-1)
+	}
+	e := f.Episodes()[episode]
+	frames := make([][]byte, e.Len)
+	for t := range frames {
+		frames[t] = make([]byte, dataset.FrameBytes)
+		if err := f.Frame(e.Offset+t, frames[t]); err != nil {
+			return nil, err
+		}
+	}
+	return frames, nil
+}
+
+func saveGIF(_ context.Context, path string, frames [][]byte) error {
+	ink := newInk(frames)
+	var g gif.GIF
+	for _, f := range frames {
+		img := image.NewPaletted(image.Rect(0, 0, dataset.FrameSize, dataset.FrameSize), ink.palette)
+		for i := range img.Pix {
+			img.Pix[i] = ink.index([3]byte(f[3*i : 3*i+3]))
+		}
+		g.Image, g.Delay = append(g.Image, img), append(g.Delay, 100/framesPerSecond)
+	}
+	g.Delay[len(g.Delay)-1] = 100
+	return cell.WriteFile(path, func(w io.Writer) error { return gif.EncodeAll(w, &g) })
+}
+
+// ink maps colours to a palette of the most frequent ones of an episode: the
+// planar tasks have few more than a GIF can hold.
+type ink struct {
+	palette color.Palette
+	near    map[[3]byte]uint8
+}
+
+func newInk(frames [][]byte) *ink {
+	count := map[[3]byte]int{}
+	for _, f := range frames {
+		for i := 0; i < len(f); i += 3 {
+			count[[3]byte(f[i:i+3])]++
+		}
+	}
+	var colours [][3]byte
+	for c := range count {
+		colours = append(colours, c)
+	}
+	sort.Slice(colours, func(i, j int) bool {
+		a, b := colours[i], colours[j]
+		if count[a] != count[b] {
+			return count[a] > count[b]
+		}
+		return string(a[:]) < string(b[:])
+	})
+	k := &ink{near: map[[3]byte]uint8{}}
+	for i, c := range colours[:min(256, len(colours))] {
+		k.palette = append(k.palette, color.RGBA{c[0], c[1], c[2], 255})
+		k.near[c] = uint8(i)
+	}
+	return k
+}
+
+func (k *ink) index(c [3]byte) uint8 {
+	i, ok := k.near[c]
+	if !ok {
+		i = uint8(k.palette.Index(color.RGBA{c[0], c[1], c[2], 255}))
+		k.near[c] = i
+	}
+	return i
+}
+
+// saveStrip puts frames evenly spread over the episode side by side.
+func saveStrip(_ context.Context, path string, frames [][]byte) error {
+	const size = dataset.FrameSize
+	n := min(stripFrames, len(frames))
+	img := image.NewRGBA(image.Rect(0, 0, n*size, size))
+	for k := range n {
+		f := frames[k*(len(frames)-1)/max(n-1, 1)]
+		for i := range size * size {
+			img.SetRGBA(k*size+i%size, i/size, color.RGBA{f[3*i], f[3*i+1], f[3*i+2], 255})
+		}
+	}
+	return cell.WriteFile(path, func(w io.Writer) error { return png.Encode(w, img) })
+}
+
+// saveMP4 hands raw frames to ffmpeg.
+func saveMP4(ctx context.Context, path string, frames [][]byte) error {
+	ffmpeg, err := exec.LookPath("ffmpeg")
+	if err != nil {
+		return fmt.Errorf("rendering %s: there is no ffmpeg on PATH (hint: install ffmpeg, or choose --out with .gif or .png)", path)
+	}
+	aside := strings.TrimSuffix(path, filepath.Ext(path)) + ".aside.mp4"
+	defer os.Remove(aside)
+	size := fmt.Sprintf("%dx%d", dataset.FrameSize, dataset.FrameSize)
+	cmd := exec.CommandContext(ctx, ffmpeg, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size,
+		"-r", fmt.Sprint(framesPerSecond), "-i", "-", "-pix_fmt", "yuv420p", aside)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("rendering %s with ffmpeg: %w", path, err)
+	}
+	for _, f := range frames {
+		if _, err := in.Write(f); err != nil {
+			break // ffmpeg says why
+		}
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		line, _, _ := strings.Cut(strings.TrimSpace(complaint.String()), "\n")
+		return fmt.Errorf("rendering %s with ffmpeg: %w: %s", path, err, line)
+	}
+	return os.Rename(aside, path)
+}

@@ -1,0 +1,140 @@
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// maxProblems is how many problems a check lists; the rest are counted.
+const maxProblems = 20
+
+// CheckReport is what Check found.
+type CheckReport struct {
+	Rows, Episodes int
+	Frames         int      // decoded without an error
+	Problems       []string // one line each, at most 20
+	More           int      // problems beyond those
+}
+
+// OK says that nothing is wrong.
+func (r *CheckReport) OK() bool { return len(r.Problems) == 0 }
+
+func (r *CheckReport) add(format string, args ...any) {
+	if len(r.Problems) == maxProblems {
+		r.More++
+		return
+	}
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// Check reads everything in a source: the episodes must cover the rows without
+// gap or overlap, every column and every frame must decode, index columns must
+// agree with the episodes, and an action may be NaN in the last row of its
+// episode only. The error is ctx's; what is wrong with the data is in the report.
+func Check(ctx context.Context, src Source, progress func(done, total int64, note string)) (*CheckReport, error) {
+	r := &CheckReport{Rows: src.Rows(), Episodes: len(src.Episodes())}
+	r.checkEpisodes(src)
+	for _, c := range src.Columns() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r.checkColumn(src, c)
+	}
+	if src.HasFrames() {
+		if err := r.checkFrames(ctx, src, progress); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *CheckReport) checkEpisodes(src Source) {
+	eps := slices.Clone(src.Episodes())
+	slices.SortFunc(eps, func(a, b Episode) int { return a.Offset - b.Offset })
+	at := 0
+	for _, e := range eps {
+		switch {
+		case e.Offset > at:
+			r.add("rows %d to %d belong to no episode", at, e.Offset-1)
+		case e.Offset < at:
+			r.add("row %d belongs to two episodes", e.Offset)
+		}
+		at = max(at, e.Offset+e.Len)
+	}
+	if at != src.Rows() {
+		r.add("the episodes end at row %d of %d", at, src.Rows())
+	}
+}
+
+func (r *CheckReport) checkColumn(src Source, c Column) {
+	for i, e := range src.Episodes() {
+		v, err := src.Read(c.Name, e.Offset, e.Offset+e.Len)
+		if err != nil {
+			r.add("episode %d: %v", i, err)
+			return // one line for a column that cannot be read
+		}
+		for t := range e.Len {
+			r.checkRow(c, v[t*c.Width:(t+1)*c.Width], place{i, t, e.Offset + t, t == e.Len-1})
+		}
+	}
+}
+
+// place is a row by its episode and step.
+type place struct {
+	episode, step, row int
+	last               bool
+}
+
+func (r *CheckReport) checkRow(c Column, v []float64, p place) {
+	switch c.Name {
+	case "action":
+		for _, a := range v {
+			if math.IsInf(a, 0) || math.IsNaN(a) && !p.last {
+				r.add("episode %d, step %d (row %d): the action is %v", p.episode, p.step, p.row, a)
+				return
+			}
+		}
+	case "step_idx":
+		if v[0] != float64(p.step) {
+			r.add("episode %d, step %d (row %d): step_idx is %v", p.episode, p.step, p.row, v[0])
+		}
+	}
+}
+
+// checkFrames decodes every frame on all cores.
+func (r *CheckReport) checkFrames(ctx context.Context, src Source, progress func(done, total int64, note string)) error {
+	var next, good atomic.Int64
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	bad := map[int]error{}
+	rows := src.Rows()
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			frame := make([]byte, FrameBytes)
+			for row := int(next.Add(1)) - 1; row < rows && ctx.Err() == nil; row = int(next.Add(1)) - 1 {
+				if err := src.Frame(row, frame); err != nil {
+					mu.Lock()
+					bad[row] = err
+					mu.Unlock()
+					continue
+				}
+				if n := good.Add(1); progress != nil && n%256 == 0 {
+					progress(n, int64(rows), "frames")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r.Frames = int(good.Load())
+	for row := range rows {
+		if err := bad[row]; err != nil {
+			r.add("%v", err)
+		}
+	}
+	return ctx.Err()
+}

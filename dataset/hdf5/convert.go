@@ -1,0 +1,73 @@
+package hdf5
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"scalewm/dataset"
+)
+
+// Convert copies a data set into our own chunks with the given filter. Episodes
+// keep their order and are numbered anew; data sets that are not columns
+// (File.Skipped) are left out.
+func Convert(ctx context.Context, src *File, out string, filter Filter, progress func(done, total int64, note string)) error {
+	if same, err := samePath(src.path, out); err != nil || same {
+		return fmt.Errorf("converting %s: the output is the input (hint: choose another --out)", src.path)
+	}
+	opt := WriterOptions{Frames: src.HasFrames(), Filter: filter, Attrs: src.Attrs()}
+	for _, c := range src.Columns() {
+		if !IsIndex(c.Name) {
+			opt.Columns = append(opt.Columns, c)
+		}
+	}
+	w, err := Create(out, opt)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	for i, e := range src.Episodes() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ep, err := readEpisode(src, opt, e)
+		if err != nil {
+			return fmt.Errorf("converting episode %d: %w", i, err)
+		}
+		if err := w.Append(ep); err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(int64(i+1), int64(len(src.Episodes())), "episodes")
+		}
+	}
+	return w.Close()
+}
+
+func samePath(a, b string) (bool, error) {
+	x, err := filepath.Abs(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := filepath.Abs(b)
+	return x == y, err
+}
+
+func readEpisode(src *File, opt WriterOptions, e dataset.Episode) (EpisodeData, error) {
+	ep := EpisodeData{Columns: map[string][]float64{}}
+	for _, c := range opt.Columns {
+		v, err := src.Read(c.Name, e.Offset, e.Offset+e.Len)
+		if err != nil {
+			return ep, err
+		}
+		ep.Columns[c.Name] = v
+	}
+	if !opt.Frames {
+		return ep, nil
+	}
+	ep.Frames = make([][]byte, e.Len)
+	return ep, inParallel(e.Len, func(t int) error {
+		ep.Frames[t] = make([]byte, dataset.FrameBytes)
+		return src.Frame(e.Offset+t, ep.Frames[t])
+	})
+}
