@@ -139,11 +139,11 @@ const (
 
 // Origin says where the numbers come from.
 type Origin struct {
-	Devices, Data, Precisions, Hosts, Versions []string
-	First, Last                                string  // start times of the first and last evaluation
-	Seconds                                    float64 // evaluation time summed over cells
-	Cells, Episodes                            int
-	SetHashes                                  []SetHash
+	Devices, Data, Versions []string
+	First, Last             string  // start times of the first and last evaluation
+	Seconds                 float64 // evaluation time summed over cells
+	Cells, Episodes         int
+	SetHashes               []SetHash
 }
 
 // SetHash is the fingerprint of an evaluation set of a task.

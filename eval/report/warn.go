@@ -65,12 +65,11 @@ func distinct(lines []string) []string {
 // originOf collects where the numbers come from.
 func originOf(d *Data) Origin {
 	var o Origin
-	devices, data, prec, hosts, versions := set{}, set{}, set{}, set{}, set{}
+	devices, data, versions := set{}, set{}, set{}
 	hashes := map[SetHash]bool{}
 	for _, c := range d.Cells {
 		devices.add(c.Result.Device)
 		data.add(c.Spec.Data)
-		prec.add(c.Spec.Precision)
 		hashes[SetHash{c.Spec.Task, c.Spec.Set, c.Spec.SetHash}] = true
 		o.Cells++
 		o.Episodes += len(c.Result.Rows)
@@ -78,7 +77,6 @@ func originOf(d *Data) Origin {
 		if !ok {
 			continue
 		}
-		hosts.add(run.Host)
 		versions.add(run.Version)
 		o.Seconds += run.Seconds
 		if run.Started != "" && (o.First == "" || run.Started < o.First) {
@@ -86,7 +84,7 @@ func originOf(d *Data) Origin {
 		}
 		o.Last = max(o.Last, run.Started)
 	}
-	o.Devices, o.Data, o.Precisions, o.Hosts, o.Versions = devices.sorted(), data.sorted(), prec.sorted(), hosts.sorted(), versions.sorted()
+	o.Devices, o.Data, o.Versions = devices.sorted(), data.sorted(), versions.sorted()
 	o.SetHashes = slices.SortedFunc(maps.Keys(hashes), compareSetHash)
 	return o
 }
