@@ -16,6 +16,8 @@ type Arm struct {
 	Weights   string      // SHA-256 of the weights file, "" for random
 	World     model.World // nil: uniform random actions
 	// Protocol of the checkpoint's training; "" where nothing was trained.
+	// Checkpoints are evaluated under their own: under strict, one of the
+	// paper's protocol has seen the held-out episodes.
 	Protocol Protocol
 }
 
@@ -86,8 +88,8 @@ func (j Job) check() error {
 	if want := Block * j.Task.Spec.ActionDim; info.ActionWidth != want {
 		return fmt.Errorf("the checkpoint takes action blocks of %d numbers, the task has %d (hint: was it trained on another task?)", info.ActionWidth, want)
 	}
-	if j.Protocol == Strict && j.Arm.Protocol == Paper {
-		return fmt.Errorf("the checkpoint was trained with --protocol paper, so it has seen clips of the held-out episodes (hint: train with --protocol strict)")
+	if j.Arm.Protocol != "" && j.Arm.Protocol != j.Protocol {
+		return fmt.Errorf("the checkpoint was trained with --protocol %s, which decides what it has seen and how actions are scaled (hint: train with --protocol %s)", j.Arm.Protocol, j.Protocol)
 	}
 	return nil
 }

@@ -97,6 +97,18 @@ next:
 // Solvers are the names of the planners.
 func Solvers() []string { return []string{"cem"} }
 
+// ParseSolvers reads a comma-separated list of planners.
+func ParseSolvers(s string) ([]string, error) {
+	var out []string
+	for name := range strings.SplitSeq(s, ",") {
+		if _, err := newSolver(name, Tier{}); err != nil {
+			return nil, err
+		}
+		out = append(out, name)
+	}
+	return out, nil
+}
+
 // newSolver makes the named solver at a tier.
 func newSolver(name string, t Tier) (plan.Solver, error) {
 	switch name {
