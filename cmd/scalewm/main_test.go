@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -26,6 +28,23 @@ func TestExitCodes(t *testing.T) {
 		if got := exitCode(c.err, &stderr); got != c.want || stderr.String() != c.says {
 			t.Errorf("%v: exit %d and %q, want %d and %q", c.err, got, stderr.String(), c.want, c.says)
 		}
+	}
+}
+
+// Ctrl-C: a verb that is told to stop ends with 130 and one line, and leaves
+// nothing under a final name.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	out := filepath.Join(t.TempDir(), "two.h5")
+	var stdout, stderr bytes.Buffer
+	err := run(ctx, []string{"collect", "tworoom", "--episodes", "3", "--out", out}, &stdout, &stderr)
+	stderr.Reset()
+	if code := exitCode(err, &stderr); code != exitInterrupted || strings.Count(stderr.String(), "\n") != 1 {
+		t.Errorf("exit %d, stderr %q (%v)", code, stderr.String(), err)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a file under its final name after an interrupt")
 	}
 }
 
