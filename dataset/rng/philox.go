@@ -7,8 +7,6 @@
 // NumPy's generator for the published evaluation sets.
 package rng
 
-import "math/bits"
-
 // Constants of Philox4x32 (Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3", SC 2011): the two multipliers and the Weyl increments of the key.
 const (
@@ -31,9 +29,8 @@ func philox(key [2]uint32, ctr [4]uint32) [4]uint32 {
 	k0, k1 := key[0], key[1]
 	c0, c1, c2, c3 := ctr[0], ctr[1], ctr[2], ctr[3]
 	for range philoxRounds {
-		hi0, lo0 := bits.Mul32(philoxM0, c0)
-		hi1, lo1 := bits.Mul32(philoxM1, c2)
-		c0, c1, c2, c3 = hi1^c1^k0, lo1, hi0^c3^k1, lo0
+		p0, p1 := philoxM0*uint64(c0), philoxM1*uint64(c2)
+		c0, c1, c2, c3 = uint32(p1>>32)^c1^k0, uint32(p1), uint32(p0>>32)^c3^k1, uint32(p0)
 		k0 += philoxW0
 		k1 += philoxW1
 	}
