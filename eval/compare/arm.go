@@ -148,6 +148,9 @@ func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
 			return err
 		}
 	}
+	if len(cells) == 0 {
+		return fmt.Errorf("it holds no evaluation cells (hint: give the --out folder of `scalewm eval` or `scalewm reproduce`, above or at its folder %s)", record.CellsDir)
+	}
 	switch len(found) {
 	case 0:
 		return fmt.Errorf("none of its %d cells fits (hint: `scalewm report` lists what a results folder holds)", len(cells))

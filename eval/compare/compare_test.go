@@ -233,6 +233,7 @@ func TestLoadRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
+		t.TempDir():                             "it holds no evaluation cells",
 		dir + ":scale":                          "it holds 2 arms (tworoom scale cem seed 0; tworoom scale cem seed 1)",
 		dir + ":lewm":                           "none of its 2 cells fits",
 		filepath.Join(dir, "none"):              "there is no",
