@@ -10,9 +10,6 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
-	"scalewm/dataset/rng"
-	"scalewm/model/device"
-	"scalewm/model/nn"
 )
 
 // loop is a training under way.
@@ -86,7 +83,7 @@ func (l *loop) next(ctx context.Context, loader *dataset.Loader) error {
 	if n%cfg.DiagnosticEvery == 0 {
 		row.Diagnostics = &Diagnostics{}
 	}
-	row.Losses, row.GradNorm = l.t.step(batch, row.Diagnostics)
+	row.Losses, row.GradNorm = l.t.step(batch, l.t.draws("train", n), row.Diagnostics)
 	if err := l.o.Dev.Err(); err != nil {
 		return fmt.Errorf("training step %d: %w", n, err)
 	}
@@ -129,7 +126,7 @@ func (l *loop) validate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		v := l.t.evaluate(b)
+		v := l.t.evaluate(b, l.t.draws("val", i))
 		n := float64(batches)
 		row.Loss += v.Loss / n
 		row.Pred += v.Pred / n
@@ -141,20 +138,6 @@ func (l *loop) validate(ctx context.Context) error {
 		return err
 	}
 	return l.metrics.write(row)
-}
-
-// evaluate is the losses of a batch without dropout, by BatchNorm's running
-// statistics.
-func (t *trainer) evaluate(b *dataset.Batch) Losses {
-	t.arena.Reset()
-	t.dev.Fill(t.sums, 0)
-	p := &nn.Pass{Dev: t.dev, Arena: t.arena}
-	out := t.model.Forward(p, t.upload(p, b))
-	t.dev.MSE(t.slot(slotPred, 1), device.Mat{}, device.Mat{}, out.Pred, out.Target, 0)
-	t.sigreg(p, device.Mat{}, out.Emb, rng.Key("sigreg-val", t.seed, b.Step))
-	t.objective(p, device.Mat{}, out.Emb, b, rng.Stream("pairs-val", t.seed, b.Step))
-	v, _ := t.read()
-	return v
 }
 
 // save writes a resume point after the metrics that it counts on.

@@ -3,7 +3,6 @@ package train
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
@@ -82,19 +81,46 @@ type Losses struct {
 	Skipped float64 `json:"skipped,omitempty"`
 }
 
+// draws are the random choices of one pass.
+type draws struct {
+	dropout    uint64
+	directions func(p *nn.Pass) device.Mat    // SIGReg's, D x M
+	pairs      func(b *dataset.Batch) []int32 // SCALE's
+}
+
+// draws derives the choices of a step; of is train or val.
+func (t *trainer) draws(of string, step int) draws {
+	return draws{
+		dropout: rng.Key("dropout", of, t.seed, step),
+		directions: func(p *nn.Pass) device.Mat {
+			return objective.Directions(p, t.model.Config().Dim, t.cfg.Directions, rng.Key("sigreg", of, t.seed, step))
+		},
+		pairs: func(b *dataset.Batch) []int32 {
+			return objective.DrawPairs(rng.Stream("pairs", of, t.seed, step), b.Episode, t.frames(), t.cfg.Pairs)
+		},
+	}
+}
+
+// frames is T, those of a clip.
+func (t *trainer) frames() int { return t.model.Config().History + 1 }
+
 // step runs one optimiser step on a batch and returns its losses and, before
 // clipping, its gradient norm. Diagnostics are filled on request.
-func (t *trainer) step(b *dataset.Batch, diag *Diagnostics) (Losses, float64) {
+func (t *trainer) step(b *dataset.Batch, d draws, diag *Diagnostics) (Losses, float64) {
 	t.arena.Reset()
 	params := t.model.Params()
 	t.dev.Fill(params.Grad, 0)
 	t.dev.Fill(t.sums, 0)
-	p := &nn.Pass{Dev: t.dev, Arena: t.arena, Train: true, DropKey: rng.Key("dropout", t.seed, b.Step)}
-	in := t.upload(p, b)
-	out := t.model.Forward(p, in)
+	p := &nn.Pass{Dev: t.dev, Arena: t.arena, Train: true, DropKey: d.dropout}
+	out := t.model.Forward(p, t.upload(p, b))
 
-	terms := []device.Mat{t.predictionGrad(p, out), t.sigregGrad(p, out.Emb, b.Step), t.objectiveGrad(p, out.Emb, b)}
-	demb := p.Zero(out.Emb.Rows, out.Emb.Cols)
+	// Each term's gradient at the latents has its own memory, so that it can be measured.
+	n := out.Emb.Rows
+	terms := []device.Mat{p.Zero(n, out.Emb.Cols), p.Zero(n, out.Emb.Cols), p.Zero(n, out.Emb.Cols)}
+	t.predictionGrad(p, terms[0], out)
+	t.sigreg(p, terms[1], out.Emb, d)
+	t.objective(p, terms[2], out.Emb, b, d)
+	demb := p.Zero(n, out.Emb.Cols)
 	for i, g := range terms {
 		t.dev.Axpy(demb, 1, g)
 		if diag != nil {
@@ -114,47 +140,46 @@ func (t *trainer) step(b *dataset.Batch, diag *Diagnostics) (Losses, float64) {
 	return l, math.Sqrt(sums[slotGrad])
 }
 
+// evaluate is the losses of a batch without dropout, by BatchNorm's running
+// statistics.
+func (t *trainer) evaluate(b *dataset.Batch, d draws) Losses {
+	t.arena.Reset()
+	t.dev.Fill(t.sums, 0)
+	p := &nn.Pass{Dev: t.dev, Arena: t.arena}
+	out := t.model.Forward(p, t.upload(p, b))
+	t.dev.MSE(t.slot(slotPred, 1), device.Mat{}, device.Mat{}, out.Pred, out.Target, 0)
+	t.sigreg(p, device.Mat{}, out.Emb, d)
+	t.objective(p, device.Mat{}, out.Emb, b, d)
+	l, _ := t.read()
+	return l
+}
+
 func (t *trainer) rate(step int) float64 { return rate(t.cfg.LR, t.cfg.WarmUp, step, t.total) }
 
 func (t *trainer) slot(i, n int) device.Mat { return t.sums.Columns(i, n) }
 
 func (t *trainer) upload(p *nn.Pass, b *dataset.Batch) lewm.Batch {
 	t.dev.UploadBytes(t.pixels, b.Pixels)
-	frames := len(b.Clips) * (t.model.Config().History + 1)
-	acts := p.Mat(frames, t.model.Config().ActionWidth())
+	acts := p.Mat(len(b.Clips)*t.frames(), t.model.Config().ActionWidth())
 	t.dev.Upload(acts, b.Actions)
 	return lewm.Batch{B: len(b.Clips), Pixels: t.pixels, Actions: acts}
 }
 
-// predictionGrad writes the prediction error and runs the predictor's backward
-// pass; it returns the term's gradient at the latents.
-func (t *trainer) predictionGrad(p *nn.Pass, out lewm.Output) device.Mat {
-	g := p.Zero(out.Emb.Rows, out.Emb.Cols)
+// predictionGrad writes the prediction error, runs the predictor's backward
+// pass and adds the term's gradient at the latents to g.
+func (t *trainer) predictionGrad(p *nn.Pass, g device.Mat, out lewm.Output) {
 	dpred, dtarget := p.Zero(out.Pred.Rows, out.Pred.Cols), p.Zero(out.Pred.Rows, out.Pred.Cols)
 	t.dev.MSE(t.slot(slotPred, 1), dpred, dtarget, out.Pred, out.Target, 1)
 	t.model.PredictorGrad(p, g, dpred, dtarget)
-	return g
 }
 
-func (t *trainer) sigregGrad(p *nn.Pass, emb device.Mat, step int) device.Mat {
-	g := p.Zero(emb.Rows, emb.Cols)
-	t.sigreg(p, g, emb, rng.Key("sigreg", t.seed, step))
-	return g
+// sigreg adds the term's gradient to g, or is its value only without g.
+func (t *trainer) sigreg(p *nn.Pass, g, emb device.Mat, d draws) {
+	objective.SIGReg(p, t.slot(slotSIGReg, 1), g, emb, d.directions(p), t.frames(), t.cfg.SIGReg)
 }
 
-func (t *trainer) sigreg(p *nn.Pass, g, emb device.Mat, key uint64) {
-	directions := objective.Directions(p, emb.Cols, t.cfg.Directions, key)
-	objective.SIGReg(p, t.slot(slotSIGReg, 1), g, emb, directions, t.model.Config().History+1, t.cfg.SIGReg)
-}
-
-func (t *trainer) objectiveGrad(p *nn.Pass, emb device.Mat, b *dataset.Batch) device.Mat {
-	g := p.Zero(emb.Rows, emb.Cols)
-	t.objective(p, g, emb, b, rng.Stream("pairs", t.seed, b.Step))
-	return g
-}
-
-// objective is the method's own term; g zero: its value only.
-func (t *trainer) objective(p *nn.Pass, g, emb device.Mat, b *dataset.Batch, r *rand.Rand) {
+// objective is the method's own term; g as in sigreg.
+func (t *trainer) objective(p *nn.Pass, g, emb device.Mat, b *dataset.Batch, d draws) {
 	if t.method == "lewm" {
 		return
 	}
@@ -168,8 +193,7 @@ func (t *trainer) objective(p *nn.Pass, g, emb device.Mat, b *dataset.Batch, r *
 	if t.cfg.Correlation == "paper" {
 		form = device.Paper
 	}
-	pairs := t.ints(objective.DrawPairs(r, b.Episode, emb.Rows/len(b.Clips), t.cfg.Pairs))
-	objective.Correlation(p, t.slot(slotObj, 2), g, emb, q, pairs, form, t.weight)
+	objective.Correlation(p, t.slot(slotObj, 2), g, emb, q, t.ints(d.pairs(b)), form, t.weight)
 }
 
 // ints uploads pairs; there is one buffer for each length, in practice one.
