@@ -1,0 +1,149 @@
+package eval
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"scalewm/dataset/cell"
+	"scalewm/envs"
+	"scalewm/eval/record"
+)
+
+// files reads every cell file of a store by name, measured times apart.
+func files(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	must(t, err)
+	out := map[string][]byte{}
+	for _, p := range paths {
+		if filepath.Ext(p[:len(p)-len(".json")]) == ".run" {
+			continue
+		}
+		out[filepath.Base(p)], err = os.ReadFile(p)
+		must(t, err)
+	}
+	return out
+}
+
+func sameFiles(t *testing.T, what string, got, want map[string][]byte) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d cells, want %d", what, len(got), len(want))
+	}
+	for name, b := range want {
+		if !bytes.Equal(got[name], b) {
+			t.Errorf("%s: cell %s differs", what, name)
+		}
+	}
+}
+
+// TestCellBytes: the same files from two workers, from one set at a time in
+// another order, and after a torn and a missing cell.
+func TestCellBytes(t *testing.T) {
+	ctx := context.Background()
+	j := testJob(t, "T4", 5, "s101", "s102", "s103")
+	dir := t.TempDir()
+	cells, failed, err := Cells(ctx, cell.Store{Dir: dir}, j)
+	if err != nil || len(failed) > 0 || len(cells) != 3 {
+		t.Fatalf("%d cells, failed %v, %v", len(cells), failed, err)
+	}
+	want := files(t, dir)
+	if len(want) != 3 || cells[1].Spec.Set != "s102" || cells[1].Spec.Episodes != 5 || len(cells[1].Result.Rows) != 5 {
+		t.Errorf("%d files, second cell %+v", len(want), cells[1].Spec)
+	}
+
+	other := cell.Store{Dir: t.TempDir()}
+	j.Workers = 2
+	for _, i := range []int{2, 0, 1} {
+		one := j
+		one.Sets = j.Sets[i : i+1]
+		if _, _, err := Cells(ctx, other, one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sameFiles(t, "one set at a time, two workers", files(t, other.Dir), want)
+
+	must(t, os.WriteFile(filepath.Join(dir, cells[0].ID+".json"), want[cells[0].ID+".json"][:40], 0o666))
+	must(t, os.Remove(filepath.Join(dir, cells[2].ID+".json")))
+	if todo, err := j.Missing(cell.Store{Dir: dir}); err != nil || len(todo) != 2 || todo[0] != 0 || todo[1] != 2 {
+		t.Errorf("missing %v, %v", todo, err)
+	}
+	if _, _, err := Cells(ctx, cell.Store{Dir: dir}, j); err != nil {
+		t.Fatal(err)
+	}
+	sameFiles(t, "after a torn and a missing cell", files(t, dir), want)
+}
+
+// TestSpecs: what makes a cell another cell, and what does not.
+func TestSpecs(t *testing.T) {
+	j := testJob(t, "T4", 5, "s101", "s102")
+	id := func(change func(*Job)) string {
+		c := j
+		change(&c)
+		s, err := cell.ID(record.Kind, c.Spec(0))
+		must(t, err)
+		return s
+	}
+	base := id(func(*Job) {})
+	if id(func(j *Job) { j.Workers = 9 }) != base {
+		t.Error("the number of workers names another cell")
+	}
+	changes := map[string]func(*Job){
+		"method":  func(j *Job) { j.Arm.Method = "scale" },
+		"seed":    func(j *Job) { j.Arm.TrainSeed++ },
+		"weights": func(j *Job) { j.Arm.Weights = "v" },
+		"set":     func(j *Job) { j.Sets = j.Sets[1:] },
+		"tier":    func(j *Job) { j.Tier = newTier("T2p", 100, 20) },
+		"random":  func(j *Job) { j.Arm = Arm{Method: "random"} },
+		"rules":   func(j *Job) { j.Protocol = Strict },
+		"solver":  func(j *Job) { j.Solver = "icem" },
+	}
+	for what, change := range changes {
+		if id(change) == base {
+			t.Errorf("another %s names the same cell", what)
+		}
+	}
+	r := Job{Task: j.Task, Data: j.Data, Protocol: Paper, Arm: Arm{Method: "random"}, Sets: j.Sets, Solver: "cem", Tier: j.Tier}.Spec(0)
+	if r.Solver != "" || r.Tier != "" || r.Candidates != 0 || r.Precision != "" || r.Weights != "" {
+		t.Errorf("the random arm's spec has a planner: %+v", r)
+	}
+}
+
+// fragile is a task whose world breaks at one place of the floor.
+type fragile struct {
+	envs.Env
+	x float64
+}
+
+var errFragile = errors.New("the world broke")
+
+func (f fragile) SetState(row envs.Row) error {
+	if row["state"][0] == f.x {
+		return errFragile
+	}
+	return f.Env.SetState(row)
+}
+
+// TestFailedSet: a set that fails is named, and the others are made.
+func TestFailedSet(t *testing.T) {
+	j := testJob(t, "T5", 3, "s101", "s102")
+	x := j.Data.Source.(*recording).state[2*j.Data.fileRow(j.Sets[0].Starts[0])]
+	plain := j.Task.New
+	j.Task.New = func(o envs.Options) (envs.Env, error) {
+		e, err := plain(o)
+		return fragile{e, x}, err
+	}
+	dir := t.TempDir()
+	cells, failed, err := Cells(context.Background(), cell.Store{Dir: dir}, j)
+	must(t, err)
+	if len(cells) != 1 || cells[0].Spec.Set != "s102" || len(failed) != 1 || failed[0].Set != "s101" || !errors.Is(failed[0].Err, errFragile) {
+		t.Errorf("cells %+v, failed %+v", cells, failed)
+	}
+	if len(files(t, dir)) != 1 {
+		t.Error("the failed set left a cell")
+	}
+}
