@@ -235,17 +235,22 @@ func checkVariance(r *Report) Check {
 	return Check{title, Passed, text}
 }
 
-// checkPreSolved reports starts that meet the goal before the first step.
+// checkPreSolved reports starts that meet the goal before the first step, and
+// success at the first tier without them.
 func checkPreSolved(r *Report) Check {
 	var bad []string
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
+		share := 0.0
+		var rest []string
 		for _, a := range b.Arms {
-			s, ok := a.Scores[b.Tiers[0].Name]
-			if ok && s.PreRate > 0 {
-				bad = append(bad, fmt.Sprintf("%s, %s at %s: %s %% of starts are solved already; success %s %% with them, %s %% without",
-					b.title(), b.label(a), s.Tier, points(s.PreRate), points(s.Mean), points(s.Filtered)))
+			if s, ok := a.Scores[b.Tiers[0].Name]; ok {
+				share = max(share, s.PreRate)
+				rest = append(rest, b.label(a)+" "+points(s.Filtered))
 			}
+		}
+		if share > 0 {
+			bad = append(bad, fmt.Sprintf("%s: %s %% of the starts; without them success at %s is %s %%", b.title(), points(share), b.Tiers[0].Name, strings.Join(rest, ", ")))
 		}
 	}
 	return verdict("No start is solved already", "no episode begins at its goal", bad)

@@ -77,13 +77,13 @@ func trainingFigure(t term, runs []Training) template.HTML {
 }
 
 // curves are a run's training and, where there is one, validation curve of a
-// term; a term that is zero throughout is not the run's.
+// term; one value is no curve, and a term that is zero throughout is not the run's.
 func (t Training) curves(key string) (out []curve) {
 	for _, c := range []curve{
 		{"curve thin m-" + class(t.Method), smooth(t.Train.Steps, t.Train.Terms[key])},
 		{"curve dotted m-" + class(t.Method), smooth(t.Val.Steps, t.Val.Terms[key])},
 	} {
-		if slices.ContainsFunc(c.ps, func(p point) bool { return p.y != 0 }) {
+		if len(c.ps) > 1 && slices.ContainsFunc(c.ps, func(p point) bool { return p.y != 0 }) {
 			out = append(out, c)
 		}
 	}

@@ -83,6 +83,9 @@ func loadClip(path string) (Clip, error) {
 	default:
 		c.Task, c.Method, c.Tier = parts[0], parts[1], parts[2]
 	}
+	if c.Method == random {
+		c.Tier = "" // it plans nothing
+	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return Clip{}, fmt.Errorf("reading the clip: %w", err)
