@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// reproduceArgs is the smallest grid, into dir.
+func reproduceArgs(dir string, more ...string) []string {
+	return append([]string{"reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom", "--methods", "scale,random", "--out", dir}, more...)
+}
+
+// gridFiles reads every file below dir by its path, except measured times.
+func gridFiles(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, "run.json") {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil {
+			out[name], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func sameResults(t *testing.T, what string, got, want map[string][]byte) {
+	t.Helper()
+	for name := range want {
+		if !bytes.Equal(got[name], want[name]) {
+			t.Errorf("%s: %s differs or is missing", what, name)
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s: %s is left over", what, name)
+		}
+	}
+}
+
+// killed runs the program and kills it after that many lines of output, in the
+// midst of the next unit. It says whether the run ended before.
+func killed(t *testing.T, lines int, args []string) (ended bool) {
+	t.Helper()
+	cmd := exec.Command("scalewm", args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewScanner(out)
+	for range lines {
+		if !in.Scan() {
+			return cmd.Wait() == nil
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	return false
+}
+
+// TestReproduce runs the grid whole, with other workers and kills, in shards
+// and again: the same bytes each time, and nothing is done twice.
+func TestReproduce(t *testing.T) {
+	whole := t.TempDir()
+	out, errs, code := session(reproduceArgs(whole, "--workers", "1")...)
+	if code != exitDone {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	want := gridFiles(t, whole)
+	for _, name := range []string{"data/tworoom.h5", "train/tworoom-scale-s3072/weights.safetensors", "watch/tworoom-scale-T4.gif", "watch/tworoom-random-T4.gif", "config.toml"} {
+		if len(want[name]) == 0 {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	if n := countCells(want); n != 2*2+2 { // two tiers and two sets of scale, two sets of random
+		t.Errorf("%d cells, want 6", n)
+	}
+
+	t.Run("kills", func(t *testing.T) {
+		dir := t.TempDir()
+		for lines := 0; !killed(t, lines, reproduceArgs(dir, "--workers", "2")); lines++ {
+		}
+		sameResults(t, "after kills", gridFiles(t, dir), want)
+	})
+	t.Run("shards", func(t *testing.T) {
+		dir := t.TempDir()
+		for _, shard := range []string{"1/2", "0/2"} {
+			if out, errs, code := session(reproduceArgs(dir, "--shard", shard)...); code != exitDone {
+				t.Fatalf("shard %s: exit %d\n%s%s", shard, code, out, errs)
+			}
+		}
+		sameResults(t, "two shards", gridFiles(t, dir), want)
+	})
+	t.Run("again", func(t *testing.T) {
+		out, _, code := session(reproduceArgs(whole)...)
+		if code != exitDone || !strings.Contains(out, "train     tworoom scale s3072: done") || strings.Contains(strings.ReplaceAll(out, "0 new of", ""), "new of") {
+			t.Errorf("exit %d\n%s", code, out)
+		}
+		sameResults(t, "a second run", gridFiles(t, whole), want)
+		if out, _, code := session(reproduceArgs(whole, "--dry-run")...); code != exitDone || strings.Contains(strings.ReplaceAll(out, "0 of 2 cells to do", ""), "to do") {
+			t.Errorf("a dry run of a finished grid: exit %d\n%s", code, out)
+		}
+	})
+	t.Run("a torn checkpoint", func(t *testing.T) { tornCheckpoint(t, whole, want) })
+}
+
+func countCells(files map[string][]byte) (n int) {
+	for name := range files {
+		if filepath.Dir(name) == "cells" {
+			n++
+		}
+	}
+	return n
+}
+
+// tornCheckpoint: the arm fails, the others go on, and the exit code says so.
+func tornCheckpoint(t *testing.T, dir string, want map[string][]byte) {
+	path := filepath.Join(dir, "train/tworoom-scale-s3072/weights.safetensors")
+	if err := os.Truncate(path, 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "cells")); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, code := session(reproduceArgs(dir)...)
+	if code != exitFailedCells || !strings.Contains(errs, "train tworoom scale s3072") || !strings.Contains(errs, "hint") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	if n := countCells(gridFiles(t, dir)); n != 2 {
+		t.Errorf("%d cells of the other arm, want 2", n)
+	}
+}
+
+func TestReproduceDryRunLeavesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	out, errs, code := session(reproduceArgs(dir, "--dry-run")...)
+	if code != exitDone || strings.Count(out, "to do") != 3 {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a dry run made the results folder")
+	}
+}
+
+func TestReproduceAndEvalUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"reproduce"},
+		reproduceArgs("x", "--methods", "lewn"),
+		reproduceArgs("x", "--tasks", "tworom"),
+		reproduceArgs("x", "--seeds", "1,b"),
+		reproduceArgs("x", "--tiers", "T9"),
+		reproduceArgs("x", "--sets", "101"),
+		reproduceArgs("x", "--solvers", "guess"),
+		reproduceArgs("x", "--protocol", "fair"),
+		reproduceArgs("x", "--shard", "2/2"),
+		{"reproduce", "--preset", "huge", "--out", "x"},
+		{"eval", "--task", "tworoom", "--data", "d.h5", "--out", "x"},
+		{"eval", "--task", "tworoom", "--data", "d.h5", "--out", "x", "--random", "--weights", "w"},
+		{"eval", "--task", "tworom", "--data", "d.h5", "--out", "x", "--random"},
+		{"eval", "--data", "d.h5", "--out", "x", "--random"},
+	} {
+		if out, errs, code := session(args...); code != exitUsage || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
+		}
+	}
+}
