@@ -1,0 +1,325 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"scalewm/dataset"
+	"scalewm/dataset/hdf5"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+	"scalewm/model/device/ref"
+	"scalewm/model/lewm"
+	"scalewm/model/nn"
+)
+
+// TestReference trains a few steps beside the original in PyTorch: our own
+// case (testdata/lewm_small.py made it) and those of SCALEWM_REFERENCE_DIR.
+func TestReference(t *testing.T) {
+	for _, dir := range []string{"testdata/reference", os.Getenv("SCALEWM_REFERENCE_DIR")} {
+		if dir == "" {
+			continue
+		}
+		paths, err := filepath.Glob(filepath.Join(dir, "lewm_*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			t.Run(filepath.Base(path), func(t *testing.T) {
+				if !strings.HasPrefix(filepath.Base(path), "lewm_small") {
+					t.Skip("lewm_paper: its weights are a .pt file, which this program does not read yet")
+				}
+				checkSmall(t, path)
+			})
+		}
+	}
+}
+
+// bounds are the demands of a device (reference-cases, Tolerances).
+type bounds struct {
+	first, loss, hotLoss, grad, final, hotFinal, bn float64
+}
+
+var singleBounds = bounds{first: 3e-5, loss: 5e-6, hotLoss: 2e-5, grad: 1e-4, final: 1e-5, hotFinal: 3e-5, bn: 3e-6}
+
+// refBounds are what float64 leaves of them: inputs and stored results are float32.
+var refBounds = bounds{first: 1e-9, loss: 1e-9, hotLoss: 1e-9, grad: 1e-6, final: 1e-6, hotFinal: 1e-6, bn: 1e-9}
+
+func checkSmall(t *testing.T, path string) {
+	tree, err := hdf5.OpenTree(filepath.Join(path, "reference.h5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	single, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer single.Close()
+	for _, group := range []string{"lewm", "scale", "aux", "lewm_hot"} {
+		for _, c := range []struct {
+			dev device.Device
+			b   bounds
+		}{{ref.New(), refBounds}, {single, singleBounds}} {
+			t.Run(group+"/"+c.dev.Kind().Backend, func(t *testing.T) {
+				s := &smallCase{T: t, tree: tree, group: group, dev: c.dev, bounds: c.b}
+				s.geometry(filepath.Join(path, "config.json"))
+				s.firstForward()
+				s.steps()
+			})
+		}
+	}
+}
+
+// smallCase is one group of a file on one device.
+type smallCase struct {
+	*testing.T
+	bounds
+	tree    *hdf5.Tree
+	group   string
+	dev     device.Device
+	model   lewm.Config
+	b, n    int // clips a batch, recorded steps
+	pairs   int
+	dq, dim int
+}
+
+func (s *smallCase) read(name string) ([]float64, []int) {
+	s.Helper()
+	v, shape, err := s.tree.Read(name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return v, shape
+}
+
+func (s *smallCase) attr(name string) float64 {
+	s.Helper()
+	v, _, err := s.tree.Attr(s.group+"/f64", name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return v
+}
+
+func (s *smallCase) shape(name string) []int { _, shape := s.read("weights/" + name); return shape }
+
+// count is the number of layers whose tensors are named prefix + index.
+func (s *smallCase) count(prefix, tensor string) int {
+	n := 0
+	for s.tree.Has(fmt.Sprintf("weights/%s%d.%s", prefix, n, tensor)) {
+		n++
+	}
+	return n
+}
+
+// vitHeads are Hugging Face's sizes, where a config names one.
+var vitHeads = map[string]int{"tiny": 3, "small": 6, "base": 12, "large": 16}
+
+// geometry reads widths from the tensors and heads from the config.
+func (s *smallCase) geometry(config string) {
+	b, err := os.ReadFile(config)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var c struct {
+		Encoder struct {
+			Size  string `json:"size"`
+			Heads int    `json:"num_attention_heads"`
+		} `json:"encoder"`
+		Predictor struct {
+			Heads   int `json:"heads"`
+			HeadDim int `json:"dim_head"`
+		} `json:"predictor"`
+	}
+	if err := json.Unmarshal(b, &c); err != nil {
+		s.Fatal(err)
+	}
+	if c.Encoder.Heads == 0 {
+		c.Encoder.Heads = vitHeads[c.Encoder.Size]
+	}
+	if c.Predictor.HeadDim == 0 {
+		c.Predictor.HeadDim = 64
+	}
+	_, px := s.read("input/pixels")
+	_, act := s.read("input/action")
+	_, q := s.read("input/q")
+	_, pairs := s.read("input/pairs")
+	s.n, s.b, s.dq, s.pairs = px[0], px[1], q[3], pairs[2]
+	patch := s.shape("encoder.embeddings.patch_embeddings.projection.weight")
+	layer := "encoder.encoder.layer."
+	block := "predictor.transformer.layers."
+	s.model = lewm.Config{ImageSize: px[3], Patch: patch[2], Width: patch[0], Layers: s.count(layer, "intermediate.dense.bias"),
+		Heads: c.Encoder.Heads, MLP: s.shape(layer + "0.intermediate.dense.bias")[0],
+		Dim: s.shape("projector.net.3.bias")[0], Projector: s.shape("projector.net.0.bias")[0],
+		PredictorDepth: s.count(block, "mlp.net.1.bias"), PredictorHeads: c.Predictor.Heads, PredictorHeadDim: c.Predictor.HeadDim,
+		PredictorMLP: s.shape(block + "0.mlp.net.1.bias")[0], History: s.shape("predictor.pos_embedding")[1],
+		FrameSkip: 1, ActionDim: act[3], Smoothed: s.shape("action_encoder.patch_embed.bias")[0]}
+}
+
+func (s *smallCase) trainer() *trainer {
+	s.Helper()
+	method, _, _ := strings.Cut(s.group, "_")
+	o := Options{Dev: s.dev, Method: method, Model: s.model,
+		Task: Task{Name: "case", Q: Q{Name: "full", Spec: dataset.QSpec{Dim: s.dq}}},
+		Config: Config{Batch: s.b, LR: s.attr("lr"), WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, SIGReg: 0.09, Pairs: s.pairs,
+			Correlation: "authors", AuxLoss: "authors",
+			ScaleWeight: map[string]float64{"case": 0.1}, AuxWeight: map[string]float64{"case": 0.3}}}
+	t, err := newTrainer(o, int(s.attr("total_steps")))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(t.free)
+	for _, p := range append(t.model.Params().Params, t.model.Params().Buffers...) {
+		v, _ := s.read("weights/" + p.Name)
+		s.dev.Upload64(p.Value, v)
+	}
+	return t
+}
+
+// slice is step n of an array whose first axis counts steps.
+func (s *smallCase) slice(name string, n int) []float64 {
+	v, shape := s.read("input/" + name)
+	each := len(v) / shape[0]
+	return v[n*each : (n+1)*each]
+}
+
+func singles(v []float64) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		if x == x { // NaN actions become 0
+			out[i] = float32(x)
+		}
+	}
+	return out
+}
+
+func (s *smallCase) batch(n int) (*dataset.Batch, draws) {
+	b := &dataset.Batch{Step: n, Clips: make([]dataset.Clip, s.b), Actions: singles(s.slice("action", n)), Q: singles(s.slice("q", n))}
+	for _, v := range s.slice("pixels", n) {
+		b.Pixels = append(b.Pixels, byte(v))
+	}
+	var pairs []int32
+	for _, v := range s.slice("pairs", n) {
+		pairs = append(pairs, int32(v))
+	}
+	raw := s.slice("sigreg_directions_raw", n)
+	return b, draws{
+		pairs: func(*dataset.Batch) []int32 { return pairs },
+		directions: func(p *nn.Pass) device.Mat {
+			m := p.Mat(s.model.Dim, len(raw)/s.model.Dim)
+			s.dev.Upload64(m, raw)
+			return m
+		}}
+}
+
+func (s *smallCase) firstForward() {
+	s.Helper()
+	t := s.trainer()
+	b, _ := s.batch(0)
+	p := &nn.Pass{Dev: s.dev, Arena: t.arena, Train: true}
+	out := t.model.Forward(p, t.upload(p, b))
+	for name, m := range map[string]device.Mat{"emb": out.Emb, "act_emb": out.Act, "pred": out.Pred} {
+		s.close("first_forward/"+name, s.download(m), s.first)
+	}
+	for _, p := range t.model.Params().Buffers {
+		s.close("bn_after_first_forward/"+p.Name, s.download(p.Value), s.bn)
+	}
+}
+
+func (s *smallCase) download(m device.Mat) []float64 {
+	v := make([]float64, m.Len())
+	s.dev.Download64(v, m)
+	return v
+}
+
+// close compares with an array by absolute difference.
+func (s *smallCase) close(name string, got []float64, tol float64) {
+	s.Helper()
+	want, _ := s.read(s.group + "/f64/" + name)
+	worst := 0.0
+	for i := range want {
+		if d := math.Abs(got[i] - want[i]); d > worst || math.IsNaN(d) {
+			worst = d
+		}
+	}
+	if len(got) != len(want) || !(worst <= tol) {
+		s.Errorf("%s: off by %g, allowed %g", name, worst, tol)
+	}
+}
+
+// still says whether a tensor's exact gradient is zero, so that float32 Adam
+// moves it by noise (reference-cases, Pitfalls); a BatchNorm's running mean follows.
+func still(name string) bool {
+	return strings.HasSuffix(name, "attention.attention.key.bias") || name == "encoder.layernorm.bias" ||
+		name == "predictor.transformer.norm.bias" || name == "projector.net.0.bias" || name == "pred_proj.net.0.bias" ||
+		strings.HasSuffix(name, "running_mean")
+}
+
+func (s *smallCase) steps() {
+	s.Helper()
+	t := s.trainer()
+	loss, final := s.loss, s.bounds.final
+	if s.group == "lewm_hot" {
+		loss, final = s.hotLoss, s.hotFinal
+	}
+	sumLR := 0.0
+	for n := range s.n {
+		b, d := s.batch(n)
+		l, norm := t.step(b, d, nil)
+		sumLR += t.rate(n)
+		for name, got := range map[string]float64{"loss": l.Loss, "pred_loss": l.Pred, "sigreg_loss": l.SIGReg,
+			map[string]string{"scale": "obj_loss", "aux": "aux_loss"}[t.method]: l.Obj, "lr": t.rate(n)} {
+			if name != "" {
+				s.relative(fmt.Sprintf("by_step/%s", name), n, got, loss)
+			}
+		}
+		s.relative("by_step/grad_norm", n, norm, s.grad)
+		if n == 0 {
+			for _, p := range t.model.Params().Params {
+				s.gradient(p, norm)
+			}
+		}
+	}
+	for _, p := range append(t.model.Params().Params, t.model.Params().Buffers...) {
+		tol := final
+		if still(p.Name) {
+			tol += 2 * sumLR
+		}
+		if strings.HasSuffix(p.Name, "running_var") || strings.HasSuffix(p.Name, "running_mean") {
+			tol += s.bn
+		}
+		s.close("final/"+p.Name, s.download(p.Value), tol)
+	}
+}
+
+func (s *smallCase) relative(name string, n int, got, tol float64) {
+	s.Helper()
+	want, _ := s.read(s.group + "/f64/" + name)
+	if !(math.Abs(got-want[n]) <= tol*math.Abs(want[n])) {
+		s.Errorf("%s of step %d: %.12g, want %.12g", name, n, got, want[n])
+	}
+}
+
+// gradient is compared in relative L2; one that is exactly zero by its formula
+// against the whole gradient's norm.
+func (s *smallCase) gradient(p *nn.Param, norm float64) {
+	s.Helper()
+	want, _ := s.read(s.group + "/f64/grad_step0/" + p.Name)
+	var diff, size float64
+	for i, v := range s.download(p.Grad) {
+		diff += (v - want[i]) * (v - want[i])
+		size += want[i] * want[i]
+	}
+	if still(p.Name) {
+		size = norm * norm
+	}
+	if !(math.Sqrt(diff) <= s.grad*math.Sqrt(size)) {
+		s.Errorf("gradient of %s: off by %g of %g", p.Name, math.Sqrt(diff), math.Sqrt(size))
+	}
+}

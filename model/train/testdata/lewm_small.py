@@ -1,0 +1,165 @@
+"""Writes reference/lewm_small_tiny/{config.json,reference.h5}: a few training
+steps of the original modules (stable_worldmodel.wm.lewm, Hugging Face's ViT) at
+a tiny geometry, in float64 and without dropout, with given pairs and SIGReg
+directions.
+
+Made with Python 3.11, torch 2.15.0, transformers 4.57.6, stable-worldmodel
+0.1.1, h5py 3.16.0:
+    python lewm_small.py
+"""
+import functools
+import json
+import math
+import os
+
+import h5py
+import numpy as np
+import torch
+from stable_worldmodel.wm.lewm.lewm import LeWM
+from stable_worldmodel.wm.lewm.module import MLP, Embedder, Predictor
+from torch import nn
+from transformers import ViTConfig, ViTModel
+
+torch.set_default_dtype(torch.float64)
+N, B, T, SIZE, DQ, K, M, A = 3, 5, 4, 16, 3, 40, 12, 10
+WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN = 12, 2, 3, 20, 8, 6, 14
+PRED = {"num_frames": 3, "input_dim": D, "hidden_dim": D, "output_dim": D, "depth": 2, "heads": 2, "mlp_dim": 18,
+        "dim_head": 6, "dropout": 0.0, "emb_dropout": 0.0}
+RUNS = {"lewm": (1e-4, 400), "scale": (1e-4, 400), "aux": (1e-4, 400), "lewm_hot": (5e-3, 8)}
+WEIGHTS = {"scale": .1, "aux": .3}
+
+
+class DoubleEmbedder(Embedder):
+    """The original casts its input to float32."""
+
+    def forward(self, x):
+        x = self.patch_embed(x.permute(0, 2, 1)).permute(0, 2, 1)
+        return self.embed(x)
+
+
+def build(seed):
+    torch.manual_seed(seed)
+    vit = ViTModel(ViTConfig(hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=FFN,
+                             image_size=SIZE, patch_size=PATCH, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+                   add_pooling_layer=False, use_mask_token=False)
+    mlp = functools.partial(MLP, hidden_dim=HIDDEN, norm_fn=nn.BatchNorm1d)
+    model = LeWM(vit, Predictor(**PRED), DoubleEmbedder(input_dim=A, emb_dim=D),
+                 mlp(input_dim=WIDTH, output_dim=D), mlp(input_dim=D, output_dim=D)).double()
+    head = MLP(D, 256, DQ, norm_fn=None, act_fn=nn.ReLU).double()
+    with torch.no_grad():  # nothing stays zero, so that no gradient hides
+        for p in model.parameters():
+            p += .05 * torch.randn_like(p)
+    return model.train(), head.train()
+
+
+def inputs():
+    r = np.random.default_rng(5)
+    x = {"pixels": r.integers(0, 256, (N, B, T, SIZE, SIZE, 3), np.uint8), "action": r.normal(size=(N, B, T, A)).astype(np.float32),
+         "q": r.normal(size=(N, B, T, DQ)).astype(np.float32), "episode": r.integers(0, 4, (N, B)),
+         "sigreg_directions_raw": r.normal(size=(N, D, M)).astype(np.float32)}
+    x["action"][0, 1, 2, 3] = x["action"][2, 4, 3, :] = np.nan
+    x["pairs"] = np.stack([r.permutation(B * T)[:2] for _ in range(N * K)]).reshape(N, K, 2).transpose(0, 2, 1)
+    return x
+
+
+def sigreg(z, raw):
+    a = raw / raw.norm(p=2, dim=0)
+    t = torch.linspace(0, 3, 17)
+    phi = torch.exp(-t.square() / 2)
+    w = torch.full((17,), 2 * 3 / 16)
+    w[[0, -1]] = 3 / 16
+    x = (z.transpose(0, 1) @ a).unsqueeze(-1) * t
+    err = (x.cos().mean(-3) - phi).square() + x.sin().mean(-3).square()
+    return ((err @ (w * phi)) * z.size(0)).mean()
+
+
+def scale(z, q, pairs):
+    z, q = z.flatten(0, 1), q.flatten(0, 1)
+    x = (z[pairs[0]] - z[pairs[1]]).square().sum(-1)
+    y = (q[pairs[0]] - q[pairs[1]]).square().sum(-1)
+    return 1 - ((x - x.mean()) / (x.std() + 1e-6) * ((y - y.mean()) / (y.std() + 1e-6))).mean()
+
+
+def forward(model, x, n):
+    mean, std = (torch.tensor(v).view(3, 1, 1) for v in ([.485, .456, .406], [.229, .224, .225]))
+    px = (torch.tensor(x["pixels"][n]).permute(0, 1, 4, 2, 3).double() / 255 - mean) / std
+    info = model.encode({"pixels": px, "action": torch.nan_to_num(torch.tensor(x["action"][n]).double())})
+    emb, act = info["emb"], info["act_emb"]
+    return emb, act, model.predict(emb[:, :3], act[:, :3])
+
+
+def rate(lr, n, total):
+    w = max(1, int(.01 * total))
+    return lr * n / w if n < w else lr / 2 * (1 + math.cos(math.pi * (n - w) / (total - w)))
+
+
+def run(f, name, x):
+    lr, total = RUNS[name]
+    method = name.split("_")[0]
+    model, head = build(1)
+    g = f.create_group(f"{name}/f64")
+    g.attrs["lr"], g.attrs["total_steps"] = lr, total
+    params = dict(model.named_parameters())
+    if method == "aux":
+        params |= {f"aux_head.{k}": p for k, p in head.named_parameters()}
+    opt = torch.optim.AdamW(params.values(), lr=lr, weight_decay=1e-3)
+    steps = {k: [] for k in ("loss", "pred_loss", "sigreg_loss", "lr", "grad_norm")}
+    extra = {"scale": "obj_loss", "aux": "aux_loss"}.get(method)
+    if extra:
+        steps[extra] = []
+    for n in range(N):
+        emb, act, pred = forward(model, x, n)
+        if n == 0:
+            for k, v in {"emb": emb, "act_emb": act, "pred": pred}.items():
+                g[f"first_forward/{k}"] = v.detach().numpy()
+            for k, v in model.named_buffers():
+                g[f"bn_after_first_forward/{k}"] = v.detach().numpy()
+        q = torch.tensor(x["q"][n]).double()
+        losses = {"pred_loss": (pred - emb[:, 1:]).square().mean(), "sigreg_loss": sigreg(emb, torch.tensor(x["sigreg_directions_raw"][n]).double())}
+        if method == "scale":
+            losses[extra] = scale(emb, q, torch.tensor(x["pairs"][n]))
+        if method == "aux":
+            losses[extra] = (head(emb.flatten(0, 1)) - q.flatten(0, 1)).square().mean()
+        loss = losses["pred_loss"] + .09 * losses["sigreg_loss"] + (WEIGHTS[method] * losses[extra] if extra else 0)
+        opt.zero_grad()
+        loss.backward()
+        if n == 0:
+            for k, p in params.items():
+                g[f"grad_step0/{k}"] = p.grad.numpy().astype(np.float32)
+        norm = torch.nn.utils.clip_grad_norm_(params.values(), 1.0)
+        opt.param_groups[0]["lr"] = rate(lr, n, total)
+        opt.step()
+        for k, v in {"loss": loss, "lr": rate(lr, n, total), "grad_norm": norm, **losses}.items():
+            steps[k].append(float(v))
+    for k, v in steps.items():
+        g[f"by_step/{k}"] = np.array(v)
+    for k, v in [*params.items(), *model.named_buffers()]:
+        g[f"final/{k}"] = v.detach().numpy().astype(np.float32)
+
+
+def main():
+    out = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reference", "lewm_small_tiny")
+    os.makedirs(out, exist_ok=True)
+    x = inputs()
+    with h5py.File(os.path.join(out, "reference.h5"), "w", libver=("v108", "v110")) as f:
+        for k, v in x.items():
+            f.create_dataset(f"input/{k}", data=v, compression="gzip", shuffle=True)
+        model, head = build(1)
+        for k, v in model.state_dict().items():
+            f[f"weights/{k}"] = v.numpy()
+        for k, v in head.state_dict().items():
+            f[f"weights/aux_head.{k}"] = v.numpy()
+        for name in RUNS:
+            run(f, name, x)
+    mlp = {"_target_": "stable_worldmodel.wm.lewm.module.MLP", "output_dim": D, "hidden_dim": HIDDEN,
+           "norm_fn": {"_target_": "torch.nn.BatchNorm1d", "_partial_": True}}
+    config = {"_target_": "stable_worldmodel.wm.lewm.LeWM",
+              "encoder": {"patch_size": PATCH, "image_size": SIZE, "pretrained": False, "use_mask_token": False,
+                          "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": FFN},
+              "predictor": PRED, "action_encoder": {"input_dim": A, "emb_dim": D},
+              "projector": {"input_dim": WIDTH, **mlp}, "pred_proj": {"input_dim": D, **mlp}}
+    with open(os.path.join(out, "config.json"), "w") as f:
+        json.dump(config, f, indent=1)
+
+
+main()
