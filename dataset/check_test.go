@@ -1,0 +1,55 @@
+package dataset
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(*fake)
+		want  []string
+	}{
+		{"sound", func(*fake) {}, nil},
+		{"NaN in the middle", func(f *fake) { f.action[2*7+1] = math.NaN() }, []string{"episode 1, step 2 (row 7): the action is NaN"}},
+		{"infinite in a last row", func(f *fake) { f.action[2*4] = math.Inf(-1) }, []string{"episode 0, step 4 (row 4): the action is -Inf"}},
+		{"gap", func(f *fake) { f.episodes[1] = Episode{6, 5} }, []string{"rows 5 to 5 belong to no episode", "episode 1, step 0 (row 6): step_idx is 1"}},
+		{"overlap", func(f *fake) { f.episodes[1] = Episode{4, 7} }, []string{"row 4 belongs to two episodes"}},
+		{"short", func(f *fake) { f.rows = 12 }, []string{"the episodes end at row 11 of 12"}},
+		{"frame", func(f *fake) { f.badFrame = 3 }, []string{"frame does not decode"}},
+	} {
+		src := newFake(t, 5, 6)
+		c.spoil(src)
+		r, err := Check(context.Background(), src, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.OK() != (c.want == nil) || r.Episodes != 2 {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(strings.Join(r.Problems, "\n"), w) {
+				t.Errorf("%s: %q does not say %q", c.name, r.Problems, w)
+			}
+		}
+	}
+}
+
+func TestCheckListsAFew(t *testing.T) {
+	src := newFake(t, 60)
+	for i := range 50 {
+		src.action[2*i] = math.NaN()
+	}
+	r, err := Check(context.Background(), src, nil)
+	if err != nil || len(r.Problems) != maxProblems || r.More != 30 || r.Frames != 60 {
+		t.Errorf("%d problems and %d more, %d frames, %v", len(r.Problems), r.More, r.Frames, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Check(ctx, src, nil); err == nil {
+		t.Error("a cancelled check reports")
+	}
+}

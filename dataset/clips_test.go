@@ -1,0 +1,100 @@
+package dataset
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Starts 0..len-20 of each episode, none in one of 19 rows (lewm-spec 3.1).
+func TestClips(t *testing.T) {
+	src := newFake(t, 21, 19, 20)
+	want := []Clip{{0, 0}, {0, 1}, {2, 40}}
+	if d := cmp.Diff(want, Clips(src, 4, 5)); d != "" {
+		t.Error(d)
+	}
+	if got := Clips(newFake(t, 19, 3), 4, 5); len(got) != 0 {
+		t.Errorf("clips from short episodes: %v", got)
+	}
+	// Published counts: 10,000 episodes of 201 rows give 1,820,000 clips; here 3 give 546.
+	if got := Clips(newFake(t, 201, 201, 201), 4, 5); len(got) != 546 {
+		t.Errorf("%d clips from 3 episodes of 201, want 546", len(got))
+	}
+}
+
+// By hand: rows (1,10), (2,NaN), (3,30), (5,20) without the second give means
+// 3 and 20, population deviations sqrt(8/3) and sqrt(200/3).
+func TestMoments(t *testing.T) {
+	rows := []float64{1, 10, 2, math.NaN(), 3, 30, 5, 20}
+	for ddof, want := range map[int][]float64{0: {math.Sqrt(8.0 / 3), math.Sqrt(200.0 / 3)}, 1: {2, 10}} {
+		m, err := moments(rows, 2, ddof, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.N != 3 || !slices.Equal(m.Mean, []float64{3, 20}) || math.Abs(m.Std[0]-want[0]) > 1e-15 || math.Abs(m.Std[1]-want[1]) > 1e-14 {
+			t.Errorf("ddof %d: %+v, want deviations %v", ddof, m, want)
+		}
+	}
+	if _, err := moments(rows[:2], 2, 1, "x"); err == nil {
+		t.Error("one row has no unbiased deviation")
+	}
+}
+
+// Statistics of named episodes are those of a file with these episodes alone.
+func TestMomentsOfEpisodes(t *testing.T) {
+	all := newFake(t, 6, 8, 5)
+	mean, std, err := ActionStats(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := ColumnMoments(all, "action", []int{0, 1, 2}, 0)
+	if err != nil || !slices.Equal(whole.Mean, mean) || !slices.Equal(whole.Std, std) || whole.N != 19-3 {
+		t.Errorf("all episodes by name: %+v, %v; the file: %v %v", whole, err, mean, std)
+	}
+	first, err := ColumnMoments(all, "action", []int{0}, 0)
+	alone, err2 := ColumnMoments(newFake(t, 6), "action", nil, 0)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	if d := cmp.Diff(alone, first); d != "" {
+		t.Error(d)
+	}
+	if _, err := ColumnMoments(all, "velocity", nil, 0); err == nil {
+		t.Error("no error for a missing column")
+	}
+}
+
+func TestScale(t *testing.T) {
+	m := Moments{Mean: []float64{2, 5}, Std: []float64{4, 0}}
+	if got := m.Scale(0, 10); got != 2 {
+		t.Errorf("(10-2)/4 = %v", got)
+	}
+	if got := m.Scale(1, 5); got != 0 { // a constant column maps to 0
+		t.Errorf("constant column: %v", got)
+	}
+	if got := m.Unscale(0, m.Scale(0, -7)); got != -7 {
+		t.Errorf("unscaled %v, want -7", got)
+	}
+}
+
+var testQ = QSpec{Columns: []string{"state"}, Dim: 2, Of: func(row map[string][]float64, dst []float64) {
+	dst[0], dst[1] = row["state"][0], row["state"][1]*4
+}}
+
+// q of rows 0..9 is (r, r mod 5): unbiased deviations sqrt(82.5/9) and sqrt(20/9).
+func TestQMoments(t *testing.T) {
+	m, err := QMoments(newFake(t, 4, 6), testQ, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := math.Abs(m.Mean[0]-4.5) + math.Abs(m.Mean[1]-2) + math.Abs(m.Std[0]-math.Sqrt(82.5/9)) + math.Abs(m.Std[1]-math.Sqrt(20.0/9)); d > 1e-13 {
+		t.Errorf("%+v", m)
+	}
+	bad := testQ
+	bad.Columns = []string{"angle"}
+	if _, err := QMoments(newFake(t, 4), bad, nil); err == nil {
+		t.Error("no error for a missing column of q")
+	}
+}

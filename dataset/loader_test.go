@@ -1,0 +1,168 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+func newTestLoader(t *testing.T, src *fake, workers int) *Loader {
+	t.Helper()
+	action, err := ColumnMoments(src, "action", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := QMoments(src, testQ, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewLoader(src, Original(src), Clips(src, 4, 5), LoaderOptions{Batch: 3, Frames: 4, Skip: 5, Seed: 5,
+		Workers: workers, Action: action, Q: &testQ, QMoments: q})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// keep copies what a test compares later, since a batch's memory is reused.
+func keep(b *Batch) Batch {
+	return Batch{b.Step, slices.Clone(b.Clips), bytes.Clone(b.Pixels), slices.Clone(b.Actions), slices.Clone(b.Q), slices.Clone(b.Episode)}
+}
+
+func mustBatch(t *testing.T, l *Loader, step int) *Batch {
+	t.Helper()
+	b, err := l.Batch(context.Background(), step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A batch holds what its clips say, read straight from the source.
+func TestBatchContents(t *testing.T) {
+	src := newFake(t, 23, 30, 21)
+	l := newTestLoader(t, src, 2)
+	frame := make([]byte, FrameBytes)
+	for step := range 4 {
+		b := mustBatch(t, l, step)
+		for i, c := range b.Clips {
+			if int(b.Episode[i]) != c.Episode {
+				t.Errorf("clip %d of episode %d is said to be of %d", i, c.Episode, b.Episode[i])
+			}
+			for k := range 4 {
+				row := c.Row + 5*k
+				if err := src.Frame(row, frame); err != nil {
+					t.Fatal(err)
+				}
+				if at := (i*4 + k) * FrameBytes; !bytes.Equal(b.Pixels[at:at+FrameBytes], frame) {
+					t.Errorf("step %d clip %d frame %d is not row %d", step, i, k, row)
+				}
+				if q, want := b.Q[(i*4+k)*2], l.opt.QMoments.Scale(0, float64(row)); q != float32(want) {
+					t.Errorf("q of row %d is %v, want %v", row, q, want)
+				}
+			}
+			// 20 rows of 2 actions, time-major; NaN (last row of an episode) is 0.
+			for s := range 20 {
+				for d := range 2 {
+					raw := src.action[(c.Row+s)*2+d]
+					want := float32(l.opt.Action.Scale(d, raw))
+					if math.IsNaN(raw) {
+						want = 0
+					}
+					if got := b.Actions[i*40+s*2+d]; got != want {
+						t.Errorf("clip %d action %d,%d is %v, want %v", i, s, d, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The batch of a step does not depend on workers or on the steps asked for before.
+func TestBatchIsAFunctionOfTheStep(t *testing.T) {
+	src := newFake(t, 23, 30, 21)
+	straight := newTestLoader(t, src, 3)
+	per := straight.StepsPerEpoch() // 4 + 11 + 2 clips: 5 batches of 3
+	if per != 5 {
+		t.Fatalf("%d steps an epoch", per)
+	}
+	var want []Batch
+	for step := range 3 * per {
+		want = append(want, keep(mustBatch(t, straight, step)))
+	}
+	other := newTestLoader(t, src, 1)
+	for _, step := range []int{7, 8, 9, 2, 3, 14, 0, 0, 1, 13, 14} {
+		got := keep(mustBatch(t, other, step))
+		if !reflect.DeepEqual(want[step], got) {
+			t.Fatalf("step %d differs: clips %v, want %v", step, got.Clips, want[step].Clips)
+		}
+	}
+}
+
+// An epoch shows each clip at most once, and another order follows.
+func TestEpochs(t *testing.T) {
+	l := newTestLoader(t, newFake(t, 23, 30, 21), 2)
+	var orders [2][]Clip
+	for step := range 10 {
+		b := mustBatch(t, l, step)
+		orders[step/5] = append(orders[step/5], b.Clips...)
+	}
+	for _, o := range orders {
+		seen := map[Clip]bool{}
+		for _, c := range o {
+			if seen[c] {
+				t.Errorf("clip %v twice in an epoch", c)
+			}
+			seen[c] = true
+		}
+	}
+	if slices.Equal(orders[0], orders[1]) {
+		t.Error("both epochs have one order")
+	}
+}
+
+func TestLoaderErrors(t *testing.T) {
+	src := newFake(t, 20, 20)
+	if _, err := NewLoader(src, Original(src), Clips(src, 4, 5), LoaderOptions{Batch: 3, Frames: 4, Skip: 5}); err == nil {
+		t.Error("2 clips make no batch of 3")
+	}
+	src = newFake(t, 23, 30, 21)
+	src.badFrame = 40
+	l := newTestLoader(t, src, 2)
+	var failed error
+	for step := 0; step < 5 && failed == nil; step++ {
+		_, failed = l.Batch(context.Background(), step)
+	}
+	if failed == nil {
+		t.Error("a frame that does not decode goes unnoticed")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	l = newTestLoader(t, newFake(t, 60), 1)
+	if _, err := l.Batch(ctx, 0); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func BenchmarkLoader(b *testing.B) {
+	src := newFake(b, 100, 100, 100)
+	l, err := NewLoader(src, Original(src), Clips(src, 4, 5), LoaderOptions{Batch: 32, Frames: 4, Skip: 5,
+		Action: Moments{Mean: make([]float64, 2), Std: []float64{1, 1}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	step := 0
+	for b.Loop() {
+		if _, err := l.Batch(context.Background(), step); err != nil {
+			b.Fatal(err)
+		}
+		step++
+	}
+	b.ReportMetric(float64(32*b.N)/b.Elapsed().Seconds(), "clips/s")
+}
