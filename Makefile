@@ -5,7 +5,12 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 
-# Tests compare with Python programs where make setup-peers has been run.
+# Tests look at pages in a browser where there is one, and compare with Python
+# programs where make setup-peers has been run.
+chromium := $(firstword $(wildcard /usr/bin/chromium /usr/bin/chromium-browser /usr/bin/google-chrome))
+ifneq ($(chromium),)
+export SCALEWM_BROWSER ?= $(chromium)
+endif
 peers := third_party/fetched/peers
 ifneq ($(wildcard $(peers)/complete),)
 export SCALEWM_PEERS ?= $(CURDIR)/$(peers)/bin/python

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 )
 
 func init() {
@@ -27,11 +26,10 @@ type machine struct {
 	checkout string // the folder that holds third_party, "" if there is none
 	exeDir   string // where this binary lies
 	getenv   func(string) string
-	lookPath func(string) (string, error)
 }
 
 func thisMachine() machine {
-	m := machine{getenv: os.Getenv, lookPath: exec.LookPath}
+	m := machine{getenv: os.Getenv}
 	if exe, err := os.Executable(); err == nil {
 		m.exeDir = dirOf(exe)
 	}

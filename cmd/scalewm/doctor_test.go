@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +16,6 @@ func fakeMachine(t *testing.T, files map[string]string) machine {
 		checkout: "/src",
 		exeDir:   "/src/bin",
 		getenv:   func(string) string { return "" },
-		lookPath: func(string) (string, error) { return "", errors.New("none") },
 	}
 	for name, text := range files {
 		path := filepath.Join(m.root, name)
@@ -54,6 +52,7 @@ func TestDoctorReadsTheMachine(t *testing.T) {
 		"/src/third_party/fetched/mujoco/libmujoco.so.3.11.0": "",
 		"/src/third_party/fetched/peers/complete":             "",
 		"/src/third_party/fetched/peers/bin/python":           "",
+		"/usr/bin/chromium":                                   "",
 	})
 	for _, c := range []struct {
 		look func(machine) finding
@@ -66,6 +65,7 @@ func TestDoctorReadsTheMachine(t *testing.T) {
 		{gpu, "driver 580.65.06"},
 		{glLibraries, "/usr/lib64/libEGL.so.1"},
 		{mujocoLibrary, "/src/third_party/fetched/mujoco/libmujoco.so.3.11.0"},
+		{browser, "/usr/bin/chromium"},
 		{peers, "/src/third_party/fetched/peers/bin/python"},
 	} {
 		if f := c.look(m); !f.OK || f.Fix != "" || !strings.Contains(f.Value, c.want) {

@@ -51,6 +51,7 @@ var floors = []rule{
 	{of: "eval/record", ours: []string{"dataset/cell"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
+	{of: "eval/compare", ours: []string{"eval/compare", "eval/record", "eval/stats", "dataset/cell", "dataset/rng"}},
 	{of: "eval/probe", ours: []string{"dataset", "model", "eval/stats", "eval/probe"}, libraries: []string{"gonum.org/v1/gonum"}},
 	{of: "eval/compare", ours: []string{"eval/record", "eval/stats", "dataset/cell", "dataset/rng"}},
 	{of: "eval/report", ours: []string{"eval/record", "eval/stats", "eval/report", "dataset/cell", "dataset/rng"},
