@@ -43,18 +43,12 @@ static void pack_transposed(Mat m, float *dst) {
 	}
 }
 
-// product writes rows x cols sums of a times a packed factor to dst, whose rows are `stride` apart
-// and hold whole vectors.
-static void head_product(Rows a, i64 rows, i64 steps, const float *factor, i64 cols, float *dst, i64 stride,
-	float *sums) {
+// head_product writes len x cols sums of a times a packed factor to dst, whose rows are `stride`
+// apart and hold whole vectors.
+static void head_product(Rows a, i64 rows, i64 steps, const float *factor, i64 cols, float *dst, i64 stride) {
 	for (i64 c = 0; c < cols; c += PANEL) {
 		i64 vecs = (least(PANEL, cols - c) + VL - 1) / VL;
-		for (i64 r = 0; r < rows; r += MC) {
-			i64 n = least(MC, rows - r);
-			Rows here = {a.p + r * a.row_step, a.row_step, a.step};
-			multiply(0, (int)vecs, n, steps, here, factor, sums, 0);
-			for (i64 k = 0; k < n; k++) memcpy(dst + (r + k) * stride + c, sums + k * NC, vecs * VL * 4);
-		}
+		multiply(0, (int)vecs, rows, steps, a, factor, (Sums){dst + c, stride, 0});
 		factor += vecs * VL * steps;
 	}
 }
@@ -87,8 +81,8 @@ static float softmax(float *s, i64 keys, i64 wide, float scale) {
 	return m + vlog(vset(total))[0];
 }
 
-// Scratch of a head: the sums of a product, then two score matrices, a packed factor and a product.
-typedef struct { float *sums, *s, *t, *x, *y, *keep; } Space;
+// Scratch of a head: two score matrices, a packed factor and a product.
+typedef struct { float *s, *t, *x, *y, *keep; } Space;
 
 static size_t factor_room(const Head *h) {
 	size_t a = factor_size(h->len, h->dim), b = factor_size(h->dim, h->len);
@@ -97,8 +91,7 @@ static size_t factor_room(const Head *h) {
 
 static Space space_of(const Head *h, Worker *w) {
 	size_t scores = (size_t)h->len * h->wide, factor = factor_room(h);
-	Space sp = {.sums = (float *)w->scratch};
-	sp.s = sp.sums + MC * NC;
+	Space sp = {.s = (float *)w->scratch};
 	sp.t = sp.s + scores;
 	sp.x = sp.t + (scores > factor ? scores : factor);
 	sp.y = sp.x + factor;
@@ -108,7 +101,7 @@ static Space space_of(const Head *h, Worker *w) {
 
 static size_t space_bytes(const Head *h) {
 	size_t scores = (size_t)h->len * h->wide, factor = factor_room(h);
-	return (MC * NC + 2 * scores + 3 * factor + h->wide) * sizeof(float);
+	return (2 * scores + 3 * factor + h->wide) * sizeof(float);
 }
 
 static void attention_task(const void *args, i64 i, Worker *w) {
@@ -117,7 +110,7 @@ static void attention_task(const void *args, i64 i, Worker *w) {
 	Space sp = space_of(&h, w);
 	Mat q = of_head(&h, a->q), out = of_head(&h, a->out);
 	pack_transposed(of_head(&h, a->k), sp.x);
-	head_product(by_row(q), h.len, h.dim, sp.x, h.len, sp.s, h.wide, sp.sums);
+	head_product(by_row(q), h.len, h.dim, sp.x, h.len, sp.s, h.wide);
 	for (i64 r = 0; r < h.len; r++) {
 		float *s = sp.s + r * h.wide, lse = softmax(s, keys_of(a, r), h.wide, head_scale(&h));
 		if (a->lse.p) a->lse.p[i * a->lse.stride + r] = lse;
@@ -126,7 +119,7 @@ static void attention_task(const void *args, i64 i, Worker *w) {
 		for (i64 j = 0; j < h.len; j++) s[j] *= sp.keep[j];
 	}
 	pack_rows(of_head(&h, a->v), sp.x);
-	head_product((Rows){(uint32_t *)sp.s, h.wide, 1}, h.len, h.len, sp.x, h.dim, sp.t, h.deep, sp.sums);
+	head_product((Rows){(uint32_t *)sp.s, h.wide, 1}, h.len, h.len, sp.x, h.dim, sp.t, h.deep);
 	for (i64 r = 0; r < h.len; r++) memcpy(out.p + r * out.stride, sp.t + r * h.deep, h.dim * 4);
 }
 
@@ -171,9 +164,9 @@ static void attention_grad_task(const void *args, i64 i, Worker *w) {
 	Space sp = space_of(&h, w);
 	Mat q = of_head(&h, a->q), k = of_head(&h, a->k), dout = of_head(&h, a->dout), out = of_head(&h, a->out);
 	pack_transposed(k, sp.x);
-	head_product(by_row(q), h.len, h.dim, sp.x, h.len, sp.s, h.wide, sp.sums);
+	head_product(by_row(q), h.len, h.dim, sp.x, h.len, sp.s, h.wide);
 	pack_transposed(of_head(&h, a->v), sp.x);
-	head_product(by_row(dout), h.len, h.dim, sp.x, h.len, sp.t, h.wide, sp.sums);
+	head_product(by_row(dout), h.len, h.dim, sp.x, h.len, sp.t, h.wide);
 	for (i64 j = 0; j < h.wide; j++) sp.keep[j] = 1;
 	for (i64 r = 0; r < h.len; r++) {
 		if (a->p > 0) keep_factors(sp.keep, h.len, a->p, a->key, drop_index(&h, r));
@@ -181,13 +174,13 @@ static void attention_grad_task(const void *args, i64 i, Worker *w) {
 		score_grads(&h, r, sp.s + r * h.wide, sp.t + r * h.wide, sp.keep, delta);
 	}
 	pack_rows(k, sp.x);
-	head_product((Rows){(uint32_t *)sp.t, h.wide, 1}, h.len, h.len, sp.x, h.dim, sp.y, h.deep, sp.sums);
+	head_product((Rows){(uint32_t *)sp.t, h.wide, 1}, h.len, h.len, sp.x, h.dim, sp.y, h.deep);
 	store_head(&h, a->dq, sp.y);
 	pack_rows(q, sp.x);
-	head_product(by_column(sp.t, h.wide), h.len, h.len, sp.x, h.dim, sp.y, h.deep, sp.sums);
+	head_product(by_column(sp.t, h.wide), h.len, h.len, sp.x, h.dim, sp.y, h.deep);
 	store_head(&h, a->dk, sp.y);
 	pack_rows(dout, sp.x);
-	head_product(by_column(sp.s, h.wide), h.len, h.len, sp.x, h.dim, sp.y, h.deep, sp.sums);
+	head_product(by_column(sp.s, h.wide), h.len, h.len, sp.x, h.dim, sp.y, h.deep);
 	store_head(&h, a->dv, sp.y);
 }
 

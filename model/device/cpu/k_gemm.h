@@ -27,7 +27,8 @@ typedef struct {
 // pair of bf16): element (row, step) is p[row*row_step + step*step].
 typedef struct { const uint32_t *p; i64 row_step, step; } Rows;
 
-static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
+// Where sums go, and whether they go on from what is there.
+typedef struct { float *p; i64 stride; int carry; } Sums;
 
 #include "k_gemm_pack.h"
 
@@ -39,12 +40,12 @@ static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
 
 // micro adds `steps` products to rows x vecs vectors of sums, which stay in registers meanwhile.
 static inline __attribute__((always_inline)) void micro(const int rows, const int vecs, const int native,
-	i64 steps, Rows a, const float *b, float *sums, int carry) {
+	i64 steps, Rows a, const float *b, Sums to) {
 	vf acc[rows][vecs];
 #pragma GCC unroll 12
 	for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 4
-		for (int v = 0; v < vecs; v++) acc[r][v] = carry ? vload(sums + r * NC + v * VL) : vset(0.0f);
+		for (int v = 0; v < vecs; v++) acc[r][v] = to.carry ? vload(to.p + r * to.stride + v * VL) : vset(0.0f);
 	}
 	const float *p = (const float *)a.p;
 	for (i64 s = 0; s < steps; s++, p += a.step, b += vecs * VL) {
@@ -61,15 +62,15 @@ static inline __attribute__((always_inline)) void micro(const int rows, const in
 #pragma GCC unroll 12
 	for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 4
-		for (int v = 0; v < vecs; v++) vstore(sums + r * NC + v * VL, acc[r][v]);
+		for (int v = 0; v < vecs; v++) vstore(to.p + r * to.stride + v * VL, acc[r][v]);
 	}
 }
 
-typedef void (*Micro)(i64 steps, Rows a, const float *b, float *sums, int carry);
+typedef void (*Micro)(i64 steps, Rows a, const float *b, Sums to);
 
 #define MICRO(rows, vecs, native) \
-	static void micro_##rows##_##vecs##_##native(i64 steps, Rows a, const float *b, float *sums, int carry) { \
-		micro(rows, vecs, native, steps, a, b, sums, carry); \
+	static void micro_##rows##_##vecs##_##native(i64 steps, Rows a, const float *b, Sums to) { \
+		micro(rows, vecs, native, steps, a, b, to); \
 	}
 #define MICROS(full, vecs, native) \
 	MICRO(full, vecs, native) MICRO(4, vecs, native) MICRO(2, vecs, native) MICRO(1, vecs, native)
@@ -93,19 +94,19 @@ static const Micro micros[][3][4] = {{{0}, ROW(8, 1, 0), ROW(6, 2, 0)}};
 #endif
 
 // multiply adds rows of a times a packed slice of `vecs` vectors to the sums.
-static void multiply(int native, int vecs, i64 rows, i64 steps, Rows a, const void *panel, float *sums, int carry) {
+static void multiply(int native, int vecs, i64 rows, i64 steps, Rows a, const void *panel, Sums to) {
 	const Micro *kind = micros[native][vecs];
 	const int sizes[4] = {tile_rows[vecs], 4, 2, 1};
 	for (i64 r = 0, s = 0; r < rows; r += sizes[s]) {
 		while (sizes[s] > rows - r) s++;
 		Rows here = {a.p + r * a.row_step, a.row_step, a.step};
-		kind[s](steps, here, panel, sums + r * NC, carry);
+		kind[s](steps, here, panel, (Sums){to.p + r * to.stride, to.stride, to.carry});
 	}
 }
 
 static inline __attribute__((always_inline)) void finish_as(const int act, const GemmArgs *g, const float *sums,
 	Mat dst, const float *bias, Mat pre) {
-	for (i64 r = 0; r < dst.rows; r++, sums += NC) {
+	for (i64 r = 0; r < dst.rows; r++, sums += PANEL) {
 		float *out = dst.p + r * dst.stride;
 		for (i64 c = 0; c < dst.cols; c += VL) {
 			i64 n = least(VL, dst.cols - c);
@@ -146,19 +147,21 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 	int native = g->bf16 && VEC_BF16;
 	i64 r0 = i / p->blocks * p->rows, rows = least(p->rows, p->m - r0);
 	i64 c0 = i % p->blocks * p->cols, cols = least(p->cols, p->n - c0);
-	if (p->k == 0) memset(sums, 0, SUM_BYTES);
-	for (i64 k0 = 0; k0 < p->k; k0 += KC) {
+	i64 k0 = 0;
+	do { // once at least: a product without terms is finished too
 		i64 kn = least(KC, p->k - k0), steps = native ? (kn + 1) / 2 : kn;
 		Rows a = slice_a(g, r0, rows, k0, kn, a_space);
 		for (i64 c = 0; c < cols; c += PANEL) {
-			int vecs = (int)((least(PANEL, cols - c) + VL - 1) / VL);
+			i64 wide = least(PANEL, cols - c);
 			const char *panel = b_space;
 			if (p->panels) panel = p->panels + panel_at(p, c0 + c, k0);
-			else pack_panel(g, k0, kn, c0 + c, least(PANEL, cols - c), b_space);
-			multiply(native, vecs, rows, steps, a, panel, sums + c, k0 > 0);
+			else pack_panel(g, k0, kn, c0 + c, wide, b_space);
+			float *here = sums + c * MC; // the panel's own block of MC rows
+			multiply(native, (int)((wide + VL - 1) / VL), rows, steps, a, panel, (Sums){here, PANEL, k0 > 0});
+			if (k0 + KC >= p->k) finish(g, here, r0, c0 + c, rows, wide);
 		}
-	}
-	finish(g, sums, r0, c0, rows, cols);
+		k0 += KC;
+	} while (k0 < p->k);
 }
 
 // share makes tasks smaller until there are enough for all threads.

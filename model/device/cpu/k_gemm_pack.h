@@ -77,16 +77,25 @@ static Rows slice_a(const GemmArgs *g, i64 r0, i64 rows, i64 k0, i64 kn, uint32_
 	return (Rows){space, 1, MC};
 }
 
-// transpose_panel is pack_panel for B stored N x K: columns are read along k.
+// transpose_panel is pack_panel for B stored N x K: a column of the panel is a row of B.
 static void transpose_panel(const float *b, i64 stride, i64 kn, i64 cols, uint32_t *dst, i64 width, int bf16) {
 	int native = bf16 && VEC_BF16;
 	i64 steps = native ? (kn + 1) / 2 : kn;
-	uint32_t line[KC];
-	for (i64 c = 0; c < width; c++, b += stride) {
-		if (c >= cols) memset(line, 0, steps * 4);
-		else if (native) pairs_along(line, b, kn);
-		else copy_line(line, b, kn, bf16);
-		for (i64 s = 0; s < steps; s++) dst[s * width + c] = line[s];
+	uint32_t lines[VL * KC];
+	for (i64 c = 0; c < width; c += VL) {
+		i64 n = least(VL, cols - c), apart = bf16 ? KC : stride;
+		const float *from = bf16 ? (const float *)lines : b + c * stride;
+		for (i64 r = 0; bf16 && r < n; r++) {
+			if (native) pairs_along(lines + r * KC, b + (c + r) * stride, kn);
+			else copy_line(lines + r * KC, b + (c + r) * stride, kn, 1);
+		}
+		for (i64 s = 0; s < steps; s += VL) {
+			vf t[VL];
+			i64 here = least(VL, steps - s);
+			for (i64 r = 0; r < VL; r++) t[r] = r < n ? vpart(from + r * apart, s, steps) : vset(0.0f);
+			vtranspose(t);
+			for (i64 j = 0; j < here; j++) vstore((float *)(dst + (s + j) * width + c), t[j]);
+		}
 	}
 }
 

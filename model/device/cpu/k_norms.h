@@ -1,15 +1,5 @@
 // k_norms.h: LayerNorm, a row at a time; a row stays in the nearest cache over its passes.
 
-// vpart is up to VL numbers at p + c of a row of cols; zeros past the end.
-static inline vf vpart(const float *p, i64 c, i64 cols) {
-	return c + VL <= cols ? vload(p + c) : vloadn(p + c, cols - c);
-}
-
-static inline void vput(float *p, i64 c, i64 cols, vf v) {
-	if (c + VL <= cols) vstore(p + c, v);
-	else vstoren(p + c, v, cols - c);
-}
-
 static float row_mean(const float *x, i64 n) {
 	vf sum = vset(0.0f);
 	for (i64 c = 0; c < n; c += VL) sum += vpart(x, c, n);

@@ -1,7 +1,7 @@
 // k_peak.h: what the machine can do at best: a loop of independent multiply-adds
 // in registers, the yardstick of the products.
 
-enum { PEAK_ROUNDS = 1 << 20, PEAK_CHAINS = 12 };
+enum { PEAK_ROUNDS = 1 << 17, PEAK_CHAINS = 12 };
 
 static inline __attribute__((always_inline)) float peak_loop(const int native) {
 	vf acc[PEAK_CHAINS], x = vset(0.999f), y = vset(1e-3f);

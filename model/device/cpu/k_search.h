@@ -27,7 +27,7 @@ static int adamw(Pool *pool, const void *args) {
 	return OK;
 }
 
-// normal_pairs turns words into normals by Box-Muller (rng.Normal): cosine for the even one.
+// normal_pair turns words into normals by Box-Muller (rng.Normal): cosine for the even one.
 // The uniform (n+0.5) 2^-24 has 25 bits; both it and 1 minus it are exact where they are below a half.
 static inline void normal_pair(vu x, vu y, vf *even, vf *odd) {
 	vf n = __builtin_convertvector((vi)(x >> 8), vf);
@@ -44,19 +44,15 @@ static inline void normal_pair(vu x, vu y, vf *even, vf *odd) {
 	*odd = r * s;
 }
 
-// normals writes numbers first.. of a stream.
-static void normals(float *dst, i64 n, uint64_t key, uint64_t first) {
-	for (i64 i = 0; i < n;) {
-		uint64_t block = (first + i) / 4;
-		vu x[4];
-		vf z[4];
-		float lanes[4][VL];
-		vphilox(key, block, x);
-		normal_pair(x[0], x[1], &z[0], &z[1]);
-		normal_pair(x[2], x[3], &z[2], &z[3]);
-		memcpy(lanes, z, sizeof lanes);
-		for (i64 j = (i64)(first + i - block * 4); j < 4 * VL && i < n; j++, i++) dst[i] = lanes[j % 4][j / 4];
-	}
+static inline void normal_words(uint64_t key, uint64_t block, float p, float *dst) {
+	(void)p;
+	vu x[4];
+	vf z[4];
+	vphilox(key, block, x);
+	normal_pair(x[0], x[1], &z[0], &z[1]);
+	normal_pair(x[2], x[3], &z[2], &z[3]);
+	vweave(z);
+	for (int w = 0; w < 4; w++) vstore(dst + w * VL, z[w]);
 }
 
 static void normal_task(const void *args, i64 i, Worker *w) {
@@ -65,7 +61,7 @@ static void normal_task(const void *args, i64 i, Worker *w) {
 	i64 rows = a->dst.rows / a->groups;
 	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, a->dst.rows); r++) {
 		uint64_t first = a->offset + (uint64_t)(r % rows * a->dst.cols);
-		normals(a->dst.p + r * a->dst.stride, a->dst.cols, a->keys[r / rows], first);
+		stream(normal_words, a->dst.p + r * a->dst.stride, a->dst.cols, 0, a->keys[r / rows], first);
 	}
 }
 

@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #define VL 8
+#define IOTA 0, 1, 2, 3, 4, 5, 6, 7
 #define TILE_VECTORS 2
 static const int tile_rows[3] = {0, 8, 6};
 
@@ -23,4 +24,10 @@ static inline vf vmin(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)
 static inline vf vsqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
 static inline vf vless(vf a, vf b, vf t, vf f) {
 	return (vf)_mm256_blendv_ps((__m256)f, (__m256)t, _mm256_cmp_ps((__m256)a, (__m256)b, _CMP_LT_OQ));
+}
+static inline vu vmul_wide(vu a, uint32_t m, vu *lo) {
+	__m256i x = (__m256i)a, y = _mm256_set1_epi32((int)m);
+	__m256i even = _mm256_mul_epu32(x, y), odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), y);
+	*lo = (vu)_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+	return (vu)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
 }

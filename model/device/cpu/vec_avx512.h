@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #define VL 16
+#define IOTA 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 // Micro-kernels: rows of a tile by its width in vectors (32 registers).
 #define TILE_VECTORS 4
 static const int tile_rows[5] = {0, 12, 12, 8, 6};
@@ -24,4 +25,11 @@ static inline vf vsqrt(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
 static inline vf vless(vf a, vf b, vf t, vf f) {
 	__mmask16 m = _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ);
 	return (vf)_mm512_mask_blend_ps(m, (__m512)f, (__m512)t);
+}
+// vmul_wide is the 64-bit products of 32-bit numbers, as upper and lower halves.
+static inline vu vmul_wide(vu a, uint32_t m, vu *lo) {
+	__m512i x = (__m512i)a, y = _mm512_set1_epi32((int)m);
+	__m512i even = _mm512_mul_epu32(x, y), odd = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), y);
+	*lo = (vu)_mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+	return (vu)_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #define VL 4
+#define IOTA 0, 1, 2, 3
 #define TILE_VECTORS 2
 static const int tile_rows[3] = {0, 8, 6};
 
@@ -35,3 +36,12 @@ static inline vf vsqrt(vf a) {
 	return a;
 }
 static inline vf vless(vf a, vf b, vf t, vf f) { return vpick(a < b, t, f); }
+static inline vu vmul_wide(vu a, uint32_t m, vu *lo) {
+	vu hi;
+	for (int i = 0; i < VL; i++) {
+		uint64_t p = (uint64_t)a[i] * m;
+		(*lo)[i] = (uint32_t)p;
+		hi[i] = (uint32_t)(p >> 32);
+	}
+	return hi;
+}

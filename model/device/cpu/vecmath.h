@@ -3,6 +3,18 @@
 // the largest error of the float32 evaluation, found over all of the range.
 // NaN goes through all of them.
 
+static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
+
+// vpart is up to VL numbers at p + c of a row of cols; zeros past the end.
+static inline vf vpart(const float *p, i64 c, i64 cols) {
+	return c + VL <= cols ? vload(p + c) : vloadn(p + c, cols - c);
+}
+
+static inline void vput(float *p, i64 c, i64 cols, vf v) {
+	if (c + VL <= cols) vstore(p + c, v);
+	else vstoren(p + c, v, cols - c);
+}
+
 static inline vf vbits(vi x) { return (vf)x; }
 static inline vi viset(int32_t x) { return (vi){0} + x; }
 
@@ -137,40 +149,66 @@ static inline vf vslope(int act, vf x) {
 	return one;
 }
 
+// Shuffles, with masks that the compiler folds. vzip_lo is a0 b0 a1 b1 ... of the first halves,
+// vzip_hi of the second.
+static inline vi viota(void) { return (vi){IOTA}; }
+static inline vf vturned(vf a, int n) { return __builtin_shuffle(a, (viota() + n) & (VL - 1)); }
+static inline vf vzip_lo(vf a, vf b) { return __builtin_shuffle(a, b, (viota() >> 1) + (viota() & 1) * VL); }
+static inline vf vzip_hi(vf a, vf b) {
+	return __builtin_shuffle(a, b, (viota() >> 1) + (viota() & 1) * VL + VL / 2);
+}
+
+// vtranspose turns VL vectors into the VL vectors of their lanes: log2(VL) perfect shuffles.
+static inline void vtranspose(vf a[VL]) {
+#pragma GCC unroll 4
+	for (int n = 1; n < VL; n *= 2) {
+		vf b[VL];
+#pragma GCC unroll 8
+		for (int i = 0; i < VL / 2; i++) {
+			b[2 * i] = vzip_lo(a[i], a[i + VL / 2]);
+			b[2 * i + 1] = vzip_hi(a[i], a[i + VL / 2]);
+		}
+#pragma GCC unroll 16
+		for (int i = 0; i < VL; i++) a[i] = b[i];
+	}
+}
+
 // vsum adds the lanes in a fixed tree.
 static inline float vsum(vf v) {
-	float a[VL];
-	vstore(a, v);
-	for (int n = VL / 2; n > 0; n /= 2) {
-		for (int i = 0; i < n; i++) a[i] += a[i + n];
-	}
-	return a[0];
+#pragma GCC unroll 4
+	for (int n = VL / 2; n > 0; n /= 2) v += vturned(v, n);
+	return v[0];
 }
 
 static inline float vhmax(vf v) {
-	float a[VL];
-	vstore(a, v);
-	for (int i = 1; i < VL; i++) a[0] = a[i] > a[0] ? a[i] : a[0];
-	return a[0];
+#pragma GCC unroll 4
+	for (int n = VL / 2; n > 0; n /= 2) v = vmax(v, vturned(v, n));
+	return v[0];
 }
 
-// philox gives the 4 words of VL consecutive blocks of a stream (rng.Philox).
+// vphilox gives the 4 words of VL consecutive blocks of a stream, block by lane (rng.Philox).
 static inline void vphilox(uint64_t key, uint64_t block, vu out[4]) {
 	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-	uint32_t c[4][VL];
-	for (int i = 0; i < VL; i++) {
-		c[0][i] = (uint32_t)(block + i);
-		c[1][i] = (uint32_t)((block + i) >> 32);
-		c[2][i] = c[3][i] = 0;
-	}
+	vu lane = (vu)viota(), zero = {0}, x0 = lane + (uint32_t)block, x2 = zero, x3 = zero;
+	vu x1 = zero + (uint32_t)(block >> 32) + ((vu)(x0 < lane) & 1); // with the carry of the lower half
 	for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-		for (int i = 0; i < VL; i++) {
-			uint64_t a = (uint64_t)0xD2511F53u * c[0][i], b = (uint64_t)0xCD9E8D57u * c[2][i];
-			c[0][i] = (uint32_t)(b >> 32) ^ c[1][i] ^ k0;
-			c[1][i] = (uint32_t)b;
-			c[2][i] = (uint32_t)(a >> 32) ^ c[3][i] ^ k1;
-			c[3][i] = (uint32_t)a;
-		}
+		vu lo0, lo2, hi0 = vmul_wide(x0, 0xD2511F53u, &lo0), hi2 = vmul_wide(x2, 0xCD9E8D57u, &lo2);
+		x0 = hi2 ^ x1 ^ k0;
+		x2 = hi0 ^ x3 ^ k1;
+		x1 = lo2;
+		x3 = lo0;
 	}
-	__builtin_memcpy(out, c, sizeof c);
+	out[0] = x0;
+	out[1] = x1;
+	out[2] = x2;
+	out[3] = x3;
+}
+
+// vweave puts element j of each of 4 vectors side by side: the order of a stream's words.
+static inline void vweave(vf a[4]) {
+	vf lo02 = vzip_lo(a[0], a[2]), hi02 = vzip_hi(a[0], a[2]), lo13 = vzip_lo(a[1], a[3]), hi13 = vzip_hi(a[1], a[3]);
+	a[0] = vzip_lo(lo02, lo13);
+	a[1] = vzip_hi(lo02, lo13);
+	a[2] = vzip_lo(hi02, hi13);
+	a[3] = vzip_hi(hi02, hi13);
 }
