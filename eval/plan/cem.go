@@ -68,7 +68,7 @@ func (c CEM) Solve(ctx context.Context, d device.Device, p Problem) (Plan, error
 	}
 	s := newSearch(d, p, c.Candidates, c.Elites)
 	defer s.free()
-	mean := device.NewMat(d, p.Episodes, p.Width)
+	mean := s.firstMean()
 	std := s.arena.Mat(p.Episodes, p.Width)
 	d.Fill(std, c.VarScale)
 	for it := range c.Iterations {

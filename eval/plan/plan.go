@@ -25,6 +25,9 @@ type Problem struct {
 	Episodes, Horizon, Width int
 	Cost                     Cost
 	Noise                    Noise
+	// Init is the first mean, E x W, where given; else it is zero, the data
+	// set's mean action. Plans that are executed whole leave nothing to start from.
+	Init device.Mat
 	// Trace, where set, is called after each iteration (tests, reports).
 	Trace func(iteration int, mean, std, costs device.Mat, elites device.Ints)
 }

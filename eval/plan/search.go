@@ -30,6 +30,15 @@ func newSearch(d device.Device, p Problem, candidates, k int) *search {
 	}
 }
 
+// firstMean is new memory with the mean that the search begins at.
+func (s *search) firstMean() device.Mat {
+	mean := device.NewMat(s.d, s.p.Episodes, s.p.Width)
+	if s.p.Init.Given() {
+		s.d.Copy(mean, s.p.Init)
+	}
+	return mean
+}
+
 func (s *search) free() { s.arena.Free() }
 
 // judge fills costs and elites for the present candidates. NaN costs become
