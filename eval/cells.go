@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"scalewm/dataset/cell"
 	"scalewm/eval/record"
@@ -85,7 +84,7 @@ func (j Job) make(ctx context.Context, store cell.Store, sets []int) error {
 		if err := store.Save(id, record.Kind, spec, out.Result); err != nil {
 			return err
 		}
-		out.Run.Host, out.Run.Version = host(), version()
+		out.Run.Host = host()
 		if err := store.SaveRun(id, out.Run); err != nil {
 			return err
 		}
@@ -125,19 +124,4 @@ func host() string {
 		return "unknown"
 	}
 	return name
-}
-
-// version is the commit the program was built from, where Go recorded it.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v = s.Value
-		}
-	}
-	return v
 }

@@ -31,7 +31,8 @@ type Job struct {
 	Solver   string // cem; ignored by the random arm
 	Tier     Tier
 	Sets     []Set
-	Workers  int // goroutines that simulate, 0: one
+	Workers  int    // goroutines that simulate, 0: one
+	Version  string // of the program, for the measured times
 	Progress func(done, total int64, note string)
 }
 

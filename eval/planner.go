@@ -29,6 +29,8 @@ type planner struct {
 	actions  dataset.Moments
 	pixels   device.Bytes // frames on their way to the encoder
 	host     []byte
+
+	encoding, planning time.Duration
 }
 
 func newPlanner(j Job) (*planner, error) {
@@ -61,10 +63,10 @@ func (p *planner) encode(dst device.Mat, frames [][]byte) {
 }
 
 // encodeGoals keeps the latents of each episode's goal, which all its plans use.
-func (p *planner) encodeGoals(eps []*episode, goals map[*episode][]byte) error {
+func (p *planner) encodeGoals(eps []*episode) error {
 	frames := make([][]byte, len(eps))
 	for i, ep := range eps {
-		frames[i] = goals[ep]
+		frames[i] = ep.goalFrame
 	}
 	z := device.NewMat(p.dev, len(eps)*p.info.Patches, p.info.Dim)
 	defer p.dev.Free(z.Buf)
@@ -73,30 +75,30 @@ func (p *planner) encodeGoals(eps []*episode, goals map[*episode][]byte) error {
 	p.dev.Download(host, z)
 	per := p.info.Patches * p.info.Dim
 	for i, ep := range eps {
-		ep.goal = host[i*per : (i+1)*per]
+		ep.goal, ep.goalFrame = host[i*per:(i+1)*per], nil
 	}
 	return p.dev.Err()
 }
 
 // plan gives each episode the actions of its plan number replan, as many
 // episodes side by side as planRows allows.
-func (p *planner) plan(ctx context.Context, eps []*episode, replan int, encoding, planning *time.Duration) error {
+func (p *planner) plan(ctx context.Context, eps []*episode, replan int) error {
 	n := max(planRows/p.tier.Candidates, 1)
 	for from := 0; from < len(eps); from += n {
-		if err := p.planBatch(ctx, eps[from:min(from+n, len(eps))], replan, encoding, planning); err != nil {
+		if err := p.planBatch(ctx, eps[from:min(from+n, len(eps))], replan); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int, encoding, planning *time.Duration) error {
+func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) error {
 	began := time.Now()
 	c := newLatentCost(p.world, len(eps), p.tier.Candidates)
 	defer c.free()
 	p.fill(c, eps)
 	p.dev.Sync()
-	*encoding += time.Since(began)
+	p.encoding += time.Since(began)
 
 	began = time.Now()
 	keys := make([]uint64, len(eps))
@@ -114,7 +116,7 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int, enc
 	z := make([]float32, len(eps)*width)
 	p.dev.Download(z, found.Actions)
 	p.dev.Free(found.Actions.Buf)
-	*planning += time.Since(began)
+	p.planning += time.Since(began)
 	for i, ep := range eps {
 		ep.actions = p.unscale(z[i*width : (i+1)*width])
 		ep.row.Forwards += p.tier.Candidates * p.tier.Iterations * p.world.Forwards(Horizon)

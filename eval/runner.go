@@ -22,7 +22,8 @@ type episode struct {
 	start      Start
 	row        record.Row
 	frame      []byte        // what the next plan sees, at the model's size
-	goal       []float32     // latents of the goal frame, P*D
+	goalFrame  []byte        // until it is encoded
+	goal       []float32     // its latents, P*D
 	actions    []float64     // planned and not yet executed, in env units
 	policy     envs.Policy   // acts instead of a plan
 	world      envs.Snapshot // between two plans; nil before the first
@@ -46,10 +47,11 @@ type runner struct {
 	// after each step.
 	watch func(step int, e envs.Env) error
 
-	encoding, planning, simulating time.Duration
-	rendering                      atomic.Int64 // nanoseconds, of all workers together
-	plans                          int
-	began                          time.Time
+	began      time.Time
+	loading    time.Duration
+	simulating time.Duration
+	rendering  atomic.Int64 // nanoseconds, of all workers together
+	plans      int
 }
 
 func newRunner(j Job) (*runner, error) {
@@ -164,24 +166,21 @@ func (r *runner) plan(ctx context.Context, live []*episode, replan int) error {
 		if err := r.loadFrames(ctx, live); err != nil {
 			return err
 		}
-		r.encoding += time.Since(began)
+		r.loading += time.Since(began)
 	}
 	for _, ep := range live {
 		ep.row.Replans++
 		r.plans++
 	}
-	return r.planner.plan(ctx, live, replan, &r.encoding, &r.planning)
+	return r.planner.plan(ctx, live, replan)
 }
 
 // loadFrames reads the stored start and goal frames and encodes the goals.
 func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
-	goals := make(map[*episode][]byte, len(live))
-	for _, ep := range live {
-		ep.frame, goals[ep] = r.planner.newFrame(), r.planner.newFrame()
-	}
 	err := r.eachLive(ctx, live, func(w *worker, ep *episode) error {
+		ep.frame, ep.goalFrame = r.planner.newFrame(), r.planner.newFrame()
 		from := r.Data.fileRow(ep.start)
-		for i, dst := range [][]byte{ep.frame, goals[ep]} {
+		for i, dst := range [][]byte{ep.frame, ep.goalFrame} {
 			row := from + i*GoalOffset
 			if err := r.Data.Frame(row, w.px); err != nil {
 				return fmt.Errorf("reading the frame of row %d: %w", row, err)
@@ -193,7 +192,7 @@ func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
 	if err != nil {
 		return err
 	}
-	return r.planner.encodeGoals(live, goals)
+	return r.planner.encodeGoals(live)
 }
 
 // simulate executes up to steps steps of every live episode on all workers.
@@ -306,15 +305,15 @@ func (r *runner) outcomes() []Outcome {
 
 func (r *runner) times(share float64) record.Run {
 	run := record.Run{
-		Started: r.began.UTC().Format(time.RFC3339), Workers: len(r.workers),
+		Started: r.began.UTC().Format(time.RFC3339), Workers: len(r.workers), Version: r.Version,
 		Seconds:  share * time.Since(r.began).Seconds(),
-		Encode:   share * r.encoding.Seconds(),
-		Plan:     share * r.planning.Seconds(),
 		Simulate: share * r.simulating.Seconds(),
 		Render:   share * time.Duration(r.rendering.Load()).Seconds(),
 	}
-	if r.plans > 0 {
-		run.PlanMillis = 1000 * r.planning.Seconds() / float64(r.plans)
+	if p := r.planner; p != nil {
+		run.Encode = share * (r.loading + p.encoding).Seconds()
+		run.Plan = share * p.planning.Seconds()
+		run.PlanMillis = 1000 * p.planning.Seconds() / float64(r.plans)
 	}
 	return run
 }

@@ -66,7 +66,7 @@ func (e *evaluation) store() cell.Store {
 
 // jobs are an arm's units: one for each solver and tier, one in all for random actions.
 func (e *evaluation) jobs(arm eval.Arm) []eval.Job {
-	j := eval.Job{Task: e.task, Data: e.data, Protocol: e.protocol, Arm: arm, Sets: e.sets, Workers: e.workers}
+	j := eval.Job{Task: e.task, Data: e.data, Protocol: e.protocol, Arm: arm, Sets: e.sets, Workers: e.workers, Version: version()}
 	if arm.World == nil {
 		return []eval.Job{j}
 	}
