@@ -33,6 +33,9 @@ const layoutVersion = 1
 // below a minute wherever a row costs at most 10 ms.
 const rowsPerShard = 5000
 
+// maxEpisodes is a thousand times the published sets.
+const maxEpisodes = 10_000_000
+
 // Spec says which data set is meant; the file is a pure function of it.
 type Spec struct {
 	Task     string       `json:"task"`
@@ -69,7 +72,9 @@ type shard struct {
 
 // Prepare checks the spec ("" is the task's default policy), looks at what is
 // there already and claims the output. Close the job when it is no longer needed.
-func Prepare(out string, s Spec) (*Job, error) {
+func Prepare(out string, s Spec) (*Job, error) { return prepare(out, s, rowsPerShard) }
+
+func prepare(out string, s Spec, shardRows int) (*Job, error) {
 	task, err := envs.Lookup(s.Task)
 	if err != nil {
 		return nil, fmt.Errorf("collecting: %w", err)
@@ -80,8 +85,8 @@ func Prepare(out string, s Spec) (*Job, error) {
 	if _, err := task.Policy(s.Policy); err != nil {
 		return nil, fmt.Errorf("collecting: %w", err)
 	}
-	if s.Episodes < 1 {
-		return nil, fmt.Errorf("collecting %s: %d episodes (hint: --episodes 200)", s.Task, s.Episodes)
+	if s.Episodes < 1 || s.Episodes > maxEpisodes {
+		return nil, fmt.Errorf("collecting %s: %d episodes (hint: 1 to %d)", s.Task, s.Episodes, maxEpisodes)
 	}
 	if s.Switches, err = task.Spec.Resolve(s.Switches); err != nil {
 		return nil, fmt.Errorf("collecting: %w", err)
@@ -94,7 +99,7 @@ func Prepare(out string, s Spec) (*Job, error) {
 	if err := j.claim(); err != nil {
 		return nil, err
 	}
-	if err := j.plan(); err != nil {
+	if err := j.plan(shardRows); err != nil {
 		j.Close()
 		return nil, err
 	}
@@ -136,8 +141,8 @@ func (j *Job) specText() string {
 }
 
 // plan cuts the episodes into shards and finds those that are finished.
-func (j *Job) plan() error {
-	each := max(1, rowsPerShard/(j.task.Spec.MaxSteps+1))
+func (j *Job) plan(shardRows int) error {
+	each := max(1, shardRows/(j.task.Spec.MaxSteps+1))
 	missing := 0
 	for from := 0; from < j.Spec.Episodes; from += each {
 		s := &shard{Spec: j.Spec, From: from, To: min(from+each, j.Spec.Episodes)}
@@ -166,7 +171,7 @@ func (j *Job) estimate(missing int) error {
 	defer w.close()
 	e, err := w.record(0)
 	if err != nil {
-		return err
+		return fmt.Errorf("collecting %s into %s: %w", j.Spec.Task, j.Out, err)
 	}
 	bytes, rows := int64(0), int64(e.rows)
 	for _, f := range e.frames {
@@ -193,7 +198,7 @@ type Result struct {
 // and assembles the file. It may be interrupted at any moment; the next run goes on.
 func (j *Job) Run(ctx context.Context, workers int, progress func(done, total int64, note string)) (Result, error) {
 	if j.Done {
-		return j.result(0)
+		return j.finish(0) // a run killed at its very end left the shards
 	}
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
@@ -206,13 +211,14 @@ func (j *Job) Run(ctx context.Context, workers int, progress func(done, total in
 		return Result{}, err
 	}
 	j.Close()
+	return j.finish(p.rows)
+}
+
+// finish removes the shards and describes the file, of which rows are new.
+func (j *Job) finish(rows int) (Result, error) {
 	if err := os.RemoveAll(j.parts); err != nil {
 		return Result{}, fmt.Errorf("removing the shards of %s: %w", j.Out, err)
 	}
-	return j.result(p.rows)
-}
-
-func (j *Job) result(rows int) (Result, error) {
 	f, err := hdf5.Open(j.Out)
 	if err != nil {
 		return Result{}, err
