@@ -64,6 +64,12 @@ static inline uint64_t drop_index(const Head *h, i64 i) { return (uint64_t)((h->
 
 static float head_scale(const Head *h) { return (float)(1 / sqrt((double)h->dim)); }
 
+static float row_dot(const float *a, const float *b, i64 n) {
+	vf sum = vset(0.0f);
+	for (i64 c = 0; c < n; c += VL) sum = vfma(vpart(a, c, n), vpart(b, c, n), sum);
+	return vsum(sum);
+}
+
 // softmax turns the scores of a query into probabilities and returns the log of their sum of exponentials.
 static float softmax(float *s, i64 keys, i64 wide, float scale) {
 	vf top = vset(-INFINITY), sum = vset(0.0f);
@@ -104,6 +110,23 @@ static size_t space_bytes(const Head *h) {
 	return (2 * scores + 3 * factor + h->wide) * sizeof(float);
 }
 
+// score_grads turns the scores s of query r and dp = dout.v into dropped probabilities (in s) and
+// the gradients of the scores (in dp), zero past the keys that the query sees.
+static void score_grads(const Head *h, i64 r, float *s, float *dp, const float *keep, float delta) {
+	const AttentionArgs *a = h->a;
+	float scale = head_scale(h);
+	vf lse = vset(a->lse.p[h->head * a->lse.stride + r]);
+	i64 keys = keys_of(a, r);
+	for (i64 j = 0; j < h->wide; j += VL) {
+		vf p = vexp(vfma(vload(s + j), vset(scale), -lse)), d = vload(dp + j), k = vload(keep + j);
+		vstore(s + j, p * k);
+		vstore(dp + j, p * (d * k - vset(delta)) * vset(scale));
+	}
+	for (i64 j = keys; j < h->wide; j++) s[j] = dp[j] = 0;
+}
+
+#include "k_attention_few.h"
+
 static void attention_task(const void *args, i64 i, Worker *w) {
 	const AttentionArgs *a = args;
 	Head h = head_of(a, i);
@@ -127,29 +150,9 @@ static int attention(Pool *pool, const void *args) {
 	const AttentionArgs *a = args;
 	Head h = head_of(a, 0);
 	if (pool_reserve(pool, space_bytes(&h), 0)) return NO_MEMORY;
-	pool_run(pool, attention_task, a, a->seqs * a->heads);
+	if (h.len <= FEW) pool_run(pool, few_task, a, few_tasks(a));
+	else pool_run(pool, attention_task, a, a->seqs * a->heads);
 	return OK;
-}
-
-// score_grads turns the scores s of query r and dp = dout.v into dropped probabilities (in s) and
-// the gradients of the scores (in dp), zero past the keys that the query sees.
-static void score_grads(const Head *h, i64 r, float *s, float *dp, const float *keep, float delta) {
-	const AttentionArgs *a = h->a;
-	float scale = head_scale(h);
-	vf lse = vset(a->lse.p[h->head * a->lse.stride + r]);
-	i64 keys = keys_of(a, r);
-	for (i64 j = 0; j < h->wide; j += VL) {
-		vf p = vexp(vfma(vload(s + j), vset(scale), -lse)), d = vload(dp + j), k = vload(keep + j);
-		vstore(s + j, p * k);
-		vstore(dp + j, p * (d * k - vset(delta)) * vset(scale));
-	}
-	for (i64 j = keys; j < h->wide; j++) s[j] = dp[j] = 0;
-}
-
-static float row_dot(const float *a, const float *b, i64 n) {
-	vf sum = vset(0.0f);
-	for (i64 c = 0; c < n; c += VL) sum = vfma(vpart(a, c, n), vpart(b, c, n), sum);
-	return vsum(sum);
 }
 
 // store_head copies a product of whole vectors to its head's columns.
@@ -188,6 +191,7 @@ static int attention_grad(Pool *pool, const void *args) {
 	const AttentionArgs *a = args;
 	Head h = head_of(a, 0);
 	if (pool_reserve(pool, space_bytes(&h), 0)) return NO_MEMORY;
-	pool_run(pool, attention_grad_task, a, a->seqs * a->heads);
+	if (h.len <= FEW) pool_run(pool, few_grad_task, a, few_tasks(a));
+	else pool_run(pool, attention_grad_task, a, a->seqs * a->heads);
 	return OK;
 }

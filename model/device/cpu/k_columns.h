@@ -61,25 +61,30 @@ static int sum_table(Pool *pool, const void *args) {
 	return OK;
 }
 
-// column_sums sums f(row) over all rows of up to STRIPE columns at c; f adds row r's terms to n
-// vectors. The chunks of a column are added in double precision.
-typedef void (*Term)(const void *args, i64 r, i64 c, i64 n, float *sums);
+// column_sums sums f over all rows for the n <= STRIPE columns at c; f is row r's terms for the
+// columns c + j.. of a vector, m of them. The chunks of a column are added in double precision.
+typedef vf (*Term)(const void *args, i64 r, i64 c, i64 j, i64 m);
 
 static inline __attribute__((always_inline)) void column_sums(const void *args, i64 rows, i64 c, i64 n, Term f,
 	double *total) {
-	float sums[STRIPE];
 	for (i64 j = 0; j < n; j++) total[j] = 0;
-	for (i64 r = 0, per = chunk_rows(rows); r < rows; r += per) {
-		memset(sums, 0, sizeof sums);
-		for (i64 k = r; k < least(r + per, rows); k++) f(args, k, c, n, sums);
-		for (i64 j = 0; j < n; j++) total[j] += sums[j];
+	for (i64 j = 0; j < n; j += VL) {
+		for (i64 r = 0, per = chunk_rows(rows); r < rows; r += per) {
+			i64 end = least(r + per, rows), m = least(VL, n - j);
+			vf sum = vset(0.0f);
+			if (m == VL) for (i64 k = r; k < end; k++) sum += f(args, k, c, j, VL);
+			else for (i64 k = r; k < end; k++) sum += f(args, k, c, j, m);
+			for (i64 l = 0; l < m; l++) total[j + l] += sum[l];
+		}
 	}
 }
 
-static inline void square_term(const void *args, i64 r, i64 c, i64 n, float *sums) {
-	Mat x = *(const Mat *)args;
-	const float *in = x.p + r * x.stride + c;
-	for (i64 j = 0; j < n; j++) sums[j] += in[j] * in[j];
+// here is the vector of m at (r, c+j).
+static inline vf here(Mat m, i64 r, i64 c, i64 j, i64 n) { return vpart(m.p + r * m.stride + c + j, 0, n); }
+
+static inline vf square_term(const void *args, i64 r, i64 c, i64 j, i64 m) {
+	vf x = here(*(const Mat *)args, r, c, j, m);
+	return x * x;
 }
 
 static void normalize_columns_task(const void *args, i64 i, Worker *w) {
@@ -104,21 +109,16 @@ static int normalize_columns(Pool *pool, const void *args) {
 
 // BatchNorm: one task does a stripe of columns from statistics to output.
 
-static inline void sum_term(const void *args, i64 r, i64 c, i64 n, float *sums) {
-	Mat x = *(const Mat *)args;
-	const float *in = x.p + r * x.stride + c;
-	for (i64 j = 0; j < n; j++) sums[j] += in[j];
+static inline vf sum_term(const void *args, i64 r, i64 c, i64 j, i64 m) {
+	return here(*(const Mat *)args, r, c, j, m);
 }
 
 typedef struct { Mat x; float mean[STRIPE]; } Centred;
 
-static inline void centred_term(const void *args, i64 r, i64 c, i64 n, float *sums) {
-	const Centred *m = args;
-	const float *in = m->x.p + r * m->x.stride + c;
-	for (i64 j = 0; j < n; j++) {
-		float d = in[j] - m->mean[j];
-		sums[j] += d * d;
-	}
+static inline vf centred_term(const void *args, i64 r, i64 c, i64 j, i64 m) {
+	const Centred *a = args;
+	vf d = here(a->x, r, c, j, m) - vload(a->mean + j);
+	return d * d;
 }
 
 static void batchnorm_task(const void *args, i64 i, Worker *w) {
@@ -176,10 +176,9 @@ static int batchnorm_eval(Pool *pool, const void *args) {
 
 typedef struct { Mat x, y; } Two;
 
-static inline void product_term(const void *args, i64 r, i64 c, i64 n, float *sums) {
-	const Two *m = args;
-	const float *x = m->x.p + r * m->x.stride + c, *y = m->y.p + r * m->y.stride + c;
-	for (i64 j = 0; j < n; j++) sums[j] += x[j] * y[j];
+static inline vf product_term(const void *args, i64 r, i64 c, i64 j, i64 m) {
+	const Two *a = args;
+	return here(a->x, r, c, j, m) * here(a->y, r, c, j, m);
 }
 
 static void batchnorm_grad_task(const void *args, i64 i, Worker *w) {

@@ -32,45 +32,41 @@ typedef struct { float *p; i64 stride; int carry; } Sums;
 
 #include "k_gemm_pack.h"
 
-#if VEC_BF16
-#define DOT(native, a, b, c) ((native) ? vdot(a, b, c) : vfma(a, b, c))
-#else
-#define DOT(native, a, b, c) ((void)(native), vfma(a, b, c))
-#endif
+// A micro-kernel adds `steps` products to rows x vecs vectors of sums. The sums have to stay in
+// registers, which the compiler grants to variables but not to arrays: these macros write one
+// variable, c<row>_<vector>, for each.
+#define VECS1(X, r) X(r, 0)
+#define VECS2(X, r) VECS1(X, r) X(r, 1)
+#define VECS3(X, r) VECS2(X, r) X(r, 2)
+#define VECS4(X, r) VECS3(X, r) X(r, 3)
+#define ROWS1(F, V) F(0, V)
+#define ROWS2(F, V) ROWS1(F, V) F(1, V)
+#define ROWS4(F, V) ROWS2(F, V) F(2, V) F(3, V)
+#define ROWS6(F, V) ROWS4(F, V) F(4, V) F(5, V)
+#define ROWS8(F, V) ROWS6(F, V) F(6, V) F(7, V)
+#define ROWS12(F, V) ROWS8(F, V) F(8, V) F(9, V) F(10, V) F(11, V)
 
-// micro adds `steps` products to rows x vecs vectors of sums, which stay in registers meanwhile.
-static inline __attribute__((always_inline)) void micro(const int rows, const int vecs, const int native,
-	i64 steps, Rows a, const float *b, Sums to) {
-	vf acc[rows][vecs];
-#pragma GCC unroll 12
-	for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 4
-		for (int v = 0; v < vecs; v++) acc[r][v] = to.carry ? vload(to.p + r * to.stride + v * VL) : vset(0.0f);
-	}
-	const float *p = (const float *)a.p;
-	for (i64 s = 0; s < steps; s++, p += a.step, b += vecs * VL) {
-		vf col[vecs];
-#pragma GCC unroll 4
-		for (int v = 0; v < vecs; v++) col[v] = vload(b + v * VL);
-#pragma GCC unroll 12
-		for (int r = 0; r < rows; r++) {
-			vf x = vset(p[r * a.row_step]);
-#pragma GCC unroll 4
-			for (int v = 0; v < vecs; v++) acc[r][v] = DOT(native, x, col[v], acc[r][v]);
-		}
-	}
-#pragma GCC unroll 12
-	for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 4
-		for (int v = 0; v < vecs; v++) vstore(to.p + r * to.stride + v * VL, acc[r][v]);
-	}
-}
+#define BEGIN_ONE(r, v) vf c##r##_##v = to.carry ? vload(to.p + r * to.stride + v * VL) : vset(0.0f);
+#define BEGIN(r, V) V(BEGIN_ONE, r)
+#define COLUMN(r, v) vf b##v = vload(b + v * VL);
+#define ADD_ONE_0(r, v) c##r##_##v = vfma(x, b##v, c##r##_##v);
+#define ADD_ONE_1(r, v) c##r##_##v = vdot(x, b##v, c##r##_##v);
+#define ADD_0(r, V) { vf x = vset(p[r * a.row_step]); V(ADD_ONE_0, r) }
+#define ADD_1(r, V) { vf x = vset(p[r * a.row_step]); V(ADD_ONE_1, r) }
+#define END_ONE(r, v) vstore(to.p + r * to.stride + v * VL, c##r##_##v);
+#define END(r, V) V(END_ONE, r)
 
 typedef void (*Micro)(i64 steps, Rows a, const float *b, Sums to);
 
 #define MICRO(rows, vecs, native) \
 	static void micro_##rows##_##vecs##_##native(i64 steps, Rows a, const float *b, Sums to) { \
-		micro(rows, vecs, native, steps, a, b, to); \
+		const float *p = (const float *)a.p; \
+		ROWS##rows(BEGIN, VECS##vecs) \
+		for (i64 s = 0; s < steps; s++, p += a.step, b += vecs * VL) { \
+			VECS##vecs(COLUMN, 0) \
+			ROWS##rows(ADD_##native, VECS##vecs) \
+		} \
+		ROWS##rows(END, VECS##vecs) \
 	}
 #define MICROS(full, vecs, native) \
 	MICRO(full, vecs, native) MICRO(4, vecs, native) MICRO(2, vecs, native) MICRO(1, vecs, native)

@@ -3,24 +3,32 @@
 
 enum { PEAK_ROUNDS = 1 << 17, PEAK_CHAINS = 12 };
 
-static inline __attribute__((always_inline)) float peak_loop(const int native) {
-	vf acc[PEAK_CHAINS], x = vset(0.999f), y = vset(1e-3f);
-	for (int i = 0; i < PEAK_CHAINS; i++) acc[i] = vset((float)i);
-	for (i64 r = 0; r < PEAK_ROUNDS; r++) {
-		__asm__ volatile("" ::: "memory"); // keeps the rounds apart
-#pragma GCC unroll 12
-		for (int i = 0; i < PEAK_CHAINS; i++) acc[i] = native ? DOT(native, x, y, acc[i]) : vfma(acc[i], x, y);
+#define CHAIN(r, V) vf c##r = vset((float)r);
+#define LINK_0(r, V) c##r = vfma(c##r, x, y);
+#define LINK_1(r, V) c##r = vdot(x, y, c##r);
+#define TOTAL(r, V) sum += c##r;
+
+#define PEAK_LOOP(native) \
+	static float peak_loop_##native(void) { \
+		vf x = vset(0.999f), y = vset(1e-3f), sum = vset(0.0f); \
+		ROWS12(CHAIN, 0) \
+		for (i64 i = 0; i < PEAK_ROUNDS; i++) { ROWS12(LINK_##native, 0) } \
+		ROWS12(TOTAL, 0) \
+		return vsum(sum); \
 	}
-	vf sum = acc[0];
-	for (int i = 1; i < PEAK_CHAINS; i++) sum += acc[i];
-	return vsum(sum);
-}
+
+PEAK_LOOP(0)
+#if VEC_BF16
+PEAK_LOOP(1)
+#else
+#define peak_loop_1 peak_loop_0
+#endif
 
 static void peak_task(const void *args, i64 i, Worker *w) {
 	(void)i;
 	const PeakArgs *a = args;
 	int native = a->bf16 && VEC_BF16;
-	volatile float keep = native ? peak_loop(1) : peak_loop(0);
+	volatile float keep = native ? peak_loop_1() : peak_loop_0();
 	(void)keep;
 	(void)w;
 }
