@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"image/gif"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"scalewm/dataset"
+	"scalewm/dataset/hdf5"
+)
+
+// dataFile writes two episodes of 4 and 21 rows; row nan's action is NaN.
+func dataFile(t *testing.T, nan int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "d.h5")
+	w, err := hdf5.Create(path, hdf5.WriterOptions{Columns: []dataset.Column{{Name: "action", DType: "float32", Width: 2}}, Frames: true, Attrs: map[string]string{"env": "tworoom"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := 0
+	for _, n := range []int{4, 21} {
+		ep := hdf5.EpisodeData{Columns: map[string][]float64{}}
+		for i := range n {
+			a := 0.5
+			if i == n-1 || row == nan {
+				a = math.NaN()
+			}
+			ep.Columns["action"] = append(ep.Columns["action"], a, a)
+			ep.Frames = append(ep.Frames, bytes.Repeat([]byte{byte(row), 10, 200}, dataset.FrameBytes/3))
+			row++
+		}
+		if err := w.Append(ep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDataInfo(t *testing.T) {
+	path := dataFile(t, -1)
+	out, errs, code := session("data", "info", path, "--json")
+	var i fileInfo
+	if err := json.Unmarshal([]byte(out), &i); err != nil || code != exitDone {
+		t.Fatalf("exit %d, %v, %q", code, err, errs)
+	}
+	// One clip of 4 frames, 5 rows apart, starts at rows 0 and 1 of an episode of 21.
+	if i.Rows != 25 || i.Episodes != 2 || i.MinLength != 4 || i.MaxLength != 21 || i.MeanLength != 12.5 || i.Clips != 2 || !i.Frames || i.Storage != "deflate, 1 a chunk" {
+		t.Errorf("%+v", i)
+	}
+	text, _, _ := session("data", "info", path)
+	for _, want := range []string{"length 4 to 21, mean 12.50", "action", "float32 x 2", "deflate, 1 a chunk", i.Fingerprint, "env"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestDataCheck(t *testing.T) {
+	path := dataFile(t, -1)
+	out, errs, code := session("data", "check", path)
+	if code != exitDone || !strings.Contains(out, "nothing wrong in 2 episodes, 25 rows, 25 frames") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	spoilt := dataFile(t, 6)
+	out, errs, code = session("data", "check", "--json", spoilt)
+	var r checkResult
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if code != exitFailed || r.OK || len(r.Problems) != 1 || r.Problems[0] != "episode 1, step 2 (row 6): the action is NaN" {
+		t.Errorf("exit %d, %+v", code, r)
+	}
+	if strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "1 problems, the first: episode 1, step 2") {
+		t.Errorf("stderr %q", errs)
+	}
+}
+
+// A torn file, a file that is none and a missing one: one line, exit 1.
+func TestDataCheckBadFiles(t *testing.T) {
+	whole, err := os.ReadFile(dataFile(t, -1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, b := range map[string][]byte{"torn.h5": whole[:len(whole)*2/3], "notes.h5": []byte("notes")} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"torn.h5", "notes.h5", "missing.h5"} {
+		for _, action := range []string{"check", "info"} {
+			out, errs, code := session("data", action, filepath.Join(dir, name))
+			if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, name) || !strings.Contains(errs, "hint") || out != "" {
+				t.Errorf("%s %s: exit %d, %q, %q", action, name, code, out, errs)
+			}
+		}
+	}
+}
+
+// What the user sees of a child that a signal ended.
+func TestCrash(t *testing.T) {
+	for _, c := range []struct {
+		err       error
+		complaint string
+		want      string
+	}{
+		{errors.New("exit status 2"), "SIGSEGV: segmentation violation\nPC=0x7f\n", "SIGSEGV: segmentation violation"},
+		{errors.New("signal: killed"), "", "signal: killed"},
+		{nil, "", "no answer"},
+	} {
+		if got := crash(c.err, bytes.NewBufferString(c.complaint)); got != c.want {
+			t.Errorf("%v, %q: %q", c.err, c.complaint, got)
+		}
+	}
+}
+
+func TestDataConvert(t *testing.T) {
+	path := dataFile(t, -1)
+	out := filepath.Join(t.TempDir(), "z.h5")
+	text, errs, code := session("data", "convert", path, "--out", out, "--filter", "zstd", "--json")
+	var before, after fileInfo
+	if err := json.Unmarshal([]byte(text), &after); err != nil || code != exitDone {
+		t.Fatalf("exit %d, %v, %q", code, err, errs)
+	}
+	first, _, _ := session("data", "info", path, "--json")
+	if err := json.Unmarshal([]byte(first), &before); err != nil {
+		t.Fatal(err)
+	}
+	if after.Fingerprint != before.Fingerprint || after.Storage != "zstd, 1 a chunk" || after.Attributes["env"] != "tworoom" {
+		t.Errorf("before %+v\nafter %+v", before, after)
+	}
+	for _, args := range [][]string{{path, "--out", out}, {path, "--out", path}} {
+		if _, errs, code := session(append([]string{"data", "convert"}, args...)...); code != exitFailed || !strings.Contains(errs, "hint") {
+			t.Errorf("%v: exit %d, %q", args, code, errs)
+		}
+	}
+}
+
+func TestDataUsage(t *testing.T) {
+	for _, c := range [][]string{{"data", "inof", "x.h5"}, {"data", "convert", "x.h5"}, {"data", "convert", "x.h5", "--out", "y.h5", "--filter", "rar"}, {"data", "info"},
+		{"render", "x.h5"}, {"render", "x.h5", "--out", "x.bmp"}, {"collect", "tworoom"}, {"collect", "tworoom", "--out", "x.h5", "--size", "64"}, {"collect", "tworoom", "--out", "x.h5", "--switch", "sampler"}} {
+		if _, errs, code := session(c...); code != exitUsage || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: exit %d, %q", c, code, errs)
+		}
+	}
+}
+
+func TestRender(t *testing.T) {
+	path := dataFile(t, -1)
+	dir := t.TempDir()
+	film, strip := filepath.Join(dir, "e.gif"), filepath.Join(dir, "e.png")
+	for _, out := range []string{film, strip} {
+		if _, errs, code := session("render", path, "--episode", "1", "--out", out); code != exitDone {
+			t.Fatalf("exit %d, %q", code, errs)
+		}
+	}
+	f, err := os.Open(film)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	g, err := gif.DecodeAll(f)
+	if err != nil || len(g.Image) != 21 {
+		t.Fatalf("%v, %d images", err, len(g.Image))
+	}
+	// Few colours: the palette holds them exactly. Row 4+2 is frame 2 of episode 1.
+	if r, gr, b, _ := g.Image[2].At(100, 100).RGBA(); r>>8 != 6 || gr>>8 != 10 || b>>8 != 200 {
+		t.Errorf("pixel %d %d %d, want 6 10 200", r>>8, gr>>8, b>>8)
+	}
+	s, err := os.Open(strip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	img, err := png.Decode(s)
+	if err != nil || img.Bounds().Dx() != 8*224 || img.Bounds().Dy() != 224 {
+		t.Fatalf("%v, %v", err, img.Bounds())
+	}
+	if r, _, _, _ := img.At(8*224-1, 0).RGBA(); r>>8 != 24 { // the last row of the episode
+		t.Errorf("the strip ends with row %d, want 24", r>>8)
+	}
+	_, errs, code := session("render", path, "--episode", "2", "--out", film)
+	if code != exitFailed || !strings.Contains(errs, "no episode 2") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	t.Setenv("PATH", dir)
+	_, errs, code = session("render", path, "--out", filepath.Join(dir, "e.mp4"))
+	if code != exitFailed || !strings.Contains(errs, "ffmpeg") || !strings.Contains(errs, "hint") {
+		t.Errorf("without ffmpeg: exit %d, %q", code, errs)
+	}
+}
