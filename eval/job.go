@@ -63,7 +63,7 @@ type Outcome struct {
 // Run evaluates all sets of a job and returns an outcome for each. Results do
 // not depend on Workers nor on which sets run together.
 func Run(ctx context.Context, j Job) ([]Outcome, error) {
-	if err := j.check(); err != nil {
+	if err := j.Check(); err != nil {
 		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
 	}
 	r, err := newRunner(j)
@@ -77,8 +77,8 @@ func Run(ctx context.Context, j Job) ([]Outcome, error) {
 	return r.outcomes(), nil
 }
 
-// check refuses an arm that was not made for this task, data or protocol.
-func (j Job) check() error {
+// Check refuses an arm that was not made for this task, data or protocol.
+func (j Job) Check() error {
 	if j.Arm.World == nil {
 		return nil
 	}

@@ -26,7 +26,7 @@ type Film struct {
 // Watch runs one episode of the job's first set again, which gives the same
 // actions as in the batch, and keeps what it looks like.
 func Watch(ctx context.Context, j Job, index int) (Film, error) {
-	if err := j.check(); err != nil {
+	if err := j.Check(); err != nil {
 		return Film{}, err
 	}
 	j.Sets, j.Workers, j.Progress = j.Sets[:1], 1, nil

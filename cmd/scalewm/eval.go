@@ -66,6 +66,9 @@ func runEval(ctx context.Context, c *command, args []string) error {
 			return err
 		}
 	}
+	if err := e.jobs(arm)[0].Check(); err != nil {
+		return fmt.Errorf("evaluating %s: %w", *f.weights, err)
+	}
 	diff, err := eval.RenderGate(ctx, e.data)
 	if err != nil {
 		return err
@@ -76,7 +79,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	}
 	if *f.json {
 		err = c.printJSON(map[string]any{"cells": scores, "failed": failed, "render_error": diff})
-	} else {
+	} else if len(scores) > 0 {
 		err = printScores(c.stdout, scores)
 	}
 	return failures(failed, err)
