@@ -1,0 +1,133 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"scalewm/model/lewm"
+)
+
+func TestPresetNames(t *testing.T) {
+	if d := cmp.Diff([]string{"nano", "paper", "small"}, PresetNames()); d != "" {
+		t.Error(d)
+	}
+	for _, n := range PresetNames() {
+		p, err := LoadPreset(n)
+		if err != nil || p.Name != n {
+			t.Errorf("%s: %v, %v", n, p, err)
+		}
+	}
+}
+
+// Sizes of the models: lewm-spec 1.6 (paper), reference-cases C (small 10.77 M,
+// nano about 0.7 M), all with Two-Room's two actions.
+func TestPresetSizes(t *testing.T) {
+	for name, want := range map[string][2]float64{"nano": {0.7e6, 0.1e6}, "small": {10.77e6, 0.005e6}, "paper": {18034478, 0}} {
+		p, err := LoadPreset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Model.ActionDim = 2
+		m, err := lewm.Declare(p.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := float64(m.Params().Len()); math.Abs(n-want[0]) > want[1] {
+			t.Errorf("%s has %.0f parameters, want %.0f", name, n, want[0])
+		}
+	}
+}
+
+// The published recipe: lewm-spec 3.4, scale-author-spec 1 and 3.
+func TestPaperRecipe(t *testing.T) {
+	p, err := LoadPreset("paper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.Train
+	if c.Batch != 128 || c.Epochs != 10 || c.Steps != 0 || c.LR != 5e-5 || c.WeightDecay != 1e-3 || c.WarmUp != 0.01 || c.Clip != 1 ||
+		c.SIGReg != 0.09 || c.Directions != 1024 || c.Pairs != 4096 || c.Correlation != "authors" {
+		t.Errorf("%+v", c)
+	}
+	want := map[string]float64{"pusht": 0.1, "reacher": 0.15, "cube": 0.1, "tworoom": 0.1, "pointmaze": 0.1}
+	if d := cmp.Diff(want, c.ScaleWeight); d != "" {
+		t.Error(d)
+	}
+	want = map[string]float64{"pusht": 0.3, "reacher": 0.4, "cube": 0.1, "tworoom": 0.1, "pointmaze": 0.1}
+	if d := cmp.Diff(want, c.AuxWeight); d != "" {
+		t.Error(d)
+	}
+}
+
+func nanoText(t *testing.T) string {
+	t.Helper()
+	b, err := presetFiles.ReadFile("presets/nano.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestPresetRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"mistyped key":     {"weight_decay", "weight_decoy", `did you mean "train.weight_decay"?`},
+		"unknown section":  {"[eval]", "[evel]", "unknown key"},
+		"not TOML":         {"batch = 64", "batch = ", "line "},
+		"wrong type":       {"batch = 64", `batch = "many"`, "batch"},
+		"both lengths":     {"epochs = 0", "epochs = 3", "steps"},
+		"patch":            {"patch = 16", "patch = 17", "does not divide"},
+		"form":             {`correlation = "authors"`, `correlation = "x"`, "authors or paper"},
+		"no tiers":         {`tiers = ["T1", "T3", "T5"]`, "tiers = []", "must not be empty"},
+		"no episodes":      {"episodes = 400", "episodes = 0", "at least 1"},
+		"no room for logs": {"log_every = 10", "log_every = 0", "log_every"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(nanoText(t), c.old, c.new, 1)
+			_, err := parsePreset(text)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "(hint: ") {
+				t.Errorf("got %v, want %q and a hint", err, c.want)
+			}
+		})
+	}
+	if _, err := LoadPreset("nanno"); err == nil || !strings.Contains(err.Error(), `did you mean "nano"?`) || !strings.Contains(err.Error(), "paper, small") {
+		t.Errorf("unknown name: %v", err)
+	}
+	if _, err := LoadPreset(filepath.Join(t.TempDir(), "mine.toml")); err == nil || !strings.Contains(err.Error(), "mine.toml") {
+		t.Errorf("missing file: %v", err)
+	}
+}
+
+// A preset of the user's own, and what is written beside results, read back as they were.
+func TestPresetFile(t *testing.T) {
+	nano, err := LoadPreset("nano")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := nano.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "mine.toml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mine, err := LoadPreset(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine.Name = nano.Name
+	if d := cmp.Diff(nano, mine); d != "" {
+		t.Error(d)
+	}
+}
+
+func FuzzPreset(f *testing.F) {
+	f.Add("[model]\npatch = 16\n")
+	f.Add("[train]\nscale_weight = { tworoom = 0.1 }\n")
+	f.Fuzz(func(t *testing.T, text string) { _, _ = parsePreset(text) })
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tinyPreset is nano cut down to a model that trains in a second.
+func tinyPreset(t *testing.T) string {
+	t.Helper()
+	text := nanoText(t)
+	for old, new := range map[string]string{"image_size = 64": "image_size = 32", "width = 96": "width = 12", "layers = 3": "layers = 1",
+		"mlp = 384": "mlp = 16", "dim = 48": "dim = 8", "projector = 512": "projector = 16", "predictor_depth = 2": "predictor_depth = 1",
+		"predictor_head_dim = 32": "predictor_head_dim = 4", "predictor_mlp = 256": "predictor_mlp = 16", "batch = 64": "batch = 8",
+		"steps = 1500": "steps = 4", "directions = 256": "directions = 8", "pairs = 4096": "pairs = 64"} {
+		if !strings.Contains(text, old) {
+			t.Fatalf("nano has no %q any more", old)
+		}
+		text = strings.Replace(text, old, new, 1)
+	}
+	path := filepath.Join(t.TempDir(), "tiny.toml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTrain(t *testing.T) {
+	dir := t.TempDir()
+	data, preset := filepath.Join(dir, "d.h5"), tinyPreset(t)
+	if _, errs, code := session("collect", "tworoom", "--episodes", "4", "--out", data); code != exitDone {
+		t.Fatal(errs)
+	}
+	train := func(out string, more ...string) (string, string, int) {
+		return session(append([]string{"train", "--task", "tworoom", "--data", data, "--preset", preset, "--out", filepath.Join(dir, out)}, more...)...)
+	}
+	for _, method := range []string{"lewm", "scale", "aux", "untrained"} {
+		out, errs, code := train(method, "--method", method, "--json")
+		if code != exitDone {
+			t.Fatalf("%s: exit %d, %s", method, code, errs)
+		}
+		var res struct {
+			Steps   int
+			Loss    float64
+			Weights string
+		}
+		if err := json.Unmarshal([]byte(out), &res); err != nil || (res.Steps != 4) != (method == "untrained") {
+			t.Errorf("%s: %s, %v", method, out, err)
+		}
+		for _, f := range []string{"weights.safetensors", "weights.json", "config.toml"} {
+			if _, err := os.Stat(filepath.Join(dir, method, f)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if out, _, code := train("lewm"); code != exitDone || !strings.Contains(out, "nothing to do") {
+		t.Errorf("again: exit %d, %s", code, out)
+	}
+	wide := filepath.Join(dir, "wide.toml")
+	text, err := os.ReadFile(preset)
+	if err == nil {
+		err = os.WriteFile(wide, []byte(strings.Replace(string(text), "batch = 8", "batch = 8000", 1)), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"another training":  {[]string{"--seed", "7"}, "another --out"},
+		"nothing to resume": {[]string{"--seed", "7", "--resume", "--out", filepath.Join(dir, "new")}, "no resume point"},
+		"too few clips":     {[]string{"--preset", wide, "--out", filepath.Join(dir, "wide")}, "training clips"},
+	} {
+		if _, errs, code := train("lewm", c.args...); code != exitFailed || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q", name, code, errs)
+		}
+	}
+}
+
+func TestTrainUsage(t *testing.T) {
+	base := []string{"train", "--task", "tworoom", "--data", "nowhere.h5", "--out", filepath.Join(t.TempDir(), "x")}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no task":      {[]string{"train", "--data", "d.h5", "--out", "o"}, exitUsage, "--task"},
+		"no data":      {[]string{"train", "--task", "tworoom", "--out", "o"}, exitUsage, "--data"},
+		"missing file": {base, exitFailed, "nowhere.h5"},
+		"task":         {append(base[:1:1], "--task", "tworom", "--data", "d.h5", "--out", "o"), exitFailed, "tworoom"},
+		"preset":       {append(base, "--preset", "nanno"), exitUsage, `"nano"`},
+	} {
+		if _, errs, code := session(c.args...); code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q", name, code, errs)
+		}
+	}
+}
+
+func TestDeviceFlags(t *testing.T) {
+	text := func(s string) *string { return &s }
+	for _, c := range []struct{ device, precision, want string }{
+		{"tpu", "auto", "--device tpu"}, {"cpu", "fp8", "--precision fp8"},
+	} {
+		if _, err := (deviceFlags{text(c.device), text(c.precision)}).open(true); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v", c.device, c.precision, err)
+		}
+	}
+	for _, p := range []string{"fp32", "bf16"} {
+		d, err := deviceFlags{text("auto"), text(p)}.open(false)
+		if err != nil || string(d.Kind().Precision) != p {
+			t.Fatalf("%s: %v", p, err)
+		}
+		d.Close()
+	}
+}
