@@ -9,6 +9,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"scalewm/dataset"
 	"scalewm/envs"
@@ -108,7 +109,23 @@ func openTask(src dataset.Source, name string) (envs.Env, error) {
 	for _, s := range task.Spec.Switches {
 		if v, ok := src.Attr(s.Name); ok {
 			opt[s.Name] = v
+		} else if s.Name == actionTypeSwitch {
+			opt[s.Name] = actionType(src, s)
 		}
 	}
 	return task.New(opt)
+}
+
+// actionTypeSwitch is the switch of tasks that compute in the type of their
+// actions; the recorded column says it.
+const actionTypeSwitch = "action_dtype"
+
+// actionType is the value of that switch for a recording.
+func actionType(src dataset.Source, s envs.Switch) string {
+	for _, c := range src.Columns() {
+		if c.Name == actionColumn && slices.Contains(s.Values, c.DType) {
+			return c.DType
+		}
+	}
+	return s.Values[0]
 }

@@ -1,0 +1,60 @@
+package replay
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"scalewm/dataset/hdf5"
+	_ "scalewm/envs/pusht"
+)
+
+// Recordings of the running original (testdata/make_pusht.py): pushes, walls,
+// overlaps, all restart modes, both readings of the controller, evaluation
+// pairs and both sides of every threshold. Everything is demanded to the bit,
+// frames included.
+func TestRecordingsOfPushT(t *testing.T) {
+	for _, c := range []struct {
+		file                          string
+		episodes, rows, flags, frames int
+	}{
+		{"pusht_states.h5", 93, 3721, 3628, 0},
+		{"pusht_float32_pd.h5", 13, 873, 860, 0},
+		{"pusht_numpy1.h5", 4, 244, 240, 0},
+		{"pusht_frames.h5", 16, 104, 88, 104},
+	} {
+		src, err := hdf5.Open(filepath.Join("testdata", c.file))
+		must(t, err)
+		defer src.Close()
+		r, err := Run(context.Background(), src, Options{File: c.file, Pixels: c.frames > 0})
+		must(t, err)
+		if r.Episodes != c.episodes || r.Rows != c.rows || r.Terminated != (FlagDiff{c.flags, 0}) {
+			t.Errorf("%s: %+v", c.file, r)
+		}
+		for _, name := range []string{"state", "proprio", "pos_agent", "vel_agent", "block_pose", "goal_pose", "n_contacts", "reward"} {
+			want := c.rows
+			if name == "reward" {
+				want = c.flags
+			}
+			if d := r.Columns[name]; d.Rows != want || d.RowsEqual != want || d.MaxAbs != 0 {
+				t.Errorf("%s: %s: %+v, want %d rows equal", c.file, name, d, want)
+			}
+		}
+		if f := r.Frames; f.Count != c.frames || f.Max != 0 {
+			t.Errorf("%s: frames %+v", c.file, f)
+		}
+	}
+}
+
+// One step at a time only the rows after row 0 can be compared: the solver's
+// memory of contacts is in no column.
+func TestOneStepOfPushT(t *testing.T) {
+	src, err := hdf5.Open(filepath.Join("testdata", "pusht_frames.h5"))
+	must(t, err)
+	defer src.Close()
+	r, err := Run(context.Background(), src, Options{OneStep: true})
+	must(t, err)
+	if d := r.Columns["state"]; r.Rows != 2*16 || d.RowsEqual != 2*16 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,61 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"scalewm/envs"
+)
+
+// WeakName is the policy of the original's repository for Push-T.
+const WeakName = "weak"
+
+// reach is how far from the agent, in pixels, Push-T puts its target at full action.
+const reach = 100
+
+// weakPusher draws targets round the block (envs-spec 1.9).
+type weakPusher struct {
+	r     *rand.Rand
+	state [7]float64
+}
+
+// NewWeakPusher makes the weak policy of Push-T: a target uniform within 100 px
+// of the agent, per axis, brought to within 100 px of the block. It reads the
+// column state.
+func NewWeakPusher() envs.Policy { return &weakPusher{} }
+
+func (p *weakPusher) Reset(_ envs.Env, r *rand.Rand) error {
+	p.r = r
+	return nil
+}
+
+func (p *weakPusher) Act(e envs.Env, dst []float64) error {
+	if err := e.Observe("state", p.state[:]); err != nil {
+		return fmt.Errorf("policy: the weak pusher looks round: %w", err)
+	}
+	for i := range dst {
+		agent, block := p.state[i], p.state[i+2]
+		target := agent + reach*(2*p.r.Float64()-1)
+		target = min(max(target, block-reach), block+reach)
+		dst[i] = clipped((target - agent) / reach)
+	}
+	return nil
+}
+
+// clipped brings a component into the action box and rounds it to float32.
+func clipped(v float64) float64 { return float64(float32(min(max(v, -1), 1))) }
+
+// place is a point or direction in pixels.
+type place struct{ x, y float64 }
+
+func (a place) plus(b place, s float64) place { return place{a.x + s*b.x, a.y + s*b.y} }
+func (a place) to(b place) place              { return place{b.x - a.x, b.y - a.y} }
+func (a place) dot(b place) float64           { return a.x*b.x + a.y*b.y }
+func (a place) size() float64                 { return math.Hypot(a.x, a.y) }
+
+// turned is a, turned by an angle.
+func (a place) turned(angle float64) place {
+	s, c := math.Sincos(angle)
+	return place{c*a.x - s*a.y, s*a.x + c*a.y}
+}

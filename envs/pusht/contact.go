@@ -1,0 +1,100 @@
+package pusht
+
+import "math"
+
+func length(a vec) float64 { return math.Sqrt(a.dot(a)) }
+
+// contact is a point where a pair touches, with the impulses that hold it.
+type contact struct {
+	r1, r2       vec // of the two surfaces; from the centres of gravity once it is kept
+	name         uint64
+	mass         float64 // effective, along the normal
+	bias, nudged float64 // velocity that undoes the overlap, and the impulse for it so far
+	pushed       float64 // impulse so far; kept from step to step
+}
+
+// touch is the contacts of one pair at one time.
+type touch struct {
+	n     vec // from the agent or wall to the block
+	count int
+	at    [2]contact
+}
+
+// add keeps a contact between two surface points.
+func (t *touch) add(p1, p2 vec, name uint64) {
+	t.at[t.count] = contact{r1: p1, r2: p2, name: name}
+	t.count++
+}
+
+// touchAgent finds where the agent touches a part of the block; id is the edge
+// of the pair's last search and is returned anew.
+func (w *world) touchAgent(part int, id uint32, t *touch) uint32 {
+	p := pairing{feature{[]vec{w.agent.p}}, feature{w.block.corner[part][:]}}
+	c := p.search(id, &w.agent.box, &w.block.box[part], w.room)
+	if c.d <= agentRadius {
+		t.n = c.n
+		t.add(c.a.add(c.n.mul(agentRadius)), c.b, 0)
+	}
+	return c.id
+}
+
+// touchWall is touchAgent for a wall. An edge of the wall lies against an edge
+// of the block, so there may be two contacts.
+func (w *world) touchWall(wall, part int, id uint32, t *touch) uint32 {
+	s := &walls[wall]
+	p := pairing{feature{s.end[:]}, feature{w.block.corner[part][:]}}
+	c := p.search(id, &s.box, &w.block.box[part], w.room)
+	if c.d-wallRadius <= 0 {
+		e1, e2 := s.edge(wall, c.n), w.block.edge(part, c.n.neg())
+		t.n = c.n
+		t.clip(&e1, &e2)
+	}
+	return c.id
+}
+
+// edge is a side of a shape that faces a contact.
+type edge struct {
+	a, b         vec
+	nameA, nameB uint64
+	r            float64
+}
+
+// naming spreads the pair (shape, corner) over names of contacts, so that those
+// of one step are found again in the next.
+const naming = 3344921057
+
+func name(a, b uint64) uint64 { return a*naming ^ b*naming }
+
+// edge is the block's side that looks along n.
+func (b *block) edge(part int, n vec) edge {
+	c := &b.corner[part]
+	i := feature{c[:]}.support(n)
+	before, after := (i+3)%4, (i+1)%4
+	id := uint64(firstPart + part)
+	side := func(i, j int) edge {
+		return edge{c[i], c[j], name(id, uint64(i)), name(id, uint64(j)), 0}
+	}
+	normal := &parts[part].normal
+	if n.dot(normal[i].rotated(b.rot)) > n.dot(normal[after].rotated(b.rot)) {
+		return side(before, i)
+	}
+	return side(i, after)
+}
+
+// clip finds the contacts of two edges that face each other along t.n.
+func (t *touch) clip(e1, e2 *edge) {
+	n := t.n
+	a1, b1, a2, b2 := e1.a.cross(n), e1.b.cross(n), e2.a.cross(n), e2.b.cross(n)
+	per1, per2 := 1/(b1-a1+smallest), 1/(b2-a2+smallest)
+	on := func(e *edge, s float64, r float64) vec {
+		return n.mul(r).add(e.a.lerp(e.b, clamp01(s)))
+	}
+	p1, p2 := on(e1, float64((b2-a1)*per1), e1.r), on(e2, float64((a1-a2)*per2), -e2.r)
+	if p2.sub(p1).dot(n) <= 0 {
+		t.add(p1, p2, name(e1.nameA, e2.nameB))
+	}
+	p1, p2 = on(e1, float64((a2-a1)*per1), e1.r), on(e2, float64((b1-a2)*per2), -e2.r)
+	if p2.sub(p1).dot(n) <= 0 {
+		t.add(p1, p2, name(e1.nameB, e2.nameA))
+	}
+}

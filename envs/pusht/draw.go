@@ -1,0 +1,142 @@
+package pusht
+
+import (
+	"math"
+	"sync"
+
+	"scalewm/envs"
+	"scalewm/envs/raster"
+)
+
+// Colours of the original (envs-spec 1.8). Fills of block and agent are the
+// same colour lightened by a fifth.
+var (
+	white      = raster.RGB(255, 255, 255)
+	goalColor  = raster.RGB(144, 238, 144)
+	wallColor  = raster.RGB(211, 211, 211)
+	blockColor = raster.RGB(119, 136, 153)
+	blockFill  = raster.RGB(143, 163, 184)
+	agentColor = raster.RGB(65, 105, 225)
+	agentFill  = raster.RGB(78, 126, 255)
+	markColor  = raster.RGB(231, 76, 60)
+)
+
+const (
+	outlineRadius = 2 // of the block's edges
+	agentRim      = 4
+	markReach     = 2.0 // a contact's mark sticks out this far on both sides
+)
+
+// scenery is what never moves, full size and scaled.
+type scenery struct {
+	canvas  *raster.Canvas
+	resizer *raster.Resizer
+	frame   []byte
+}
+
+// table is drawn once and shared by all pens, which only read it.
+var tableTop = sync.OnceValue(func() *scenery {
+	s := &scenery{raster.NewCanvas(window, window), raster.NewResizer(window, envs.FrameSize), make([]byte, envs.FrameBytes)}
+	s.canvas.Fill(white)
+	var rot vec
+	rot.y, rot.x = sincos(drawnGoal[2])
+	for _, part := range parts {
+		var corner [4]raster.Point
+		for i, c := range part.corner {
+			c = c.rotated(rot)
+			corner[i] = raster.At(c.x+drawnGoal[0], c.y+drawnGoal[1])
+		}
+		s.canvas.Polygon(corner[:], goalColor)
+	}
+	for i := range walls {
+		fatSegment(s.canvas, walls[i].end[0].pixel(), walls[i].end[1].pixel(), wallRadius, wallColor)
+	}
+	s.resizer.Draw(s.frame, s.canvas, s.canvas.Dirty)
+	return s
+})
+
+// pen draws the frames of one env: what moves is drawn over the scenery, and
+// only the part of the picture that it touched is scaled.
+type pen struct {
+	table  *scenery
+	canvas *raster.Canvas
+}
+
+func newPen() *pen {
+	p := &pen{table: tableTop(), canvas: raster.NewCanvas(window, window)}
+	p.canvas.Fill(white)
+	p.canvas.Restore(p.table.canvas)
+	return p
+}
+
+// draw writes the frame: bar, stem, agent, the walls over them, then a red mark
+// at each contact of the last sub-step.
+func (p *pen) draw(dst []byte, w *world) {
+	c := p.canvas
+	c.Restore(p.table.canvas)
+	for k := range parts {
+		drawPart(c, &w.block.corner[k])
+	}
+	at := w.agent.p.pixel()
+	c.Disc(at, agentRadius, agentColor)
+	c.Disc(at, agentRadius-agentRim, agentFill)
+	p.coverByWalls()
+	for _, k := range w.active[:w.count] {
+		a, from := &w.arbiter[k], w.partner(k).p
+		for i := range a.at[:a.count] {
+			p1, p2 := from.add(a.at[i].r1), w.block.p.add(a.at[i].r2)
+			c.AALine(p1.add(a.n.mul(-markReach)).pixel(), p2.add(a.n.mul(markReach)).pixel(), markColor)
+		}
+	}
+	copy(dst, p.table.frame)
+	p.table.resizer.Draw(dst, c, c.Dirty)
+}
+
+func (a vec) pixel() raster.Point { return raster.At(a.x, a.y) }
+
+// drawPart draws a part of the block: the fill, then each edge.
+func drawPart(c *raster.Canvas, corner *[4]vec) {
+	var at [4]raster.Point
+	for i, v := range corner {
+		at[i] = v.pixel()
+	}
+	c.Polygon(at[:], blockFill)
+	for i := range at {
+		fatSegment(c, at[i], at[(i+1)%4], outlineRadius, blockColor)
+	}
+}
+
+// fatSegment draws a line with round ends as the original does: a thick line, a
+// quadrilateral whose sides lean the wrong way for one sign of the slope, since
+// the original takes absolute values, and a disc at both ends.
+func fatSegment(c *raster.Canvas, a, b raster.Point, radius int, col raster.Color) {
+	c.Line(a, b, 2*radius, col)
+	if a == b {
+		return
+	}
+	x, y := math.Abs(float64(b.Y-a.Y)), math.Abs(float64(b.X-a.X))
+	scale := float64(radius) / math.Sqrt(x*x+y*y)
+	ox, oy := int(math.RoundToEven(x*scale)), int(math.RoundToEven(y*scale))
+	quad := [4]raster.Point{{X: a.X - ox, Y: a.Y - oy}, {X: a.X + ox, Y: a.Y + oy}, {X: b.X + ox, Y: b.Y + oy}, {X: b.X - ox, Y: b.Y - oy}}
+	c.Polygon(quad[:], col)
+	c.Disc(a, radius, col)
+	c.Disc(b, radius, col)
+}
+
+// wallReach is how far from the picture's edges walls are drawn.
+const wallReach = 10
+
+// coverByWalls brings the walls back where something was drawn over them.
+func (p *pen) coverByWalls() {
+	d := p.canvas.Dirty
+	if d.X0 >= wallReach && d.Y0 >= wallReach && d.X1 <= window-wallReach && d.Y1 <= window-wallReach {
+		return
+	}
+	for y := d.Y0; y < d.Y1; y++ {
+		for i := y*window + d.X0; i < y*window+d.X1; i++ {
+			if p.table.canvas.Pix[i] == wallColor {
+				p.canvas.Pix[i] = wallColor
+			}
+		}
+	}
+}

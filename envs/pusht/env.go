@@ -1,0 +1,175 @@
+package pusht
+
+import (
+	"fmt"
+	"math"
+
+	"scalewm/envs"
+)
+
+// stateWidth is the length of a state: agent x, y; block x, y, angle; agent velocity x, y.
+const stateWidth = 7
+
+type vector [stateWidth]float64
+
+// state is all that changes between steps.
+type state struct {
+	world      world
+	goal       vector
+	origin     origin
+	reward     float64
+	stepped    bool // a step has been made since the last reset or set-state
+	terminated bool
+}
+
+// env is one running world.
+type env struct {
+	float32PD   bool // the controller computes in float32
+	wideAction  bool // actions are float64 numbers
+	goalSampled bool
+	s           state
+	pen         *pen
+}
+
+func newEnv(o envs.Options) *env {
+	e := &env{
+		float32PD:   o[numericMode] == modeFloat32PD,
+		wideAction:  o[actionDType] == typeFloat64,
+		goalSampled: o[goalSwitch] == goalSampled,
+		pen:         newPen(),
+	}
+	e.s.world.room = new(hulls)
+	e.begin(origin{mode: unknownOrigin, setup: vector{256, 400, 400, 100}})
+	return e
+}
+
+func (e *env) Spec() *envs.Spec { return spec }
+
+// Step moves the agent's target by 100 times the action, unclipped, and lets the
+// controller follow it for 10 sub-steps.
+func (e *env) Step(action []float64) (envs.Step, error) {
+	if err := envs.CheckAction(spec, action); err != nil {
+		return envs.Step{}, err
+	}
+	w := &e.s.world
+	w.points = 0
+	if e.float32PD {
+		w.follow32(action)
+	} else {
+		w.follow(w.target(action, e.wideAction))
+	}
+	now := e.vector()
+	e.s.reward = -distance(e.s.goal[:], now[:])
+	e.s.stepped = true
+	e.s.terminated = met(&e.s.goal, &now)
+	return envs.Step{Reward: e.s.reward, Terminated: e.s.terminated, Substeps: substeps}, nil
+}
+
+func (e *env) Solved() bool {
+	now := e.vector()
+	return met(&e.s.goal, &now)
+}
+
+// vector is the present state.
+func (e *env) vector() vector {
+	a, b := &e.s.world.agent, &e.s.world.block
+	return vector{a.p.x, a.p.y, b.origin.x, b.origin.y, wrap(b.a), a.v.x, a.v.y}
+}
+
+// wrap brings an angle to [0, 2 pi) as Python's remainder does.
+func wrap(a float64) float64 {
+	r := math.Mod(a, 2*math.Pi)
+	if r < 0 {
+		r += 2 * math.Pi
+	}
+	return r
+}
+
+// met is the success rule: agent and block together within 20 px, and the
+// block's angle, modulo a full turn, within pi/9.
+func met(goal, now *vector) bool {
+	turn := math.Mod(math.Abs(goal[4]-now[4]), 2*math.Pi)
+	turn = min(turn, 2*math.Pi-turn)
+	return distance(goal[:4], now[:4]) < solvedWithin && turn < solvedTurn
+}
+
+// distance is the L2 norm of a - b, summed as the original's linear algebra
+// library sums it, in fused steps.
+func distance(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		d := a[i] - b[i]
+		sum = math.FMA(d, d, sum)
+	}
+	return math.Sqrt(sum)
+}
+
+func (e *env) Frame(dst []byte) error {
+	if len(dst) != envs.FrameBytes {
+		return fmt.Errorf("pusht: a frame has %d bytes, not %d", envs.FrameBytes, len(dst))
+	}
+	e.pen.draw(dst, &e.s.world)
+	return nil
+}
+
+// SetState is the original's set-state: what is left of the block's velocities
+// moves it in the sub-step of 0.01 s that belongs to it.
+func (e *env) SetState(row envs.Row) error {
+	v, err := read(row, spec.StateColumns)
+	if err == nil {
+		e.set(&v)
+		e.s.origin.mode = unknownOrigin
+	}
+	return err
+}
+
+// set is SetState without a trace in origin.
+func (e *env) set(v *vector) {
+	e.s.world.set(v.pose(), vec{v[5], v[6]})
+	e.s.stepped, e.s.terminated = false, false
+}
+
+func (v *vector) pose() pose { return pose{vec{v[0], v[1]}, vec{v[2], v[3]}, v[4]} }
+
+// SetGoal stores the goal; it does not move the goal that is drawn.
+func (e *env) SetGoal(row envs.Row) error {
+	v, err := read(row, spec.GoalColumns)
+	if err == nil {
+		e.s.goal = v
+	}
+	return err
+}
+
+// read takes a state from the first of the columns that the row has.
+func read(row envs.Row, columns []string) (v vector, err error) {
+	x, name, err := row.First(columns, stateWidth)
+	if err != nil {
+		return v, fmt.Errorf("pusht: setting a state: %w", err)
+	}
+	copy(v[:], x)
+	for i, n := range v {
+		if math.IsNaN(n) || math.IsInf(n, 0) {
+			return v, fmt.Errorf("pusht: setting a state: %s[%d] is %g", name, i, n)
+		}
+	}
+	return v, nil
+}
+
+// Snapshot copies everything, the solver's memory of contacts included.
+func (e *env) Snapshot() envs.Snapshot {
+	s := e.s
+	s.world.room = nil
+	return s
+}
+
+func (e *env) Restore(s envs.Snapshot) error {
+	v, ok := s.(state)
+	if !ok {
+		return fmt.Errorf("pusht: restoring a snapshot of another task (%T)", s)
+	}
+	v.world.room = e.s.world.room
+	e.s = v
+	return nil
+}
+
+func (e *env) Close() error { return nil }

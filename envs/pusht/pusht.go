@@ -1,0 +1,128 @@
+// Package pusht is Push-T: a disc pushes a T-shaped block over a table without
+// friction marks of its own, seen from above, until block and disc are where a
+// goal state has them. States equal those of the original (pymunk 7 and later,
+// on Chipmunk's successor) to the bit: the solver here takes the original's
+// steps in the original's order for what this scene needs (one kinematic disc,
+// one body of two convex parts, four walls, no friction, no bounce, damping 0),
+// with explicit conversions so that no compiler may fuse a product into a sum.
+//
+// It knows nothing of data sets or policies' insides.
+package pusht
+
+import (
+	"math"
+
+	"scalewm/envs"
+	"scalewm/envs/policy"
+)
+
+// The table, in pixels of a window of 512; x runs right, y down (envs-spec 1).
+const (
+	window       = 512
+	substeps     = 10
+	actionScale  = 100 // pixels from the agent to its target at full action
+	stiffness    = 100
+	damping      = 20
+	solvedWithin = 20          // pixels, over agent and block together
+	solvedTurn   = math.Pi / 9 // of the block
+)
+
+// The pose of the drawn goal, which no goal state moves.
+var drawnGoal = [3]float64{256, 256, math.Pi / 4}
+
+// Switches and their values.
+const (
+	numericMode   = "numeric_mode"
+	modeFloat64   = "float64"
+	modeFloat32PD = "float32_pd"
+
+	actionDType = "action_dtype"
+	typeFloat32 = "float32"
+	typeFloat64 = "float64"
+
+	goalSwitch  = "goal"
+	goalDrawn   = "drawn"
+	goalSampled = "sampled"
+)
+
+var spec = &envs.Spec{
+	Name:      "pusht",
+	ID:        "swm/PushT-v1",
+	Title:     "Push-T",
+	ActionDim: 2,
+	ActionLow: []float64{-1, -1}, ActionHigh: []float64{1, 1},
+	ActionDType: "float32",
+	Columns: []envs.Column{
+		{Name: "state", DType: "float64", Width: stateWidth, Angle: []int{4}, Doc: "agent x, y; block x, y in pixels; block angle modulo 2 pi; agent velocity x, y in pixels/s"},
+		{Name: "proprio", DType: "float64", Width: 4, Doc: "agent x, y; agent velocity x, y"},
+		{Name: "pos_agent", DType: "float64", Width: 2, Doc: "agent x, y in pixels"},
+		{Name: "vel_agent", DType: "float64", Width: 2, Doc: "agent velocity x, y in pixels/s"},
+		{Name: "block_pose", DType: "float64", Width: 3, Angle: []int{2}, Doc: "block x, y in pixels and its angle, not wrapped"},
+		{Name: "goal_pose", DType: "float64", Width: 3, Angle: []int{2}, Doc: "pose of the T that is drawn as the goal"},
+		{Name: "goal_state", DType: "float64", Width: stateWidth, Angle: []int{4}, Goal: true, Doc: "the goal, as state; its angle as it was given"},
+		{Name: "goal_proprio", DType: "float64", Width: 4, Goal: true, Doc: "the goal's agent x, y and velocity x, y"},
+		{Name: "n_contacts", DType: "int64", Width: 1, Doc: "contact points of the step's 10 sub-steps / 10, rounded up; in row 0, of all sub-steps since the space was made"},
+		{Name: "reward", DType: "float64", Width: 1, Into: true, Goal: true, Doc: "minus the L2 distance of state and goal_state over all 7 numbers; NaN in the row of the reset"},
+		{Name: "terminated", DType: "uint8", Width: 1, Into: true, Goal: true, Doc: "the step into the row met the goal"},
+		{Name: "restart_mode", DType: "int64", Width: 1, Doc: "how row 0 was reached: 0 start; 1 goal, start; 2 goal, start, evaluation state; -1 otherwise"},
+		{Name: "restart_setup_pose", DType: "float64", Width: 5, Angle: []int{4}, Doc: "where the episode's space was made: agent x, y; block x, y, angle"},
+		{Name: "restart_goal_state", DType: "float64", Width: stateWidth, Angle: []int{4}, Doc: "the state that the episode's reset set to draw its goal"},
+		{Name: "restart_start_state", DType: "float64", Width: stateWidth, Angle: []int{4}, Doc: "the state that the episode's reset set then"},
+	},
+	StateColumns: []string{"state"},
+	GoalColumns:  []string{"state"},
+	MaxSteps:     246,
+	Qs: []envs.Q{
+		{Name: "full", Columns: []string{"state"}, Parts: []string{"agent x", "agent y", "block x", "block y", "cos block angle", "sin block angle"},
+			Of: func(row envs.Row, dst []float64) {
+				copy(dst, row["state"][:4])
+				dst[5], dst[4] = math.Sincos(row["state"][4])
+			}},
+		{Name: "half", Columns: []string{"state"}, Parts: []string{"block x", "block y", "cos block angle", "sin block angle"},
+			Of: func(row envs.Row, dst []float64) {
+				copy(dst, row["state"][2:4])
+				dst[3], dst[2] = math.Sincos(row["state"][4])
+			}},
+		{Name: "native", Columns: []string{"state"}, Parts: []string{"agent x", "agent y", "block x", "block y", "cos block angle", "sin block angle", "agent vx", "agent vy"},
+			Of: func(row envs.Row, dst []float64) {
+				copy(dst, row["state"][:4])
+				dst[5], dst[4] = math.Sincos(row["state"][4])
+				copy(dst[6:], row["state"][5:])
+			}},
+	},
+	Switches: []envs.Switch{
+		{Name: numericMode, Values: []string{modeFloat64, modeFloat32PD},
+			Doc: "how the agent's controller computes: float64, as with NumPy 1; float32_pd, as with NumPy 2 and float32 actions"},
+		{Name: actionDType, Values: []string{typeFloat32, typeFloat64},
+			Doc: "type in which 100 x action is taken in mode float64; a recording's own action column says it"},
+		{Name: goalSwitch, Values: []string{goalDrawn, goalSampled},
+			Doc: "goal of a reset: drawn, the block at the pose that is drawn; sampled, any, as the code samples it"},
+	},
+	Policies: []string{policy.ExpertName, policy.WeakName, policy.UniformName},
+	Success:  "distance over agent x, y and block x, y together < 20 px and block angle within pi/9",
+	Source:   "stable-worldmodel 0.1.1, envs/pusht (MIT), on pymunk 7.3.1 (MIT) and pygame 2.6.1; recordings of it under dataset/replay/testdata",
+}
+
+func init() {
+	envs.Register(envs.Task{
+		Spec: spec,
+		New: func(o envs.Options) (envs.Env, error) {
+			o, err := spec.Resolve(o)
+			if err != nil {
+				return nil, err
+			}
+			return newEnv(o), nil
+		},
+		Policy: func(name string) (envs.Policy, error) {
+			switch name {
+			case policy.ExpertName:
+				return policy.NewPusher(), nil
+			case policy.WeakName:
+				return policy.NewWeakPusher(), nil
+			case policy.UniformName:
+				return policy.NewUniform(), nil
+			}
+			return nil, policy.Unknown(spec, name)
+		},
+	})
+}

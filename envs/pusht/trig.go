@@ -1,0 +1,168 @@
+package pusht
+
+import (
+	"math"
+	"math/big"
+	"sync"
+)
+
+// The block's pose is the sine and cosine of its angle, and its last bits are
+// those of the C library that the original ran on. sincos computes them as the
+// GNU library does (2.28 and later, on processors with fused multiply-add),
+// whose results are within 0.52 units of the last place, hence not always the
+// nearest: a table of sines and cosines at multiples of 1/128 and short series
+// from there. math.FMA gives the same bits on every machine.
+
+// knots is how many multiples of 1/128 an angle reduced to ±π/4, or one below
+// 0.8555, can be nearest to.
+const knots = 112
+
+// knot holds a sine and a cosine, each in two parts.
+type knot struct{ sin, sinLow, cos, cosLow float64 }
+
+var table = sync.OnceValue(func() *[knots]knot {
+	t := new([knots]knot)
+	for i := range t {
+		s, c := exact(float64(i) / 128)
+		t[i].sin, t[i].sinLow = twoParts(s)
+		t[i].cos, t[i].cosLow = twoParts(c)
+	}
+	return t
+})
+
+// exact sums the series of sine and cosine to far beyond float64.
+func exact(x float64) (sin, cos *big.Float) {
+	number := func(v float64) *big.Float { return new(big.Float).SetPrec(200).SetFloat64(v) }
+	sin, cos = number(0), number(1)
+	term := number(1)
+	for n := 1; n < 40; n++ {
+		term.Mul(term, number(x))
+		term.Quo(term, number(float64(n)))
+		sum := []*big.Float{cos, sin}[n%2]
+		if n%4 < 2 {
+			sum.Add(sum, term)
+		} else {
+			sum.Sub(sum, term)
+		}
+	}
+	return sin, cos
+}
+
+func twoParts(v *big.Float) (high, low float64) {
+	high, _ = v.Float64()
+	low, _ = new(big.Float).Sub(v, new(big.Float).SetFloat64(high)).Float64()
+	return high, low
+}
+
+// sincos is the sine and cosine of an angle; of a huge one, which no episode
+// reaches, they may differ in the last bit.
+func sincos(x float64) (sin, cos float64) {
+	switch a := math.Abs(x); {
+	case !(a < 105414350):
+		return math.Sincos(x)
+	case a < 0x1p-27:
+		return x, 1
+	case a < 0.85546875:
+		return sinNear(x, 0), cosNear(x, 0)
+	case a < 2.426265:
+		// From the distance to π/2.
+		y := halfPiHigh - a
+		d := y + halfPiLow
+		rest := (y - d) + halfPiLow
+		return math.Copysign(cosNear(d, rest), x), sinNear(d, rest)
+	}
+	d, rest, quarter := reduce(x)
+	return byQuarter(d, rest, quarter), byQuarter(d, rest, quarter+1)
+}
+
+const (
+	halfPiHigh = 0x1.921fb54442d18p0
+	halfPiLow  = 0x1.1a62633145c07p-54
+	// π/2 in parts of which multiples are exact.
+	pi1   = 0x1.921fb58p0
+	pi2   = -0x1.dde973cp-27
+	pi3   = -0x1.cb3b398p-55
+	pi4   = -0x1.d747f23e32ed7p-83
+	toInt = 0x1.8p52
+)
+
+// reduce takes the nearest multiple of π/2 from x.
+func reduce(x float64) (d, rest float64, quarter int) {
+	t := math.FMA(x, 2/math.Pi, toInt)
+	n := t - toInt
+	y := math.FMA(-n, pi2, math.FMA(-n, pi1, x))
+	quarter = int(math.Float64bits(t) & 3)
+	t1 := float64(n * pi3)
+	t2 := y - t1
+	da := (y - t2) - t1
+	t1 = float64(n * pi4)
+	d = t2 - t1
+	rest = da + ((t2 - d) - t1)
+	return d, rest, quarter
+}
+
+func byQuarter(d, rest float64, quarter int) float64 {
+	v := 0.0
+	if quarter&1 != 0 {
+		v = cosNear(d, rest)
+	} else {
+		v = sinNear(d, rest)
+	}
+	if quarter&2 != 0 {
+		return -v
+	}
+	return v
+}
+
+// Coefficients of the short series round a knot, and of the one round 0.
+const (
+	sn3 = -1.66666666666664880952546298448555e-01
+	sn5 = 8.33333214285722277379541354343671e-03
+	cs2 = 4.99999999999999999999950396842453e-01
+	cs4 = -4.16666666666664434524222570944589e-02
+	cs6 = 1.38888874007937613028114285595617e-03
+
+	s1 = -0.16666666666666666
+	s2 = 0.0083333333333323288
+	s3 = -0.00019841269834414642
+	s4 = 2.755729806860771e-06
+	s5 = -2.5022014848318398e-08
+
+	toKnot = 0x1.8p45
+)
+
+// sinNear is the sine of x + dx for |x| < 0.86.
+func sinNear(x, dx float64) float64 {
+	if math.Abs(x) < 0.126 {
+		xx := float64(x * x)
+		p := math.FMA(math.FMA(math.FMA(math.FMA(s5, xx, s4), xx, s3), xx, s2), xx, s1)
+		t := math.FMA(math.FMA(p, x, -float64(0.5*dx)), xx, dx)
+		return x + t
+	}
+	if x <= 0 {
+		dx = -dx
+	}
+	u := toKnot + math.Abs(x)
+	k := &table()[math.Float64bits(u)&0xff]
+	y := math.Abs(x) - (u - toKnot)
+	yy := float64(y * y)
+	s := y + math.FMA(float64(y*yy), math.FMA(yy, sn5, sn3), dx)
+	c := math.FMA(y, dx, float64(yy*math.FMA(yy, math.FMA(yy, cs6, cs4), cs2)))
+	cor := math.FMA(k.cos, s, math.FMA(-k.sin, c, math.FMA(s, k.cosLow, k.sinLow)))
+	return math.Copysign(k.sin+cor, x)
+}
+
+// cosNear is the cosine of x + dx for |x| < 0.86.
+func cosNear(x, dx float64) float64 {
+	if x < 0 {
+		dx = -dx
+	}
+	u := toKnot + math.Abs(x)
+	k := &table()[math.Float64bits(u)&0xff]
+	y := math.Abs(x) - (u - toKnot) + dx
+	yy := float64(y * y)
+	s := math.FMA(float64(y*yy), math.FMA(yy, sn5, sn3), y)
+	c := float64(yy * math.FMA(yy, math.FMA(yy, cs6, cs4), cs2))
+	cor := math.FMA(-k.sin, s, math.FMA(-k.cos, c, math.FMA(-s, k.sinLow, k.cosLow)))
+	return k.cos + cor
+}
