@@ -143,8 +143,8 @@ func (s *dset) decodeChunk(index int, dst []byte) error {
 
 // fillIn writes the fill value over unwritten data.
 func (s *dset) fillIn(dst []byte) {
-	for i := range dst {
-		dst[i] = s.fill[i%s.elem]
+	for n := copy(dst, s.fill); n < len(dst); {
+		n += copy(dst[n:], dst[:n])
 	}
 }
 

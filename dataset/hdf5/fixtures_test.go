@@ -235,10 +235,10 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// A growing data set of 200,000 rows goes through super blocks and their pages,
-// which begin beyond 100,000 elements.
+// A growing data set of 150,000 rows goes through super blocks and their pages,
+// which begin beyond 131,000 elements.
 func TestLongExtensibleArray(t *testing.T) {
-	const rows = 200_000
+	const rows = 150_000
 	path := t.TempDir() + "/long.h5"
 	w, err := Create(path, WriterOptions{Columns: []dataset.Column{{Name: "x", DType: "uint8", Width: 1}}})
 	if err != nil {
