@@ -1,0 +1,81 @@
+package weights
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// write puts a checkpoint of the sample tensors into a folder.
+func write(t *testing.T) (dir string, s Sidecar) {
+	t.Helper()
+	b, sum, err := Encode(nil, sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = Sidecar{Kind: "lewm", Schema: 1, ID: "ab", Method: "scale", Task: "tworoom", Config: []byte(`{"dim":48}`), Train: []byte(`{}`),
+		Step: 1500, Seed: 3072, ActionMean: []float64{0.1, -0.2}, ActionStd: []float64{1, 2}, QName: "full", SHA256: sum}
+	side, err := s.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	put(t, filepath.Join(dir, FileName), b)
+	put(t, filepath.Join(dir, SidecarName), side)
+	return dir, s
+}
+
+func put(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A folder and the path of its safetensors file name the same checkpoint.
+func TestLoad(t *testing.T) {
+	dir, want := write(t)
+	for _, path := range []string{dir, filepath.Join(dir, FileName)} {
+		f, s, err := Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Config, want.Config = nil, nil // indented in the file
+		if d := cmp.Diff(&want, s); d != "" || len(f.Names()) != 3 {
+			t.Errorf("%s: %d tensors, sidecar %s", path, len(f.Names()), d)
+		}
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, dir string)
+		want  string
+	}{
+		"no sidecar": {func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, SidecarName)) }, "opening the sidecar"},
+		"no weights": {func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, FileName)) }, "opening weights"},
+		"not JSON":   {func(t *testing.T, dir string) { put(t, filepath.Join(dir, SidecarName), []byte("{")) }, "not a sidecar"},
+		"other JSON": {func(t *testing.T, dir string) { put(t, filepath.Join(dir, SidecarName), []byte("{}")) }, "kind or sha256"},
+		"replaced":   {func(t *testing.T, dir string) { put(t, filepath.Join(dir, FileName), []byte("x")) }, "not those of their sidecar"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, _ := write(t)
+			c.spoil(t, dir)
+			if _, _, err := Load(dir); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "(hint: ") {
+				t.Errorf("got %v, want %q and a hint", err, c.want)
+			}
+		})
+	}
+}
+
+func FuzzSidecar(f *testing.F) {
+	f.Add([]byte(`{"kind":"lewm","schema":1,"sha256":"00","config":{},"action_mean":[0]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := ParseSidecar(b); err == nil && s.Kind == "" {
+			t.Error("a sidecar without a kind")
+		}
+	})
+}
