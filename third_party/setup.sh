@@ -6,7 +6,7 @@
 #   third_party/setup.sh peers     the Python programs that tests compare with
 #   third_party/setup.sh browser   a browser for the tests of the HTML report
 #
-# Everything but Debian packages and Go's own module cache stays in
+# Everything but Debian packages, Go's own module cache and one stamp stays in
 # third_party/fetched. Packages are installed by root only; anybody else is
 # told the one line to run.
 set -euo pipefail
@@ -64,6 +64,15 @@ unpack_wheel() {
   echo "$sha" >"$tmp/$name/wheel.sha256"
   rm -rf "${fetched:?}/$name"
   mv "$tmp/$name" "$fetched/$name"
+}
+
+# stamp_headers leaves a file in the package that includes the fetched headers:
+# Go's build cache looks at a package's own files only, and would go on using what
+# it built without the headers, or with others.
+stamp_headers() {
+  local package=$here/../mujoco/internal/mjc sum
+  sum=$(cat "$fetched/mujoco/wheel.sha256" 2>/dev/null) && [ -d "$package" ] || return 0
+  grep -qs "$sum" "$package/stamp.h" || echo "// headers of the wheel $sum" >"$package/stamp.h"
 }
 
 # fetch_wheels: planar tasks do not need these, so a failure is a warning.
@@ -135,6 +144,7 @@ case $want in
 base)
   (cd "$here/.." && go list -deps -test ./... >/dev/null)
   fetch_wheels
+  stamp_headers
   ;;
 peers) fetch_peers ;;
 esac

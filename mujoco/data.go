@@ -1,0 +1,148 @@
+package mujoco
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"scalewm/mujoco/internal/mjc"
+)
+
+// Data is one simulation of a Model: its state, controls and everything computed
+// from them. One goroutine at a time.
+type Data struct {
+	m       *Model
+	h       *dataHandle
+	c       *mjc.CData // nil after Close
+	cleanup runtime.Cleanup
+}
+
+// dataHandle is what is freed when a Data is closed or forgotten.
+type dataHandle struct {
+	c *mjc.CData
+	m *modelHandle
+}
+
+func (h *dataHandle) free() {
+	mjc.FreeData(h.c)
+	h.m.release()
+}
+
+// NewData starts a simulation in the model's initial state.
+func (m *Model) NewData() (*Data, error) {
+	if m.c == nil {
+		return nil, ErrClosed
+	}
+	c, err := mjc.NewData(m.c)
+	if err != nil {
+		return nil, &FatalError{"making data", err.Error()}
+	}
+	h := &dataHandle{c, m.h.retain()}
+	d := &Data{m: m, h: h, c: c}
+	d.cleanup = runtime.AddCleanup(d, (*dataHandle).free, h)
+	return d, nil
+}
+
+// Model is the model that is simulated.
+func (d *Data) Model() *Model { return d.m }
+
+// Close frees the data; its arrays must not be touched any more. More calls do nothing.
+func (d *Data) Close() {
+	if d.c != nil {
+		d.c = nil
+		d.cleanup.Stop()
+		d.h.free()
+	}
+}
+
+// base is the address of mjData.
+func (d *Data) base() unsafe.Pointer { return mjc.Base(d.open()) }
+
+// open is the C data of a Data in use.
+func (d *Data) open() *mjc.CData {
+	if d.c == nil {
+		panic("mujoco: use of a closed Data")
+	}
+	return d.c
+}
+
+// run does one operation n times.
+func (d *Data) run(name string, op mjc.Op, n int) error {
+	if d.c == nil {
+		return ErrClosed
+	}
+	err := outcome(name, d.c, mjc.Run(d.c, op, n))
+	runtime.KeepAlive(d)
+	return err
+}
+
+// Step advances the simulation by n time steps. Its error is a *PhysicsError, a
+// *FatalError, ErrUnusable or ErrClosed; nothing is allocated where there is none.
+func (d *Data) Step(n int) error { return d.run("step", mjc.Step, n) }
+
+// Step1 is the first half of a step, up to where controls are read.
+func (d *Data) Step1() error { return d.run("first half step", mjc.Step1, 1) }
+
+// Step2 is the second half. With the RK4 integrator it is no half of a step: use Step.
+func (d *Data) Step2() error { return d.run("second half step", mjc.Step2, 1) }
+
+// Forward computes everything that follows from state and controls, without advancing.
+func (d *Data) Forward() error { return d.run("forward dynamics", mjc.Forward, 1) }
+
+// Inverse computes the forces (QFrcInverse) that would give QAcc.
+func (d *Data) Inverse() error { return d.run("inverse dynamics", mjc.Inverse, 1) }
+
+// Kinematics computes where bodies, geoms and sites are.
+func (d *Data) Kinematics() error { return d.run("kinematics", mjc.Kinematics, 1) }
+
+// ComPos maps inertias and motion axes to centres of mass; Jacobians need it, after Kinematics.
+func (d *Data) ComPos() error { return d.run("centres of mass", mjc.ComPos, 1) }
+
+// FwdPosition does the part of Forward that depends on positions alone.
+func (d *Data) FwdPosition() error { return d.run("position stage", mjc.FwdPosition, 1) }
+
+// FwdVelocity does the part that depends on velocities, after FwdPosition.
+func (d *Data) FwdVelocity() error { return d.run("velocity stage", mjc.FwdVelocity, 1) }
+
+// RNEPostConstraint computes CAcc, CFrcInt and CFrcExt of the last step.
+func (d *Data) RNEPostConstraint() error {
+	return d.run("forces after constraints", mjc.RNEPostConstraint, 1)
+}
+
+// SetConst recomputes the constants of the model that follow from its other arrays,
+// after a change of masses or frames; it uses the data as scratch and leaves them at QPos0.
+func (d *Data) SetConst() error { return d.run("constants of the model", mjc.SetConst, 1) }
+
+// Reset puts the data into the initial state and makes them usable after a fatal error.
+func (d *Data) Reset() error { return d.run("reset", mjc.Reset, 1) }
+
+// ResetKeyframe is Reset to a keyframe of the model.
+func (d *Data) ResetKeyframe(key int) error {
+	if d.c == nil {
+		return ErrClosed
+	}
+	if n := d.m.layout.sizes[sizeNKey]; key < 0 || key >= n {
+		return fmt.Errorf("mujoco: reset to keyframe %d: the model has %d", key, n)
+	}
+	err := outcome("reset to a keyframe", d.c, mjc.ResetKey(d.c, key))
+	runtime.KeepAlive(d)
+	return err
+}
+
+// Time is the simulated time in seconds.
+func (d *Data) Time() float64 { return *mjc.Time(d.open()) }
+
+// SetTime sets it.
+func (d *Data) SetTime(t float64) { *mjc.Time(d.open()) = t }
+
+// Energy is potential and kinetic energy, where the model enables them.
+func (d *Data) Energy() (potential, kinetic float64) {
+	e := mjc.Energy(d.open())
+	return e[0], e[1]
+}
+
+// SensorData is what a sensor measured.
+func (d *Data) SensorData(s Sensor) []float64 { return d.Sensordata()[s.At : s.At+s.N : s.At+s.N] }
+
+// Warnings counts the warnings of each kind since the last reset.
+func (d *Data) Warnings() [numWarnings]int { return mjc.Counts(d.open()) }

@@ -1,0 +1,257 @@
+package mujoco
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"scalewm/mujoco/internal/mjc"
+)
+
+func TestHalfStepsAreAStep(t *testing.T) {
+	m := world(t)
+	a, b := newData(t, m), newData(t, m)
+	for range 50 {
+		a.Ctrl()[0], b.Ctrl()[0] = 0.3, 0.3
+		must(t, a.Step(1))
+		must(t, b.Step1())
+		must(t, b.Step2())
+		sameBits(t, "positions", b.QPos(), a.QPos())
+	}
+	must(t, a.Step(10))
+	for range 10 {
+		must(t, b.Step(1))
+	}
+	sameBits(t, "ten steps at once", b.QPos(), a.QPos())
+}
+
+func TestStages(t *testing.T) {
+	m := world(t)
+	whole, parts := newData(t, m), newData(t, m)
+	for _, d := range []*Data{whole, parts} {
+		d.QPos()[0], d.QVel()[1] = 0.7, 2
+	}
+	must(t, whole.Forward())
+	must(t, parts.FwdPosition())
+	must(t, parts.FwdVelocity())
+	sameBits(t, "velocity of bodies", parts.CVel(), whole.CVel())
+	again := newData(t, m)
+	again.QPos()[0] = 0.7
+	must(t, again.Kinematics())
+	must(t, again.ComPos())
+	sameBits(t, "places of bodies", again.XPos(), whole.XPos())
+	must(t, whole.RNEPostConstraint())
+	if whole.CAcc()[2] == 0 && whole.CAcc()[5] == 0 {
+		t.Error("no acceleration of the world, which gravity gives it")
+	}
+}
+
+func TestStateRoundTrip(t *testing.T) {
+	m := world(t)
+	a, b := newData(t, m), newData(t, m)
+	a.Ctrl()[1] = 0.5
+	must(t, a.Step(60))
+	n, err := m.StateSize(StateIntegration)
+	must(t, err)
+	s := make([]float64, n)
+	must(t, a.State(s, StateIntegration))
+	must(t, b.SetState(s, StateIntegration))
+	c := newData(t, m)
+	must(t, c.CopyFrom(a))
+	for range 40 {
+		must(t, a.Step(1))
+		must(t, b.Step(1))
+		must(t, c.Step(1))
+	}
+	sameBits(t, "after SetState", b.QPos(), a.QPos())
+	sameBits(t, "after CopyFrom", c.QPos(), a.QPos())
+	if b.Time() != a.Time() {
+		t.Errorf("times %v and %v", b.Time(), a.Time())
+	}
+}
+
+func TestReset(t *testing.T) {
+	m := world(t)
+	d := newData(t, m)
+	must(t, d.Step(5))
+	must(t, d.Reset())
+	sameBits(t, "positions", d.QPos(), m.QPos0())
+	must(t, d.ResetKeyframe(0))
+	if d.Time() != 1 || d.QPos()[0] != 1 || d.QPos()[1] != -0.5 { // as in world.xml
+		t.Errorf("keyframe: time %v, positions %v", d.Time(), d.QPos())
+	}
+	for _, k := range []int{-1, 1} {
+		if err := d.ResetKeyframe(k); err == nil {
+			t.Errorf("keyframe %d exists", k)
+		}
+	}
+	d.SetTime(3)
+	if d.Time() != 3 {
+		t.Error("the time was not set")
+	}
+}
+
+func TestSizesAreChecked(t *testing.T) {
+	m := world(t)
+	d, other := newData(t, m), newData(t, world(t))
+	for name, err := range map[string]error{
+		"state too short":   d.State(make([]float64, 3), StatePhysics),
+		"state too long":    d.SetState(make([]float64, 300), StatePhysics),
+		"no part":           d.State(nil, 0),
+		"unknown part":      d.State(nil, 1<<20),
+		"Jacobian too long": d.Jac(ObjSite, 0, make([]float64, 100), nil),
+		"no such site":      d.Jac(ObjSite, 1, nil, nil),
+		"of a joint":        d.Jac(ObjJoint, 0, nil, nil),
+		"no such body":      d.JacPoint(-1, [3]float64{}, nil, nil),
+		"another model's":   d.CopyFrom(other),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := d.ContactForce(0); err == nil {
+		t.Error("there is a force without a contact")
+	}
+}
+
+func TestPositionsOnTheManifold(t *testing.T) {
+	m := world(t)
+	d := newData(t, m)
+	q := append([]float64(nil), d.QPos()...)
+	v := []float64{0.1, 0.2, 1, 2, 3, 0.3, 0.2, 0.1}
+	m.IntegratePos(q, v, 0.5)
+	if n := math.Sqrt(q[5]*q[5] + q[6]*q[6] + q[7]*q[7] + q[8]*q[8]); math.Abs(n-1) > 1e-12 {
+		t.Errorf("quaternion of length %v", n)
+	}
+	back := make([]float64, m.NV())
+	m.DifferentiatePos(back, d.QPos(), q, 0.5)
+	for i := range v {
+		if math.Abs(back[i]-v[i]) > 1e-9 {
+			t.Errorf("velocity %d is %v, want %v", i, back[i], v[i])
+		}
+	}
+}
+
+func TestDivergence(t *testing.T) {
+	m := world(t)
+	for name, tc := range map[string]struct {
+		spoil    func(*Data)
+		warning  Warning
+		diverged bool
+	}{
+		"NaN position":  {func(d *Data) { d.QPos()[1] = math.NaN() }, WarnBadQPos, true},
+		"huge velocity": {func(d *Data) { d.QVel()[0] = 1e11 }, WarnBadQVel, true},
+		"NaN force":     {func(d *Data) { d.QFrcApplied()[0] = math.NaN() }, WarnBadQAcc, true},
+		"NaN control":   {func(d *Data) { d.Ctrl()[0] = math.NaN() }, WarnBadCtrl, false},
+	} {
+		d := newData(t, m)
+		must(t, d.Step(10))
+		before := d.Time()
+		tc.spoil(d)
+		err := d.Step(3)
+		var p *PhysicsError
+		if !errors.As(err, &p) || p.Warning != tc.warning || errors.Is(err, ErrDiverged) != tc.diverged || p.Step != 0 || p.Time != before {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d.Warnings()[tc.warning] == 0 {
+			t.Errorf("%s: not counted", name)
+		}
+		if !tc.diverged && math.Abs(d.Time()-before-3*0.005) > 1e-12 {
+			t.Errorf("%s: time %v after three steps from %v", name, d.Time(), before)
+		}
+		must(t, d.Reset())
+		must(t, d.Step(1))
+		if d.Warnings() != [numWarnings]int{} {
+			t.Errorf("%s: counts %v after a reset", name, d.Warnings())
+		}
+	}
+}
+
+func TestFatalErrorLeavesDataUnusable(t *testing.T) {
+	m := world(t)
+	d, other := newData(t, m), newData(t, m)
+	err := outcome("step", d.c, mjc.Raise(d.c, "made up"))
+	var f *FatalError
+	if !errors.As(err, &f) || !strings.Contains(f.Text, "made up") {
+		t.Fatalf("a fatal error: %v", err)
+	}
+	s := make([]float64, 1)
+	for name, err := range map[string]error{"step": d.Step(1), "forward": d.Forward(), "state": d.State(s, StateTime), "copy": other.CopyFrom(d)} {
+		if err != ErrUnusable {
+			t.Errorf("%s after it: %v", name, err)
+		}
+	}
+	must(t, d.Reset())
+	must(t, d.Step(1))
+	must(t, other.Reset())
+	must(t, other.Step(1))
+}
+
+// MuJoCo itself raises a fatal error where a stack is too small for the work.
+func TestFatalErrorOfTheEngine(t *testing.T) {
+	needLibrary(t)
+	m, err := LoadXML(`<mujoco><size memory="2000"/><worldbody><geom type="plane" size="1 1 1"/>
+<body pos="0 0 .05"><freejoint/><geom type="box" size=".1 .1 .1"/></body></worldbody></mujoco>`, nil)
+	must(t, err)
+	defer m.Close()
+	d := newData(t, m)
+	err = d.Step(1)
+	var f *FatalError
+	var p *PhysicsError
+	if !errors.As(err, &f) && !errors.As(err, &p) {
+		t.Errorf("with an arena of 2000 bytes: %v", err)
+	}
+	t.Log(err)
+}
+
+func TestUseAfterClose(t *testing.T) {
+	needLibrary(t)
+	m, err := LoadXML(ball, nil)
+	must(t, err)
+	d, err := m.NewData()
+	must(t, err)
+	m.Close()
+	m.Close()
+	must(t, d.Step(1)) // the data keep what they need
+	d.Close()
+	d.Close()
+	if _, err := m.NewData(); err != ErrClosed {
+		t.Errorf("data of a closed model: %v", err)
+	}
+	for name, err := range map[string]error{"step": d.Step(1), "state": d.State(nil, StateTime), "keyframe": d.ResetKeyframe(0),
+		"Jacobian": d.Jac(ObjBody, 0, nil, nil), "copy": d.CopyFrom(d)} {
+		if err != ErrClosed {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, f := range map[string]func(){"view": func() { d.QPos() }, "model view": func() { m.BodyMass() }, "time": func() { d.Time() }} {
+		func() {
+			defer func() {
+				if s, _ := recover().(string); !strings.HasPrefix(s, "mujoco: ") {
+					t.Errorf("%s: no panic of this package: %q", name, s)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestStepDoesNotAllocate(t *testing.T) {
+	m := world(t)
+	d := newData(t, m)
+	n, err := m.StateSize(StateFullPhysics)
+	must(t, err)
+	s, jac := make([]float64, n), make([]float64, 3*m.NV())
+	contacts := make([]Contact, 0, 100)
+	if a := testing.AllocsPerRun(100, func() {
+		d.Ctrl()[0] = 0.1
+		if d.Step(2) != nil || d.State(s, StateFullPhysics) != nil || d.Jac(ObjSite, 0, jac, nil) != nil {
+			t.Fatal("an error")
+		}
+		contacts = d.Contacts(contacts[:0])
+	}); a != 0 {
+		t.Errorf("%v allocations a step", a)
+	}
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"scalewm/mujoco/internal/mjc"
+)
+
+// TestGeneratedFilesAreCurrent compares the methods in the tree with what the
+// pinned headers say.
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	if mjc.Headers() != mjc.Version {
+		t.Skip("mujoco: library not fetched")
+	}
+	files := generate()
+	if len(files) != 9 {
+		t.Errorf("%d files", len(files))
+	}
+	for name, want := range files {
+		got, err := os.ReadFile("../../" + name)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%s differs from what the headers say (%v) (hint: go generate ./mujoco)", name, err)
+		}
+	}
+}
+
+func TestGoNames(t *testing.T) {
+	for c, want := range map[string]string{
+		"body_mass": "BodyMass", "qpos": "QPos", "nbody": "NBody", "nu": "NU", "nM": "NM", "geom_rgba": "GeomRGBA",
+		"site_xpos": "SiteXPos", "cfrc_ext": "CFrcExt", "jnt_qposadr": "JntQPosAdr", "opt_timestep": "OptTimestep",
+	} {
+		if got := goName(c); got != want {
+			t.Errorf("%s is %s, want %s", c, got, want)
+		}
+	}
+}

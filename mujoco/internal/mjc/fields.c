@@ -1,0 +1,97 @@
+// Where every array of mjModel and mjData is, from MuJoCo's own field macros.
+#include "api.h"
+
+#ifdef MJC_BUILT
+
+static const mjc_field sizes[] = {
+#define X(name) {#name, "mjtSize", "1", "1", offsetof(mjModel, name)},
+    MJMODEL_SIZES
+#undef X
+};
+
+#undef XNV
+#define XNV X
+#define XVEC X
+
+// Structs inside mjModel: opt, stat and vis.
+static const mjc_field inlined[] = {
+#define X(type, name, n) {"opt." #name, #type, #n, "1", offsetof(mjModel, opt.name)},
+    MJOPTION_FIELDS
+#undef X
+#define X(name, n) {"stat." #name, "mjtNum", #n, "1", offsetof(mjModel, stat.name)},
+    MJSTATISTIC_FIELDS
+#undef X
+#define X(type, name, n) {"vis.global." #name, #type, #n, "1", offsetof(mjModel, vis.global.name)},
+    MJVISUAL_GLOBAL_FIELDS
+#undef X
+#define X(type, name, n) {"vis.quality." #name, #type, #n, "1", offsetof(mjModel, vis.quality.name)},
+    MJVISUAL_QUALITY_FIELDS
+#undef X
+#define X(type, name, n) {"vis.headlight." #name, #type, #n, "1", offsetof(mjModel, vis.headlight.name)},
+    MJVISUAL_HEADLIGHT_FIELDS
+#undef X
+#define X(type, name, n) {"vis.map." #name, #type, #n, "1", offsetof(mjModel, vis.map.name)},
+    MJVISUAL_MAP_FIELDS
+#undef X
+};
+
+static const mjc_field model[] = {
+#define X(type, name, nr, nc) {#name, #type, #nr, #nc, offsetof(mjModel, name)},
+    MJMODEL_POINTERS
+#undef X
+};
+
+static const mjc_field data[] = {
+#define X(type, name, nr, nc) {#name, #type, #nr, #nc, offsetof(mjData, name)},
+    MJDATA_POINTERS
+#undef X
+};
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+const mjc_field* mjc_fields(int table, int* n) {
+  switch (table) {
+    case MJC_SIZES: *n = COUNT(sizes); return sizes;
+    case MJC_INLINE: *n = COUNT(inlined); return inlined;
+    case MJC_MODEL: *n = COUNT(model); return model;
+    default: *n = COUNT(data); return data;
+  }
+}
+
+// mjc_lengths gives the values of the sizes, and the element counts of the other tables.
+void mjc_lengths(const mjModel* m, int table, int64_t* out) {
+  MJMODEL_POINTERS_PREAMBLE(m)
+  (void)nuser_body, (void)nuser_jnt, (void)nuser_geom, (void)nuser_site, (void)nuser_cam, (void)nuser_tendon,
+      (void)nuser_actuator, (void)nuser_sensor, (void)nq, (void)nv, (void)na, (void)nu, (void)nmocap;
+  switch (table) {
+    case MJC_SIZES:
+#define X(name) *out++ = m->name;
+      MJMODEL_SIZES
+#undef X
+      break;
+    case MJC_INLINE:
+#define X(type, name, n) *out++ = n;
+      MJOPTION_FIELDS
+#undef X
+#define X(name, n) *out++ = n;
+      MJSTATISTIC_FIELDS
+#undef X
+#define X(type, name, n) *out++ = n;
+      MJVISUAL_GLOBAL_FIELDS
+      MJVISUAL_QUALITY_FIELDS
+      MJVISUAL_HEADLIGHT_FIELDS
+      MJVISUAL_MAP_FIELDS
+#undef X
+      break;
+    case MJC_MODEL:
+#define X(type, name, nr, nc) *out++ = (int64_t)m->nr * (nc);
+      MJMODEL_POINTERS
+      break;
+    case MJC_DATA:
+      MJDATA_POINTERS
+#undef X
+      break;
+  }
+}
+
+#endif

@@ -1,0 +1,93 @@
+// Opens the library and owns its process-wide hook for errors and warnings.
+#define _GNU_SOURCE
+#include "api.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef MJC_BUILT
+
+int mjc_headers(void) {
+#ifdef mjVERSION_HEADER
+  return mjVERSION_HEADER;
+#else
+  return 0;
+#endif
+}
+
+int mjc_open(const char* path, char* text) {
+  (void)path;
+  if (mjc_headers()) {
+    snprintf(text, MJC_TEXT, "built with headers of version %d, not %d", mjc_headers(), MJC_VERSION);
+  } else {
+    snprintf(text, MJC_TEXT, "built without its headers");
+  }
+  return -1;
+}
+
+#else
+
+mjc_api mjc;
+
+int mjc_headers(void) { return mjVERSION_HEADER; }
+
+// Each thread has at most one guarded call at work.
+static __thread jmp_buf* guard;
+static __thread char* guard_text;
+static __thread char last_warning[MJC_TEXT];
+
+void mjc_guard_enter(jmp_buf* here, char* text) {
+  guard = here;
+  guard_text = text;
+  last_warning[0] = 0;
+}
+
+void mjc_guard_leave(void) { guard = NULL; }
+
+const char* mjc_warned(void) { return last_warning; }
+
+// on_message is MuJoCo's log handler. An error must not return to MuJoCo, which
+// would go on with broken data; without a guard, which no call of this package
+// lacks, there is nowhere to go.
+static void on_message(const mjLogMessage* msg) {
+  if (msg->level == mjLOG_WARNING) {
+    snprintf(last_warning, MJC_TEXT, "%s", msg->subject);
+  }
+  if (msg->level != mjLOG_ERROR) return;
+  if (!guard) {
+    fprintf(stderr, "mujoco: error outside a guarded call: %s\n", msg->subject);
+    abort();
+  }
+  snprintf(guard_text, MJC_TEXT, "%.100s%s%.900s", msg->func ? msg->func : "", msg->func ? ": " : "", msg->subject);
+  longjmp(*guard, 1);
+}
+
+// mjc_open is called once at a time, and never again after it has succeeded.
+int mjc_open(const char* path, char* text) {
+  void* lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!lib) {
+    snprintf(text, MJC_TEXT, "%s", dlerror());
+    return -1;
+  }
+  int (*version)(void) = (int (*)(void))dlsym(lib, "mj_version");
+  if (!version || version() != mjVERSION_HEADER) {
+    snprintf(text, MJC_TEXT, "%s is version %d, but this program was built with headers of version %d", path,
+             version ? version() : 0, mjVERSION_HEADER);
+    dlclose(lib);
+    return -1;
+  }
+#define F(name)                                                        \
+  if (!(mjc.name = (__typeof__(name)*)dlsym(lib, #name))) {            \
+    snprintf(text, MJC_TEXT, "%s has no function %s", path, #name);    \
+    dlclose(lib);                                                      \
+    return -1;                                                         \
+  }
+  MJC_FUNCTIONS(F)
+#undef F
+  mjc.mju_setLogHandler(on_message);
+  return 0;
+}
+
+#endif

@@ -1,0 +1,110 @@
+package mujoco
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"scalewm/mujoco/internal/mjc"
+)
+
+// Version is the only version of MuJoCo that this package works with: layouts of
+// its structs, and the colours of its floors, change between versions.
+const Version = "3.11.0"
+
+// Variable is the environment variable that names the library, or its folder.
+const Variable = "SCALEWM_MUJOCO"
+
+// file is the library's name in the official package.
+const file = "libmujoco.so." + Version
+
+// ErrNoLibrary is wrapped by Open's error where there is no library to open.
+var ErrNoLibrary = errors.New("mujoco: library not found")
+
+// Candidates lists, best first, where the library may be: what the environment
+// variable says and nothing else, or beside the executable and in a checkout's
+// third_party. Empty arguments are left out.
+func Candidates(variable, exeDir, checkout string) []string {
+	if variable != "" {
+		return []string{variable, filepath.Join(variable, file)}
+	}
+	var out []string
+	if exeDir != "" {
+		out = append(out, filepath.Join(exeDir, file))
+	}
+	if checkout != "" {
+		out = append(out, filepath.Join(checkout, "third_party/fetched/mujoco", file))
+	}
+	return out
+}
+
+// Open finds and opens the library; loading a model does so too. It is looked for
+// where [Variable] says, beside the executable, and in third_party of the checkout
+// that holds the executable or the working folder. The outcome of the first call is
+// that of all.
+func Open() error { return open() }
+
+var open = sync.OnceValue(func() error {
+	if h := mjc.Headers(); h != mjc.Version {
+		return fmt.Errorf("%w: %s", ErrNoLibrary, builtWrong(h))
+	}
+	path, err := find()
+	if err != nil {
+		return err
+	}
+	if err := mjc.Open(path); err != nil {
+		return fmt.Errorf("mujoco: opening the library: %w (hint: %s must name version %s; make setup fetches it)", err, Variable, Version)
+	}
+	return nil
+})
+
+// builtWrong says why a build cannot open any library.
+func builtWrong(headers int) string {
+	if headers == 0 {
+		return "built without its headers (hint: make setup, then build again)"
+	}
+	return fmt.Sprintf("built with headers of version %d, needs %d (hint: make setup, then build again)", headers, mjc.Version)
+}
+
+// find returns the first candidate that is a file.
+func find() (string, error) {
+	exe, _ := os.Executable()
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	exeDir, wd := filepath.Dir(exe), ""
+	wd, _ = os.Getwd()
+	variable := os.Getenv(Variable)
+	paths := Candidates(variable, exeDir, checkout(exeDir))
+	if variable == "" {
+		paths = append(paths, Candidates("", "", checkout(wd))...)
+	}
+	for _, p := range paths {
+		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() {
+			return p, nil
+		}
+	}
+	hint := "make setup"
+	if variable != "" {
+		hint = "correct or unset " + Variable
+	}
+	return "", fmt.Errorf("%w in %s (hint: %s)", ErrNoLibrary, strings.Join(paths, ", "), hint)
+}
+
+// checkout is the folder at or above dir that holds our manifest, or "".
+func checkout(dir string) string {
+	for dir != "" {
+		if _, err := os.Stat(filepath.Join(dir, "third_party/manifest.toml")); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			break
+		}
+		dir = up
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+package mujoco
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"scalewm/mujoco/internal/mjc"
+)
+
+func TestCandidates(t *testing.T) {
+	const lib = "libmujoco.so.3.11.0"
+	for name, tc := range map[string]struct {
+		variable, exe, checkout string
+		want                    []string
+	}{
+		"variable alone counts": {"/v", "/e", "/c", []string{"/v", "/v/" + lib}},
+		"beside, then checkout": {"", "/e", "/c", []string{"/e/" + lib, "/c/third_party/fetched/mujoco/" + lib}},
+		"nothing known":         {"", "", "", nil},
+	} {
+		if got := Candidates(tc.variable, tc.exe, tc.checkout); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestOpenSaysWhatIsMissing(t *testing.T) {
+	t.Setenv(Variable, "/absent")
+	if _, err := find(); err == nil || !strings.Contains(err.Error(), "/absent/libmujoco.so.3.11.0") || !strings.Contains(err.Error(), Variable) {
+		t.Errorf("with a wrong variable: %v", err)
+	}
+	t.Setenv(Variable, "")
+	t.Chdir(t.TempDir())
+	if _, err := find(); err == nil || !strings.Contains(err.Error(), "make setup") {
+		t.Errorf("outside a checkout: %v", err)
+	}
+	if s := builtWrong(3012000); !strings.Contains(s, "3012000") || !strings.Contains(s, "3011000") {
+		t.Errorf("wrong headers: %s", s)
+	}
+}
+
+// TestWrongLibraries opens files that are no libmujoco, or another version of it.
+func TestWrongLibraries(t *testing.T) {
+	if mjc.Headers() == 0 {
+		t.Skip("mujoco: library not fetched")
+	}
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text.so")
+	must(t, os.WriteFile(text, []byte("no library"), 0o644))
+	for name, tc := range map[string]struct{ source, want string }{
+		"newer":  {"int mj_version(void) { return 3012000; }", "3012000"},
+		"no one": {"int other(void) { return 1; }", "version 0"},
+		"empty":  {"int mj_version(void) { return 3011000; }", "no function"},
+	} {
+		lib := filepath.Join(dir, name+".so")
+		cc := exec.Command("gcc", "-shared", "-fPIC", "-x", "c", "-o", lib, "-")
+		cc.Stdin = strings.NewReader(tc.source)
+		if out, err := cc.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if err := mjc.Open(lib); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), lib) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := mjc.Open(text); err == nil {
+		t.Error("a text file opens")
+	}
+}
+
+// TestBuildWithoutHeaders compiles the C side in a place from where no headers are
+// seen, as in a checkout without network: it links, and opening says what to do.
+func TestBuildWithoutHeaders(t *testing.T) {
+	dir := t.TempDir()
+	sources, err := filepath.Glob("internal/mjc/*.[ch]")
+	must(t, err)
+	args := []string{"-o", filepath.Join(dir, "main"), filepath.Join(dir, "main.c")}
+	for _, f := range sources {
+		b, err := os.ReadFile(f)
+		must(t, err)
+		copied := filepath.Join(dir, filepath.Base(f))
+		must(t, os.WriteFile(copied, b, 0o644))
+		if strings.HasSuffix(f, ".c") {
+			args = append(args, copied)
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "main.c"), []byte(`#include <stdio.h>
+#include "mjc.h"
+int main(void) {
+  char text[MJC_TEXT];
+  int rc = mjc_open("any", text);
+  printf("%d %d %d %s", rc, mjc_headers(), mjc_run == NULL, text);
+}
+`), 0o644))
+	if out, err := exec.Command("gcc", append(args, "-ldl", "-lpthread")...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	out, err := exec.Command(args[1]).Output()
+	if want := "-1 0 1 built without its headers"; err != nil || string(out) != want {
+		t.Errorf("%q (%v), want %q", out, err, want)
+	}
+	if s := builtWrong(0); !strings.Contains(s, "without its headers") || !strings.Contains(s, "hint: make setup") {
+		t.Errorf("without headers: %s", s)
+	}
+}

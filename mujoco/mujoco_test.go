@@ -1,0 +1,173 @@
+package mujoco
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"testing"
+)
+
+// needLibrary skips where make setup could not fetch the library.
+func needLibrary(t testing.TB) {
+	t.Helper()
+	if err := Open(); errors.Is(err, ErrNoLibrary) {
+		t.Skip("mujoco: library not fetched")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func world(t testing.TB) *Model {
+	t.Helper()
+	needLibrary(t)
+	m, err := LoadFile("testdata/world.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+func newData(t testing.TB, m *Model) *Data {
+	t.Helper()
+	d, err := m.NewData()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return d
+}
+
+// floats is an array of testdata/world.json.
+type floats []float64
+
+func (f *floats) UnmarshalText(b []byte) error {
+	raw, err := base64.StdEncoding.DecodeString(string(b))
+	if err != nil {
+		return err
+	}
+	for ; len(raw) >= 8; raw = raw[8:] {
+		*f = append(*f, math.Float64frombits(binary.LittleEndian.Uint64(raw)))
+	}
+	return nil
+}
+
+// recording is what the Python package computed: see testdata/peers.py.
+type recording struct {
+	Ctrl, States, Sensors, Forces, Inverse, Energy, Mass floats
+	JacTip                                               floats `json:"jac_tip"`
+	JacLowerCom                                          floats `json:"jac_lower_com"`
+	JacPointBox                                          floats `json:"jac_point_box"`
+	Contacts                                             []struct {
+		Dist, Pos, Frame floats
+		Geom             [2]int32
+		Dim              int32
+	}
+}
+
+func readRecording(t testing.TB) (r recording) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/world.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// sameBits reports the first difference between two arrays.
+func sameBits(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if math.Float64bits(got[i]) != math.Float64bits(want[i]) {
+			t.Fatalf("%s: value %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// replay steps d through the recorded controls.
+func replay(t testing.TB, d *Data, r recording, each func(step int)) {
+	t.Helper()
+	nu := d.Model().NU()
+	for i := range len(r.Ctrl) / nu {
+		copy(d.Ctrl(), r.Ctrl[i*nu:])
+		if err := d.Step(1); err != nil {
+			t.Fatal(err)
+		}
+		each(i)
+	}
+}
+
+func TestStepsEqualPython(t *testing.T) {
+	m, r := world(t), readRecording(t)
+	d := newData(t, m)
+	const spec = StateFullPhysics | StateWarmstart
+	n, err := m.StateSize(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, ns := make([]float64, n), m.NSensordata()
+	replay(t, d, r, func(i int) {
+		if err := d.State(state, spec); err != nil {
+			t.Fatal(err)
+		}
+		sameBits(t, "state", state, r.States[i*n:(i+1)*n])
+		sameBits(t, "sensors", d.Sensordata(), r.Sensors[i*ns:(i+1)*ns])
+	})
+	sameBits(t, "mass", m.BodyMass(), r.Mass)
+}
+
+func TestDerivedEqualsPython(t *testing.T) {
+	m, r := world(t), readRecording(t)
+	d := newData(t, m)
+	replay(t, d, r, func(int) {})
+	must(t, d.Forward())
+	p, e := d.Energy()
+	sameBits(t, "energy", []float64{p, e}, r.Energy)
+
+	jac := make([]float64, 6*m.NV())
+	tip, err := m.ID(ObjSite, "tip")
+	must(t, err)
+	must(t, d.Jac(ObjSite, tip, jac[:3*m.NV()], jac[3*m.NV():]))
+	sameBits(t, "Jacobian of the tip", jac, r.JacTip)
+	lower, err := m.ID(ObjBody, "lower")
+	must(t, err)
+	must(t, d.Jac(ObjBody, lower, jac[:3*m.NV()], nil))
+	sameBits(t, "Jacobian of a centre of mass", jac[:3*m.NV()], r.JacLowerCom)
+	box, err := m.ID(ObjBody, "box")
+	must(t, err)
+	must(t, d.JacPoint(box, [3]float64{0.1, 0.2, 0.3}, jac[:3*m.NV()], nil))
+	sameBits(t, "Jacobian of a point", jac[:3*m.NV()], r.JacPointBox)
+
+	if len(r.Contacts) == 0 || d.NCon() != len(r.Contacts) {
+		t.Fatalf("%d contacts, want %d", d.NCon(), len(r.Contacts))
+	}
+	for i, c := range d.Contacts(nil) {
+		want := r.Contacts[i]
+		sameBits(t, "contact", append(append([]float64{c.Dist}, c.Pos[:]...), c.Frame[:]...),
+			append(append(want.Dist[:1:1], want.Pos...), want.Frame...))
+		if c.Geom != want.Geom || c.Dim != want.Dim {
+			t.Errorf("contact %d between %v, dimension %d, want %v, %d", i, c.Geom, c.Dim, want.Geom, want.Dim)
+		}
+		f, err := d.ContactForce(i)
+		must(t, err)
+		sameBits(t, "force", f[:], r.Forces[6*i:6*i+6])
+	}
+	must(t, d.Inverse())
+	sameBits(t, "inverse dynamics", d.QFrcInverse(), r.Inverse)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
