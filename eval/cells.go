@@ -43,28 +43,19 @@ func Cells(ctx context.Context, store cell.Store, j Job) ([]record.Cell, []Failu
 	if err != nil {
 		return nil, nil, err
 	}
-	var failed []Failure
-	if err := j.make(ctx, store, todo); err != nil {
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
-		}
-		for _, i := range todo {
-			switch one := j.make(ctx, store, []int{i}); {
-			case ctx.Err() != nil:
-				return nil, nil, ctx.Err()
-			case one != nil:
-				failed = append(failed, Failure{Set: j.Sets[i].Name, Err: one})
-			}
-		}
+	failed, err := j.makeAll(ctx, store, todo)
+	if err != nil {
+		return nil, nil, err
 	}
 	cells, err := j.load(store, failed)
 	return cells, failed, err
 }
 
-// make runs and saves the cells of some sets.
-func (j Job) make(ctx context.Context, store cell.Store, sets []int) error {
+// makeAll runs and saves sets together, or one by one where that fails. A cell
+// that cannot be saved (a full disk) is an error: more of them would not fit either.
+func (j Job) makeAll(ctx context.Context, store cell.Store, sets []int) ([]Failure, error) {
 	if len(sets) == 0 {
-		return nil
+		return nil, nil
 	}
 	part := j
 	part.Sets = nil
@@ -72,11 +63,29 @@ func (j Job) make(ctx context.Context, store cell.Store, sets []int) error {
 		part.Sets = append(part.Sets, j.Sets[i])
 	}
 	outs, err := Run(ctx, part)
-	if err != nil {
-		return err
+	switch {
+	case err == nil:
+		return nil, part.save(store, outs)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case len(sets) == 1:
+		return []Failure{{Set: part.Sets[0].Name, Err: err}}, nil
 	}
+	var failed []Failure
+	for i := range sets {
+		bad, err := j.makeAll(ctx, store, sets[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		failed = append(failed, bad...)
+	}
+	return failed, nil
+}
+
+// save writes an outcome for each set of the job.
+func (j Job) save(store cell.Store, outs []Outcome) error {
 	for i, out := range outs {
-		spec := part.Spec(i)
+		spec := j.Spec(i)
 		id, err := cell.ID(record.Kind, spec)
 		if err != nil {
 			return err
