@@ -68,14 +68,28 @@ typedef vf (*Term)(const void *args, i64 r, i64 c, i64 j, i64 m);
 static inline __attribute__((always_inline)) void column_sums(const void *args, i64 rows, i64 c, i64 n, Term f,
 	double *total) {
 	for (i64 j = 0; j < n; j++) total[j] = 0;
-	for (i64 j = 0; j < n; j += VL) {
-		for (i64 r = 0, per = chunk_rows(rows); r < rows; r += per) {
-			i64 end = least(r + per, rows), m = least(VL, n - j);
-			vf sum = vset(0.0f);
-			if (m == VL) for (i64 k = r; k < end; k++) sum += f(args, k, c, j, VL);
-			else for (i64 k = r; k < end; k++) sum += f(args, k, c, j, m);
-			for (i64 l = 0; l < m; l++) total[j + l] += sum[l];
+	for (i64 r = 0, per = chunk_rows(rows); r < rows; r += per) {
+		float sums[STRIPE];
+		i64 end = least(r + per, rows);
+		if (n == STRIPE) {
+			vf s0 = vset(0.0f), s1 = s0, s2 = s0, s3 = s0;
+			for (i64 k = r; k < end; k++) {
+				s0 += f(args, k, c, 0, VL);
+				s1 += f(args, k, c, VL, VL);
+				s2 += f(args, k, c, 2 * VL, VL);
+				s3 += f(args, k, c, 3 * VL, VL);
+			}
+			vstore(sums, s0);
+			vstore(sums + VL, s1);
+			vstore(sums + 2 * VL, s2);
+			vstore(sums + 3 * VL, s3);
 		}
+		for (i64 j = 0; n < STRIPE && j < n; j += VL) {
+			vf s = vset(0.0f);
+			for (i64 k = r; k < end; k++) s += f(args, k, c, j, least(VL, n - j));
+			vstore(sums + j, s);
+		}
+		for (i64 j = 0; j < n; j++) total[j] += sums[j];
 	}
 }
 

@@ -11,9 +11,12 @@
 
 #define PANEL (VL * TILE_VECTORS)
 enum {
-	KC = 256,      // slice of K; even, since bf16 goes by pairs
-	MC = 96,       // rows of a task, a multiple of every tile_rows
-	NC = 4 * PANEL // columns of a task
+	KC = 256,       // slice of K; even, since bf16 goes by pairs
+	MC = 192,       // rows of a task at most; down to MC/8 all are multiples of every tile_rows
+	NC = 4 * PANEL, // columns of a task
+	SUM_BYTES = MC * NC * 4,
+	A_BYTES = MC * KC * 4,
+	PANEL_BYTES = PANEL * KC * 4 // of a panel's slice
 };
 
 typedef struct {
@@ -132,8 +135,6 @@ static void finish(const GemmArgs *g, const float *sums, i64 r, i64 c, i64 rows,
 	}
 }
 
-enum { SUM_BYTES = MC * NC * 4, A_BYTES = MC * KC * 4, B_BYTES = PANEL * KC * 4 };
-
 static void gemm_task(const void *args, i64 i, Worker *w) {
 	const Product *p = args;
 	const GemmArgs *g = p->g;
@@ -147,11 +148,10 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 	do { // once at least: a product without terms is finished too
 		i64 kn = least(KC, p->k - k0), steps = native ? (kn + 1) / 2 : kn;
 		Rows a = slice_a(g, r0, rows, k0, kn, a_space);
+		if (!p->panels) pack_panels(g, k0, kn, c0, cols, (uint32_t *)b_space);
 		for (i64 c = 0; c < cols; c += PANEL) {
 			i64 wide = least(PANEL, cols - c);
-			const char *panel = b_space;
-			if (p->panels) panel = p->panels + panel_at(p, c0 + c, k0);
-			else pack_panel(g, k0, kn, c0 + c, wide, b_space);
+			const char *panel = p->panels ? p->panels + panel_at(p, c0 + c, k0) : b_space + c * KC * 4;
 			float *here = sums + c * MC; // the panel's own block of MC rows
 			multiply(native, (int)((wide + VL - 1) / VL), rows, steps, a, panel, (Sums){here, PANEL, k0 > 0});
 			if (k0 + KC >= p->k) finish(g, here, r0, c0 + c, rows, wide);
@@ -162,7 +162,7 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 
 // share makes tasks smaller until there are enough for all threads.
 static i64 share(Product *p, int threads) {
-	p->rows = MC;
+	p->rows = p->panels ? MC / 2 : MC; // where tasks pack B, more rows make it worth more
 	p->cols = NC;
 	for (;;) {
 		p->blocks = (p->n + p->cols - 1) / p->cols;
@@ -170,7 +170,7 @@ static i64 share(Product *p, int threads) {
 		if (threads == 1 || tasks >= 4 * threads) return tasks;
 		if (p->rows > MC / 2) p->rows = MC / 2;
 		else if (p->cols > PANEL) p->cols -= PANEL;
-		else if (p->rows > MC / 4) p->rows = MC / 4;
+		else if (p->rows > MC / 8) p->rows /= 2;
 		else return tasks;
 	}
 }
@@ -180,8 +180,8 @@ static int gemm(Pool *pool, const void *args) {
 	Product p = {.g = g, .m = g->dst.rows, .n = g->dst.cols, .k = g->op == TN ? g->a.rows : g->a.cols};
 	if (p.m == 0 || p.n == 0) return OK;
 	i64 panels = (p.n + PANEL - 1) / PANEL, slices = (p.k + KC - 1) / KC;
-	size_t packed = g->op == TN ? 0 : (size_t)panels * slices * B_BYTES;
-	if (pool_reserve(pool, SUM_BYTES + A_BYTES + B_BYTES, packed)) return NO_MEMORY;
+	size_t packed = g->op == TN ? 0 : (size_t)panels * slices * PANEL_BYTES;
+	if (pool_reserve(pool, SUM_BYTES + A_BYTES + NC / PANEL * PANEL_BYTES, packed)) return NO_MEMORY;
 	if (packed) {
 		p.panels = pool_shared(pool);
 		pool_run(pool, pack_task, &p, panels * slices);

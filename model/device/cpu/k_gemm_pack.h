@@ -24,6 +24,11 @@ static inline uint32_t bf16_pair(float x, float y) {
 	return a >> 16 | (b & 0xffff0000);
 }
 
+// ahead asks for the line that is read a few rows later: rows of a long factor lie far apart.
+static inline void ahead(const float *line, i64 n, i64 stride) {
+	for (i64 i = 0; i < n; i += 16) __builtin_prefetch(line + 8 * stride + i);
+}
+
 // copy_line writes n words: the floats themselves, or rounded.
 static void copy_line(uint32_t *dst, const float *src, i64 n, int bf16) {
 	if (!bf16) {
@@ -71,13 +76,15 @@ static Rows slice_a(const GemmArgs *g, i64 r0, i64 rows, i64 k0, i64 kn, uint32_
 	i64 step = native ? 2 : 1;
 	for (i64 k = 0; k < kn; k += step, a += step * g->a.stride) {
 		uint32_t *line = space + k / step * MC;
+		for (i64 j = 0; j < step; j++) ahead(a + j * g->a.stride, rows, g->a.stride);
 		if (native) pair_line(line, a, k + 1 < kn ? a + g->a.stride : NULL, rows);
 		else copy_line(line, a, rows, g->bf16);
 	}
 	return (Rows){space, 1, MC};
 }
 
-// transpose_panel is pack_panel for B stored N x K: a column of the panel is a row of B.
+// transpose_panel packs columns [0, cols) of B stored N x K, a panel's column being a row of b, as
+// lines of `width` words.
 static void transpose_panel(const float *b, i64 stride, i64 kn, i64 cols, uint32_t *dst, i64 width, int bf16) {
 	int native = bf16 && VEC_BF16;
 	i64 steps = native ? (kn + 1) / 2 : kn;
@@ -99,32 +106,41 @@ static void transpose_panel(const float *b, i64 stride, i64 kn, i64 cols, uint32
 	}
 }
 
-// pack_panel writes columns [c0, c0+cols) of B at k0..k0+kn as lines of whole vectors.
-static void pack_panel(const GemmArgs *g, i64 k0, i64 kn, i64 c0, i64 cols, void *space) {
-	int native = g->bf16 && VEC_BF16;
-	i64 step = native ? 2 : 1, width = (cols + VL - 1) / VL * VL;
-	uint32_t *dst = space;
-	if (g->op == NT) {
-		transpose_panel(g->b.p + c0 * g->b.stride + k0, g->b.stride, kn, cols, dst, width, g->bf16);
-		return;
-	}
-	const float *b = g->b.p + k0 * g->b.stride + c0;
-	for (i64 k = 0; k < kn; k += step, b += step * g->b.stride, dst += width) {
-		if (native) pair_line(dst, b, k + 1 < kn ? b + g->b.stride : NULL, cols);
-		else copy_line(dst, b, cols, g->bf16);
-		memset(dst + cols, 0, (width - cols) * 4);
+// pack_line writes a line of a panel: cols numbers at k (and k+1, for pairs), and zeros up to width.
+static void pack_line(const GemmArgs *g, i64 k, i64 end, i64 c0, i64 cols, i64 width, uint32_t *dst) {
+	const float *b = g->b.p + k * g->b.stride + c0;
+	if (g->bf16 && VEC_BF16) pair_line(dst, b, k + 1 < end ? b + g->b.stride : NULL, cols);
+	else copy_line(dst, b, cols, g->bf16);
+	memset(dst + cols, 0, (width - cols) * 4);
+}
+
+// pack_panels writes columns [c0, c0+cols) of B at k0..k0+kn as panels, PANEL*KC words apart. Lines
+// of all panels are written side by side, since that is how B is read fastest.
+static void pack_panels(const GemmArgs *g, i64 k0, i64 kn, i64 c0, i64 cols, uint32_t *dst) {
+	i64 step = g->bf16 && VEC_BF16 ? 2 : 1;
+	for (i64 k = 0; k < kn; k += step) {
+		const float *b = g->b.p + (k0 + k) * g->b.stride + c0;
+		for (i64 j = 0; g->op == TN && j < step; j++) ahead(b + j * g->b.stride, cols, g->b.stride);
+		for (i64 c = 0; c < cols; c += PANEL) {
+			i64 n = least(PANEL, cols - c), width = (n + VL - 1) / VL * VL;
+			pack_line(g, k0 + k, k0 + kn, c0 + c, n, width, dst + c * KC + k / step * width);
+		}
 	}
 }
 
 // panel_at is where the slice at k0 of the panel at column c begins.
 static inline size_t panel_at(const Product *p, i64 c, i64 k0) {
 	i64 slices = (p->k + KC - 1) / KC;
-	return (size_t)(c / PANEL * slices + k0 / KC) * (PANEL * KC * 4);
+	return (size_t)(c / PANEL * slices + k0 / KC) * PANEL_BYTES;
 }
 
 static void pack_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const Product *p = args;
+	const GemmArgs *g = p->g;
 	i64 slices = (p->k + KC - 1) / KC, c0 = i / slices * PANEL, k0 = i % slices * KC;
-	pack_panel(p->g, k0, least(KC, p->k - k0), c0, least(PANEL, p->n - c0), p->panels + panel_at(p, c0, k0));
+	i64 kn = least(KC, p->k - k0), cols = least(PANEL, p->n - c0), width = (cols + VL - 1) / VL * VL;
+	uint32_t *dst = (uint32_t *)(p->panels + panel_at(p, c0, k0));
+	if (g->op == NN) pack_panels(g, k0, kn, c0, cols, dst);
+	else transpose_panel(g->b.p + c0 * g->b.stride + k0, g->b.stride, kn, cols, dst, width, g->bf16);
 }

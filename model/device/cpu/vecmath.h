@@ -114,16 +114,16 @@ static inline vf vphi(vf x) {
 
 static inline vf vsigmoid(vf x) { return vset(1.0f) / (vset(1.0f) + vexp(-x)); }
 
-// tanh(y) = 1 - 2/(exp(2y)+1) of GELU's inner polynomial: absolute error 2e-7.
-static inline vf vgelu_tanh_inner(vf x) {
-	vf y = vset(0.7978845608f) * vfma(vset(0.044715f) * x * x, x, x);
-	return vset(1.0f) - vset(2.0f) / (vexp(y + y) + vset(1.0f));
+// vgelu_gate is what GELU's tanh form multiplies x by: (1 + tanh y)/2 = sigmoid(2y), which has no
+// cancellation where it is small.
+static inline vf vgelu_gate(vf x) {
+	return vsigmoid(vset(1.5957691216f) * vfma(vset(0.044715f) * x * x, x, x));
 }
 
 static inline vf vact(int act, vf x) {
 	switch (act) {
 	case GELU: return x * vphi(x);
-	case GELU_TANH: return vset(0.5f) * x * (vset(1.0f) + vgelu_tanh_inner(x));
+	case GELU_TANH: return x * vgelu_gate(x);
 	case SILU: return x * vsigmoid(x);
 	case RELU: return vless(x, vset(0.0f), vset(0.0f), x);
 	}
@@ -136,9 +136,8 @@ static inline vf vslope(int act, vf x) {
 	switch (act) {
 	case GELU: return vfma(x * vset(0.39894228f), vexp(vset(-0.5f) * x * x), vphi(x));
 	case GELU_TANH: {
-		vf t = vgelu_tanh_inner(x);
-		vf dy = vset(0.7978845608f) * vfma(vset(0.134145f) * x, x, one);
-		return vset(0.5f) * vfma(x * (one - t * t), dy, one + t);
+		vf g = vgelu_gate(x), dy = vset(1.5957691216f) * vfma(vset(0.134145f) * x, x, one);
+		return vfma(x * g * (one - g), dy, g);
 	}
 	case SILU: {
 		vf s = vsigmoid(x);

