@@ -48,8 +48,8 @@ const Untrained = "untrained"
 
 // Task is what the training has to know of a task.
 type Task struct {
-	Name string
-	Q    Q
+	Name, ID string // tworoom, swm/TwoRoom-v1
+	Q        Q
 }
 
 // Q names the task-relevant state q that SCALE and Aux train on (scale-author-spec

@@ -135,7 +135,10 @@ type spec struct {
 
 func prepare(o Options) (*plan, error) {
 	p := &plan{out: o.Out}
-	var err error
+	err := dataset.CheckTask(o.Data, o.Task.Name, o.Task.ID, o.Model.ActionDim)
+	if err != nil {
+		return nil, fmt.Errorf("training on this data set: %w", err)
+	}
 	clips := dataset.Clips(o.Data, o.Model.History+1, o.Model.FrameSkip)
 	if p.train, p.val, err = dataset.Split(o.Protocol, o.Data, clips, o.Seed); err != nil {
 		return nil, err
@@ -169,10 +172,6 @@ func (p *plan) moments(o Options, fp string) (err error) {
 	}
 	if p.action, err = dataset.ColumnMoments(o.Data, "action", episodes, 0); err != nil {
 		return err
-	}
-	if len(p.action.Mean) != o.Model.ActionDim {
-		return fmt.Errorf("the data set has actions of %d numbers, task %s has %d (hint: is this the data set of another task?)",
-			len(p.action.Mean), o.Task.Name, o.Model.ActionDim)
 	}
 	if o.usesQ() {
 		p.q, err = dataset.QMoments(o.Data, o.Task.Q.Spec, episodes)
