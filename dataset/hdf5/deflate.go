@@ -31,7 +31,7 @@ var inflaters = sync.Pool{New: func() any {
 const deflateLevel = 6
 
 var deflaters = sync.Pool{New: func() any {
-	z := &deflater{C.libdeflate_alloc_compressor(deflateLevel)}
+	z := &deflater{c: C.libdeflate_alloc_compressor(deflateLevel)}
 	runtime.AddCleanup(z, func(c *C.struct_libdeflate_compressor) { C.libdeflate_free_compressor(c) }, z.c)
 	return z
 }}
@@ -56,13 +56,12 @@ func deflate(dst, src []byte) []byte {
 	z := deflaters.Get().(*deflater)
 	defer deflaters.Put(z)
 	bound := int(C.libdeflate_zlib_compress_bound(z.c, C.size_t(len(src))))
-	at := len(dst)
-	if cap(dst)-at < bound {
-		dst = append(make([]byte, 0, at+bound), dst...)
+	if len(z.buf) < bound {
+		z.buf = make([]byte, bound)
 	}
-	n := C.libdeflate_zlib_compress(z.c, unsafe.Pointer(unsafe.SliceData(src)), C.size_t(len(src)), unsafe.Pointer(unsafe.SliceData(dst[at:at+bound])), C.size_t(bound))
+	n := C.libdeflate_zlib_compress(z.c, unsafe.Pointer(unsafe.SliceData(src)), C.size_t(len(src)), unsafe.Pointer(&z.buf[0]), C.size_t(bound))
 	if n == 0 {
 		panic("hdf5: deflate did not fit its own bound")
 	}
-	return dst[:at+int(n)]
+	return append(dst, z.buf[:n]...)
 }

@@ -1,0 +1,48 @@
+package collect
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cpuTime is what this process has spent on processors.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkTwoRoom records whole episodes: steps, drawing and deflate, as they go
+// into a shard. The rate is per second of processor, so that it can be compared
+// on a busy machine.
+func BenchmarkTwoRoom(b *testing.B) {
+	j, err := Prepare(filepath.Join(b.TempDir(), "d.h5"), Spec{Task: "tworoom", Episodes: 1, Seed: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer j.Close()
+	w, err := newWorker(j)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.close()
+	rows, bytes, i := 0, 0, 0
+	began := cpuTime(b)
+	for b.Loop() {
+		e, err := w.record(i)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, f := range e.frames {
+			bytes += len(f)
+		}
+		rows += e.rows
+		i++
+	}
+	b.ReportMetric(float64(rows)/(cpuTime(b)-began).Seconds(), "rows/cpu-s")
+	b.ReportMetric(float64(bytes)/float64(rows), "B/row")
+}
