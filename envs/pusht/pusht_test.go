@@ -1,9 +1,0 @@
-package pusht
-
-import (
-	"testing"
-
-	"scalewm/envs/envtest"
-)
-
-func TestConformance(t *testing.T) { envtest.Run(t, "pusht") }
