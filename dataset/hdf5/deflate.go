@@ -18,7 +18,8 @@ type inflater struct {
 	c *C.struct_libdeflate_decompressor
 }
 type deflater struct {
-	c *C.struct_libdeflate_compressor
+	c   *C.struct_libdeflate_compressor
+	buf []byte // as long as the worst case, so that results can be stored tightly
 }
 
 var inflaters = sync.Pool{New: func() any {
