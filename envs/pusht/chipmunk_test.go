@@ -1,0 +1,122 @@
+//go:build chipmunk
+
+package pusht
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// oracle is the C library, run beside us as a program of its own.
+type oracle struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func newOracle(t *testing.T) *oracle {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "chipmunk")
+	if out, err := exec.Command("cc", "-O2", "-ffp-contract=off", "-o", bin, "testdata/chipmunk.c", "-lchipmunk", "-lm").CombinedOutput(); err != nil {
+		t.Fatalf("building the oracle: %v (hint: apt-get install libchipmunk-dev)\n%s", err, out)
+	}
+	cmd := exec.Command(bin)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &oracle{in, bufio.NewReader(out)}
+}
+
+// seen is what both say after a line.
+type seen struct {
+	agentX, agentY, x, y, angle float64
+	points                      int
+}
+
+func (o *oracle) ask(t *testing.T, kind string, v ...float64) (s seen) {
+	t.Helper()
+	line := kind
+	for _, x := range v {
+		line += fmt.Sprintf(" %x", x)
+	}
+	if _, err := fmt.Fprintln(o.in, line); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		answer, err := o.out.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rest, ok := strings.CutPrefix(answer, "= "); ok { // the library greets, too
+			if _, err := fmt.Sscan(rest, &s.agentX, &s.agentY, &s.x, &s.y, &s.angle, &s.points); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+	}
+}
+
+func (e *env) seen() seen {
+	w := &e.s.world
+	return seen{w.agent.p.x, w.agent.p.y, w.block.origin.x, w.block.origin.y, w.block.a, w.points}
+}
+
+// 200 episodes of 100 steps round the block, each from a random state in a new
+// space, against Debian's Chipmunk 7.0.3: bit by bit.
+func TestChipmunk(t *testing.T) {
+	o, r := newOracle(t), rand.New(rand.NewPCG(12, 13))
+	touched, rows := 0, 0
+	for ep := range 200 {
+		setup, start := drawState(r), drawState(r)
+		start[5], start[6] = 100*r.NormFloat64(), 100*r.NormFloat64()
+		if ep%5 == 4 { // into the walls
+			start[2], start[3] = 512*r.Float64(), 512*r.Float64()
+		}
+		e := at(t, nil, start[:]...)
+		e.begin(origin{setup: setup, start: start})
+		if want, got := o.ask(t, "E", append(setup[:5], start[:]...)...), e.seen(); got != want {
+			t.Fatalf("episode %d: %+v, want %+v", ep, got, want)
+		}
+		for n := range 100 {
+			v := e.vector()
+			var target vec
+			for k, to := range []*float64{&target.x, &target.y} {
+				*to = math.Min(math.Max(v[k]+200*r.Float64()-100, v[k+2]-100), v[k+2]+100)
+			}
+			e.s.world.points = 0
+			e.s.world.follow(target)
+			want, got := o.ask(t, "S", target.x, target.y), e.seen()
+			if got != want {
+				t.Fatalf("episode %d, step %d: %+v, want %+v", ep, n, got, want)
+			}
+			rows++
+			if got.points > 0 {
+				touched++
+			}
+		}
+	}
+	t.Logf("%d steps equal, %d with contact", rows, touched)
+	if touched < rows/4 {
+		t.Errorf("contact in %d of %d steps", touched, rows)
+	}
+}
