@@ -53,18 +53,8 @@ func NewData(src dataset.Source, task envs.Task, p Protocol) (*Data, error) {
 // check compares the file with the task and collects the columns it is set by.
 func (d *Data) check() error {
 	spec := d.task.Spec
-	if env, ok := d.Attr("env"); ok && env != spec.Name && env != spec.ID {
-		return fmt.Errorf("it records the task %q (hint: give the --task of the data set)", env)
-	}
-	if !d.HasFrames() {
-		return fmt.Errorf("it has no pixels (hint: collect it again with frames, or use a file with a pixels column)")
-	}
-	a, err := dataset.FindColumn(d.Source, "action")
-	if err != nil {
+	if err := dataset.CheckTask(d.Source, spec.Name, spec.ID, spec.ActionDim); err != nil {
 		return err
-	}
-	if a.Width != spec.ActionDim {
-		return fmt.Errorf("its actions have %d numbers, the task's %d (hint: is this the right file?)", a.Width, spec.ActionDim)
 	}
 	has := func(names []string) (found bool) {
 		for _, c := range d.Columns() {

@@ -81,7 +81,7 @@ func (p *Preset) applyTo(o *train.Options, task string) error {
 	}
 	o.Config, o.Model = p.Train, p.Model
 	o.Model.ActionDim = t.Spec.ActionDim
-	o.Task = train.Task{Name: task}
+	o.Task = train.Task{Name: task, ID: t.Spec.ID}
 	for _, q := range t.Spec.Qs {
 		if q.Name == p.Train.Q {
 			o.Task.Q = train.Q{Name: q.Name, Parts: q.Parts, Spec: dataset.QSpec{Columns: q.Columns, Dim: len(q.Parts),

@@ -13,6 +13,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/model/device"
+	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
 	"scalewm/model/lewm"
 	"scalewm/model/weights"
@@ -165,6 +166,44 @@ func TestResume(t *testing.T) {
 			for name, b := range files(t, o.Out) {
 				if !bytes.Equal(b, want[name]) {
 					t.Errorf("%s stopped after step %d: %s differs", method, stop, name)
+				}
+			}
+		}
+	}
+}
+
+// On the CPU, in float32 and in bf16: the number of threads changes no byte, nor
+// does an interruption, whose resume point holds float32.
+func TestSameBytesOnCPU(t *testing.T) {
+	for _, precision := range []device.Precision{device.FP32, device.BF16} {
+		run := func(threads int, interrupted bool) map[string][]byte {
+			dev, err := cpu.New(cpu.Options{Precision: precision, Threads: threads})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dev.Close()
+			o := options(t, "aux")
+			o.Dev = dev
+			if interrupted {
+				ctx, cancel := context.WithCancel(context.Background())
+				o.Progress = func(done, _ int64, _ string) {
+					if done == 5 {
+						cancel()
+					}
+				}
+				if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+					t.Fatal(err)
+				}
+				o.Progress = nil
+			}
+			mustRun(t, o)
+			return files(t, o.Out)
+		}
+		want := run(1, false)
+		for what, got := range map[string]map[string][]byte{"three threads": run(3, false), "an interruption": run(2, true)} {
+			for name, b := range got {
+				if !bytes.Equal(b, want[name]) {
+					t.Errorf("%s: %s differs after %s", precision, name, what)
 				}
 			}
 		}
