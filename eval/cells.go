@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"scalewm/dataset/cell"
 	"scalewm/eval/record"
@@ -35,20 +36,34 @@ func (j Job) Missing(store cell.Store) ([]int, error) {
 	return out, nil
 }
 
-// Cells makes the missing cells of a job, all sets side by side, and returns
-// every cell of the job that is then there. If the sets fail together, each is
+// Cells makes the missing cells of a job and returns every cell of the job that
+// is then there. Sets run side by side, but only as many as keep the device
+// busy, so that an interruption loses little. If sets fail together, each is
 // tried alone, so that a failing one does not take the others with it.
 func Cells(ctx context.Context, store cell.Store, j Job) ([]record.Cell, []Failure, error) {
 	todo, err := j.Missing(store)
 	if err != nil {
 		return nil, nil, err
 	}
-	failed, err := j.makeAll(ctx, store, todo)
-	if err != nil {
-		return nil, nil, err
+	var failed []Failure
+	for group := range slices.Chunk(todo, j.abreast()) {
+		bad, err := j.makeAll(ctx, store, group)
+		if err != nil {
+			return nil, nil, err
+		}
+		failed = append(failed, bad...)
 	}
 	cells, err := j.load(store, failed)
 	return cells, failed, err
+}
+
+// abreast is how many sets it takes to fill a batch of planRows candidates.
+func (j Job) abreast() int {
+	if j.Arm.World == nil {
+		return len(j.Sets)
+	}
+	rows := len(j.Sets[0].Starts) * j.Tier.Candidates
+	return (planRows + rows - 1) / rows
 }
 
 // makeAll runs and saves sets together, or one by one where that fails. A cell

@@ -147,3 +147,28 @@ func TestFailedSet(t *testing.T) {
 		t.Error("the failed set left a cell")
 	}
 }
+
+// TestAbreast: low tiers need many sets side by side to fill a batch of 4096
+// candidates, the highest tier needs none.
+func TestAbreast(t *testing.T) {
+	world := &dotWorld{}
+	for _, tc := range []struct {
+		arm      Arm
+		tier     Tier
+		episodes int
+		want     int
+	}{
+		{Arm{World: world}, newTier("T1", 300, 30), 100, 1},
+		{Arm{World: world}, newTier("T1", 300, 30), 10, 2},
+		{Arm{World: world}, newTier("T5", 10, 3), 10, 41},
+		{Arm{}, Tier{}, 10, 6},
+	} {
+		j := Job{Arm: tc.arm, Tier: tc.tier}
+		for range 6 {
+			j.Sets = append(j.Sets, Set{Starts: make([]Start, tc.episodes)})
+		}
+		if got := j.abreast(); got != tc.want {
+			t.Errorf("%s, sets of %d: %d side by side, want %d", tc.tier.Name, tc.episodes, got, tc.want)
+		}
+	}
+}
