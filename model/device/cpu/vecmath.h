@@ -114,16 +114,13 @@ static inline vf vphi(vf x) {
 
 static inline vf vsigmoid(vf x) { return vset(1.0f) / (vset(1.0f) + vexp(-x)); }
 
-// vgelu_gate is what GELU's tanh form multiplies x by: (1 + tanh y)/2 = sigmoid(2y), which has no
-// cancellation where it is small.
-static inline vf vgelu_gate(vf x) {
-	return vsigmoid(vset(1.5957691216f) * vfma(vset(0.044715f) * x * x, x, x));
-}
+// GELU's tanh form is x (1 + tanh y)/2 = x sigmoid(2y), which does not cancel where it is small.
+static inline vf vgelu_2y(vf x) { return vset(1.5957691216f) * vfma(vset(0.044715f) * x * x, x, x); }
 
 static inline vf vact(int act, vf x) {
 	switch (act) {
 	case GELU: return x * vphi(x);
-	case GELU_TANH: return x * vgelu_gate(x);
+	case GELU_TANH: return x * vsigmoid(vgelu_2y(x));
 	case SILU: return x * vsigmoid(x);
 	case RELU: return vless(x, vset(0.0f), vset(0.0f), x);
 	}
@@ -136,8 +133,8 @@ static inline vf vslope(int act, vf x) {
 	switch (act) {
 	case GELU: return vfma(x * vset(0.39894228f), vexp(vset(-0.5f) * x * x), vphi(x));
 	case GELU_TANH: {
-		vf g = vgelu_gate(x), dy = vset(1.5957691216f) * vfma(vset(0.134145f) * x, x, one);
-		return vfma(x * g * (one - g), dy, g);
+		vf z = vgelu_2y(x), g = vsigmoid(z), dz = vset(1.5957691216f) * vfma(vset(0.134145f) * x, x, one);
+		return vfma(x * g * vsigmoid(-z), dz, g);
 	}
 	case SILU: {
 		vf s = vsigmoid(x);
