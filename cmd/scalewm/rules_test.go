@@ -61,6 +61,9 @@ func TestRulesOfLibraries(t *testing.T) {
 				t.Error(err)
 				return nil
 			}
+			if f.Name.Name == "main" {
+				return nil // a generator, run by hand
+			}
 			files++
 			dir := filepath.Dir(path)
 			commented[dir] = commented[dir] || f.Doc.Text() != ""
