@@ -221,6 +221,15 @@ func TestFixtureTypes(t *testing.T) {
 	}
 }
 
+func TestFixtureUserBlock(t *testing.T) {
+	f := openFixture(t, "userblock")
+	checkColumn(t, f, "state", 7, fixtureValue)
+	checkColumn(t, f, "contiguous", 7, fixtureValue)
+	if f.sets["state"].refs != nil {
+		t.Error("our index parser does not know user blocks")
+	}
+}
+
 // Values of half precision: numpy's, by hand.
 func TestHalf(t *testing.T) {
 	got, err := openFixture(t, "types").Read("half", 0, 10)

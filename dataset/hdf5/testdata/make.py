@@ -135,6 +135,12 @@ def latest(f, rows):
     s[6:8] = values(rows, 1, np.float32)[6:8]
 
 
+# A user block before the file: the library finds the chunks.
+with h5py.File("userblock.h5", "w", userblock_size=512) as f:
+    index(f, [5, 6])
+    f.create_dataset("state", data=values(11, 7, np.float32), chunks=(2, 7), compression="gzip")
+    f["contiguous"] = values(11, 7, np.float32)
+
 make("latest", [5, 6], libver="latest", more=latest,
      pixels=dict(chunks=(1, 224, 224, 3), maxshape=(None, 224, 224, 3), compression="gzip"),
      state=dict(chunks=(1, 7), maxshape=(None, 7), shuffle=True, fletcher32=True, compression="lzf"))
