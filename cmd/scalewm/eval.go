@@ -124,7 +124,8 @@ func (e *evaluation) choose(protocol string, solvers []string, tiers, sets strin
 }
 
 // arm runs all jobs of an arm and goes on when one fails.
-func (e *evaluation) arm(ctx context.Context, c *command, arm eval.Arm) (scores []score, failed []string, err error) {
+func (e *evaluation) arm(ctx context.Context, c *command, arm eval.Arm) ([]score, []string, error) {
+	scores, failed := []score{}, []string{} // empty lists in JSON, never null
 	for i, j := range e.jobs(arm) {
 		cells, bad, err := e.run(ctx, c, j, i == 0)
 		if ctx.Err() != nil {

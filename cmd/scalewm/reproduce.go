@@ -60,7 +60,8 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if *out == "" {
 		return usagef("reproduce needs --out (`scalewm reproduce --help` shows an example)")
 	}
-	r := &reproduction{command: c, out: *out, protocol: *protocol, workers: orCores(*workers), dry: *dry, methods: strings.Split(*methods, ",")}
+	r := &reproduction{command: c, out: *out, protocol: *protocol, workers: orCores(*workers), dry: *dry, methods: strings.Split(*methods, ","),
+		scores: []score{}, failed: []string{}} // empty lists in JSON, never null
 	var err error
 	if r.preset, err = LoadPreset(*preset); err != nil {
 		return err
