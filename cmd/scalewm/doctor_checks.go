@@ -12,6 +12,7 @@ import (
 
 	"scalewm/dataset/hdf5"
 	"scalewm/model/device/cpu"
+	"scalewm/mujoco"
 )
 
 func program(machine) finding {
@@ -79,28 +80,18 @@ func dataLibraries(machine) finding {
 	return finding{Name: "HDF5", OK: true, Value: fmt.Sprintf("libhdf5 %s, libdeflate %s", h5, deflate)}
 }
 
-// mujocoFile is the library that the physics tasks are written for.
-const mujocoFile = "libmujoco.so.3.11.0"
-
-// mujocoLibrary looks where the program will: SCALEWM_MUJOCO (the file or its
-// folder), beside the executable, the checkout's third_party.
+// mujocoLibrary looks where the program will, and opens nothing.
 func mujocoLibrary(m machine) finding {
-	f := finding{Name: "MuJoCo"}
-	places := []string{filepath.Join(m.exeDir, mujocoFile)}
-	if m.checkout != "" {
-		places = append(places, filepath.Join(m.checkout, "third_party/fetched/mujoco", mujocoFile))
-	}
-	if env := m.getenv("SCALEWM_MUJOCO"); env != "" {
-		places = []string{env, filepath.Join(env, mujocoFile)}
-		f.Fix = "SCALEWM_MUJOCO=" + env + " holds no " + mujocoFile + ": correct or unset it"
-	}
-	for _, p := range places {
+	env := m.getenv(mujoco.Variable)
+	for _, p := range mujoco.Candidates(env, m.exeDir, m.checkout) {
 		if m.isFile(p) {
-			return finding{Name: f.Name, OK: true, Value: p}
+			return finding{Name: "MuJoCo", OK: true, Value: p}
 		}
 	}
-	f.Value = "no " + mujocoFile + ": tasks with physics cannot run, the planar ones can"
-	f.Fix = orElse(f.Fix, "make setup")
+	f := finding{Name: "MuJoCo", Value: "no library of version " + mujoco.Version + ": tasks with physics cannot run, the planar ones can", Fix: "make setup"}
+	if env != "" {
+		f.Fix = mujoco.Variable + "=" + env + " leads nowhere: correct or unset it"
+	}
 	return f
 }
 
