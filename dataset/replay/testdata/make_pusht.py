@@ -3,7 +3,9 @@
 Made with stable-worldmodel 0.1.1, pymunk 7.3.1 (Chipmunk's successor Munk2D),
 pygame 2.6.1, opencv-python 5.0.0, numpy 2.4, h5py, CPython 3.11:
 
-    python make_pusht.py            # writes pusht_*.h5
+    python make_pusht.py                    # writes pusht_*.h5 beside itself
+    python make_pusht.py FOLDER SEED        # others like them, to replay
+    python make_pusht.py FOLDER SEED frames # only those with frames
 
 The files have the published layout: row t is the state before action t, the
 last row of an episode has no action (NaN) and closes it. The columns restart_*
@@ -13,14 +15,15 @@ the next one.
 
 import math
 import os
+import sys
 
 import h5py
 import numpy as np
 from pymunk.vec2d import Vec2d
 from stable_worldmodel.envs.pusht.env import PushT
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ANGLES = math.pi / 4, math.pi / 9
+OUT = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
+SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 
 
 class Recorded(PushT):
@@ -99,7 +102,7 @@ class File:
         self.names.append(name)
 
     def write(self, name, attrs):
-        path = os.path.join(HERE, name)
+        path = os.path.join(OUT, name)
         with h5py.File(path, 'w', libver='earliest') as f:
             for k in self.rows[0]:
                 v = np.stack([r[k] for r in self.rows])
@@ -152,7 +155,7 @@ def wrapped(env):
 
 
 def reset(env, seed):
-    env.reset(seed=seed)
+    env.reset(seed=seed + SEED)
     wrapped(env)
 
 
@@ -211,7 +214,7 @@ def thresholds():
 
 
 def states():
-    env, rng, rec = Recorded(), np.random.default_rng(7), File(np.float64)
+    env, rng, rec = Recorded(), np.random.default_rng(7 + SEED), File(np.float64)
     for seed in range(20):
         reset(env, 1000 + seed)
         rec.episode(f'pushes {seed}', env, pushes(env, rng), 100)
@@ -237,7 +240,7 @@ def states():
 
 
 def float32():
-    env, rng, rec = Recorded(), np.random.default_rng(8), File(np.float32)
+    env, rng, rec = Recorded(), np.random.default_rng(8 + SEED), File(np.float32)
     for seed in range(8):
         reset(env, 4000 + seed)
         rec.episode(f'pushes {seed}', env, pushes(env, rng), 100)
@@ -248,7 +251,7 @@ def float32():
 
 
 def numpy1():
-    env, rng, rec = Recorded(), np.random.default_rng(9), File(np.float32, numpy1=True)
+    env, rng, rec = Recorded(), np.random.default_rng(9 + SEED), File(np.float32, numpy1=True)
     for seed in range(4):
         reset(env, 5000 + seed)
         rec.episode(f'pushes {seed}', env, pushes(env, rng), 60)
@@ -256,7 +259,7 @@ def numpy1():
 
 
 def frames():
-    env, rng, rec = Recorded(), np.random.default_rng(10), File(np.float64, pixels=True)
+    env, rng, rec = Recorded(), np.random.default_rng(10 + SEED), File(np.float64, pixels=True)
     for seed in range(3):
         reset(env, 6000 + seed)
         rec.episode(f'pushes {seed}', env, pushes(env, rng), 12)
@@ -267,7 +270,5 @@ def frames():
 
 
 if __name__ == '__main__':
-    states()
-    float32()
-    numpy1()
-    frames()
+    for make in (frames,) if 'frames' in sys.argv[3:] else (states, float32, numpy1, frames):
+        make()
