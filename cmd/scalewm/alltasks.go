@@ -2,5 +2,6 @@ package main
 
 // Tasks register themselves when they are linked in.
 import (
+	_ "scalewm/envs/pusht"
 	_ "scalewm/envs/tworoom"
 )
