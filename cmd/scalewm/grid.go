@@ -185,9 +185,7 @@ func (r *reproduction) train(ctx context.Context, e *evaluation, data, dir, unit
 	if err := r.preset.applyTo(&o, e.task.Spec.Name); err != nil {
 		return false, err
 	}
-	if err := r.preset.writeTo(dir); err != nil {
-		return false, err
-	}
+	o.Begin = func() error { return r.preset.writeTo(dir) }
 	began, show := time.Now(), newProgress(r.stderr, "training "+unit)
 	o.Progress = show.report
 	defer show.close()

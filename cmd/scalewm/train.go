@@ -60,9 +60,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	defer o.Dev.Close()
-	if err := p.writeTo(*out); err != nil {
-		return err
-	}
+	o.Begin = func() error { return p.writeTo(*out) }
 	show := newProgress(c.stderr, "training "+*method)
 	o.Progress = show.report
 	res, err := train.Run(ctx, o)

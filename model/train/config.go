@@ -75,8 +75,11 @@ type Options struct {
 	Seed     int64
 	Protocol string // paper: validation clips at random; strict: whole episodes held out
 	Out      string // directory
-	Resume   bool   // fail if there is nothing to go on from
-	Workers  int    // goroutines that decode frames; 0: one a core
+	// Begin, where set, is called once everything is known to fit, before the
+	// first byte goes to Out.
+	Begin    func() error
+	Resume   bool // fail if there is nothing to go on from
+	Workers  int  // goroutines that decode frames; 0: one a core
 	Progress func(done, total int64, note string)
 }
 

@@ -31,6 +31,11 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if o.Begin != nil {
+		if err := o.Begin(); err != nil {
+			return Result{}, err
+		}
+	}
 	if done, err := pl.finished(); done || err != nil {
 		return Result{Weights: filepath.Join(o.Out, weights.FileName), ID: pl.id, Steps: pl.total, Skipped: done}, err
 	}
