@@ -3,6 +3,7 @@ package mujoco
 import (
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"scalewm/mujoco/internal/mjc"
@@ -17,15 +18,18 @@ type Data struct {
 	cleanup runtime.Cleanup
 }
 
-// dataHandle is what is freed when a Data is closed or forgotten.
+// dataHandle counts who needs the C data: the Data, and a frame that is being drawn.
 type dataHandle struct {
-	c *mjc.CData
-	m *modelHandle
+	c    *mjc.CData
+	m    *modelHandle
+	refs atomic.Int32
 }
 
-func (h *dataHandle) free() {
-	mjc.FreeData(h.c)
-	h.m.release()
+func (h *dataHandle) release() {
+	if h.refs.Add(-1) == 0 {
+		mjc.FreeData(h.c)
+		h.m.release()
+	}
 }
 
 // NewData starts a simulation in the model's initial state.
@@ -37,21 +41,31 @@ func (m *Model) NewData() (*Data, error) {
 	if err != nil {
 		return nil, &FatalError{"making data", err.Error()}
 	}
-	h := &dataHandle{c, m.h.retain()}
+	h := &dataHandle{c: c, m: m.h.retain()}
+	h.refs.Store(1)
 	d := &Data{m: m, h: h, c: c}
-	d.cleanup = runtime.AddCleanup(d, (*dataHandle).free, h)
+	d.cleanup = runtime.AddCleanup(d, (*dataHandle).release, h)
 	return d, nil
 }
 
 // Model is the model that is simulated.
 func (d *Data) Model() *Model { return d.m }
 
+// Share lends the C data to package render until release is called.
+func (d *Data) Share() (c *mjc.CData, release func(), err error) {
+	if d.c == nil {
+		return nil, nil, ErrClosed
+	}
+	d.h.refs.Add(1)
+	return d.c, d.h.release, nil
+}
+
 // Close frees the data; its arrays must not be touched any more. More calls do nothing.
 func (d *Data) Close() {
 	if d.c != nil {
 		d.c = nil
 		d.cleanup.Stop()
-		d.h.free()
+		d.h.release()
 	}
 }
 

@@ -157,6 +157,14 @@ func (m *Model) Close() {
 	}
 }
 
+// Share lends the C model to package render until release is called.
+func (m *Model) Share() (c *mjc.CModel, release func(), err error) {
+	if m.c == nil {
+		return nil, nil, ErrClosed
+	}
+	return m.c, m.h.retain().release, nil
+}
+
 // base is the address of mjModel.
 func (m *Model) base() unsafe.Pointer {
 	if m.c == nil {

@@ -1,0 +1,139 @@
+// MuJoCo's scene and renderer on an off-screen context.
+#include "render.h"
+
+#include "api.h"
+
+#ifdef MJC_BUILT
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_GEOM = 10000 };  // as MuJoCo's Python renderer
+
+struct mjc_renderer {
+  mjModel* m;
+  mjc_gl* gl;
+  mjvScene scene;
+  mjvOption option;
+  mjrContext context;
+  int width, height;
+  unsigned char* pixels;
+};
+
+// MuJoCo counts its contexts without a lock, and its loader of OpenGL, which is written
+// in C++, is left locked for ever by an error in it.
+static pthread_mutex_t contexts = PTHREAD_MUTEX_INITIALIZER;
+static int broken;
+
+static int make_context(mjc_renderer* r, char* text) {
+  volatile int ok = 0;
+  pthread_mutex_lock(&contexts);
+  if (broken) {
+    snprintf(text, MJC_TEXT, "an earlier attempt failed, which MuJoCo does not recover from in one process");
+  } else {
+    MJC_TRY(text) {
+      mjc.mjr_makeContext(r->m, &r->context, mjFONTSCALE_150);
+      mjc.mjr_setBuffer(mjFB_OFFSCREEN, &r->context);
+      // The size of the image, not the model's: equal pixels, less memory, any size.
+      mjc.mjr_resizeOffscreen(r->width, r->height, &r->context);
+      mjc.mjr_setBuffer(mjFB_OFFSCREEN, &r->context);
+      ok = 1;
+    }
+    MJC_CAUGHT { broken = 1; }
+  }
+  pthread_mutex_unlock(&contexts);
+  if (ok && r->context.currentBuffer != mjFB_OFFSCREEN) {
+    snprintf(text, MJC_TEXT, "OpenGL has no off-screen buffer of %d x %d pixels", r->width, r->height);
+    return 0;
+  }
+  return ok;
+}
+
+static int make_scene(mjc_renderer* r, char* text) {
+  volatile int ok = 0;
+  MJC_TRY(text) {
+    mjc.mjv_makeScene(r->m, &r->scene, MAX_GEOM);
+    ok = 1;
+  }
+  return ok;
+}
+
+mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, char* text) {
+  text[0] = 0;
+  mjc_renderer* r = calloc(1, sizeof *r);
+  if (!r) return NULL;
+  r->m = m, r->width = width, r->height = height;
+  mjc.mjv_defaultScene(&r->scene);
+  mjc.mjv_defaultOption(&r->option);
+  mjc.mjr_defaultContext(&r->context);
+  r->pixels = malloc((size_t)width * (size_t)height * 3);
+  if (r->pixels && (r->gl = mjc_gl_new(width, height, text)) && make_context(r, text) && make_scene(r, text)) return r;
+  mjc_renderer_free(r);
+  return NULL;
+}
+
+void mjc_renderer_free(mjc_renderer* r) {
+  char text[MJC_TEXT];
+  if (r->gl && !broken) {
+    pthread_mutex_lock(&contexts);
+    MJC_TRY(text) { mjc.mjr_freeContext(&r->context); }
+    pthread_mutex_unlock(&contexts);
+  }
+  if (r->gl) mjc_gl_free(r->gl);
+  mjc.mjv_freeScene(&r->scene);
+  free(r->pixels);
+  free(r);
+}
+
+int mjc_renderer_set(mjc_renderer* r, int what, int i, int on) {
+  struct {
+    mjtByte* flags;
+    int n;
+  } all[] = {{r->scene.flags, mjNRNDFLAG}, {r->option.flags, mjNVISFLAG}, {r->option.geomgroup, mjNGROUP}, {r->option.sitegroup, mjNGROUP}};
+  if (i < 0 || i >= all[what].n) return -1;
+  all[what].flags[i] = on != 0;
+  return 0;
+}
+
+static void point_camera(const mjc_renderer* r, const mjc_camera* from, mjvCamera* cam) {
+  mjc.mjv_defaultCamera(cam);
+  if (from->fixed >= 0) {
+    cam->type = mjCAMERA_FIXED;
+    cam->fixedcamid = from->fixed;
+    return;
+  }
+  mjc.mjv_defaultFreeCamera(r->m, cam);
+  if (from->fixed == -1) return;
+  for (int i = 0; i < 3; i++) cam->lookat[i] = from->lookat[i];
+  cam->distance = from->distance;
+  cam->azimuth = from->azimuth;
+  cam->elevation = from->elevation;
+}
+
+const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, const mjc_camera* from, char* text) {
+  const unsigned char* volatile out = NULL;
+  mjrRect all = {0, 0, r->width, r->height};
+  mjvCamera cam;
+  MJC_TRY(text) {
+    point_camera(r, from, &cam);
+    mjc.mjv_updateScene(r->m, c->d, &r->option, NULL, &cam, mjCAT_ALL, &r->scene);
+    mjc.mjr_render(all, &r->scene, &r->context);
+    mjc.mjr_readPixels(r->pixels, NULL, all, &r->context);
+    out = r->pixels;
+  }
+  // The engine's stack in the data may have been left open.
+  MJC_CAUGHT { c->fatal = 1; }
+  return out;
+}
+
+int mjc_renderer_texture(mjc_renderer* r, int texture, char* text) {
+  volatile int rc = -1;
+  MJC_TRY(text) {
+    mjc.mjr_uploadTexture(r->m, &r->context, texture);
+    rc = 0;
+  }
+  return rc;
+}
+
+#endif

@@ -1,0 +1,39 @@
+// The C side of off-screen drawing: an OpenGL context without a window, and MuJoCo's
+// scene and renderer on it. Everything of one renderer happens on one OS thread.
+#ifndef MJC_RENDER_H_
+#define MJC_RENDER_H_
+
+#include "mjc.h"
+
+enum { MJC_EGL, MJC_OSMESA };
+
+// mjc_gl_open loads one OpenGL and tries it; device is an EGL device's index, -1 for
+// the first that works. MuJoCo resolves OpenGL once per process, so that after a success
+// there is no second choice. Returns not 0 with the reason in text.
+int mjc_gl_open(int backend, int device, char* text);
+
+typedef struct mjc_gl mjc_gl;
+mjc_gl* mjc_gl_new(int width, int height, char* text);  // current on this thread
+void mjc_gl_free(mjc_gl* gl);                            // on the same thread
+
+enum { MJC_GL_VENDOR, MJC_GL_RENDERER, MJC_GL_VERSION };
+const char* mjc_gl_string(int which);
+
+// Where the scene is seen from: a camera of the model, or a free one.
+typedef struct {
+  int fixed;  // camera of the model; -1: free as the model says; -2: free as below
+  double lookat[3], distance, azimuth, elevation;
+} mjc_camera;
+
+enum { MJC_RENDER_FLAG, MJC_VISUAL_FLAG, MJC_GEOM_GROUP, MJC_SITE_GROUP };
+
+typedef struct mjc_renderer mjc_renderer;
+MJC_WEAK mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, char* text);
+MJC_WEAK void mjc_renderer_free(mjc_renderer* r);
+MJC_WEAK int mjc_renderer_set(mjc_renderer* r, int what, int i, int on);
+// mjc_renderer_draw draws and reads back width x height x 3 bytes, bottom row first,
+// into memory of the renderer; NULL with the reason in text.
+MJC_WEAK const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, const mjc_camera* cam, char* text);
+MJC_WEAK int mjc_renderer_texture(mjc_renderer* r, int texture, char* text);
+
+#endif

