@@ -19,7 +19,7 @@ type Memory interface {
 	Copy(dst, src Mat)
 	// CopyBlocks copies, for every block i, `rows` rows: dst row i*dstBlock+r
 	// from src row i*srcBlock+r (+= if add). Blocks are counted by the shorter
-	// of the two; offsets are taken by RowRange before.
+	// of the two; offsets are taken by RowRange before. srcBlock 0 repeats the same rows.
 	CopyBlocks(dst Mat, dstBlock int, src Mat, srcBlock, rows int, add bool)
 }
 
