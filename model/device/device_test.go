@@ -29,23 +29,25 @@ func TestMisfitsAreRefused(t *testing.T) {
 	bn := device.BatchNorm{Gamma: m(1, 3), Beta: m(1, 3), Mean: m(1, 3), Var: m(1, 3)}
 	heads := device.Heads{Seqs: 1, Len: 2, Heads: 1, Dim: 3}
 	for kernel, call := range map[string]func(){
-		"Gemm":          func() { d.Gemm(device.NT, m(2, 4), m(2, 3), m(4, 5), device.Epilogue{}) },
-		"Upload":        func() { d.Upload(m(2, 2), make([]float32, 3)) },
-		"Copy":          func() { d.Copy(m(3, 3), long) },
-		"CopyBlocks":    func() { d.CopyBlocks(m(4, 3), 1, m(4, 3), 2, 2, false) },
-		"Axpy":          func() { d.Axpy(m(2, 3), 1, m(3, 2)) },
-		"DropoutApply":  func() { d.DropoutApply(m(1, 1), m(1, 1), device.Dropout{P: 1}) },
-		"LayerNorm":     func() { d.LayerNorm(m(2, 3), none, none, m(2, 3), m(1, 3), none, 1e-5) },
-		"BatchNorm":     func() { d.BatchNorm(m(1, 3), none, none, m(1, 3), bn) },
-		"Attention":     func() { d.Attention(m(2, 3), m(1, 3), m(2, 3), m(2, 3), m(2, 3), heads) },
-		"AttentionGrad": func() { d.AttentionGrad(m(2, 3), m(2, 3), m(2, 3), m(2, 3), m(2, 3), none, m(2, 3), m(2, 3), m(2, 3), heads) },
-		"Patches":       func() { d.Patches(m(4, 12), d.AllocBytes(47), device.Frames{Count: 1, Size: 4, Patch: 2}) },
-		"SIGReg":        func() { d.SIGReg(m(1, 1), none, m(5, 2), 2, 1) },
-		"PairDistance":  func() { d.PairDistance(m(1, 3), m(4, 4), d.AllocInts(5)) },
-		"LatentCost":    func() { d.LatentCost(m(2, 3), m(5, 4), m(2, 4), false) },
-		"SmallestK":     func() { d.SmallestK(d.AllocInts(8), m(2, 3), 4) },
-		"Moments":       func() { d.Moments(m(2, 3), m(2, 3), m(4, 3), d.AllocInts(2), 1, 1) },
-		"AdamW":         func() { d.AdamW(m(1, 3), m(1, 3), m(1, 3), m(1, 3), m(1, 1), device.AdamW{}) },
+		"Gemm":         func() { d.Gemm(device.NT, m(2, 4), m(2, 3), m(4, 5), device.Epilogue{}) },
+		"Upload":       func() { d.Upload(m(2, 2), make([]float32, 3)) },
+		"Copy":         func() { d.Copy(m(3, 3), long) },
+		"CopyBlocks":   func() { d.CopyBlocks(m(4, 3), 1, m(4, 3), 2, 2, false) },
+		"Axpy":         func() { d.Axpy(m(2, 3), 1, m(3, 2)) },
+		"DropoutApply": func() { d.DropoutApply(m(1, 1), m(1, 1), device.Dropout{P: 1}) },
+		"LayerNorm":    func() { d.LayerNorm(m(2, 3), none, none, m(2, 3), m(1, 3), none, 1e-5) },
+		"BatchNorm":    func() { d.BatchNorm(m(1, 3), none, none, m(1, 3), bn) },
+		"Attention":    func() { d.Attention(m(2, 3), m(1, 3), m(2, 3), m(2, 3), m(2, 3), heads) },
+		"AttentionGrad": func() {
+			d.AttentionGrad(m(2, 3), m(2, 3), m(2, 3), m(2, 3), m(2, 3), none, m(2, 3), m(2, 3), m(2, 3), heads)
+		},
+		"Patches":      func() { d.Patches(m(4, 12), d.AllocBytes(47), device.Frames{Count: 1, Size: 4, Patch: 2}) },
+		"SIGReg":       func() { d.SIGReg(m(1, 1), none, m(5, 2), 2, 1) },
+		"PairDistance": func() { d.PairDistance(m(1, 3), m(4, 4), d.AllocInts(5)) },
+		"LatentCost":   func() { d.LatentCost(m(2, 3), m(5, 4), m(2, 4), false) },
+		"SmallestK":    func() { d.SmallestK(d.AllocInts(8), m(2, 3), 4) },
+		"Moments":      func() { d.Moments(m(2, 3), m(2, 3), m(4, 3), d.AllocInts(2), 1, 1) },
+		"AdamW":        func() { d.AdamW(m(1, 3), m(1, 3), m(1, 3), m(1, 3), m(1, 1), device.AdamW{}) },
 	} {
 		if text := panics(call); !strings.HasPrefix(text, "device: "+kernel+":") {
 			t.Errorf("%s: panicked with %q", kernel, text)
