@@ -43,3 +43,20 @@ func TestForcedPath(t *testing.T) {
 		t.Fatalf("an unknown instruction set: %v, want an error that lists those there are", err)
 	}
 }
+
+// TestNoAllocations: a step of training is hundreds of calls; none may leave work for the collector.
+func TestNoAllocations(t *testing.T) {
+	d := open(device.FP32)(t, 2)
+	defer d.Close()
+	a, b, c := device.NewMat(d, 40, 8), device.NewMat(d, 40, 8), device.NewMat(d, 40, 40)
+	keys := []uint64{1}
+	n := testing.AllocsPerRun(20, func() {
+		d.Gemm(device.NT, c, a, b, device.Epilogue{Act: device.GELU})
+		d.Mul(a, a, b, true)
+		d.LayerNorm(a, device.Mat{}, device.Mat{}, b, device.Mat{}, device.Mat{}, 1e-5)
+		d.Normal(a, keys, 0)
+	})
+	if n != 0 {
+		t.Errorf("%g allocations in four calls", n)
+	}
+}
