@@ -17,26 +17,21 @@ import (
 	"scalewm/model/train"
 )
 
-// run works through the tasks; what fails is noted and the rest goes on.
-func (r *reproduction) run(ctx context.Context, tasks string) error {
-	names := strings.Split(tasks, ",")
-	if tasks == "all" {
-		names = envs.Names()
+// taskNames reads the --tasks flag.
+func taskNames(list string) ([]string, error) {
+	if list == "all" {
+		return envs.Names(), nil
 	}
+	names := strings.Split(list, ",")
 	for _, name := range names {
 		if _, err := envs.Lookup(name); err != nil {
-			return usagef("reproduce: %v", err)
+			return nil, usagef("reproduce: %v", err)
 		}
 	}
-	for _, name := range names {
-		if err := r.task(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return names, nil
 }
 
-// fail notes that a unit failed; only an interruption ends the run.
+// fail notes that a unit failed, and the rest goes on; only an interruption ends the run.
 func (r *reproduction) fail(ctx context.Context, unit string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -66,6 +66,10 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if r.preset, err = LoadPreset(*preset); err != nil {
 		return err
 	}
+	names, err := taskNames(*tasks)
+	if err != nil {
+		return err
+	}
 	if err := r.choose(*solvers, *tiers, *sets, *seeds, *shard); err != nil {
 		return err
 	}
@@ -78,8 +82,10 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 			return err
 		}
 	}
-	if err := r.run(ctx, *tasks); err != nil {
-		return err
+	for _, name := range names {
+		if err := r.task(ctx, name); err != nil {
+			return err
+		}
 	}
 	return r.finish(*asJSON)
 }

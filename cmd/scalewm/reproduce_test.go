@@ -180,4 +180,7 @@ func TestReproduceAndEvalUsage(t *testing.T) {
 			t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
 		}
 	}
+	if _, err := os.Stat("x"); err == nil {
+		t.Error("a mistyped command left a folder")
+	}
 }

@@ -38,7 +38,7 @@ type Row struct {
 	Success     bool    `json:"success"`
 	Steps       int     `json:"steps"` // first successful env step (from 1), else the budget
 	Replans     int     `json:"replans"`
-	Forwards    int     `json:"forwards"` // predictor calls a candidate, summed over plans
+	Forwards    int     `json:"forwards"` // predictor calls, one a candidate and block, over all plans
 	PlannerSeed uint32  `json:"planner_seed"`
 	PreSolved   bool    `json:"pre_solved"` // the start already meets the goal
 	NaNCosts    int     `json:"nan_costs"`
