@@ -25,13 +25,15 @@ func (e *env) Reset(r *rand.Rand) error {
 // drawState is a state of a reset: block first, as the original draws; the
 // agent is at rest. Bodies may overlap.
 func drawState(r *rand.Rand) (s vector) {
-	s[2], s[3] = 100+300*r.Float64(), 100+300*r.Float64()
-	s[4] = 2 * math.Pi * (2*r.Float64() - 1)
+	s[2], s[3] = uniform(r, 100, 400), uniform(r, 100, 400)
+	s[4] = uniform(r, -2*math.Pi, 2*math.Pi)
 	s[0], s[1] = drawAgent(r)
 	return s
 }
 
-func drawAgent(r *rand.Rand) (x, y float64) { return 50 + 400*r.Float64(), 50 + 400*r.Float64() }
+func drawAgent(r *rand.Rand) (x, y float64) { return uniform(r, 50, 450), uniform(r, 50, 450) }
+
+func uniform(r *rand.Rand, low, high float64) float64 { return low + float64((high-low)*r.Float64()) }
 
 // elbowRoom is how far a drawn goal keeps the agent from the block.
 const elbowRoom = 5

@@ -54,7 +54,7 @@ type box struct{ l, b, r, t float64 }
 
 func (a *box) meets(b *box) bool { return a.l <= b.r && b.l <= a.r && a.b <= b.t && b.b <= a.t }
 func (a *box) holds(b *box) bool { return a.l <= b.l && a.r >= b.r && a.b <= b.b && a.t >= b.t }
-func (a *box) area() float64     { return (a.r - a.l) * (a.t - a.b) }
+func (a *box) area() float64     { return float64((a.r - a.l) * (a.t - a.b)) }
 
 func (a *box) merged(b *box) box {
 	return box{lesser(a.l, b.l), lesser(a.b, b.b), larger(a.r, b.r), larger(a.t, b.t)}

@@ -116,7 +116,9 @@ func (c *Canvas) clip(a, b Point) (Point, Point, bool) {
 	if from > to {
 		return a, b, false
 	}
-	along := func(t float64) Point { return Point{a.X + nearest(float64(dx)*t), a.Y + nearest(float64(dy)*t)} }
+	along := func(t float64) Point {
+		return Point{a.X + nearest(float64(float64(dx)*t)), a.Y + nearest(float64(float64(dy)*t))}
+	}
 	return along(from), along(to), true
 }
 

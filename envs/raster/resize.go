@@ -22,7 +22,7 @@ func NewResizer(from, size int) *Resizer {
 	r := &Resizer{size: size, tap: make([]tap, size)}
 	scale := float64(from) / float64(size)
 	for i := range r.tap {
-		f := float32((float64(i)+0.5)*scale - 0.5)
+		f := float32(float64((float64(i)+0.5)*scale) - 0.5)
 		at := int(math.Floor(float64(f)))
 		f -= float32(at)
 		if at < 0 {
