@@ -14,21 +14,29 @@ func general(m device.Mat) blas64.General {
 	return blas64.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Stride, m.Cols), Data: m.Buf.(buffer)[m.Off:]}
 }
 
-// product is op(a) op(b) in fresh memory, rows of n numbers.
+// product is op(a) op(b) in fresh memory, rows of n numbers. It goes row by row:
+// gonum's Gemm sums large products in another order, and a row may not depend
+// on how many others there are.
 func product(op device.Op, a, b device.Mat) blas64.General {
 	m, n, k := op.Dims(a, b)
 	out := blas64.General{Rows: m, Cols: n, Stride: max(1, n), Data: make([]float64, m*n)}
 	if m*n*k == 0 {
 		return out
 	}
-	ta, tb := blas.NoTrans, blas.NoTrans
-	switch op {
-	case device.TN:
-		ta = blas.Trans
-	case device.NT:
-		tb = blas.Trans
+	tb := blas.Trans
+	if op == device.NT {
+		tb = blas.NoTrans
 	}
-	blas64.Gemm(ta, tb, 1, general(a), general(b), 0, out)
+	ga, gb := general(a), general(b)
+	for r := range m {
+		x := blas64.Vector{N: k, Inc: 1, Data: ga.Data}
+		if op == device.TN {
+			x.Inc, x.Data = ga.Stride, x.Data[r:]
+		} else {
+			x.Data = x.Data[r*ga.Stride:]
+		}
+		blas64.Gemv(tb, 1, gb, x, 0, blas64.Vector{N: n, Inc: 1, Data: out.Data[r*n:]})
+	}
 	return out
 }
 
