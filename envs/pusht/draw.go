@@ -34,7 +34,7 @@ type scenery struct {
 	frame   []byte
 }
 
-// table is drawn once and shared by all pens, which only read it.
+// tableTop is drawn once and shared by all pens, which only read it.
 var tableTop = sync.OnceValue(func() *scenery {
 	s := &scenery{raster.NewCanvas(window, window), raster.NewResizer(window, envs.FrameSize), make([]byte, envs.FrameBytes)}
 	s.canvas.Fill(white)
@@ -51,21 +51,21 @@ var tableTop = sync.OnceValue(func() *scenery {
 	for i := range walls {
 		fatSegment(s.canvas, walls[i].end[0].pixel(), walls[i].end[1].pixel(), wallRadius, wallColor)
 	}
-	s.resizer.Draw(s.frame, s.canvas, s.canvas.Dirty)
+	s.resizer.Draw(s.frame, s.canvas, s.canvas.TakeDirty())
 	return s
 })
 
 // pen draws the frames of one env: what moves is drawn over the scenery, and
-// only the part of the picture that it touched is scaled.
+// only the parts of the picture that it touched are scaled.
 type pen struct {
 	table  *scenery
 	canvas *raster.Canvas
+	areas  [3]raster.Rect // where block, agent and marks are
 }
 
 func newPen() *pen {
 	p := &pen{table: tableTop(), canvas: raster.NewCanvas(window, window)}
-	p.canvas.Fill(white)
-	p.canvas.Restore(p.table.canvas)
+	p.canvas.Restore(p.table.canvas, raster.Rect{X1: window, Y1: window})
 	return p
 }
 
@@ -73,23 +73,36 @@ func newPen() *pen {
 // at each contact of the last sub-step.
 func (p *pen) draw(dst []byte, w *world) {
 	c := p.canvas
-	c.Restore(p.table.canvas)
+	for _, area := range p.areas {
+		c.Restore(p.table.canvas, area)
+	}
 	for k := range parts {
 		drawPart(c, &w.block.corner[k])
 	}
+	p.areas[0] = c.TakeDirty()
 	at := w.agent.p.pixel()
 	c.Disc(at, agentRadius, agentColor)
 	c.Disc(at, agentRadius-agentRim, agentFill)
-	p.coverByWalls()
+	p.areas[1] = c.TakeDirty()
+	p.coverByWalls(p.areas[0])
+	p.coverByWalls(p.areas[1])
 	for _, k := range w.active[:w.count] {
-		a, from := &w.arbiter[k], w.partner(k).p
-		for i := range a.at[:a.count] {
-			p1, p2 := from.add(a.at[i].r1), w.block.p.add(a.at[i].r2)
-			c.AALine(p1.add(a.n.mul(-markReach)).pixel(), p2.add(a.n.mul(markReach)).pixel(), markColor)
-		}
+		w.drawMarks(c, k)
 	}
+	p.areas[2] = c.TakeDirty()
 	copy(dst, p.table.frame)
-	p.table.resizer.Draw(dst, c, c.Dirty)
+	for _, area := range p.areas {
+		p.table.resizer.Draw(dst, c, area)
+	}
+}
+
+// drawMarks draws the marks of a pair's contacts.
+func (w *world) drawMarks(c *raster.Canvas, pair uint8) {
+	a, from := &w.arbiter[pair], w.partner(pair).p
+	for i := range a.at[:a.count] {
+		p1, p2 := from.add(a.at[i].r1), w.block.p.add(a.at[i].r2)
+		c.AALine(p1.add(a.n.mul(-markReach)).pixel(), p2.add(a.n.mul(markReach)).pixel(), markColor)
+	}
 }
 
 func (a vec) pixel() raster.Point { return raster.At(a.x, a.y) }
@@ -127,8 +140,7 @@ func fatSegment(c *raster.Canvas, a, b raster.Point, radius int, col raster.Colo
 const wallReach = 10
 
 // coverByWalls brings the walls back where something was drawn over them.
-func (p *pen) coverByWalls() {
-	d := p.canvas.Dirty
+func (p *pen) coverByWalls(d raster.Rect) {
 	if d.X0 >= wallReach && d.Y0 >= wallReach && d.X1 <= window-wallReach && d.Y1 <= window-wallReach {
 		return
 	}

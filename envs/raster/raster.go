@@ -53,7 +53,7 @@ func (r Rect) Union(s Rect) Rect {
 type Canvas struct {
 	W, H int
 	Pix  []Color // row by row
-	// Dirty holds every pixel drawn since it was last cleared.
+	// Dirty holds every pixel drawn since TakeDirty was last called.
 	Dirty Rect
 }
 
@@ -68,14 +68,18 @@ func (c *Canvas) Fill(col Color) {
 	c.Dirty = Rect{0, 0, c.W, c.H}
 }
 
-// Restore copies the dirty pixels from another picture of the same size and
-// clears Dirty.
-func (c *Canvas) Restore(from *Canvas) {
+// TakeDirty is what was drawn on since the last call.
+func (c *Canvas) TakeDirty() Rect {
 	d := c.Dirty
-	for y := d.Y0; y < d.Y1; y++ {
-		copy(c.Pix[y*c.W+d.X0:y*c.W+d.X1], from.Pix[y*c.W+d.X0:])
-	}
 	c.Dirty = Rect{}
+	return d
+}
+
+// Restore copies an area from another picture of the same size.
+func (c *Canvas) Restore(from *Canvas, area Rect) {
+	for y := area.Y0; y < area.Y1; y++ {
+		copy(c.Pix[y*c.W+area.X0:y*c.W+area.X1], from.Pix[y*c.W+area.X0:])
+	}
 }
 
 // touch notes that pixels from a to b, both included, may have been drawn.

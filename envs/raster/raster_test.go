@@ -44,7 +44,7 @@ func TestDrawingsOfPygame(t *testing.T) {
 	cases(t, func(line, what string, v []int, sum uint32) {
 		c := NewCanvas(60, 50)
 		c.Fill(ground)
-		c.Dirty = Rect{}
+		c.TakeDirty()
 		switch what {
 		case "polygon":
 			var p []Point
@@ -158,15 +158,14 @@ func TestAt(t *testing.T) {
 func TestRestore(t *testing.T) {
 	base, c := noise(4), NewCanvas(64, 64)
 	c.Fill(0)
-	c.Restore(base)
+	c.Restore(base, c.TakeDirty())
 	c.Disc(Point{70, 30}, 12, ink)
 	c.Polygon([]Point{{3, 3}, {9, 5}, {4, 20}}, ink)
 	c.Disc(Point{500, 500}, 3, ink)
 	if string(bytesOf(c)) == string(bytesOf(base)) {
 		t.Error("nothing was drawn")
 	}
-	c.Restore(base)
-	if string(bytesOf(c)) != string(bytesOf(base)) || !c.Dirty.Empty() {
+	if c.Restore(base, c.TakeDirty()); string(bytesOf(c)) != string(bytesOf(base)) || !c.Dirty.Empty() {
 		t.Errorf("not as before; dirty %+v", c.Dirty)
 	}
 }
