@@ -1,0 +1,185 @@
+package pointmaze
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"scalewm/envs"
+)
+
+// state is all that changes between steps.
+type state struct {
+	q, v       vec
+	drawn      vec     // where the renderer sees q: it looks before the end of the last sub-step
+	origin     float64 // of drawn_xy, see originOf
+	goal       vec
+	hasGoal    bool // a reset forgets the goal, a set-state does not
+	stepped    bool // a step has been made since the last reset or set-state
+	terminated bool // it met the goal
+}
+
+// env is one running world.
+type env struct {
+	profile profile
+	s       state
+	scene   []byte // the frame without the ball
+}
+
+func newEnv(name string) *env { return &env{profile: profiles[name], scene: emptyScene()} }
+
+func (e *env) Spec() *envs.Spec { return spec }
+
+// Reset draws a start; the original's reset leaves the world without a goal.
+func (e *env) Reset(r *rand.Rand) error {
+	q, v := drawStart(r)
+	e.s = state{}
+	e.put(q, v)
+	return nil
+}
+
+// put writes position and velocity and lets the renderer see them.
+func (e *env) put(q, v vec) {
+	e.s.q, e.s.v, e.s.drawn = q, v, q
+	e.s.stepped, e.s.terminated = false, false
+}
+
+// Step clips the action and the velocity, then simulates 0.05 s.
+func (e *env) Step(action []float64) (envs.Step, error) {
+	if err := envs.CheckAction(spec, action); err != nil {
+		return envs.Step{}, err
+	}
+	u := vec{action[0], action[1]}.clamp(-1, 1)
+	e.s.v = e.s.v.clamp(-maxVelocity, maxVelocity)
+	for range substeps {
+		e.s.drawn = e.s.q
+		e.s.q, e.s.v = e.profile.substep(e.s.q, e.s.v, u)
+	}
+	e.s.stepped = true
+	e.s.terminated = e.Solved()
+	return envs.Step{Terminated: e.s.terminated, Substeps: substeps}, nil
+}
+
+// Solved takes the position as the state column holds it, in float32.
+func (e *env) Solved() bool {
+	d := vec{single(e.s.q.x), single(e.s.q.y)}.sub(e.s.goal)
+	return e.s.hasGoal && math.Sqrt(d.dot(d)) < reachedAt
+}
+
+func single(v float64) float64 { return float64(float32(v)) }
+
+func (e *env) Observe(column string, dst []float64) error {
+	c, ok := spec.Column(column)
+	if !ok {
+		return fmt.Errorf("pointmaze: no column %q (hint: `scalewm tasks` lists them)", column)
+	}
+	if len(dst) != c.Width {
+		return fmt.Errorf("pointmaze: column %s has %d numbers, not %d", column, c.Width, len(dst))
+	}
+	s := &e.s
+	switch column {
+	case "state":
+		dst[0], dst[1], dst[2], dst[3] = single(s.q.x), single(s.q.y), single(s.v.x), single(s.v.y)
+	case "pos":
+		dst[0], dst[1] = single(s.q.x), single(s.q.y)
+	case "qpos":
+		dst[0], dst[1] = s.q.x, s.q.y
+	case "qvel":
+		dst[0], dst[1] = s.v.x, s.v.y
+	case "drawn_xy":
+		dst[0], dst[1] = s.drawn.x+s.origin, s.drawn.y+s.origin
+	case "terminated":
+		dst[0] = 0
+		if s.terminated {
+			dst[0] = 1
+		}
+	case "reward":
+		dst[0] = 0
+		if !s.stepped {
+			dst[0] = math.NaN()
+		}
+	}
+	return nil
+}
+
+func (e *env) Frame(dst []byte) error {
+	if len(dst) != envs.FrameBytes {
+		return fmt.Errorf("pointmaze: a frame has %d bytes, not %d", envs.FrameBytes, len(dst))
+	}
+	draw(dst, e.scene, e.s.drawn)
+	return nil
+}
+
+// SetState puts the ball; the goal stays.
+func (e *env) SetState(row envs.Row) error {
+	v, err := read(row, spec.StateColumns, 4)
+	if err == nil {
+		e.put(vec{v[0], v[1]}, vec{v[2], v[3]})
+		e.s.origin = originOf(row, e.s.q)
+	}
+	return err
+}
+
+// SetGoal sets the goal of which only the position counts; it is not drawn.
+func (e *env) SetGoal(row envs.Row) error {
+	v, err := read(row, spec.GoalColumns, 4)
+	if err == nil {
+		e.s.goal, e.s.hasGoal = vec{v[0], v[1]}, true
+	}
+	return err
+}
+
+// Restart continues from qpos and qvel, which are all the simulation's state:
+// the float32 numbers of the state column are not exact.
+func (e *env) Restart(row envs.Row, _ bool) error {
+	if row["qpos"] == nil || row["qvel"] == nil {
+		return envs.ErrNotExact
+	}
+	q, err := read(row, []string{"qpos"}, 2)
+	if err != nil {
+		return err
+	}
+	v, err := read(row, []string{"qvel"}, 2)
+	if err != nil {
+		return err
+	}
+	e.put(vec{q[0], q[1]}, vec{v[0], v[1]})
+	e.s.origin = originOf(row, e.s.q)
+	return nil
+}
+
+// originOf says from where a recording counts drawn_xy: from the origin of qpos,
+// as we do, or from the world's. The frame lags by less than 0.1 m, so any row tells.
+func originOf(row envs.Row, q vec) float64 {
+	if d := row["drawn_xy"]; len(d) == 2 && math.Abs(d[0]-q.x-bodyAt) < 0.1 && math.Abs(d[1]-q.y-bodyAt) < 0.1 {
+		return bodyAt
+	}
+	return 0
+}
+
+// read takes finite numbers from the first of the columns that the row has.
+func read(row envs.Row, columns []string, width int) ([]float64, error) {
+	v, name, err := row.First(columns, width)
+	if err != nil {
+		return nil, fmt.Errorf("pointmaze: setting a state: %w", err)
+	}
+	for i, x := range v {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("pointmaze: setting a state: %s[%d] is %g", name, i, x)
+		}
+	}
+	return v, nil
+}
+
+func (e *env) Snapshot() envs.Snapshot { return e.s }
+
+func (e *env) Restore(s envs.Snapshot) error {
+	v, ok := s.(state)
+	if !ok {
+		return fmt.Errorf("pointmaze: restoring a snapshot of another task (%T)", s)
+	}
+	e.s = v
+	return nil
+}
+
+func (e *env) Close() error { return nil }
