@@ -1,6 +1,7 @@
 package mujoco
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"os"
@@ -106,20 +107,26 @@ func collect(fsys fs.FS) ([]mjc.Asset, error) {
 	return out, err
 }
 
-// LoadMJB reads a model that MJB wrote with this very version of MuJoCo. Feed it
-// only files that you trust: MuJoCo checks sizes and references, not all contents.
+// LoadMJB reads what MJB wrote. MuJoCo reads its binary format trustingly: changed
+// bytes can crash the process. Therefore a checksum stands at the end, and a file with
+// another one, or without, is refused.
 func LoadMJB(b []byte) (*Model, error) {
 	if err := Open(); err != nil {
 		return nil, err
 	}
-	c, err := mjc.Load(b)
+	n := len(b) - sha256.Size
+	if n < 0 || sha256.Sum256(b[:n]) != [sha256.Size]byte(b[n:]) {
+		return nil, compileError("a binary model", "its checksum is wrong (hint: write it again, from the XML)")
+	}
+	c, err := mjc.Load(b[:n])
 	if err != nil {
 		return nil, compileError("a binary model", err.Error())
 	}
 	return newModel(c, ""), nil
 }
 
-// MJB is the model in MuJoCo's binary format.
+// MJB is the model in MuJoCo's binary format, which only the same version reads,
+// followed by the SHA-256 of that. Loading it takes less time than compiling.
 func (m *Model) MJB() ([]byte, error) {
 	if m.c == nil {
 		return nil, ErrClosed
@@ -129,7 +136,8 @@ func (m *Model) MJB() ([]byte, error) {
 	if err != nil {
 		return nil, &FatalError{"writing the model", err.Error()}
 	}
-	return b, nil
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...), nil
 }
 
 // Copy is a model of its own with the same content.

@@ -1,6 +1,7 @@
 package mujoco
 
 import (
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
@@ -129,6 +130,16 @@ func TestMJB(t *testing.T) {
 		if torn, err := LoadMJB(b[:n]); err == nil {
 			t.Errorf("a model of %d bytes loads from the first %d", len(b), n)
 			torn.Close()
+		}
+	}
+	// Of a wrong version, or with a wrong size, but a right checksum: MuJoCo's own words.
+	for name, bad := range map[string][]byte{"version": append([]byte{0}, b[1:len(b)-32]...), "size": b[:len(b)/2]} {
+		sum := sha256.Sum256(bad)
+		if m, err := LoadMJB(append(bad[:len(bad):len(bad)], sum[:]...)); err == nil || strings.Contains(err.Error(), "checksum") {
+			t.Errorf("%s: %v", name, err)
+			m.Close()
+		} else {
+			t.Log(err)
 		}
 	}
 }
