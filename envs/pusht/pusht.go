@@ -1,6 +1,5 @@
-// Package pusht is Push-T: a disc pushes a T-shaped block over a table without
-// friction marks of its own, seen from above, until block and disc are where a
-// goal state has them. States equal those of the original (pymunk 7 and later,
+// Package pusht is Push-T: on a table seen from above a disc pushes a T-shaped
+// block until both are where a goal state has them. States equal those of the original (pymunk 7 and later,
 // on Chipmunk's successor) to the bit: the solver here takes the original's
 // steps in the original's order for what this scene needs (one kinematic disc,
 // one body of two convex parts, four walls, no friction, no bounce, damping 0),
