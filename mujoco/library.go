@@ -21,7 +21,8 @@ const Variable = "SCALEWM_MUJOCO"
 // file is the library's name in the official package.
 const file = "libmujoco.so." + Version
 
-// ErrNoLibrary is wrapped by Open's error where there is no library to open.
+// ErrNoLibrary is wrapped by Open's error where there is no library to open, or no
+// headers to have been built with.
 var ErrNoLibrary = errors.New("mujoco: library not found")
 
 // Candidates lists, best first, where the library may be: what the environment
@@ -48,8 +49,8 @@ func Candidates(variable, exeDir, checkout string) []string {
 func Open() error { return open() }
 
 var open = sync.OnceValue(func() error {
-	if h := mjc.Headers(); h != mjc.Version {
-		return fmt.Errorf("%w: %s", ErrNoLibrary, builtWrong(h))
+	if err := builtWith(mjc.Headers()); err != nil {
+		return err
 	}
 	path, err := find()
 	if err != nil {
@@ -61,12 +62,15 @@ var open = sync.OnceValue(func() error {
 	return nil
 })
 
-// builtWrong says why a build cannot open any library.
-func builtWrong(headers int) string {
-	if headers == 0 {
-		return "built without its headers (hint: make setup, then build again)"
+// builtWith says why a build with these headers cannot open any library.
+func builtWith(headers int) error {
+	switch headers {
+	case mjc.Version:
+		return nil
+	case 0:
+		return fmt.Errorf("%w: built without its headers (hint: make setup, then build again)", ErrNoLibrary)
 	}
-	return fmt.Sprintf("built with headers of version %d, needs %d (hint: make setup, then build again)", headers, mjc.Version)
+	return fmt.Errorf("%w: built with headers of version %d, needs %d (hint: make setup, then build again)", ErrNoLibrary, headers, mjc.Version)
 }
 
 // find returns the first candidate that is a file.

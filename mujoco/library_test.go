@@ -37,8 +37,8 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	if _, err := find(); err == nil || !strings.Contains(err.Error(), "make setup") {
 		t.Errorf("outside a checkout: %v", err)
 	}
-	if s := builtWrong(3012000); !strings.Contains(s, "3012000") || !strings.Contains(s, "3011000") {
-		t.Errorf("wrong headers: %s", s)
+	if err := builtWith(3012000); !strings.Contains(err.Error(), "3012000") || !strings.Contains(err.Error(), "3011000") {
+		t.Errorf("wrong headers: %v", err)
 	}
 }
 
@@ -101,7 +101,7 @@ int main(void) {
 	if want := "-1 0 1 built without its headers"; err != nil || string(out) != want {
 		t.Errorf("%q (%v), want %q", out, err, want)
 	}
-	if s := builtWrong(0); !strings.Contains(s, "without its headers") || !strings.Contains(s, "hint: make setup") {
-		t.Errorf("without headers: %s", s)
+	if err := builtWith(0); !strings.Contains(err.Error(), "without its headers (hint: make setup") {
+		t.Errorf("without headers: %v", err)
 	}
 }
