@@ -83,11 +83,14 @@ func TestPresetRefuses(t *testing.T) {
 		"patch":            {"patch = 16", "patch = 17", "does not divide"},
 		"form":             {`correlation = "authors"`, `correlation = "x"`, "authors or paper"},
 		"no tiers":         {`tiers = ["T1", "T3", "T5"]`, "tiers = []", "must not be empty"},
-		"no episodes":      {"episodes = 400", "episodes = 0", "at least 1"},
+		"no episodes":      {"[collect]\nepisodes = ", "[collect]\nepisodes = -", "at least 1"},
 		"no room for logs": {"log_every = 10", "log_every = 0", "log_every"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(nanoText(t), c.old, c.new, 1)
+			if text == nanoText(t) {
+				t.Fatalf("nano has no %q any more", c.old)
+			}
 			_, err := parsePreset(text)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "(hint: ") {
 				t.Errorf("got %v, want %q and a hint", err, c.want)

@@ -22,7 +22,7 @@ var geometries = []geometry{
 	{"10.77M", 32, lewm.Config{ImageSize: 64, Patch: 8, Width: 192, Layers: 4, Heads: 3, MLP: 768, Dim: 192, Projector: 2048, PredictorDepth: 4,
 		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, Dropout: 0.1, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}, 1024},
 	{"nano", 64, lewm.Config{ImageSize: 64, Patch: 16, Width: 96, Layers: 3, Heads: 3, MLP: 384, Dim: 48, Projector: 512, PredictorDepth: 2,
-		PredictorHeads: 4, PredictorHeadDim: 32, PredictorMLP: 256, Dropout: 0.1, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}, 256},
+		PredictorHeads: 4, PredictorHeadDim: 32, PredictorMLP: 256, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}, 256},
 }
 
 // products counts the multiply-adds of a training step's matrix products, as
