@@ -20,7 +20,8 @@ func TestRecordingsOfPushT(t *testing.T) {
 	}{
 		{"pusht_states.h5", 93, 3721, 3628, 0},
 		{"pusht_float32_pd.h5", 13, 873, 860, 0},
-		{"pusht_numpy1.h5", 4, 244, 240, 0},
+		{"pusht_numpy1.h5", 4, 244, 240, 0},  // 100 x action in float32
+		{"pusht_widened.h5", 3, 123, 120, 0}, // float32 actions, 100 x action in float64
 		{"pusht_frames.h5", 16, 104, 88, 104},
 	} {
 		src, err := hdf5.Open(filepath.Join("testdata", c.file))

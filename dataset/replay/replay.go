@@ -9,10 +9,8 @@ package replay
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"scalewm/dataset"
-	"scalewm/envs"
 )
 
 // Options says what to replay and how.
@@ -90,42 +88,4 @@ func (p *player) run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// openTask makes the world that a recording was made in: the task it names,
-// with those of its attributes that are switches of the task.
-func openTask(src dataset.Source, name string) (envs.Env, error) {
-	if name == "" {
-		var ok bool
-		if name, ok = src.Attr("env"); !ok {
-			return nil, fmt.Errorf("the file does not say its task (hint: --task NAME; `scalewm tasks` lists them)")
-		}
-	}
-	task, err := envs.Lookup(name)
-	if err != nil {
-		return nil, err
-	}
-	opt := envs.Options{}
-	for _, s := range task.Spec.Switches {
-		if v, ok := src.Attr(s.Name); ok {
-			opt[s.Name] = v
-		} else if s.Name == actionTypeSwitch {
-			opt[s.Name] = actionType(src, s)
-		}
-	}
-	return task.New(opt)
-}
-
-// actionTypeSwitch is the switch of tasks that compute in the type of their
-// actions; the recorded column says it.
-const actionTypeSwitch = "action_dtype"
-
-// actionType is the value of that switch for a recording.
-func actionType(src dataset.Source, s envs.Switch) string {
-	for _, c := range src.Columns() {
-		if c.Name == actionColumn && slices.Contains(s.Values, c.DType) {
-			return c.DType
-		}
-	}
-	return s.Values[0]
 }

@@ -53,8 +53,8 @@ class Recorded(PushT):
 class File:
     """Collects rows of episodes and writes them as one file."""
 
-    def __init__(self, dtype, numpy1=False, pixels=False):
-        self.dtype, self.numpy1, self.pixels = dtype, numpy1, pixels
+    def __init__(self, dtype, numpy1=False, widened=False, pixels=False):
+        self.dtype, self.numpy1, self.widened, self.pixels = dtype, numpy1, widened, pixels
         self.rows, self.ep_len, self.names = [], [], []
 
     def _row(self, env, reward, terminated, step, restart):
@@ -80,6 +80,8 @@ class File:
         return row
 
     def _step(self, env, action):
+        if self.widened:
+            return env.step(action.astype(np.float64))
         if not self.numpy1:
             return env.step(action)
         # NumPy 1 rounds the product of a float32 action and nothing else.
@@ -258,6 +260,14 @@ def numpy1():
     rec.write('pusht_numpy1.h5', {})
 
 
+def widened():
+    env, rng, rec = Recorded(), np.random.default_rng(11 + SEED), File(np.float32, widened=True)
+    for seed in range(3):
+        reset(env, 7000 + seed)
+        rec.episode(f'pushes {seed}', env, pushes(env, rng), 40)
+    rec.write('pusht_widened.h5', {'numeric_mode': 'float64'})
+
+
 def frames():
     env, rng, rec = Recorded(), np.random.default_rng(10 + SEED), File(np.float64, pixels=True)
     for seed in range(3):
@@ -270,5 +280,5 @@ def frames():
 
 
 if __name__ == '__main__':
-    for make in (frames,) if 'frames' in sys.argv[3:] else (states, float32, numpy1, frames):
+    for make in (frames,) if 'frames' in sys.argv[3:] else (states, float32, numpy1, widened, frames):
         make()

@@ -1,0 +1,97 @@
+package replay
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"scalewm/dataset"
+	"scalewm/envs"
+)
+
+// openTask makes the world that a recording was made in: the task it names,
+// with those of its attributes that are switches of the task.
+func openTask(src dataset.Source, name string) (envs.Env, error) {
+	if name == "" {
+		var ok bool
+		if name, ok = src.Attr("env"); !ok {
+			return nil, fmt.Errorf("the file does not say its task (hint: --task NAME; `scalewm tasks` lists them)")
+		}
+	}
+	task, err := envs.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	opt := envs.Options{}
+	for _, s := range task.Spec.Switches {
+		if v, ok := src.Attr(s.Name); ok {
+			opt[s.Name] = v
+		}
+	}
+	settleActionType(src, task, opt)
+	return task.New(opt)
+}
+
+// actionTypeSwitch is the switch of tasks that compute in the type of their
+// actions, which recordings do not name.
+const actionTypeSwitch = "action_dtype"
+
+// settleActionType finds the value of that switch. A column wider than the
+// default says it; a column of the default type may have been widened before it was
+// applied, so the first steps decide.
+func settleActionType(src dataset.Source, task envs.Task, opt envs.Options) {
+	i := slices.IndexFunc(task.Spec.Switches, func(s envs.Switch) bool { return s.Name == actionTypeSwitch })
+	if _, said := opt[actionTypeSwitch]; said || i < 0 {
+		return
+	}
+	values := task.Spec.Switches[i].Values
+	for _, c := range src.Columns() {
+		if c.Name == actionColumn && c.DType != values[0] && slices.Contains(values, c.DType) {
+			opt[actionTypeSwitch] = c.DType
+			return
+		}
+	}
+	most := -1
+	for _, v := range values {
+		trial := maps.Clone(opt)
+		trial[actionTypeSwitch] = v
+		if n := firstSteps(src, task, trial); n > most {
+			most = n
+			opt[actionTypeSwitch] = v
+		}
+	}
+}
+
+// firstSteps counts the numbers of the state that are equal over the first
+// steps of a recording; 0 where that cannot be told.
+func firstSteps(src dataset.Source, task envs.Task, opt envs.Options) (equal int) {
+	const steps = 5
+	env, err := task.New(opt)
+	if err != nil {
+		return 0
+	}
+	defer env.Close()
+	p := &player{src: src, env: env, spec: env.Spec(), episodes: src.Episodes()}
+	if err := p.prepare(); err != nil {
+		return 0
+	}
+	if err := p.load(0, p.episodes[0]); err != nil {
+		return 0
+	}
+	state, _ := p.spec.Column(p.spec.StateColumns[0])
+	ours := make([]float64, state.Width)
+	for t := range min(p.episodes[0].Len, steps+1) {
+		if _, err := p.simulate(t); err != nil || p.now.width[state.Name] != state.Width {
+			return equal
+		}
+		if err := env.Observe(state.Name, ours); err != nil {
+			return equal
+		}
+		for i, v := range p.now.at(state.Name, t) {
+			if ours[i] == v {
+				equal++
+			}
+		}
+	}
+	return equal
+}
