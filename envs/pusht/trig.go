@@ -79,17 +79,17 @@ const (
 	halfPiHigh = 0x1.921fb54442d18p0
 	halfPiLow  = 0x1.1a62633145c07p-54
 	// π/2 in parts of which multiples are exact.
-	pi1   = 0x1.921fb58p0
-	pi2   = -0x1.dde973cp-27
-	pi3   = -0x1.cb3b398p-55
-	pi4   = -0x1.d747f23e32ed7p-83
-	toInt = 0x1.8p52
+	pi1       = 0x1.921fb58p0
+	pi2       = -0x1.dde973cp-27
+	pi3       = -0x1.cb3b398p-55
+	pi4       = -0x1.d747f23e32ed7p-83
+	roundHere = 0x1.8p52
 )
 
 // reduce takes the nearest multiple of π/2 from x.
 func reduce(x float64) (d, rest float64, quarter int) {
-	t := math.FMA(x, 2/math.Pi, toInt)
-	n := t - toInt
+	t := math.FMA(x, 2/math.Pi, roundHere)
+	n := t - roundHere
 	y := math.FMA(-n, pi2, math.FMA(-n, pi1, x))
 	quarter = int(math.Float64bits(t) & 3)
 	t1 := float64(n * pi3)
@@ -116,40 +116,40 @@ func byQuarter(d, rest float64, quarter int) float64 {
 
 // Coefficients of the short series round a knot, and of the one round 0.
 const (
-	sn3 = -1.66666666666664880952546298448555e-01
-	sn5 = 8.33333214285722277379541354343671e-03
-	cs2 = 4.99999999999999999999950396842453e-01
-	cs4 = -4.16666666666664434524222570944589e-02
-	cs6 = 1.38888874007937613028114285595617e-03
+	bySin3 = -1.66666666666664880952546298448555e-01
+	bySin5 = 8.33333214285722277379541354343671e-03
+	byCos2 = 4.99999999999999999999950396842453e-01
+	byCos4 = -4.16666666666664434524222570944589e-02
+	byCos6 = 1.38888874007937613028114285595617e-03
 
-	s1 = -0.16666666666666666
-	s2 = 0.0083333333333323288
-	s3 = -0.00019841269834414642
-	s4 = 2.755729806860771e-06
-	s5 = -2.5022014848318398e-08
+	near1 = -0.16666666666666666
+	near2 = 0.0083333333333323288
+	near3 = -0.00019841269834414642
+	near4 = 2.755729806860771e-06
+	near5 = -2.5022014848318398e-08
 
-	toKnot = 0x1.8p45
+	knotHere = 0x1.8p45
 )
 
 // sinNear is the sine of x + dx for |x| < 0.86.
 func sinNear(x, dx float64) float64 {
 	if math.Abs(x) < 0.126 {
 		xx := float64(x * x)
-		p := math.FMA(math.FMA(math.FMA(math.FMA(s5, xx, s4), xx, s3), xx, s2), xx, s1)
+		p := math.FMA(math.FMA(math.FMA(math.FMA(near5, xx, near4), xx, near3), xx, near2), xx, near1)
 		t := math.FMA(math.FMA(p, x, -float64(0.5*dx)), xx, dx)
 		return x + t
 	}
 	if x <= 0 {
 		dx = -dx
 	}
-	u := toKnot + math.Abs(x)
+	u := knotHere + math.Abs(x)
 	k := &table()[math.Float64bits(u)&0xff]
-	y := math.Abs(x) - (u - toKnot)
+	y := math.Abs(x) - (u - knotHere)
 	yy := float64(y * y)
-	s := y + math.FMA(float64(y*yy), math.FMA(yy, sn5, sn3), dx)
-	c := math.FMA(y, dx, float64(yy*math.FMA(yy, math.FMA(yy, cs6, cs4), cs2)))
-	cor := math.FMA(k.cos, s, math.FMA(-k.sin, c, math.FMA(s, k.cosLow, k.sinLow)))
-	return math.Copysign(k.sin+cor, x)
+	s := y + math.FMA(float64(y*yy), math.FMA(yy, bySin5, bySin3), dx)
+	c := math.FMA(y, dx, float64(yy*math.FMA(yy, math.FMA(yy, byCos6, byCos4), byCos2)))
+	low := math.FMA(k.cos, s, math.FMA(-k.sin, c, math.FMA(s, k.cosLow, k.sinLow)))
+	return math.Copysign(k.sin+low, x)
 }
 
 // cosNear is the cosine of x + dx for |x| < 0.86.
@@ -157,12 +157,12 @@ func cosNear(x, dx float64) float64 {
 	if x < 0 {
 		dx = -dx
 	}
-	u := toKnot + math.Abs(x)
+	u := knotHere + math.Abs(x)
 	k := &table()[math.Float64bits(u)&0xff]
-	y := math.Abs(x) - (u - toKnot) + dx
+	y := math.Abs(x) - (u - knotHere) + dx
 	yy := float64(y * y)
-	s := math.FMA(float64(y*yy), math.FMA(yy, sn5, sn3), y)
-	c := float64(yy * math.FMA(yy, math.FMA(yy, cs6, cs4), cs2))
-	cor := math.FMA(-k.sin, s, math.FMA(-k.cos, c, math.FMA(-s, k.sinLow, k.cosLow)))
-	return k.cos + cor
+	s := math.FMA(float64(y*yy), math.FMA(yy, bySin5, bySin3), y)
+	c := float64(yy * math.FMA(yy, math.FMA(yy, byCos6, byCos4), byCos2))
+	low := math.FMA(-k.sin, s, math.FMA(-k.cos, c, math.FMA(-s, k.sinLow, k.cosLow)))
+	return k.cos + low
 }
