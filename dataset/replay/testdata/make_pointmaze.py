@@ -1,8 +1,8 @@
 """Records PointMaze episodes with MuJoCo, stepped and drawn as the original does.
 
-The original needs MuJoCo 2.1 and mujoco-py; the scene, the step and the order
-of drawing are rebuilt here from the numbers of the specification (3.1, 3.2,
-3.5 and corrections 1 and 2) on MuJoCo 2.3.7, the last one with the same contacts.
+The original needs MuJoCo 2.1 and mujoco-py; its step and its order of drawing
+are repeated here on MuJoCo 2.3.7, the last one with the same contacts, in the
+scene of envs/pointmaze/testdata/maze.xml.
 
 Made with CPython 3.11, h5py 3.16.0 and
 
@@ -25,49 +25,18 @@ import h5py
 import mujoco
 import numpy as np
 
-MAZE = ['#####', '#GOO#', '###O#', '#OOO#', '#####']
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCENE = os.path.join(HERE, '..', '..', '..', 'envs', 'pointmaze', 'testdata', 'maze.xml')
 SIZE = 224
 VERSION = tuple(int(v) for v in mujoco.__version__.split('.')[:2])
 PROFILE = '2.1' if VERSION < (3, 0) else '3.0' if VERSION < (3, 5) else '3.5'
-
-
-def scene():
-    walls = ''.join(
-        f'<geom type="box" pos="{w + 1} {h + 1} 0" size=".5 .5 .2" material="wall"/>'
-        for w, row in enumerate(MAZE) for h, cell in enumerate(row) if cell == '#')
-    joints = ''.join(f'<joint name="{n}" type="slide" axis="{a}"/>' for n, a in (('x', '1 0 0'), ('y', '0 1 0')))
-    motors = ''.join(f'<motor joint="{n}" ctrllimited="true" ctrlrange="-1 1" gear="100"/>' for n in 'xy')
-    return f'''
-    <mujoco>
-      <compiler angle="radian" inertiafromgeom="true"/>
-      <option timestep=".01" gravity="0 0 0" iterations="20" integrator="Euler"/>
-      <visual><headlight ambient=".4 .4 .4" diffuse=".8 .8 .8" specular=".1 .1 .1"/><map znear=".01"/></visual>
-      <default>
-        <joint damping="1" limited="false"/>
-        <geom density="1000" margin=".002" condim="1" friction=".5 .1 .1" contype="2" conaffinity="1"/>
-      </default>
-      <asset>
-        <texture name="floor" type="2d" builtin="checker" rgb1=".2 .3 .4" rgb2=".1 .2 .3" width="100" height="100"/>
-        <material name="floor" texture="floor" texrepeat="20 20"/>
-        <material name="wall" rgba=".7 .5 .3 1"/>
-      </asset>
-      <worldbody>
-        <geom type="plane" pos="0 0 -.1" size="40 40 .25" contype="1" conaffinity="0" material="floor"/>
-        <body pos="1.2 1.2 0">
-          <geom type="sphere" size=".1" rgba="0 0 1 0" contype="1"/>
-          <site size=".2" rgba=".3 .6 .3 1"/>{joints}
-        </body>
-        {walls}
-      </worldbody>
-      <actuator>{motors}</actuator>
-    </mujoco>'''
 
 
 class Maze:
     """The original's environment and its adapter."""
 
     def __init__(self):
-        self.m = mujoco.MjModel.from_xml_string(scene())
+        self.m = mujoco.MjModel.from_xml_path(SCENE)
         self.d = mujoco.MjData(self.m)
         self.goal, self.pen = None, None
 
@@ -277,10 +246,6 @@ def frames(maze):
     return rec
 
 
-def here(name):
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
-
-
 def main():
     maze = Maze()
     if len(sys.argv) > 1:
@@ -290,11 +255,11 @@ def main():
     elif PROFILE == '2.1':
         rec, rng = states(maze, 17, 20, CASES)
         goals(rec, rng, 36)
-        rec.write(here('pointmaze_states.h5'))
-        frames(maze).write(here('pointmaze_frames.h5'))
+        rec.write(os.path.join(HERE, 'pointmaze_states.h5'))
+        frames(maze).write(os.path.join(HERE, 'pointmaze_frames.h5'))
     else:
         rec, _ = states(maze, 17, 10, CASES)
-        rec.write(here('pointmaze_modern.h5'))
+        rec.write(os.path.join(HERE, 'pointmaze_modern.h5'))
 
 
 if __name__ == '__main__':
