@@ -235,6 +235,7 @@ func TestViewsHaveMuJoCosShapes(t *testing.T) {
 }
 
 func TestWritesReachMuJoCo(t *testing.T) {
+	needLibrary(t)
 	m, err := LoadXML(ball, nil)
 	must(t, err)
 	defer m.Close()
@@ -248,6 +249,7 @@ func TestWritesReachMuJoCo(t *testing.T) {
 }
 
 func TestSetConst(t *testing.T) {
+	needLibrary(t)
 	m, err := LoadXML(ball, nil)
 	must(t, err)
 	defer m.Close()
