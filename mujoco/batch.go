@@ -1,7 +1,6 @@
 package mujoco
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 
@@ -90,12 +89,10 @@ func (b *Batch) Step(n int) error {
 	return &BatchError{errs}
 }
 
-// Close ends the threads.
-func (b *Batch) Close() error {
-	if b.pool == nil {
-		return errors.New("mujoco: batch closed twice")
+// Close ends the threads, not the data. More calls do nothing.
+func (b *Batch) Close() {
+	if b.pool != nil {
+		b.pool.Free()
+		b.pool = nil
 	}
-	b.pool.Free()
-	b.pool = nil
-	return nil
 }

@@ -26,6 +26,11 @@ func TestLoad(t *testing.T) {
 		"parts/ball.xml": {Data: []byte(ball)},
 		"meshes/t.obj":   {Data: []byte(tetrahedron)},
 	}
+	below := strings.Replace(withMesh, "<asset>", `<compiler meshdir="m"/><asset>`, 1)
+	files["robots/below.xml"] = &fstest.MapFile{Data: []byte(below)}
+	files["robots/m/meshes/t.obj"] = files["meshes/t.obj"]
+	files["robots/beside.xml"] = &fstest.MapFile{Data: []byte(strings.Replace(withMesh, "meshes/", "../meshes/", 1))}
+	files["dot.xml"] = &fstest.MapFile{Data: []byte(strings.Replace(including, "parts/", "./parts/", 1))}
 	disk := t.TempDir()
 	must(t, os.CopyFS(disk, files))
 	for name, tc := range map[string]struct {
@@ -35,6 +40,9 @@ func TestLoad(t *testing.T) {
 		"text":             {func() (*Model, error) { return LoadXML(ball, nil) }, 2, 0},
 		"text with assets": {func() (*Model, error) { return LoadXML(withMesh, files) }, 1, 1},
 		"file system":      {func() (*Model, error) { return LoadFS(files, "scene.xml") }, 1, 1},
+		"meshdir":          {func() (*Model, error) { return LoadFS(files, "robots/below.xml") }, 1, 1},
+		"folder above":     {func() (*Model, error) { return LoadFS(files, "robots/beside.xml") }, 1, 1},
+		"./":               {func() (*Model, error) { return LoadFS(files, "dot.xml") }, 2, 0},
 		"include":          {func() (*Model, error) { return LoadFS(files, "whole.xml") }, 2, 0},
 		"disk":             {func() (*Model, error) { return LoadFile(filepath.Join(disk, "scene.xml")) }, 1, 1},
 		"disk, include":    {func() (*Model, error) { return LoadFile(filepath.Join(disk, "whole.xml")) }, 2, 0},

@@ -34,7 +34,6 @@ const (
 	StateUser        = StateCtrl | StateQFrcApplied | StateXFrcApplied | StateEqActive | StateMocapPos | StateMocapQuat | StateUserdata
 	// StateIntegration decides all that follows: stepping from it repeats the same numbers.
 	StateIntegration = StateFullPhysics | StateUser | StateWarmstart
-	stateAll         = StateIntegration
 )
 
 // StateSize is the number of values of a state.
@@ -42,11 +41,11 @@ func (m *Model) StateSize(spec StateSpec) (int, error) {
 	if m.c == nil {
 		return 0, ErrClosed
 	}
-	if spec&^stateAll != 0 || spec == 0 {
-		return 0, fmt.Errorf("mujoco: %#x is no state specification", int(spec))
-	}
 	n := mjc.StateSize(m.c, int(spec))
 	runtime.KeepAlive(m)
+	if n < 0 || spec == 0 {
+		return 0, fmt.Errorf("mujoco: %#x is no state specification", int(spec))
+	}
 	return n, nil
 }
 

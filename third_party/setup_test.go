@@ -157,14 +157,46 @@ func TestWheelIsOptional(t *testing.T) {
 	}
 }
 
-func TestNothingToDoIsSilent(t *testing.T) {
-	m := newMachine(t, "1000", "*")
+// putWheel makes the machine one that has the pinned wheel, and returns its SHA-256.
+func (m machine) putWheel(t *testing.T) string {
+	t.Helper()
 	b, err := os.ReadFile("manifest.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sha := regexp.MustCompile(`sha256 = "(.*)"`).FindSubmatch(b)[1]
-	writeFile(t, filepath.Join(m.root, "third_party/fetched/mujoco/wheel.sha256"), string(sha)+"\n")
+	sha := string(regexp.MustCompile(`sha256 = "(.*)"`).FindSubmatch(b)[1])
+	writeFile(t, filepath.Join(m.root, "third_party/fetched/mujoco/wheel.sha256"), sha+"\n")
+	return sha
+}
+
+// Go's build cache does not look at headers outside a package: a package that was
+// built without them must change when they come.
+func TestHeadersAreStamped(t *testing.T) {
+	m := newMachine(t, "1000", "*")
+	stamp := filepath.Join(m.root, "mujoco/internal/mjc/stamp.h")
+	writeFile(t, filepath.Join(filepath.Dir(stamp), "mjc.go"), "package mjc\n")
+	if _, code, _ := m.setup(t, "base"); code != 0 {
+		t.Fatalf("exit %d", code)
+	}
+	if _, err := os.Stat(stamp); err == nil {
+		t.Error("a stamp without headers")
+	}
+	sha := m.putWheel(t)
+	m.setup(t, "base")
+	first, err := os.ReadFile(stamp)
+	if err != nil || !strings.Contains(string(first), sha) {
+		t.Errorf("stamp %q (%v), want %s in it", first, err, sha)
+	}
+	writeFile(t, stamp, "// headers of another wheel\n")
+	m.setup(t, "base")
+	if again, _ := os.ReadFile(stamp); string(again) != string(first) {
+		t.Errorf("an old stamp stays: %q", again)
+	}
+}
+
+func TestNothingToDoIsSilent(t *testing.T) {
+	m := newMachine(t, "1000", "*")
+	m.putWheel(t)
 	if out, code, calls := m.setup(t, "base"); out != "" || code != 0 || calls != "" {
 		t.Errorf("printed %q, exit %d, ran %q; want silence", out, code, calls)
 	}

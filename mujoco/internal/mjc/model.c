@@ -76,7 +76,13 @@ int mjc_id(const mjModel* m, int type, const char* name) { return mjc.mj_name2id
 
 const char* mjc_name(const mjModel* m, int type, int id) { return mjc.mj_id2name(m, type, id); }
 
-int mjc_state_size(const mjModel* m, int spec) { return mjc.mj_stateSize(m, spec); }
+// mjc_state_size is -1 for what is no specification.
+int mjc_state_size(const mjModel* m, int spec) {
+  volatile int n = -1;
+  char text[MJC_TEXT];
+  MJC_TRY(text) { n = mjc.mj_stateSize(m, spec); }
+  return n;
+}
 
 void mjc_integrate(const mjModel* m, double* qpos, const double* qvel, double dt) {
   mjc.mj_integratePos(m, qpos, qvel, dt);

@@ -112,7 +112,7 @@ func ID(m *CModel, kind int, name string) int {
 // Name is the name of an object, "" if it has none.
 func Name(m *CModel, kind, id int) string { return C.GoString(C.mjc_name(m, C.int(kind), C.int(id))) }
 
-// StateSize is the number of values of a state.
+// StateSize is the number of values of a state, -1 for what is no specification.
 func StateSize(m *CModel, spec int) int { return int(C.mjc_state_size(m, C.int(spec))) }
 
 // IntegratePos moves qpos (nq) by qvel (nv) for dt.
