@@ -135,9 +135,15 @@ func TestFramesEqualPython(t *testing.T) {
 // since one process has one.
 func TestBackends(t *testing.T) {
 	scene(t)
-	for variable, name := range map[string]string{"egl": "EGL", "osmesa": "OSMesa"} {
+	for name, env := range map[string][]string{
+		"EGL":    {"MUJOCO_GL=egl"},
+		"OSMesa": {"MUJOCO_GL=osmesa"},
+		// With an EGL that has no such device, OSMesa draws, and nothing of EGL is in its way.
+		"OSMesa after EGL": {"MUJOCO_GL=", "MUJOCO_EGL_DEVICE_ID=99"},
+	} {
+		want, _, _ := strings.Cut(name, " ")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestFramesEqualPython$", "-test.v")
-		cmd.Env = append(os.Environ(), "MUJOCO_GL="+variable, "RENDER_TEST_BACKEND="+name)
+		cmd.Env = append(append(os.Environ(), "RENDER_TEST_BACKEND="+want), env...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
