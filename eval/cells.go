@@ -105,11 +105,12 @@ func (j Job) save(store cell.Store, outs []Outcome) error {
 		if err != nil {
 			return err
 		}
-		if err := store.Save(id, record.Kind, spec, out.Result); err != nil {
-			return err
-		}
+		// The cell comes last: it is what says that nothing is left to write.
 		out.Run.Host = host()
 		if err := store.SaveRun(id, out.Run); err != nil {
+			return err
+		}
+		if err := store.Save(id, record.Kind, spec, out.Result); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	if err := e.openData(*f.data, sets, *f.episodes); err != nil {
 		return err
 	}
-	defer e.file.Close()
+	defer e.close()
 	arm := randomArm
 	if !*f.random {
 		dev, err := f.dev.open(false)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
@@ -36,6 +37,18 @@ type evaluation struct {
 	file *hdf5.File
 	data *eval.Data
 	sets []eval.Set
+
+	// Frames at the model's size, where several arms of this task train.
+	frames     dataset.FrameReader
+	freeFrames func() error
+}
+
+// close gives back the data set and the frames.
+func (e *evaluation) close() {
+	if e.freeFrames != nil {
+		e.freeFrames()
+	}
+	e.file.Close()
 }
 
 // openData opens the data set and draws the sets.

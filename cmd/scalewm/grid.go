@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"scalewm/dataset"
 	"scalewm/dataset/collect"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
@@ -87,7 +88,7 @@ func (r *reproduction) task(ctx context.Context, name string) error {
 	if err != nil {
 		return r.fail(ctx, "evaluate "+name, err)
 	}
-	defer e.file.Close()
+	defer e.close()
 	for _, a := range arms {
 		if err := r.arm(ctx, e, data, a); err != nil {
 			return err
@@ -136,7 +137,7 @@ func (r *reproduction) evaluation(ctx context.Context, name, data string) (*eval
 		return nil, err
 	}
 	if _, err := eval.RenderGate(ctx, e.data); err != nil {
-		e.file.Close()
+		e.close()
 		return nil, err
 	}
 	return e, nil
@@ -165,6 +166,18 @@ func (r *reproduction) arm(ctx context.Context, e *evaluation, data string, a ar
 	return r.judge(ctx, e, loaded)
 }
 
+// sharedFrames makes the frames that all of a task's arms train on, once.
+func (e *evaluation) sharedFrames(ctx context.Context, o train.Options) (dataset.FrameReader, error) {
+	if e.frames == nil {
+		frames, free, err := o.OpenFrames(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.frames, e.freeFrames = frames, free
+	}
+	return e.frames, nil
+}
+
 // train makes the checkpoint in dir, and says whether it is there.
 func (r *reproduction) train(ctx context.Context, e *evaluation, data, dir, unit string, a arm) (bool, error) {
 	if r.dry {
@@ -183,6 +196,7 @@ func (r *reproduction) train(ctx context.Context, e *evaluation, data, dir, unit
 	o.Begin = func() error { return r.preset.writeTo(dir) }
 	began, show := time.Now(), newProgress(r.stderr, "training "+unit)
 	o.Progress = show.report
+	o.Frames = func(ctx context.Context) (dataset.FrameReader, error) { return e.sharedFrames(ctx, o) }
 	defer show.close()
 	res, err := train.Run(ctx, o)
 	if err != nil {

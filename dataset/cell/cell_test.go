@@ -338,3 +338,20 @@ func BenchmarkSave(b *testing.B) {
 		}
 	}
 }
+
+func TestRemove(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	for _, name := range []string{path, asideOf(path)} {
+		if err := os.WriteFile(name, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the second time there is nothing to remove
+		if err := Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 0 {
+		t.Errorf("%v left, %v", left, err)
+	}
+}

@@ -34,7 +34,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	f, err := openAside(filepath.Join(dir, "."+filepath.Base(path)+asideSuffix))
+	f, err := openAside(asideOf(path))
 	if err != nil {
 		return err
 	}
@@ -48,6 +48,21 @@ func writeFile(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// Remove removes what WriteFile wrote to path, and what a killed writer of it
+// left aside. A file that is not there is no error.
+func Remove(path string) error {
+	for _, name := range []string{path, asideOf(path)} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing %s: %w%s", path, plain(err), hint(err))
+		}
+	}
+	return nil
+}
+
+func asideOf(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+asideSuffix)
 }
 
 const asideSuffix = ".aside"

@@ -5,6 +5,7 @@
 package train
 
 import (
+	"context"
 	"fmt"
 
 	"scalewm/dataset"
@@ -64,9 +65,10 @@ type Q struct {
 type Options struct {
 	Dev  device.Device
 	Data dataset.Source
-	// Frames are Data's frames at the model's size; nil: made here, beside DataPath
-	// where they do not fit in memory.
-	Frames   dataset.FrameReader
+	// Frames, where set, gives Data's frames at the model's size, asked for once
+	// there is something to train; nil: OpenFrames, beside DataPath where they do
+	// not fit in memory.
+	Frames   func(context.Context) (dataset.FrameReader, error)
 	DataPath string
 	Task     Task
 	Method   string // one of Methods, or Untrained

@@ -51,11 +51,11 @@ func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (_ Result, e
 			return Result{}, l.stop(ctx, err)
 		}
 	}
-	if err := l.plan.finish(l.t.model); err != nil {
-		return Result{}, err
-	}
 	c := newClock(from, began, l.times, loader.Waited(), o.Config.Batch)
 	if err := writeClock(o.Out, c); err != nil {
+		return Result{}, err
+	}
+	if err := l.plan.finish(l.t.model); err != nil {
 		return Result{}, err
 	}
 	return Result{Weights: filepath.Join(o.Out, "weights.safetensors"), ID: l.plan.id, Steps: l.plan.total,

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -54,12 +53,19 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if o.Resume && !found {
 		return Result{}, fmt.Errorf("--resume: %s has no resume point (hint: leave --resume out to train from the start)", o.Out)
 	}
-	frames, closeFrames, err := o.frames(ctx)
+	l := &loop{o: o, plan: pl, t: t, at: at}
+	if o.Frames != nil {
+		frames, err := o.Frames(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		return l.run(ctx, frames)
+	}
+	frames, closeFrames, err := o.OpenFrames(ctx)
 	if err != nil {
 		return Result{}, err
 	}
 	defer closeFrames()
-	l := &loop{o: o, plan: pl, t: t, at: at}
 	return l.run(ctx, frames)
 }
 
@@ -93,12 +99,9 @@ func (o Options) weight() float64 {
 	return 0
 }
 
-// frames are the data's frames at the model's size.
-func (o Options) frames(ctx context.Context) (dataset.FrameReader, func() error, error) {
-	switch {
-	case o.Frames != nil:
-		return o.Frames, func() error { return nil }, nil
-	case o.Model.ImageSize == dataset.FrameSize:
+// OpenFrames makes the data's frames at the model's size; close frees them.
+func (o Options) OpenFrames(ctx context.Context) (frames dataset.FrameReader, close func() error, err error) {
+	if o.Model.ImageSize == dataset.FrameSize {
 		return dataset.Original(o.Data), func() error { return nil }, nil
 	}
 	set, err := dataset.Resized(ctx, o.Data, dataset.ResizeOptions{Size: o.Model.ImageSize, Workers: o.Workers, Path: o.DataPath}, o.Progress)
@@ -219,8 +222,10 @@ func (p *plan) finished() (bool, error) {
 	if s.ID != p.id {
 		return false, errOther(p.out)
 	}
-	_, _, err = weights.Load(p.out)
-	return err == nil, err
+	if _, _, err := weights.Load(p.out); err != nil {
+		return false, err
+	}
+	return true, p.dropResume() // which a kill may have left
 }
 
 // finish writes the checkpoint, the sidecar last, and drops the resume point.
@@ -243,11 +248,10 @@ func (p *plan) finish(m *lewm.Model) error {
 			return err
 		}
 	}
-	if err := os.Remove(filepath.Join(p.out, resumeName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the resume point: %w", err)
-	}
-	return nil
+	return p.dropResume()
 }
+
+func (p *plan) dropResume() error { return cell.Remove(filepath.Join(p.out, resumeName)) }
 
 // clock is what run.json says of the last process that worked on a training.
 type clock struct {

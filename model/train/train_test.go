@@ -80,7 +80,7 @@ func (w *world) Frame(row int, b []byte) error {
 func options(t *testing.T, method string) Options {
 	w := newWorld()
 	return Options{
-		Dev: ref.New(), Data: w, Frames: w, Method: method, Seed: 3, Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Workers: 2,
+		Dev: ref.New(), Data: w, Frames: func(context.Context) (dataset.FrameReader, error) { return w, nil }, Method: method, Seed: 3, Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Workers: 2,
 		Task: Task{Name: "dot", Q: Q{Name: "full", Parts: []string{"x", "y"}, Spec: dataset.QSpec{Columns: []string{"pos"}, Dim: 2,
 			Of: func(row map[string][]float64, dst []float64) { copy(dst, row["pos"]) }}}},
 		Model: lewm.Config{ImageSize: frameSize, Patch: 4, Width: 8, Layers: 2, Heads: 2, MLP: 12, Dim: 4, Projector: 10, PredictorDepth: 1,
