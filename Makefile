@@ -39,7 +39,7 @@ build: setup ## leave bin/scalewm
 
 demo: build ## the whole path on Two-Room: data, three models, planning, report
 	bin/scalewm reproduce --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo
-	bin/scalewm report out/demo
+	bin/scalewm report out/demo --out out/demo
 
 test: setup ## vet and all tests, ending with the list of skipped ones
 	go vet ./...
