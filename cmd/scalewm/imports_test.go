@@ -27,6 +27,7 @@ var floors = []rule{
 	{of: "mujoco/internal/mjc", libraries: []string{"C"}},
 
 	{of: "envs", ours: []string{"envs", "mujoco"}},
+	{of: "envs/vector", ours: []string{"envs$"}},
 
 	{of: "dataset", ours: []string{"dataset$", "dataset/cell", "dataset/rng"}, libraries: []string{"golang.org/x/sync"}},
 	{of: "dataset/rng", ours: []string{"dataset/rng"}},

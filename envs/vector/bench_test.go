@@ -1,0 +1,84 @@
+package vector
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"scalewm/envs"
+
+	_ "scalewm/envs/pointmaze"
+	_ "scalewm/envs/pusht"
+	_ "scalewm/envs/tworoom"
+)
+
+// cpuSeconds is the processor time of this process; other programs on the
+// machine do not count.
+func cpuSeconds(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}
+
+// BenchmarkWorlds steps, or steps and draws, 256 worlds on 1 and 2 workers under
+// uniform actions. It reports world steps per second by the clock and per second
+// of processor time; on an idle machine the first is the second times the workers.
+func BenchmarkWorlds(b *testing.B) {
+	for _, name := range envs.Names() {
+		for _, draw := range []string{"step", "frame"} {
+			for _, workers := range []string{"1", "2"} {
+				b.Run(name+"/"+draw+"/workers="+workers, func(b *testing.B) {
+					benchmark(b, name, draw == "frame", int(workers[0]-'0'))
+				})
+			}
+		}
+	}
+}
+
+func benchmark(b *testing.B, name string, draw bool, workers int) {
+	const n = 256
+	task, err := envs.Lookup(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w, err := New(task, n, workers, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range n {
+		if err := w.World(i).Reset(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	out, frames := make([]envs.Step, n), make([]byte, n*envs.FrameBytes)
+	actions := make([]float64, n*task.Spec.ActionDim)
+	for i := range actions {
+		d := i % task.Spec.ActionDim
+		lo, hi := task.Spec.ActionLow[d], task.Spec.ActionHigh[d]
+		actions[i] = lo + (hi-lo)*r.Float64()
+	}
+	b.ReportAllocs()
+	before := cpuSeconds(b)
+	for b.Loop() {
+		// Other actions for every world at each step.
+		a := actions[0]
+		copy(actions, actions[1:])
+		actions[len(actions)-1] = a
+		if err := w.Step(actions, out); err != nil {
+			b.Fatal(err)
+		}
+		if draw {
+			if err := w.Frames(frames); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	steps := float64(n) * float64(b.N)
+	b.ReportMetric(steps/b.Elapsed().Seconds(), "per_s")
+	b.ReportMetric(steps/(cpuSeconds(b)-before), "per_cpu_s")
+}

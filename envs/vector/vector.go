@@ -1,0 +1,175 @@
+// Package vector steps and draws n worlds of one task on several cores. It
+// changes nothing that a world does: the numbers and pixels are those of the
+// worlds one by one, whatever the number of workers, and a call allocates nothing.
+//
+// It knows tasks only through envs, and nothing of policies or episodes.
+package vector
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+
+	"scalewm/envs"
+)
+
+// Worlds are n worlds of one task, numbered from 0. One goroutine at a time
+// uses them; the calls come back when all worlds are served.
+//
+// Where worlds fail, the others are served nevertheless, and the error names
+// the first of those that failed.
+type Worlds struct {
+	spec   *envs.Spec
+	worlds []envs.Env
+	crew   *crew
+
+	// what the call in progress reads and writes
+	actions, values []float64
+	out             []envs.Step
+	frames          []byte
+	streams         []*rand.Rand
+	column          envs.Column
+
+	// the calls as functions of a world's number; made once, since a function
+	// that holds a value is allocated
+	step, draw, observe, reset func(i int) error
+}
+
+// New makes n worlds with the task's options for the given number of workers,
+// of which the caller's goroutine is one (0: one a core). Close frees them.
+func New(task envs.Task, n, workers int, o envs.Options) (*Worlds, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("vector: %d worlds of %s (hint: at least one)", n, task.Spec.Name)
+	}
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	w := &Worlds{spec: task.Spec}
+	for i := range n {
+		e, err := task.New(o)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("making world %d of %d: %w", i, n, err), w.closeWorlds())
+		}
+		w.worlds = append(w.worlds, e)
+	}
+	w.step, w.draw, w.observe, w.reset = w.stepOne, w.drawOne, w.observeOne, w.resetOne
+	w.crew = newCrew(n, min(workers, n))
+	return w, nil
+}
+
+// Len is the number of worlds.
+func (w *Worlds) Len() int { return len(w.worlds) }
+
+// World is world i itself, for what is done to one world (set-state, goal,
+// snapshot). It is not to be used during a call of Worlds.
+func (w *Worlds) World(i int) envs.Env { return w.worlds[i] }
+
+// Reset starts an episode in every world that has a stream; worlds with nil
+// stay as they are. len(streams) = n.
+func (w *Worlds) Reset(streams []*rand.Rand) error {
+	if err := w.fits("resetting", len(streams), 1, "streams"); err != nil {
+		return err
+	}
+	w.streams = streams
+	return w.each("resetting", w.reset)
+}
+
+// Step applies row i of actions (n, A) to world i and writes what came of it to
+// out[i]. An action that is no action moves none of the worlds.
+func (w *Worlds) Step(actions []float64, out []envs.Step) error {
+	a := w.spec.ActionDim
+	if err := w.fits("stepping", len(actions), a, "actions"); err != nil {
+		return err
+	}
+	if err := w.fits("stepping", len(out), 1, "outcomes"); err != nil {
+		return err
+	}
+	for i := range w.worlds {
+		if err := envs.CheckAction(w.spec, actions[i*a:(i+1)*a]); err != nil {
+			return w.failed("stepping", i, err)
+		}
+	}
+	w.actions, w.out = actions, out
+	return w.each("stepping", w.step)
+}
+
+// Frames draws all worlds into dst (n, FrameBytes).
+func (w *Worlds) Frames(dst []byte) error {
+	if err := w.fits("drawing", len(dst), envs.FrameBytes, "bytes"); err != nil {
+		return err
+	}
+	w.frames = dst
+	return w.each("drawing", w.draw)
+}
+
+// Observe writes a column of all worlds to dst (n, Width).
+func (w *Worlds) Observe(column string, dst []float64) error {
+	c, ok := w.spec.Column(column)
+	if !ok {
+		return fmt.Errorf("vector: task %s has no column %q (hint: `scalewm tasks` lists them)", w.spec.Name, column)
+	}
+	if err := w.fits("observing", len(dst), c.Width, "numbers"); err != nil {
+		return err
+	}
+	w.column, w.values = c, dst
+	return w.each("observing", w.observe)
+}
+
+// Close ends the workers and closes the worlds.
+func (w *Worlds) Close() error {
+	w.crew.close()
+	return w.closeWorlds()
+}
+
+func (w *Worlds) closeWorlds() error {
+	var errs []error
+	for i, e := range w.worlds {
+		if err := e.Close(); err != nil {
+			errs = append(errs, w.failed("closing", i, err))
+		}
+	}
+	w.worlds = nil
+	return errors.Join(errs...)
+}
+
+func (w *Worlds) resetOne(i int) error {
+	if w.streams[i] == nil {
+		return nil
+	}
+	return w.worlds[i].Reset(w.streams[i])
+}
+
+func (w *Worlds) stepOne(i int) (err error) {
+	a := w.spec.ActionDim
+	w.out[i], err = w.worlds[i].Step(w.actions[i*a : (i+1)*a])
+	return err
+}
+
+func (w *Worlds) drawOne(i int) error {
+	return w.worlds[i].Frame(w.frames[i*envs.FrameBytes : (i+1)*envs.FrameBytes])
+}
+
+func (w *Worlds) observeOne(i int) error {
+	return w.worlds[i].Observe(w.column.Name, w.values[i*w.column.Width:(i+1)*w.column.Width])
+}
+
+// each does the work for every world.
+func (w *Worlds) each(what string, work func(i int) error) error {
+	if i, err := w.crew.do(work); err != nil {
+		return w.failed(what, i, err)
+	}
+	return nil
+}
+
+func (w *Worlds) failed(what string, i int, err error) error {
+	return fmt.Errorf("%s world %d of %d: %w", what, i, len(w.worlds), err)
+}
+
+// fits says what is wrong with the length of an argument.
+func (w *Worlds) fits(what string, got, width int, noun string) error {
+	if want := len(w.worlds) * width; got != want {
+		return fmt.Errorf("vector: %s %d worlds of %s needs %d %s, not %d", what, len(w.worlds), w.spec.Name, want, noun, got)
+	}
+	return nil
+}
