@@ -19,10 +19,10 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser build demo test bench lint fuzz clean
+.PHONY: help setup setup-peers setup-browser build demo test bench campaign-collect lint fuzz clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## fetch what is missing (says what first; packages need root)
 	@third_party/setup.sh base
@@ -47,6 +47,10 @@ test: setup ## vet and all tests, ending with the list of skipped ones
 
 bench: setup ## benchmarks; each reports its rate or ratio
 	go test -run '^$$' -bench . ./...
+
+EPISODES ?= 300
+campaign-collect: setup ## rates and moments of EPISODES (300) collected episodes a planar task, kills survived; minutes
+	SCALEWM_CAMPAIGN=$(EPISODES) nice go test -count 1 -timeout 0 -run '^TestCampaign$$' -v ./dataset/collect
 
 lint: setup ## formatting, vet, no source file over 450 lines
 	@bad=$$($(sources) '*.go' | xargs gofmt -l); [ -z "$$bad" ] || { echo "not formatted: $$bad"; exit 1; }
