@@ -29,7 +29,7 @@ type Worlds struct {
 	out             []envs.Step
 	frames          []byte
 	streams         []*rand.Rand
-	column          envs.Column
+	column          string
 
 	// the calls as functions of a world's number; made once, since a function
 	// that holds a value is allocated
@@ -105,14 +105,10 @@ func (w *Worlds) Frames(dst []byte) error {
 
 // Observe writes a column of all worlds to dst (n, Width).
 func (w *Worlds) Observe(column string, dst []float64) error {
-	c, ok := w.spec.Column(column)
-	if !ok {
-		return fmt.Errorf("vector: task %s has no column %q (hint: `scalewm tasks` lists them)", w.spec.Name, column)
+	if len(dst)%len(w.worlds) != 0 {
+		return fmt.Errorf("vector: observing %s of %d worlds of %s: %d numbers are no whole rows", column, len(w.worlds), w.spec.Name, len(dst))
 	}
-	if err := w.fits("observing", len(dst), c.Width, "numbers"); err != nil {
-		return err
-	}
-	w.column, w.values = c, dst
+	w.column, w.values = column, dst
 	return w.each("observing", w.observe)
 }
 
@@ -151,7 +147,8 @@ func (w *Worlds) drawOne(i int) error {
 }
 
 func (w *Worlds) observeOne(i int) error {
-	return w.worlds[i].Observe(w.column.Name, w.values[i*w.column.Width:(i+1)*w.column.Width])
+	width := len(w.values) / len(w.worlds)
+	return w.worlds[i].Observe(w.column, w.values[i*width:(i+1)*width])
 }
 
 // each does the work for every world.

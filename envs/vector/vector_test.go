@@ -16,7 +16,7 @@ import (
 // Real tasks are held against the same worlds one by one in envs/envtest; here
 // a counter stands in, whose worlds can be made to fail.
 var counterSpec = &envs.Spec{
-	Name: "counter", ActionDim: 2, Columns: []envs.Column{{Name: "state", Width: 2}},
+	Name: "counter", ActionDim: 2,
 }
 
 type counter struct {
@@ -36,7 +36,10 @@ func (c *counter) Step(a []float64) (envs.Step, error) {
 	return envs.Step{Reward: c.sum, Terminated: c.sum > 100}, nil
 }
 
-func (c *counter) Observe(_ string, dst []float64) error {
+func (c *counter) Observe(column string, dst []float64) error {
+	if column != "state" || len(dst) != 2 {
+		return fmt.Errorf("no column %s of %d", column, len(dst))
+	}
 	dst[0], dst[1] = c.number, c.sum
 	return c.fail
 }
@@ -193,8 +196,9 @@ func TestLengths(t *testing.T) {
 	for want, err := range map[string]error{
 		"6 actions, not 5":     w.Step(make([]float64, 5), make([]envs.Step, 3)),
 		"3 outcomes, not 2":    w.Step(make([]float64, 6), make([]envs.Step, 2)),
-		"6 numbers, not 3":     w.Observe("state", make([]float64, 3)),
-		`no column "mood"`:     w.Observe("mood", nil),
+		"5 numbers":            w.Observe("state", make([]float64, 5)),
+		"no column state of 1": w.Observe("state", make([]float64, 3)),
+		"no column mood":       w.Observe("mood", make([]float64, 6)),
 		"3 streams, not 0":     w.Reset(nil),
 		"451584 bytes, not 10": w.Frames(make([]byte, 10)),
 	} {
