@@ -79,6 +79,7 @@ type Spec struct {
 	MaxSteps    int // of a collected episode
 	Qs          []Q // Qs[0] is the default
 	Switches    []Switch
+	Factors     []Factor // what may vary, in the order in which it is drawn; empty where the original has nothing
 	Policies    []string // names in envs/policy; the first is the default of collect
 	Success     string   // the rule in one line
 	Source      string   // what the numbers were checked against
@@ -101,13 +102,14 @@ type Env interface {
 	// Step applies one action of Spec.ActionDim numbers. A NaN or infinite
 	// action is an error and leaves the world as it was.
 	Step(action []float64) (Step, error)
-	// Observe writes the present value of a column of Spec.Columns.
+	// Observe writes the present value of a column of Spec.Columns or of a Factor.
 	Observe(column string, dst []float64) error
 	// Frame draws what the original would show now, its lag included, into dst
 	// of FrameBytes.
 	Frame(dst []byte) error
 	// SetState puts the world where the original's set-state puts it, from the
-	// first of Spec.StateColumns that row has.
+	// first of Spec.StateColumns that row has. Columns of Factors that it has are
+	// taken over too.
 	SetState(row Row) error
 	// SetGoal sets the goal from the first of Spec.GoalColumns that row has
 	// (column names without the prefix goal_).

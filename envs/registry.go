@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// Options chooses among a task's Switches; missing names take the default.
+// Options chooses among a task's Switches and sets its Factors; missing names
+// take the default.
 type Options map[string]string
 
 // Task is a registered task: its description and how to make one.
@@ -58,23 +59,51 @@ func Names() []string {
 	return ns
 }
 
-// Resolve checks options against a task's switches and fills in the defaults.
+// Resolve checks options against a task's switches and factors, fills in the
+// switches' defaults and writes factors in their shortest form. A factor
+// without an option gets none, so that what does not vary is not spoken of.
 func (s *Spec) Resolve(o Options) (Options, error) {
 	out := Options{}
 	for _, sw := range s.Switches {
 		out[sw.Name] = sw.Values[0]
 	}
 	for name, v := range o {
-		i := slices.IndexFunc(s.Switches, func(sw Switch) bool { return sw.Name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("task %s has no switch %q", s.Name, name)
+		text, err := s.resolve(name, v)
+		if err != nil {
+			return nil, fmt.Errorf("task %s: %w", s.Name, err)
 		}
-		if !slices.Contains(s.Switches[i].Values, v) {
-			return nil, fmt.Errorf("task %s: %s=%q is not one of %s", s.Name, name, v, strings.Join(s.Switches[i].Values, ", "))
-		}
-		out[name] = v
+		out[name] = text
 	}
 	return out, nil
+}
+
+func (s *Spec) resolve(name, v string) (string, error) {
+	if f, ok := s.Factor(name); ok {
+		if v == Sample {
+			return v, nil
+		}
+		value, err := f.parse(v)
+		return f.format(value), err
+	}
+	i := slices.IndexFunc(s.Switches, func(sw Switch) bool { return sw.Name == name })
+	if i < 0 {
+		return "", fmt.Errorf("no switch or factor %q (hint: one of %s)", name, strings.Join(s.OptionNames(), ", "))
+	}
+	if !slices.Contains(s.Switches[i].Values, v) {
+		return "", fmt.Errorf("%s=%q is not one of %s", name, v, strings.Join(s.Switches[i].Values, ", "))
+	}
+	return v, nil
+}
+
+// OptionNames lists what Options may name: switches, then factors.
+func (s *Spec) OptionNames() (names []string) {
+	for _, sw := range s.Switches {
+		names = append(names, sw.Name)
+	}
+	for _, f := range s.Factors {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // Column finds a column by name.

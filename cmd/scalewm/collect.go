@@ -39,7 +39,7 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	workers := c.Int("workers", 0, "`goroutines` at work; 0 is one a core (the file does not depend on it)")
 	size := c.Int("size", dataset.FrameSize, "edge of the stored frames in `pixels`; only 224, since smaller presets resize when they read")
 	sw := switches{}
-	c.Var(sw, "switch", "`NAME=VALUE` of a task's switch; repeatable")
+	c.Var(sw, "switch", "`NAME=VALUE` of a task's switch or factor (NAME=sample draws a factor anew in every episode); repeatable")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	pos, err := c.parse(args, 1, 1)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,11 +112,12 @@ func TestTasksVerb(t *testing.T) {
 		if task.Name != "tworoom" {
 			continue
 		}
-		if task.Action.Width != 2 || len(task.Columns) != 9 || len(task.Q) != 1 || len(task.Q[0].Parts) != 2 || task.Switches[0].Values[0] != "constrained" {
+		if task.Action.Width != 2 || len(task.Columns) != 9 || len(task.Q) != 1 || len(task.Q[0].Parts) != 2 || task.Switches[0].Values[0] != "constrained" ||
+			len(task.Factors) != 17 || !slices.Equal(task.Factors[4].Init, []float64{255, 0, 0}) || task.Factors[4].High != 255 {
 			t.Errorf("%+v", task)
 		}
 		text, _, _ := session("tasks")
-		for _, want := range []string{"swm/TwoRoom-v1", task.Success, "distance_to_target", "expert, uniform"} {
+		for _, want := range []string{"swm/TwoRoom-v1", task.Success, "distance_to_target", "expert, uniform", "factor agent.radius"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the text lacks %q:\n%s", want, text)
 			}

@@ -24,6 +24,7 @@ type taskInfo struct {
 	Columns  []columnInfo `json:"columns"`
 	Q        []qInfo      `json:"q"` // the first is the default
 	Switches []switchInfo `json:"switches"`
+	Factors  []factorInfo `json:"factors"`
 	Policies []string     `json:"policies"` // the first is the default
 	MaxSteps int          `json:"max_steps"`
 	Success  string       `json:"success"`
@@ -55,6 +56,17 @@ type switchInfo struct {
 	Doc    string   `json:"doc"`
 }
 
+// factorInfo is what may vary; --switch of collect fixes it or has it drawn.
+type factorInfo struct {
+	Name    string    `json:"name"`
+	DType   string    `json:"dtype"`
+	Low     float64   `json:"low"`
+	High    float64   `json:"high"`
+	Init    []float64 `json:"init"`
+	Sampled bool      `json:"sampled"` // every reset draws it unless it is fixed
+	Doc     string    `json:"doc"`
+}
+
 func runTasks(_ context.Context, c *command, args []string) error {
 	asJSON := c.Bool("json", false, "print one JSON object")
 	if _, err := c.parse(args, 0, 0); err != nil {
@@ -83,7 +95,7 @@ func runTasks(_ context.Context, c *command, args []string) error {
 func describeTask(s *envs.Spec) taskInfo {
 	t := taskInfo{Name: s.Name, ID: s.ID, Title: s.Title, Policies: s.Policies, MaxSteps: s.MaxSteps,
 		Action:  actionInfo{s.ActionDim, s.ActionDType, s.ActionLow, s.ActionHigh},
-		Success: s.Success, Source: s.Source, Columns: []columnInfo{}, Q: []qInfo{}, Switches: []switchInfo{}}
+		Success: s.Success, Source: s.Source, Columns: []columnInfo{}, Q: []qInfo{}, Switches: []switchInfo{}, Factors: []factorInfo{}}
 	for _, c := range s.Columns {
 		t.Columns = append(t.Columns, columnInfo{c.Name, c.DType, c.Width, c.Doc})
 	}
@@ -92,6 +104,9 @@ func describeTask(s *envs.Spec) taskInfo {
 	}
 	for _, sw := range s.Switches {
 		t.Switches = append(t.Switches, switchInfo{sw.Name, sw.Values, sw.Doc})
+	}
+	for _, f := range s.Factors {
+		t.Factors = append(t.Factors, factorInfo(f))
 	}
 	return t
 }
@@ -108,6 +123,9 @@ func printTask(w io.Writer, t taskInfo) {
 	row("policies", strings.Join(t.Policies, ", "))
 	for _, s := range t.Switches {
 		row("switch "+s.Name, strings.Join(s.Values, " | ")+": "+s.Doc)
+	}
+	for _, f := range t.Factors {
+		row("factor "+f.Name, fmt.Sprintf("%v, from %g to %g: %s", f.Init, f.Low, f.High, f.Doc))
 	}
 	row("source", t.Source)
 	tab.Flush()

@@ -92,7 +92,7 @@ func prepare(out string, s Spec, shardRows int) (*Job, error) {
 		return nil, fmt.Errorf("collecting: %w", err)
 	}
 	s.Version = layoutVersion
-	j := &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec), parts: out + ".parts"}
+	j := &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec, s.Switches), parts: out + ".parts"}
 	if j.Done, err = j.exists(); err != nil || j.Done {
 		return j, err
 	}

@@ -19,9 +19,9 @@ type episode struct {
 
 // columnsOf lists what is recorded: the action, what the task reports, and the
 // outcome of the step into the row where the task does not report it itself.
-func columnsOf(s *envs.Spec) []dataset.Column {
+func columnsOf(s *envs.Spec, o envs.Options) []dataset.Column {
 	cols := []dataset.Column{{Name: "action", DType: s.ActionDType, Width: s.ActionDim}}
-	for _, c := range s.Columns {
+	for _, c := range s.Recorded(o) {
 		cols = append(cols, dataset.Column{Name: c.Name, DType: c.DType, Width: c.Width})
 	}
 	for _, c := range []dataset.Column{{Name: "reward", DType: "float64", Width: 1}, {Name: "terminated", DType: "uint8", Width: 1}, {Name: "truncated", DType: "uint8", Width: 1}} {
@@ -134,21 +134,21 @@ func (w *worker) observe(ep *episode, step envs.Step) error {
 
 // column is the value of a column now, from the task where it reports it.
 func (w *worker) column(c dataset.Column, step envs.Step) ([]float64, error) {
-	if _, ok := w.job.task.Spec.Column(c.Name); ok {
-		if cap(w.value) < c.Width {
-			w.value = make([]float64, c.Width)
+	if _, ok := w.job.task.Spec.Column(c.Name); !ok {
+		switch c.Name {
+		case "reward":
+			return []float64{step.Reward}, nil
+		case "terminated":
+			return []float64{flag(step.Terminated)}, nil
+		case "truncated":
+			return []float64{flag(step.Truncated)}, nil
 		}
-		v := w.value[:c.Width]
-		return v, w.env.Observe(c.Name, v)
 	}
-	switch c.Name {
-	case "reward":
-		return []float64{step.Reward}, nil
-	case "terminated":
-		return []float64{flag(step.Terminated)}, nil
-	default:
-		return []float64{flag(step.Truncated)}, nil
+	if cap(w.value) < c.Width {
+		w.value = make([]float64, c.Width)
 	}
+	v := w.value[:c.Width]
+	return v, w.env.Observe(c.Name, v)
 }
 
 func flag(b bool) float64 {

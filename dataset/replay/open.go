@@ -10,7 +10,7 @@ import (
 )
 
 // openTask makes the world that a recording was made in: the task it names,
-// with those of its attributes that are switches of the task.
+// with those of its attributes that are switches or factors of the task.
 func openTask(src dataset.Source, name string) (envs.Env, error) {
 	if name == "" {
 		var ok bool
@@ -23,9 +23,9 @@ func openTask(src dataset.Source, name string) (envs.Env, error) {
 		return nil, err
 	}
 	opt := envs.Options{}
-	for _, s := range task.Spec.Switches {
-		if v, ok := src.Attr(s.Name); ok {
-			opt[s.Name] = v
+	for _, name := range task.Spec.OptionNames() {
+		if v, ok := src.Attr(name); ok {
+			opt[name] = v
 		}
 	}
 	settleActionType(src, task, opt)

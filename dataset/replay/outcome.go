@@ -29,9 +29,9 @@ func newOutcome(p *player) *outcome {
 			o.copied = append(o.copied, c)
 		}
 	}
-	for _, s := range p.spec.Switches {
-		if v, ok := p.src.Attr(s.Name); ok {
-			o.attrs[s.Name] = v
+	for _, name := range p.spec.OptionNames() {
+		if v, ok := p.src.Attr(name); ok {
+			o.attrs[name] = v
 		}
 	}
 	return o

@@ -20,6 +20,8 @@ func TestRecordingsOfTheOriginal(t *testing.T) {
 	}{
 		{"tworoom_states.h5", 48, 2271, 0, 2223},
 		{"tworoom_frames.h5", 16, 151, 151, 135},
+		{"tworoom_varied_states.h5", 24, 24 * 61, 0, 24 * 60}, // the original has drawn every factor
+		{"tworoom_varied_frames.h5", 14, 14 * 4, 14 * 4, 14 * 3},
 	} {
 		src, err := hdf5.Open(filepath.Join("testdata", c.file))
 		must(t, err)

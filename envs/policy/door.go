@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,21 +13,34 @@ import (
 // before it turns to the target.
 const doorReached = 10.5
 
+// doorFit is half a door that the expert goes through, in radii of the agent.
+const doorFit = 1.1
+
 // doorExpert is the published expert of Two-Room (envs-spec 2.5).
 type doorExpert struct {
-	noise float64
-	r     *rand.Rand
-	obs   [10]float64
+	noise  float64
+	r      *rand.Rand
+	obs    [10]float64
+	across int        // 0: the wall divides x, 1: y
+	radius float64    // of the agent
+	half   [3]float64 // of the doors
 }
 
-// NewDoorExpert makes the expert of Two-Room: to the nearest door while the
-// target is in the other room, then to the target, at full speed; to each component of the
-// action it adds normal noise of the given standard deviation and clips to ±1.
-// It reads the column observation (agent, target, three door centres).
+// NewDoorExpert makes the expert of Two-Room: to the nearest door that lets it
+// through while the target is in the other room, then to the target, at full
+// speed; to each component of the action it adds normal noise of the given
+// standard deviation and clips to ±1. It reads the column observation (agent,
+// target, three door centres) and the task's factors.
 func NewDoorExpert(noise float64) envs.Policy { return &doorExpert{noise: noise} }
 
-func (d *doorExpert) Reset(_ envs.Env, r *rand.Rand) error {
+func (d *doorExpert) Reset(e envs.Env, r *rand.Rand) error {
 	d.r = r
+	var axis, radius [1]float64
+	if err := errors.Join(e.Observe("variation.wall.axis", axis[:]), e.Observe("variation.agent.radius", radius[:]),
+		e.Observe("variation.door.size", d.half[:])); err != nil {
+		return fmt.Errorf("policy: the door expert looks at the room: %w", err)
+	}
+	d.across, d.radius = int(1-axis[0]), radius[0]
 	return nil
 }
 
@@ -50,20 +64,26 @@ func (d *doorExpert) Act(e envs.Env, dst []float64) error {
 
 // waypoint is where to go now.
 func (d *doorExpert) waypoint() (x, y float64) {
-	wall := d.obs[4] // every door is in the dividing wall
-	if (d.obs[0] > wall) == (d.obs[2] > wall) {
+	wall := d.obs[4+d.across] // every door is in the dividing wall
+	if (d.obs[d.across] > wall) == (d.obs[2+d.across] > wall) {
 		return d.obs[2], d.obs[3]
 	}
 	best := math.Inf(1)
-	for i := 4; i < len(d.obs); i += 2 {
-		if d.obs[i] == 0 { // absent
+	for i, half := range d.half {
+		door := [2]float64(d.obs[4+2*i:])
+		if door == [2]float64{} || half < doorFit*d.radius { // absent or too small
 			continue
 		}
-		if far := math.Hypot(d.obs[i]-d.obs[0], d.obs[i+1]-d.obs[1]); far < best {
-			best, x, y = far, d.obs[i], d.obs[i+1]
+		if far := math.Hypot(door[0]-d.obs[0], door[1]-d.obs[1]); far < best {
+			best, x, y = far, door[0], door[1]
 		}
 	}
-	if best <= doorReached {
+	switch {
+	case math.IsInf(best, 1): // no way through: to the wall before the target
+		at := [2]float64(d.obs[2:])
+		at[d.across] = wall
+		return at[0], at[1]
+	case best <= doorReached:
 		return d.obs[2], d.obs[3]
 	}
 	return x, y

@@ -17,7 +17,7 @@ const (
 )
 
 func benchmark(b *testing.B, draw bool, original float64) {
-	e := newEnv(constrained)
+	e := made(b, nil)
 	r := rand.New(rand.NewPCG(1, 1))
 	if err := e.Reset(r); err != nil {
 		b.Fatal(err)

@@ -2,30 +2,30 @@ package tworoom
 
 import (
 	"math"
-	"sync"
 
 	"scalewm/envs"
 )
 
-// twoVar is 2 sd² of the dot: its opacity is exp(-d²/twoVar), divided by the
-// largest such value in the picture.
-const twoVar = 2 * radius * radius
+// reach bounds by how much d² of a pixel that a dot changes exceeds the
+// smallest d² in the picture, in units of 2 sd²: below an opacity of 2^-25
+// float32 1-a is 1 and the colour times a is lost; 25 ln 2 = 17.329, the rest is
+// room for rounding.
+const reach = 1700.0 / 98
 
-// reach bounds by how much d² of a pixel that the dot changes exceeds the
-// smallest d² in the picture: below an opacity of 2^-25 float32 1-a is 1 and
-// the colour times a is lost; 25 ln 2 * twoVar = 1698.2, the rest is room for rounding.
-const reach = 1700
-
-// vanished is a smallest d² at which every exponential is 0 in float32.
-const vanished = 104 * twoVar
+// vanished is a smallest d², in the same units, at which every exponential is 0 in float32.
+const vanished = 104
 
 // pen draws the frames of one env. A frame equals, byte for byte, the original's float32
 // formula taken pixel by pixel with a correctly rounded exp (draw_test.go has
 // it so), but costs one exponential a column and a row instead of one a pixel,
 // and only where the dot can be seen.
 type pen struct {
-	floor  []byte // the frame without the agent
+	look   *look  // that floor shows
+	floor  []byte // the frame without agent and target
 	ex, ey axis
+	// twoVar is 2 sd² of the dot that is drawn: its opacity is exp(-d²/twoVar),
+	// divided by the largest such value in the picture. It is a float32 number.
+	twoVar, perVar float64
 }
 
 // axis is what the dot is along x or along y, pixel by pixel.
@@ -37,7 +37,7 @@ type axis struct {
 }
 
 // fill computes the axis for a dot centred at c.
-func (a *axis) fill(c float32) {
+func (a *axis) fill(c float32, twoVar float64) {
 	a.nearest = 0
 	for i := range a.sq {
 		d := float32(i) - c
@@ -46,7 +46,7 @@ func (a *axis) fill(c float32) {
 			a.nearest = i
 		}
 	}
-	a.from, a.to = a.around(a.sq[a.nearest] + reach)
+	a.from, a.to = a.around(a.sq[a.nearest] + float32(reach*twoVar))
 	for i := a.from; i < a.to; i++ {
 		a.exp[i] = math.Exp(-float64(a.sq[i]) / twoVar)
 	}
@@ -64,51 +64,80 @@ func (a *axis) around(limit float32) (from, to int) {
 	return from, to
 }
 
-func newPen() *pen { return &pen{floor: emptyFloor()} }
+func newPen() *pen { return &pen{floor: make([]byte, envs.FrameBytes)} }
 
-// emptyFloor is drawn once and shared by all pens, which only read it.
-var emptyFloor = sync.OnceValue(func() []byte {
-	floor := make([]byte, envs.FrameBytes)
+// show draws the empty floor of a look.
+func (n *pen) show(l *look) {
+	if n.look == l {
+		return
+	}
+	n.look = l
 	for y := range envs.FrameSize {
 		for x := range envs.FrameSize {
-			if !black(x, y) {
-				o := (y*envs.FrameSize + x) * 3
-				floor[o], floor[o+1], floor[o+2] = 255, 255, 255
-			}
+			c := l.at(x, y)
+			copy(n.floor[(y*envs.FrameSize+x)*3:], c[:])
 		}
 	}
-	return floor
-})
+}
 
-// black says whether a pixel of the empty floor is wall.
-func black(x, y int) bool {
+// at is the colour of a pixel of the empty floor.
+func (l *look) at(x, y int) color {
 	const line = 4 // thickness of the outer walls
 	outer := func(v int) bool {
 		return borderSize-line <= v && v < borderSize ||
 			envs.FrameSize-borderSize <= v && v < envs.FrameSize-borderSize+line
 	}
-	wall := wallCentre-wallHalf <= x && x <= wallCentre+wallHalf
-	door := doorCentre-doorHalf <= y && y <= doorCentre+doorHalf
-	return outer(x) || outer(y) || wall && !door
+	if outer(x) || outer(y) {
+		return l.wall
+	}
+	if !l.vertical {
+		x, y = y, x
+	}
+	if x < wallCentre-l.half || x > wallCentre+l.half {
+		return l.floor
+	}
+	for _, d := range l.doors {
+		if d.at-d.half <= y && y <= d.at+d.half {
+			return l.doorway
+		}
+	}
+	return l.wall
 }
 
-// draw writes the frame with the agent at p.
-func (n *pen) draw(dst []byte, p point) {
+// draw writes the frame of a state.
+func (n *pen) draw(dst []byte, s *state) {
+	n.show(s.look)
 	copy(dst, n.floor)
-	n.ex.fill(p.x)
-	n.ey.fill(p.y)
+	if s.look.showTarget {
+		n.dot(dst, s.target, s.look.targetRadius, s.look.target)
+	}
+	n.dot(dst, s.agent, s.look.radius, s.look.agent)
+}
+
+// dot lays a dot centred at p over the picture.
+func (n *pen) dot(dst []byte, p point, sd float32, c color) {
+	n.twoVar = float64(float32(2 * float64(sd) * float64(sd)))
+	n.perVar = 1 / n.twoVar
+	n.ex.fill(p.x, n.twoVar)
+	n.ey.fill(p.y, n.twoVar)
 	nx, ny := n.ex.nearest, n.ey.nearest
 	limit := n.ex.sq[nx] + n.ey.sq[ny]
-	if !(limit < vanished) {
-		return // the agent is far outside the picture
+	if !(float64(limit) < vanished*n.twoVar) {
+		return // it is far outside the picture
 	}
-	limit += reach
+	limit += float32(reach * n.twoVar)
 	inverse := 1 / float64(n.opacity(nx, ny, 1))
+	paint := newBrush(c)
 	for y := n.ey.from; y < n.ey.to; y++ {
 		from, to := n.ex.around(limit - n.ey.sq[y])
 		row := dst[y*envs.FrameSize*3:][:envs.FrameSize*3]
 		for x := from; x < to; x++ {
-			blend(row[3*x:3*x+3], n.opacity(x, y, inverse))
+			px, a := row[3*x:3*x+3:3*x+3], n.opacity(x, y, inverse)
+			if paint.twin && px[0] == px[1] && px[1] == px[2] {
+				paint.layTwin(px, a)
+			} else {
+				paint.lay(px, a)
+			}
 		}
 	}
 }
@@ -122,24 +151,38 @@ func (n *pen) draw(dst []byte, p point) {
 // multiplications in float64 here. The results are the same: a quotient of two
 // float32 numbers keeps 2^-49 of its size away from every rounding boundary.
 func (n *pen) opacity(x, y int, inverse float64) float32 {
-	const perVar = 1.0 / twoVar
 	sx, sy := n.ex.sq[x], n.ey.sq[y]
-	t := float32(float64(sx+sy) * perVar)
-	rest := (float64(sx)+float64(sy))*perVar - float64(t)
+	t := float32(float64(sx+sy) * n.perVar)
+	rest := (float64(sx)+float64(sy))*n.perVar - float64(t)
 	e := n.ex.exp[x] * n.ey.exp[y]
 	return float32(float64(float32(e+e*rest*(1+rest/2))) * inverse)
 }
 
-// blend lays red of opacity a over a white or black pixel, truncating as the
-// original does: white under the faintest red is 254.
-func blend(px []byte, a float32) {
-	red := float32(255 * a)
-	if px[0] == 0 {
-		px[0] = byte(red)
-		return
-	}
-	white := float32(255 * (1 - a))
-	px[0] = byte(float32(white + red))
-	px[1] = byte(white)
+// brush is a colour to blend with.
+type brush struct {
+	r, g, b float32
+	twin    bool // green and blue are equal
+}
+
+func newBrush(c color) brush {
+	return brush{float32(c[0]), float32(c[1]), float32(c[2]), c[1] == c[2]}
+}
+
+// lay blends with opacity a over a pixel, truncating as the original does:
+// white under the faintest red is 254.
+func (c *brush) lay(px []byte, a float32) {
+	px = px[:3:3]
+	under := 1 - a
+	px[0] = byte(int32(float32(float32(px[0])*under) + float32(c.r*a)))
+	px[1] = byte(int32(float32(float32(px[1])*under) + float32(c.g*a)))
+	px[2] = byte(int32(float32(float32(px[2])*under) + float32(c.b*a)))
+}
+
+// layTwin is lay for a grey pixel and a brush of equal green and blue, most of
+// what is drawn by default: equal channels are computed once.
+func (c *brush) layTwin(px []byte, a float32) {
+	old := float32(float32(px[0]) * (1 - a))
+	px[0] = byte(int32(old + float32(c.r*a)))
+	px[1] = byte(int32(old + float32(c.g*a)))
 	px[2] = px[1]
 }

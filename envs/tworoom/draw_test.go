@@ -11,9 +11,20 @@ import (
 // slowDraw is the original's drawing as it is written: every operation in
 // float32, every pixel of the picture, no shortcuts. It is the twin that
 // holds pen.draw in place.
-func slowDraw(dst []byte, p point) {
+func slowDraw(dst []byte, s *state) {
+	for i := range envs.FrameSize * envs.FrameSize {
+		c := s.look.at(i%envs.FrameSize, i/envs.FrameSize)
+		copy(dst[3*i:], c[:])
+	}
+	if s.look.showTarget {
+		slowDot(dst, s.target, s.look.targetRadius, s.look.target)
+	}
+	slowDot(dst, s.agent, s.look.radius, s.look.agent)
+}
+
+func slowDot(dst []byte, p point, sd float32, paint color) {
 	var alpha [envs.FrameSize * envs.FrameSize]float32
-	largest := float32(0)
+	twoVar, largest := float32(2*float64(sd)*float64(sd)), float32(0)
 	for i := range alpha {
 		dx := float32(i%envs.FrameSize) - p.x
 		dy := float32(i/envs.FrameSize) - p.y
@@ -25,13 +36,9 @@ func slowDraw(dst []byte, p point) {
 		if largest > 0 {
 			a = a / largest
 		}
-		old := float32(255)
-		if black(i%envs.FrameSize, i/envs.FrameSize) {
-			old = 0
-		}
-		for c, colour := range [3]float32{255, 0, 0} {
-			under := float32(old * float32(1-a))
-			dst[3*i+c] = byte(float32(under + float32(colour*a)))
+		for c, v := range paint {
+			under := float32(float32(dst[3*i+c]) * float32(1-a))
+			dst[3*i+c] = byte(float32(under + float32(float32(v)*a)))
 		}
 	}
 }
@@ -44,14 +51,22 @@ func TestDrawEqualsSlowTwin(t *testing.T) {
 		places = append(places, drawPlace(r))
 	}
 	fast, slow := make([]byte, envs.FrameBytes), make([]byte, envs.FrameBytes)
-	n := newPen()
-	for _, p := range places {
-		n.draw(fast, p)
-		slowDraw(slow, p)
-		for i := range slow {
-			if fast[i] != slow[i] {
-				t.Errorf("agent at %v: byte %d (x %d, y %d) is %d, slow twin %d", p, i, i/3%envs.FrameSize, i/3/envs.FrameSize, fast[i], slow[i])
-				break
+	plain, varied := made(t, nil), made(t, everythingVaries())
+	for _, e := range []*env{plain, varied} {
+		for _, p := range places {
+			if err := e.Reset(r); err != nil {
+				t.Fatal(err)
+			}
+			e.s.agent = p
+			if err := e.Frame(fast); err != nil {
+				t.Fatal(err)
+			}
+			slowDraw(slow, &e.s)
+			for i := range slow {
+				if fast[i] != slow[i] {
+					t.Errorf("agent at %v of %v: byte %d (x %d, y %d) is %d, slow twin %d", p, e.s.look.values, i, i/3%envs.FrameSize, i/3/envs.FrameSize, fast[i], slow[i])
+					break
+				}
 			}
 		}
 	}

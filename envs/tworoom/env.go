@@ -14,6 +14,7 @@ type point struct{ x, y float32 }
 // state is all that changes between steps.
 type state struct {
 	agent, target point
+	look          *look
 	stepped       bool // a step has been made since the last reset or set-state
 	terminated    bool // it reached the target
 }
@@ -21,33 +22,63 @@ type state struct {
 // env is one running world.
 type env struct {
 	sampler string
+	vary    *envs.Variation
 	s       state
 	pen     *pen
 }
 
 // newEnv starts where the original starts before its first reset.
-func newEnv(sampler string) *env {
-	return &env{sampler: sampler, pen: newPen(), s: state{agent: point{60, 112}, target: point{164, 112}}}
+func newEnv(o envs.Options) (*env, error) {
+	o, err := spec.Resolve(o)
+	if err != nil {
+		return nil, err
+	}
+	v, err := spec.Variation(o)
+	if err != nil {
+		return nil, err
+	}
+	e := &env{sampler: o["sampler"], vary: v, pen: newPen()}
+	e.s = state{agent: e.start("agent.position"), target: e.start("target.position"), look: newLook(v, v.Start())}
+	return e, nil
+}
+
+// start is a place that a factor's initial or fixed value names.
+func (e *env) start(name string) point {
+	p := e.vary.Of(e.vary.Start(), name)
+	return point{float32(p[0]), float32(p[1])}
 }
 
 func (e *env) Spec() *envs.Spec { return spec }
 
 func (e *env) Reset(r *rand.Rand) error {
-	agent := drawAgent(r)
-	e.s = state{agent: agent, target: drawTarget(r, e.sampler, agent)}
+	values, err := e.vary.Draw(r, e.allowed)
+	if err != nil {
+		return err
+	}
+	s := state{agent: e.start("agent.position"), target: e.start("target.position"), look: newLook(e.vary, values)}
+	if !e.vary.Fixed("agent.position") {
+		s.agent = s.look.drawAgent(r)
+	}
+	if !e.vary.Fixed("target.position") {
+		if s.target, err = s.look.drawTarget(r, e.sampler, s.agent); err != nil {
+			return err
+		}
+	}
+	e.s = s
 	return nil
 }
 
-// Step moves the agent by 5 times the action, clamped to ±1 as the original's
-// step clamps it.
+// Step moves the agent by its speed times the action, clamped to ±1 as the
+// original's step clamps it.
 func (e *env) Step(action []float64) (envs.Step, error) {
 	if err := envs.CheckAction(spec, action); err != nil {
 		return envs.Step{}, err
 	}
-	ax := clamp(float32(action[0]), -1, 1)
-	ay := clamp(float32(action[1]), -1, 1)
-	next := point{e.s.agent.x + float32(ax*speed), e.s.agent.y + float32(ay*speed)}
-	e.s.agent = collide(e.s.agent, next)
+	l := e.s.look
+	ax := min(max(float32(action[0]), -1), 1)
+	ay := min(max(float32(action[1]), -1), 1)
+	next := point{e.s.agent.x + float32(ax*l.speed), e.s.agent.y + float32(ay*l.speed)}
+	e.s.agent = l.collide(e.s.agent, next)
 	e.s.stepped = true
 	e.s.terminated = e.Solved()
 	return envs.Step{Terminated: e.s.terminated}, nil
@@ -58,21 +89,20 @@ func (e *env) Solved() bool { return distance(e.s.agent, e.s.target) < reachedAt
 // collide is where an agent that wants to go from one place to the next ends:
 // first the outer walls, then the dividing one, which is felt by side, so that
 // an agent that leaves the door's band inside the passage is thrown back to its side's face.
-func collide(from, next point) point {
-	next.x = clamp(next.x, low, high)
-	next.y = clamp(next.y, low, high)
-	inDoor := doorCentre-doorHalf-doorMargin <= next.y && next.y <= doorCentre+doorHalf+doorMargin
+func (l *look) collide(from, next point) point {
+	next.x, next.y = l.clamp(next.x), l.clamp(next.y)
+	from, next = l.place(from), l.place(next)
 	switch {
-	case inDoor:
-	case from.x < wallCentre && next.x > faceLeft:
-		next.x = faceLeft - pushBack
-	case from.x >= wallCentre && next.x < faceRight:
-		next.x = faceRight + pushBack
+	case from.x < wallCentre && float64(next.x) > l.faceLow && !l.inDoor(float64(next.y)):
+		next.x = float32(l.faceLow - pushBack)
+	case from.x >= wallCentre && float64(next.x) < l.faceHigh && !l.inDoor(float64(next.y)):
+		next.x = float32(l.faceHigh + pushBack)
 	}
-	return next
+	return l.place(next)
 }
 
-func clamp(v, lo, hi float32) float32 { return min(max(v, lo), hi) }
+// clamp keeps a coordinate inside the outer walls; the original does so in float64.
+func (l *look) clamp(v float32) float32 { return float32(min(max(float64(v), l.low), l.high)) }
 
 // distance is the original's float32 norm of a - b: it squares x, rounds, and
 // adds the square of y in one fused operation (envs-spec, correction 5).
@@ -109,7 +139,7 @@ func residue(a, b, s float64) float64 {
 func (e *env) Observe(column string, dst []float64) error {
 	c, ok := spec.Column(column)
 	if !ok {
-		return fmt.Errorf("tworoom: no column %q (hint: `scalewm tasks` lists them)", column)
+		return e.vary.Observe(e.s.look.values, column, dst)
 	}
 	if len(dst) != c.Width {
 		return fmt.Errorf("tworoom: column %s has %d numbers, not %d", column, c.Width, len(dst))
@@ -123,7 +153,9 @@ func (e *env) Observe(column string, dst []float64) error {
 		clear(dst)
 		e.s.agent.put(dst)
 		e.s.target.put(dst[2:])
-		dst[4], dst[5] = wallCentre, doorCentre
+		for i, d := range e.s.look.doors {
+			e.s.look.place(point{wallCentre, float32(d.at)}).put(dst[4+2*i:])
+		}
 	case "distance_to_target":
 		dst[0] = float64(distance(e.s.agent, e.s.target))
 	case "terminated":
@@ -146,17 +178,26 @@ func (e *env) Frame(dst []byte) error {
 	if len(dst) != envs.FrameBytes {
 		return fmt.Errorf("tworoom: a frame has %d bytes, not %d", envs.FrameBytes, len(dst))
 	}
-	e.pen.draw(dst, e.s.agent)
+	e.pen.draw(dst, &e.s)
 	return nil
 }
 
-// SetState puts the agent; the target stays.
+// SetState puts the agent and takes over factors; the target stays.
 func (e *env) SetState(row envs.Row) error {
 	p, err := read(row, spec.StateColumns)
-	if err == nil {
-		e.s = state{agent: p, target: e.s.target}
+	if err != nil {
+		return err
 	}
-	return err
+	l := e.s.look
+	values, err := e.vary.Read(row, l.values)
+	if err != nil {
+		return fmt.Errorf("tworoom: setting a state: %w", err)
+	}
+	if &values[0] != &l.values[0] {
+		l = newLook(e.vary, values)
+	}
+	e.s = state{agent: p, target: e.s.target, look: l}
+	return nil
 }
 
 func (e *env) SetGoal(row envs.Row) error {

@@ -1,6 +1,7 @@
 package tworoom
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -13,46 +14,65 @@ const (
 	free        = "free"
 )
 
+// The floor from which places are drawn, and the tries to draw one.
+const (
+	placeLow  = borderSize
+	placeHigh = envs.FrameSize - borderSize - 1
+	maxTries  = 1000
+)
+
 // drawPlace is uniform over the floor; it may lie outside the band that the
 // first step clamps to.
 func drawPlace(r *rand.Rand) point {
-	const span = envs.FrameSize - 1 - 2*borderSize
-	x := float32(borderSize + span*r.Float64())
-	y := float32(borderSize + span*r.Float64())
+	x := float32(placeLow + (placeHigh-placeLow)*r.Float64())
+	y := float32(placeLow + (placeHigh-placeLow)*r.Float64())
 	return point{x, y}
 }
 
 // drawAgent is a place that does not touch the dividing wall.
-func drawAgent(r *rand.Rand) point {
+func (l *look) drawAgent(r *rand.Rand) point {
 	for {
-		if p := drawPlace(r); !atWall(p) {
+		if p := drawPlace(r); !l.atWall(p) {
 			return p
 		}
 	}
 }
 
-func atWall(p point) bool { return faceLeft <= p.x && p.x <= faceRight }
+func (l *look) atWall(p point) bool {
+	x := float64(l.place(p).x)
+	return l.faceLow <= x && x <= l.faceHigh
+}
 
-// drawTarget ends for every agent: the far corner of the other room is always
-// more than 25 steps away.
-func drawTarget(r *rand.Rand, sampler string, agent point) point {
-	for {
+// drawTarget finds a place for every agent of the initial factors: the far
+// corner of the other room is always more than 25 steps away. Others may ask
+// for more than the floor has.
+func (l *look) drawTarget(r *rand.Rand, sampler string, agent point) (point, error) {
+	for range maxTries {
 		p := drawPlace(r)
-		if sampler == free || far(agent, p) {
-			return p
+		if sampler == free || l.far(agent, p) {
+			return p, nil
 		}
 	}
+	return point{}, fmt.Errorf("tworoom: no target of %d draws is %g steps away (hint: a smaller task.min_steps, or --switch sampler=%s)", maxTries, l.minSteps, free)
 }
 
 // far is the published set's rule: the target is in the other room, clear of
-// the wall, and the way through the door takes at least 25 steps.
-func far(agent, target point) bool {
-	if (agent.x < wallCentre) == (target.x < wallCentre) || atWall(target) {
+// the wall, and the shortest way through a door that lets the agent through
+// takes at least 25 steps.
+func (l *look) far(agent, target point) bool {
+	if (l.place(agent).x < wallCentre) == (l.place(target).x < wallCentre) || l.atWall(target) {
 		return false
 	}
-	return toDoor(agent)+toDoor(target) >= minSteps*speed
+	way := math.Inf(1)
+	for _, d := range l.doors {
+		if l.passes(d) {
+			way = min(way, l.toDoor(agent, d)+l.toDoor(target, d))
+		}
+	}
+	return way >= l.minSteps*float64(l.speed)
 }
 
-func toDoor(p point) float64 {
-	return math.Hypot(float64(p.x)-wallCentre, float64(p.y)-doorCentre)
+func (l *look) toDoor(p point, d door) float64 {
+	p = l.place(p)
+	return math.Hypot(float64(p.x)-wallCentre, float64(p.y)-float64(d.at))
 }

@@ -12,28 +12,17 @@ import (
 	"scalewm/envs/policy"
 )
 
-// The world in pixels; x runs right, y down (envs-spec 2.1).
+// The world in pixels; x runs right, y down (envs-spec 2.1). What may vary is
+// in factors.go.
 const (
-	borderSize  = 14  // the walls round the floor are drawn in columns and rows 10..13 and 210..213
-	wallCentre  = 112 // x of the dividing wall
-	wallHalf    = 5   // it covers columns 107..117
-	doorCentre  = 49  // y of the door
-	doorHalf    = 14
+	borderSize  = 14   // the walls round the floor are drawn in columns and rows 10..13 and 210..213
+	wallCentre  = 112  // where the dividing wall is, across it
+	maxDoors    = 3    // in the wall
 	doorMargin  = 1.75 // the band in which one passes is wider than the door by this
-	radius      = 7    // of the agent, and the standard deviation of its drawing
-	speed       = 5    // pixels a step at full action
+	doorFit     = 1.1  // half a door that lets an agent through, in radii of the agent
 	reachedAt   = 16   // the episode ends nearer than this
-	minSteps    = 25   // shortest way to a target of the constrained sampler
+	pushBack    = 0.5  // a wall throws the agent this far back from its face
 	actionNoise = 2.0  // of the expert's logged actions
-)
-
-// Where the agent's centre may be.
-const (
-	low       = borderSize + radius
-	high      = envs.FrameSize - borderSize - radius
-	faceLeft  = wallCentre - wallHalf - radius
-	faceRight = wallCentre + wallHalf + radius
-	pushBack  = 0.5 // a wall throws the agent this far back from its face
 )
 
 var spec = &envs.Spec{
@@ -62,6 +51,7 @@ var spec = &envs.Spec{
 		Of: func(row envs.Row, dst []float64) { copy(dst, row["proprio"][:2]) }}},
 	Switches: []envs.Switch{{Name: "sampler", Values: []string{constrained, free},
 		Doc: "constrained: target in the other room, at least 25 steps away, as the published set was drawn; free: target anywhere, as the code draws today"}},
+	Factors:  factors,
 	Policies: []string{policy.ExpertName, policy.UniformName},
 	Success:  "distance of agent and target < 16 px",
 	Source:   "stable-worldmodel 0.1.1, envs/two_room (MIT); recordings of it under testdata",
@@ -71,11 +61,7 @@ func init() {
 	envs.Register(envs.Task{
 		Spec: spec,
 		New: func(o envs.Options) (envs.Env, error) {
-			o, err := spec.Resolve(o)
-			if err != nil {
-				return nil, err
-			}
-			return newEnv(o["sampler"]), nil
+			return newEnv(o)
 		},
 		Policy: func(name string) (envs.Policy, error) {
 			switch name {

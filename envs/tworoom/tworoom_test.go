@@ -13,9 +13,18 @@ import (
 
 func TestConformance(t *testing.T) { envtest.Run(t, "tworoom") }
 
+func made(t testing.TB, o envs.Options) *env {
+	t.Helper()
+	e, err := newEnv(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 func at(t *testing.T, x, y float64) *env {
 	t.Helper()
-	e := newEnv(constrained)
+	e := made(t, nil)
 	if err := e.SetState(envs.Row{"state": {x, y}}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +135,7 @@ func TestSamplers(t *testing.T) {
 	lo, hi := point{300, 300}, point{}
 	kept := 0
 	for range 3000 {
-		e := newEnv(constrained)
+		e := made(t, nil)
 		if err := e.Reset(r); err != nil {
 			t.Fatal(err)
 		}
@@ -136,11 +145,11 @@ func TestSamplers(t *testing.T) {
 			t.Fatalf("agent %v, target %v", a, g)
 		}
 		lo, hi = point{min(lo.x, a.x), min(lo.y, g.y)}, point{max(hi.x, a.x), max(hi.y, g.y)}
-		f := newEnv(free)
+		f := made(t, envs.Options{"sampler": free})
 		if err := f.Reset(r); err != nil {
 			t.Fatal(err)
 		}
-		if far(f.s.agent, f.s.target) {
+		if f.s.look.far(f.s.agent, f.s.target) {
 			kept++
 		}
 	}
@@ -159,7 +168,7 @@ func TestSamplers(t *testing.T) {
 func TestExpertMakesThePublishedLengths(t *testing.T) {
 	const episodes = 10_000
 	rows, sum, sq := 0.0, [2]float64{}, [2]float64{}
-	e, p := newEnv(constrained), policy.NewDoorExpert(actionNoise)
+	e, p := made(t, nil), policy.NewDoorExpert(actionNoise)
 	for i := range episodes {
 		r := rand.New(rand.NewPCG(uint64(i), 5))
 		if err := e.Reset(r); err != nil {

@@ -3,13 +3,15 @@
 Made with stable-worldmodel 0.1.1, torch 2.15.0, numpy 2.4.6, h5py 3.16.0 on
 CPython 3.11:
 
-    python make_tworoom.py            # writes tworoom_states.h5, tworoom_frames.h5
+    python make_tworoom.py            # writes tworoom_*.h5
+    python make_tworoom.py varied     # only tworoom_varied_*.h5
 
 The files have the published layout: row t is the state before action t, the
 last row of an episode has no action (NaN) and closes it.
 """
 
 import os
+import sys
 
 import h5py
 import numpy as np
@@ -41,10 +43,36 @@ def expert(env, rng):
     return np.clip(d, -1, 1).astype(np.float32)
 
 
+def variation(env):
+    """The columns of the factors, as the original's values."""
+    space = env.variation_space
+    return {f'variation.{n}': np.array(space[n.split('.')[0]][n.split('.')[1]].value).reshape(-1)
+            for n in space.names() if n not in ('agent.position', 'target.position', 'wall.border_color')}
+
+
+def wander(env, rng):
+    """Goes to a door, through it, then anywhere, with some noise."""
+    def act(t):
+        if t >= 40:
+            return rng.uniform(-1, 1, 2)
+        across = 1 - env.wall_axis
+        door = np.zeros(2)
+        door[across], door[1 - across] = 112, float(env.door_positions[0])
+        way = door - env.agent_position.numpy()
+        if act.through or abs(way[across]) + abs(way[1 - across]) < 12:
+            act.through = True
+            way = np.zeros(2)
+            way[across] = 1 if act.side else -1
+        return np.clip(way / max(np.abs(way).max(), 1) + rng.normal(0, 0.2, 2), -1.2, 1.2)
+    act.through, act.side = False, env.agent_position[1 - env.wall_axis] < 112
+    return act
+
+
 class Recorder:
     """Collects rows of episodes and writes them as one file."""
 
-    def __init__(self, pixels):
+    def __init__(self, pixels, varied=False):
+        self.varied = varied
         self.pixels, self.rows, self.ep_len, self.names = pixels, [], [], []
 
     def _row(self, env, info, reward, terminated, step):
@@ -61,6 +89,8 @@ class Recorder:
             'step_idx': np.int64(step),
             'action': np.full(2, np.nan, dtype=np.float32),
         }
+        if self.varied:
+            row |= variation(env)
         if self.pixels:
             row['pixels'] = env.render().copy()
         self.rows.append(row)
@@ -169,6 +199,19 @@ def frames():
     rec.write(os.path.join(HERE, 'tworoom_frames.h5'), np.int64, np.uint8, h5py.string_dtype('ascii', 24))
 
 
+def varied():
+    """Worlds of which the original has drawn every factor."""
+    env, rng = TwoRoomEnv(), np.random.default_rng(9)
+    for name, pixels, episodes, steps in (('states', False, 24, 60), ('frames', True, 14, 3)):
+        rec = Recorder(pixels, varied=True)
+        for seed in range(episodes):
+            env.reset(seed=4000 + 100 * pixels + seed, options={'variation': ['all']})
+            rec.episode(f'varied {seed}', env, wander(env, rng), steps)
+        rec.write(os.path.join(HERE, f'tworoom_varied_{name}.h5'), np.int32, bool, None)
+
+
 if __name__ == '__main__':
-    states()
-    frames()
+    if 'varied' not in sys.argv:
+        states()
+        frames()
+    varied()
