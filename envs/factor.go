@@ -156,8 +156,11 @@ func (v *Variation) Of(values []float64, name string) []float64 {
 // a new vector. Factors are drawn one after the other, each until allowed takes
 // it beside those before it; the fixed ones are there from the beginning.
 func (v *Variation) Draw(r *rand.Rand, allowed func(name string, values []float64) bool) ([]float64, error) {
-	values := slices.Clone(v.start)
+	values, own := v.start, false
 	for _, f := range v.spec.Factors {
+		if v.drawn[f.Name] && !own {
+			values, own = slices.Clone(v.start), true
+		}
 		tries := 1
 		for ; v.drawn[f.Name]; tries++ {
 			f.draw(r, v.Of(values, f.Name))

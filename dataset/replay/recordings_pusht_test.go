@@ -23,6 +23,8 @@ func TestRecordingsOfPushT(t *testing.T) {
 		{"pusht_numpy1.h5", 4, 244, 240, 0},  // 100 x action in float32
 		{"pusht_widened.h5", 3, 123, 120, 0}, // float32 actions, 100 x action in float64
 		{"pusht_frames.h5", 16, 104, 88, 104},
+		{"pusht_varied_states.h5", 16, 16 * 51, 16 * 50, 0}, // the original has drawn the factors
+		{"pusht_varied_frames.h5", 14, 14 * 6, 14 * 5, 14 * 6},
 	} {
 		src, err := hdf5.Open(filepath.Join("testdata", c.file))
 		must(t, err)

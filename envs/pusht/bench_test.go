@@ -18,7 +18,7 @@ const (
 
 // benchmark steps with actions round the block, so that much of the time there is contact.
 func benchmark(b *testing.B, draw bool, original float64) {
-	e := newEnv(envs.Options{})
+	e := made(b, nil)
 	r := rand.New(rand.NewPCG(1, 1))
 	if err := e.Reset(r); err != nil {
 		b.Fatal(err)

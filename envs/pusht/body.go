@@ -4,7 +4,6 @@ package pusht
 const (
 	centreOfGravity = 45 // below the origin, on the T's axis
 	inverseMoment   = 1.0 / 3000
-	agentRadius     = 15
 )
 
 // outline is a convex part of the block in its own frame: corners and the
@@ -102,10 +101,11 @@ func (b *block) nudge(j, r vec) {
 
 // agent is the pusher, a disc that moves as it is told and is never pushed.
 type agent struct {
-	p, v vec
-	box  box
+	p, v   vec
+	radius float64
+	box    box
 }
 
 func (a *agent) refresh() {
-	a.box = box{a.p.x - agentRadius, a.p.y - agentRadius, a.p.x + agentRadius, a.p.y + agentRadius}
+	a.box = box{a.p.x - a.radius, a.p.y - a.radius, a.p.x + a.radius, a.p.y + a.radius}
 }

@@ -85,9 +85,9 @@ func (e *env) seen() seen {
 // space, against Debian's Chipmunk 7.0.3: bit by bit.
 func TestChipmunk(t *testing.T) {
 	o, r := newOracle(t), rand.New(rand.NewPCG(12, 13))
-	touched, rows := 0, 0
+	touched, rows, table := 0, 0, made(t, nil).s.look
 	for ep := range 200 {
-		setup, start := drawState(r), drawState(r)
+		setup, start := table.drawState(r), table.drawState(r)
 		start[5], start[6] = 100*r.NormFloat64(), 100*r.NormFloat64()
 		if ep%5 == 4 { // into the walls
 			start[2], start[3] = 512*r.Float64(), 512*r.Float64()

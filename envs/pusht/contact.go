@@ -31,9 +31,9 @@ func (t *touch) add(p1, p2 vec, name uint64) {
 func (w *world) touchAgent(part int, id uint32, t *touch) uint32 {
 	p := pairing{feature{[]vec{w.agent.p}}, feature{w.block.corner[part][:]}}
 	c := p.search(id, &w.agent.box, &w.block.box[part], w.room)
-	if c.d <= agentRadius {
+	if c.d <= w.agent.radius {
 		t.n = c.n
-		t.add(c.a.add(c.n.mul(agentRadius)), c.b, 0)
+		t.add(c.a.add(c.n.mul(w.agent.radius)), c.b, 0)
 	}
 	return c.id
 }

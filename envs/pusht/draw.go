@@ -8,17 +8,10 @@ import (
 	"scalewm/envs/raster"
 )
 
-// Colours of the original (envs-spec 1.8). Fills of block and agent are the
-// same colour lightened by a fifth.
+// Colours of the original that do not vary (envs-spec 1.8).
 var (
-	white      = raster.RGB(255, 255, 255)
-	goalColor  = raster.RGB(144, 238, 144)
-	wallColor  = raster.RGB(211, 211, 211)
-	blockColor = raster.RGB(119, 136, 153)
-	blockFill  = raster.RGB(143, 163, 184)
-	agentColor = raster.RGB(65, 105, 225)
-	agentFill  = raster.RGB(78, 126, 255)
-	markColor  = raster.RGB(231, 76, 60)
+	wallColor = raster.RGB(211, 211, 211)
+	markColor = raster.RGB(231, 76, 60)
 )
 
 const (
@@ -34,55 +27,95 @@ type scenery struct {
 	frame   []byte
 }
 
-// tableTop is drawn once and shared by all pens, which only read it.
-var tableTop = sync.OnceValue(func() *scenery {
-	s := &scenery{raster.NewCanvas(window, window), raster.NewResizer(window, envs.FrameSize), make([]byte, envs.FrameBytes)}
-	s.canvas.Fill(white)
-	var rot vec
-	rot.y, rot.x = sincos(drawnGoal[2])
-	for _, part := range parts {
-		var corner [4]raster.Point
-		for i, c := range part.corner {
-			c = c.rotated(rot)
-			corner[i] = raster.At(c.x+drawnGoal[0], c.y+drawnGoal[1])
-		}
-		s.canvas.Polygon(corner[:], goalColor)
+// plain is the backdrop of the initial factors.
+var plain = backdrop{raster.RGB(255, 255, 255), raster.RGB(144, 238, 144), [3]float64{256, 256, math.Pi / 4}, true}
+
+// plainScenery is drawn once and shared by all pens, which only read it.
+var plainScenery = sync.OnceValue(func() *scenery { return newScenery(plain) })
+
+// wallPixels says of each pixel whether a wall is there.
+var wallPixels = sync.OnceValue(func() []bool {
+	c := raster.NewCanvas(window, window)
+	drawWalls(c)
+	is := make([]bool, len(c.Pix))
+	for i, p := range c.Pix {
+		is[i] = p == wallColor
 	}
+	return is
+})
+
+func drawWalls(c *raster.Canvas) {
 	for i := range walls {
-		fatSegment(s.canvas, walls[i].end[0].pixel(), walls[i].end[1].pixel(), wallRadius, wallColor)
+		fatSegment(c, walls[i].end[0].pixel(), walls[i].end[1].pixel(), wallRadius, wallColor)
 	}
+}
+
+func newScenery(b backdrop) *scenery {
+	s := &scenery{raster.NewCanvas(window, window), raster.NewResizer(window, envs.FrameSize), make([]byte, envs.FrameBytes)}
+	s.canvas.Fill(b.table)
+	if b.shown {
+		var rot vec
+		rot.y, rot.x = sincos(b.pose[2])
+		for _, part := range parts {
+			var corner [4]raster.Point
+			for i, c := range part.corner {
+				c = c.rotated(rot)
+				corner[i] = raster.At(c.x+b.pose[0], c.y+b.pose[1])
+			}
+			s.canvas.Polygon(corner[:], b.goal)
+		}
+	}
+	drawWalls(s.canvas)
 	s.resizer.Draw(s.frame, s.canvas, s.canvas.TakeDirty())
 	return s
-})
+}
 
 // pen draws the frames of one env: what moves is drawn over the scenery, and
 // only the parts of the picture that it touched are scaled.
 type pen struct {
+	back   backdrop // that table shows
 	table  *scenery
+	isWall []bool
 	canvas *raster.Canvas
 	areas  [3]raster.Rect // where block, agent and marks are
 }
 
 func newPen() *pen {
-	p := &pen{table: tableTop(), canvas: raster.NewCanvas(window, window)}
-	p.canvas.Restore(p.table.canvas, raster.Rect{X1: window, Y1: window})
+	p := &pen{back: plain, table: plainScenery(), isWall: wallPixels(), canvas: raster.NewCanvas(window, window)}
+	p.clear()
 	return p
 }
 
+// show changes the backdrop.
+func (p *pen) show(b backdrop) {
+	if b == p.back {
+		return
+	}
+	p.back, p.table = b, plainScenery()
+	if b != plain {
+		p.table = newScenery(b)
+	}
+	p.clear()
+}
+
+// clear shows the empty table.
+func (p *pen) clear() { p.canvas.Restore(p.table.canvas, raster.Rect{X1: window, Y1: window}) }
+
 // draw writes the frame: bar, stem, agent, the walls over them, then a red mark
 // at each contact of the last sub-step.
-func (p *pen) draw(dst []byte, w *world) {
+func (p *pen) draw(dst []byte, w *world, l *look) {
+	p.show(l.back)
 	c := p.canvas
 	for _, area := range p.areas {
 		c.Restore(p.table.canvas, area)
 	}
 	for k := range parts {
-		drawPart(c, &w.block.corner[k])
+		drawPart(c, &w.block.corner[k], l.block)
 	}
 	p.areas[0] = c.TakeDirty()
 	at := w.agent.p.pixel()
-	c.Disc(at, agentRadius, agentColor)
-	c.Disc(at, agentRadius-agentRim, agentFill)
+	c.Disc(at, rounded(l.radius), l.agent.edge)
+	c.Disc(at, rounded(l.radius-agentRim), l.agent.fill)
 	p.areas[1] = c.TakeDirty()
 	p.coverByWalls(p.areas[0])
 	p.coverByWalls(p.areas[1])
@@ -105,17 +138,19 @@ func (w *world) drawMarks(c *raster.Canvas, pair uint8) {
 	}
 }
 
+func rounded(x float64) int { return int(math.RoundToEven(x)) }
+
 func (a vec) pixel() raster.Point { return raster.At(a.x, a.y) }
 
 // drawPart draws a part of the block: the fill, then each edge.
-func drawPart(c *raster.Canvas, corner *[4]vec) {
+func drawPart(c *raster.Canvas, corner *[4]vec, col paint) {
 	var at [4]raster.Point
 	for i, v := range corner {
 		at[i] = v.pixel()
 	}
-	c.Polygon(at[:], blockFill)
+	c.Polygon(at[:], col.fill)
 	for i := range at {
-		fatSegment(c, at[i], at[(i+1)%4], outlineRadius, blockColor)
+		fatSegment(c, at[i], at[(i+1)%4], outlineRadius, col.edge)
 	}
 }
 
@@ -129,7 +164,7 @@ func fatSegment(c *raster.Canvas, a, b raster.Point, radius int, col raster.Colo
 	}
 	x, y := math.Abs(float64(b.Y-a.Y)), math.Abs(float64(b.X-a.X))
 	scale := float64(radius) / math.Sqrt(x*x+y*y)
-	ox, oy := int(math.RoundToEven(x*scale)), int(math.RoundToEven(y*scale))
+	ox, oy := rounded(x*scale), rounded(y*scale)
 	quad := [4]raster.Point{{X: a.X - ox, Y: a.Y - oy}, {X: a.X + ox, Y: a.Y + oy}, {X: b.X + ox, Y: b.Y + oy}, {X: b.X - ox, Y: b.Y - oy}}
 	c.Polygon(quad[:], col)
 	c.Disc(a, radius, col)
@@ -146,7 +181,7 @@ func (p *pen) coverByWalls(d raster.Rect) {
 	}
 	for y := d.Y0; y < d.Y1; y++ {
 		for i := y*window + d.X0; i < y*window+d.X1; i++ {
-			if p.table.canvas.Pix[i] == wallColor {
+			if p.isWall[i] {
 				p.canvas.Pix[i] = wallColor
 			}
 		}

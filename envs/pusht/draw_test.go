@@ -27,11 +27,11 @@ func TestColours(t *testing.T) {
 		x, y float64 // in the window of 512
 		want raster.Color
 	}{
-		{"table", 60, 300, white},
-		{"agent", 100, 110, agentFill}, {"agent's rim", 100, 110 - 13, agentColor},
-		{"bar", 350, 135, blockFill}, {"stem", 380, 200, blockFill},
-		{"edge of the bar", 340, 120, blockColor}, {"edge between bar and stem", 380, 150, blockColor},
-		{"drawn goal", 246, 270, goalColor}, {"foot of its stem", 256 - 115*math.Sqrt2/2, 256 + 115*math.Sqrt2/2, goalColor},
+		{"table", 60, 300, raster.RGB(255, 255, 255)},
+		{"agent", 100, 110, raster.RGB(78, 126, 255)}, {"agent's rim", 100, 110 - 13, raster.RGB(65, 105, 225)},
+		{"bar", 350, 135, raster.RGB(143, 163, 184)}, {"stem", 380, 200, raster.RGB(143, 163, 184)},
+		{"edge of the bar", 340, 120, raster.RGB(119, 136, 153)}, {"edge between bar and stem", 380, 150, raster.RGB(119, 136, 153)},
+		{"drawn goal", 246, 270, raster.RGB(144, 238, 144)}, {"foot of its stem", 256 - 115*math.Sqrt2/2, 256 + 115*math.Sqrt2/2, raster.RGB(144, 238, 144)},
 		{"left wall", 5, 250, wallColor}, {"bottom wall", 250, 506, wallColor},
 	} {
 		x, y := int(c.x*envs.FrameSize/window), int(c.y*envs.FrameSize/window)
@@ -76,7 +76,7 @@ func TestFrameHasNoMemory(t *testing.T) {
 		if err := used.SetState(envs.Row{"state": v[:]}); err != nil {
 			t.Fatal(err)
 		}
-		fresh := newEnv(envs.Options{})
+		fresh := made(t, nil)
 		if err := fresh.Restore(used.Snapshot()); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestFrameHasNoMemory(t *testing.T) {
 // What is not on the table is not drawn.
 func TestOutside(t *testing.T) {
 	f := frame(t, at(t, nil, -3000, 1e9, 1e7, -4000, 2, 0, 0))
-	if !bytes.Equal(f, tableTop().frame) {
+	if !bytes.Equal(f, plainScenery().frame) {
 		t.Error("something is there")
 	}
 }

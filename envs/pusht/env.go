@@ -15,6 +15,7 @@ type vector [stateWidth]float64
 // state is all that changes between steps.
 type state struct {
 	world      world
+	look       *look
 	goal       vector
 	origin     origin
 	reward     float64
@@ -27,20 +28,33 @@ type env struct {
 	float32PD   bool // the controller computes in float32
 	wideAction  bool // actions are float64 numbers
 	goalSampled bool
+	vary        *envs.Variation
+	home        *look // before anything is drawn
 	s           state
 	pen         *pen
 }
 
-func newEnv(o envs.Options) *env {
+func newEnv(o envs.Options) (*env, error) {
+	o, err := spec.Resolve(o)
+	if err != nil {
+		return nil, err
+	}
+	v, err := spec.Variation(o)
+	if err != nil {
+		return nil, err
+	}
 	e := &env{
+		vary:        v,
 		float32PD:   o[numericMode] == modeFloat32PD,
 		wideAction:  o[actionDType] == typeFloat64,
 		goalSampled: o[goalSwitch] == goalSampled,
 		pen:         newPen(),
 	}
 	e.s.world.room = new(hulls)
+	e.home = newLook(v, v.Start())
+	e.s.look = e.home
 	e.begin(origin{mode: unknownOrigin, setup: vector{256, 400, 400, 100}})
-	return e
+	return e, nil
 }
 
 func (e *env) Spec() *envs.Spec { return spec }
@@ -108,7 +122,7 @@ func (e *env) Frame(dst []byte) error {
 	if len(dst) != envs.FrameBytes {
 		return fmt.Errorf("pusht: a frame has %d bytes, not %d", envs.FrameBytes, len(dst))
 	}
-	e.pen.draw(dst, &e.s.world)
+	e.pen.draw(dst, &e.s.world, e.s.look)
 	return nil
 }
 
@@ -116,11 +130,15 @@ func (e *env) Frame(dst []byte) error {
 // moves it in the sub-step of 0.01 s that belongs to it.
 func (e *env) SetState(row envs.Row) error {
 	v, err := read(row, spec.StateColumns)
-	if err == nil {
-		e.set(&v)
-		e.s.origin.mode = unknownOrigin
+	if err != nil {
+		return err
 	}
-	return err
+	if err := e.adopt(row); err != nil {
+		return fmt.Errorf("pusht: setting a state: %w", err)
+	}
+	e.set(&v)
+	e.s.origin.mode = unknownOrigin
+	return nil
 }
 
 // set is SetState without a trace in origin.

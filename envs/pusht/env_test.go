@@ -289,7 +289,7 @@ func TestAnyFiniteState(t *testing.T) {
 // pose and its agent beside it, a sampled one's anywhere.
 func TestReset(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	drawn, sampled := newEnv(envs.Options{}), newEnv(envs.Options{goalSwitch: goalSampled})
+	drawn, sampled := made(t, nil), made(t, envs.Options{goalSwitch: goalSampled})
 	low, high := vector{}, vector{}
 	for k := range low {
 		low[k], high[k] = math.Inf(1), math.Inf(-1)
@@ -304,10 +304,10 @@ func TestReset(t *testing.T) {
 				low[k], high[k] = min(low[k], x), max(high[k], x)
 			}
 		}
-		if g := drawn.s.goal; [3]float64(g[2:5]) != drawnGoal || g.crowded() {
+		if g := drawn.s.goal; [3]float64(g[2:5]) != plain.pose || g.crowded(15) {
 			t.Fatalf("drawn goal %v", g)
 		}
-		if sampled.s.goal.crowded() {
+		if sampled.s.goal.crowded(15) {
 			crowded++
 		}
 	}

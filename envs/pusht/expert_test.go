@@ -30,7 +30,7 @@ func (m *moments) episode(t *testing.T, e *env, p envs.Policy, r *rand.Rand) {
 	for n, done := 0, false; ; n++ {
 		v := e.vector()
 		m.rows++
-		if math.Hypot(v[2]-drawnGoal[0], v[3]-drawnGoal[1]) < 100 {
+		if math.Hypot(v[2]-plain.pose[0], v[3]-plain.pose[1]) < 100 {
 			m.near++
 		}
 		spec.Qs[0].Of(envs.Row{"state": v[:]}, q)
@@ -63,7 +63,7 @@ func deviation(sum, squares, n float64) float64 { return math.Sqrt(squares/n - s
 // block within 100 px of the drawn goal in half of the rows at least, its place
 // spread as [D] says (52.7, 57.5; the converted set 71.6, 73.4).
 func TestExpertIsLikeThePublishedSet(t *testing.T) {
-	e, p := newEnv(envs.Options{}), policy.NewPusher()
+	e, p := made(t, nil), policy.NewPusher()
 	var m moments
 	for i := range 400 {
 		m.episode(t, e, p, rand.New(rand.NewPCG(uint64(i), 10)))
@@ -88,7 +88,7 @@ func TestExpertIsLikeThePublishedSet(t *testing.T) {
 // The weak policy keeps its target within 100 px of the block, per axis, and
 // meets the block often.
 func TestWeakPolicyStaysNear(t *testing.T) {
-	e, p := newEnv(envs.Options{}), policy.NewWeakPusher()
+	e, p := made(t, nil), policy.NewWeakPusher()
 	touched, steps := 0, 0
 	a := make([]float64, 2)
 	for i := range 20 {

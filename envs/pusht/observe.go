@@ -8,7 +8,7 @@ import (
 func (e *env) Observe(column string, dst []float64) error {
 	c, ok := spec.Column(column)
 	if !ok {
-		return fmt.Errorf("pusht: no column %q (hint: `scalewm tasks` lists them)", column)
+		return e.vary.Observe(e.s.look.values, column, dst)
 	}
 	if len(dst) != c.Width {
 		return fmt.Errorf("pusht: column %s has %d numbers, not %d", column, c.Width, len(dst))
@@ -34,7 +34,7 @@ func (e *env) observe(column string, dst []float64) {
 	case "block_pose":
 		dst[0], dst[1], dst[2] = b.origin.x, b.origin.y, b.a
 	case "goal_pose":
-		copy(dst, drawnGoal[:])
+		copy(dst, s.look.back.pose[:])
 	case "goal_state":
 		copy(dst, s.goal[:])
 	case "goal_proprio":

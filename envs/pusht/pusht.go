@@ -26,9 +26,6 @@ const (
 	solvedTurn   = math.Pi / 9 // of the block
 )
 
-// The pose of the drawn goal, which no goal state moves.
-var drawnGoal = [3]float64{256, 256, math.Pi / 4}
-
 // Switches and their values.
 const (
 	numericMode   = "numeric_mode"
@@ -97,6 +94,7 @@ var spec = &envs.Spec{
 		{Name: goalSwitch, Values: []string{goalDrawn, goalSampled},
 			Doc: "goal of a reset: drawn, the block at the pose that is drawn; sampled, any, as the code samples it"},
 	},
+	Factors:  factors,
 	Policies: []string{policy.ExpertName, policy.WeakName, policy.UniformName},
 	Success:  "distance over agent x, y and block x, y together < 20 px and block angle within pi/9",
 	Source:   "stable-worldmodel 0.1.1, envs/pusht (MIT), on pymunk 7.3.1 (MIT) and pygame 2.6.1; recordings of it under dataset/replay/testdata",
@@ -106,11 +104,7 @@ func init() {
 	envs.Register(envs.Task{
 		Spec: spec,
 		New: func(o envs.Options) (envs.Env, error) {
-			o, err := spec.Resolve(o)
-			if err != nil {
-				return nil, err
-			}
-			return newEnv(o), nil
+			return newEnv(o)
 		},
 		Policy: func(name string) (envs.Policy, error) {
 			switch name {

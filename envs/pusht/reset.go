@@ -10,24 +10,36 @@ import (
 // if block and agent overlap in the goal, the block is still being pushed out
 // when the episode begins.
 func (e *env) Reset(r *rand.Rand) error {
-	start, goal := drawState(r), drawState(r)
+	values, err := e.vary.Draw(r, func(string, []float64) bool { return true })
+	if err != nil {
+		return err
+	}
+	l := e.look(values)
+	start, goal := l.drawState(r), l.drawState(r)
+	for i, name := range [...]string{0: "agent.start_position", 2: "block.start_position", 4: "block.angle"} {
+		if e.vary.Fixed(name) {
+			copy(start[i:], e.vary.Of(values, name))
+		}
+	}
 	if !e.goalSampled {
-		copy(goal[2:5], drawnGoal[:])
-		for goal.crowded() {
+		copy(goal[2:5], l.back.pose[:])
+		for goal.crowded(l.radius) {
 			goal[0], goal[1] = drawAgent(r)
 		}
 	}
+	e.s.look = l
 	e.begin(origin{mode: 1, setup: start, goal: goal, start: start})
 	e.s.goal = goal
 	return nil
 }
 
 // drawState is a state of a reset: block first, as the original draws; the
-// agent is at rest. Bodies may overlap.
-func drawState(r *rand.Rand) (s vector) {
+// agent's velocity is a factor, 0 by default. Bodies may overlap.
+func (l *look) drawState(r *rand.Rand) (s vector) {
 	s[2], s[3] = uniform(r, 100, 400), uniform(r, 100, 400)
 	s[4] = uniform(r, -2*math.Pi, 2*math.Pi)
 	s[0], s[1] = drawAgent(r)
+	s[5], s[6] = l.velocity.x, l.velocity.y
 	return s
 }
 
@@ -40,7 +52,7 @@ const elbowRoom = 5
 
 // crowded says whether the agent is in the block or close to it, where nobody
 // can bring it without moving the block.
-func (v *vector) crowded() bool {
+func (v *vector) crowded(agentRadius float64) bool {
 	var turned vec
 	turned.y, turned.x = sincos(-v[4])
 	p := vec{v[0], v[1]}.sub(vec{v[2], v[3]}).rotated(turned)

@@ -22,7 +22,8 @@ const unknownOrigin = -1
 
 // begin makes a new world and goes through its origin.
 func (e *env) begin(o origin) {
-	e.s = state{world: world{room: e.s.world.room}, goal: e.s.goal, origin: o}
+	e.s = state{world: world{room: e.s.world.room}, look: e.s.look, goal: e.s.goal, origin: o}
+	e.s.world.agent.radius = e.s.look.radius
 	e.s.world.reset(o.setup.pose())
 	if o.mode >= 1 {
 		e.set(&o.goal)
@@ -55,6 +56,9 @@ func (o *origin) observe(column string, dst []float64) {
 func (e *env) Restart(row envs.Row, first bool) error {
 	if !first {
 		return envs.ErrNotExact
+	}
+	if err := e.adopt(row); err != nil {
+		return fmt.Errorf("pusht: restarting: %w", err)
 	}
 	if _, ok := row["restart_mode"]; !ok {
 		return e.restartPlain(row)

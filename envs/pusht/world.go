@@ -45,9 +45,9 @@ type pose struct {
 	angle        float64
 }
 
-// reset makes a new world with both bodies at rest.
+// reset makes a new world with both bodies at rest; the agent keeps its size.
 func (w *world) reset(at pose) {
-	*w = world{room: w.room, tree: newTree()}
+	*w = world{room: w.room, tree: newTree(), agent: agent{radius: w.agent.radius}}
 	w.agent.p = at.agent
 	w.block.turn(at.angle)
 	w.block.move(at.block)

@@ -8,14 +8,19 @@ import (
 	"scalewm/envs"
 )
 
-// at makes a world by one set-state in a new space.
-func at(t *testing.T, o envs.Options, state ...float64) *env {
+func made(t testing.TB, o envs.Options) *env {
 	t.Helper()
-	o, err := spec.Resolve(o)
+	e, err := newEnv(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEnv(o)
+	return e
+}
+
+// at makes a world by one set-state in a new space.
+func at(t *testing.T, o envs.Options, state ...float64) *env {
+	t.Helper()
+	e := made(t, o)
 	e.begin(origin{mode: 0, setup: vector{256, 400, 400, 100}, start: vector(state)})
 	return e
 }

@@ -23,6 +23,7 @@ type state struct {
 type env struct {
 	sampler string
 	vary    *envs.Variation
+	home    *look // before anything is drawn
 	s       state
 	pen     *pen
 }
@@ -38,7 +39,8 @@ func newEnv(o envs.Options) (*env, error) {
 		return nil, err
 	}
 	e := &env{sampler: o["sampler"], vary: v, pen: newPen()}
-	e.s = state{agent: e.start("agent.position"), target: e.start("target.position"), look: newLook(v, v.Start())}
+	e.home = newLook(v, v.Start())
+	e.s = state{agent: e.start("agent.position"), target: e.start("target.position"), look: e.home}
 	return e, nil
 }
 
@@ -48,6 +50,16 @@ func (e *env) start(name string) point {
 	return point{float32(p[0]), float32(p[1])}
 }
 
+// look is the look of values, one that is there already if it has the same vector.
+func (e *env) look(values []float64) *look {
+	for _, l := range []*look{e.home, e.s.look} {
+		if &l.values[0] == &values[0] {
+			return l
+		}
+	}
+	return newLook(e.vary, values)
+}
+
 func (e *env) Spec() *envs.Spec { return spec }
 
 func (e *env) Reset(r *rand.Rand) error {
@@ -55,7 +67,7 @@ func (e *env) Reset(r *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	s := state{agent: e.start("agent.position"), target: e.start("target.position"), look: newLook(e.vary, values)}
+	s := state{agent: e.start("agent.position"), target: e.start("target.position"), look: e.look(values)}
 	if !e.vary.Fixed("agent.position") {
 		s.agent = s.look.drawAgent(r)
 	}
@@ -188,15 +200,11 @@ func (e *env) SetState(row envs.Row) error {
 	if err != nil {
 		return err
 	}
-	l := e.s.look
-	values, err := e.vary.Read(row, l.values)
+	values, err := e.vary.Read(row, e.s.look.values)
 	if err != nil {
 		return fmt.Errorf("tworoom: setting a state: %w", err)
 	}
-	if &values[0] != &l.values[0] {
-		l = newLook(e.vary, values)
-	}
-	e.s = state{agent: p, target: e.s.target, look: l}
+	e.s = state{agent: p, target: e.s.target, look: e.look(values)}
 	return nil
 }
 

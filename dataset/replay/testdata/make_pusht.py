@@ -6,6 +6,7 @@ pygame 2.6.1, opencv-python 5.0.0, numpy 2.4, h5py, CPython 3.11:
     python make_pusht.py                    # writes pusht_*.h5 beside itself
     python make_pusht.py FOLDER SEED        # others like them, to replay
     python make_pusht.py FOLDER SEED frames # only those with frames
+    python make_pusht.py FOLDER SEED varied # only those of worlds that vary
 
 The files have the published layout: row t is the state before action t, the
 last row of an episode has no action (NaN) and closes it. The columns restart_*
@@ -50,10 +51,23 @@ class Recorded(PushT):
         return cols | {'restart_mode': np.int64(len(said) - 1), 'restart_setup_pose': np.array(self.story['setup'])}
 
 
+# The factors that are reproduced and have an effect in the original.
+FACTORS = ('background.color', 'goal.color', 'goal.angle', 'goal.position', 'block.color', 'agent.color',
+           'agent.scale', 'agent.velocity', 'rendering.render_goal')
+STARTS = ('block.angle', 'block.start_position', 'agent.start_position')
+
+
+def variation(env):
+    """The columns of the factors, as the original's values."""
+    space = env.variation_space
+    return {f'variation.{n}': np.array(space[n.split('.')[0]][n.split('.')[1]].value).reshape(-1) for n in FACTORS}
+
+
 class File:
     """Collects rows of episodes and writes them as one file."""
 
-    def __init__(self, dtype, numpy1=False, widened=False, pixels=False):
+    def __init__(self, dtype, numpy1=False, widened=False, pixels=False, varied=False):
+        self.varied = varied
         self.dtype, self.numpy1, self.widened, self.pixels = dtype, numpy1, widened, pixels
         self.rows, self.ep_len, self.names = [], [], []
 
@@ -73,7 +87,7 @@ class File:
             'truncated': False,
             'step_idx': np.int64(step),
             'action': np.full(2, np.nan, dtype=self.dtype),
-        } | restart
+        } | restart | (variation(env) if self.varied else {})
         if self.pixels:
             row['pixels'] = env.render().copy()
         self.rows.append(row)
@@ -279,6 +293,19 @@ def frames():
     rec.write('pusht_frames.h5', {})
 
 
+def varied():
+    """Worlds of which the original has drawn the factors."""
+    env, rng = Recorded(), np.random.default_rng(12 + SEED)
+    for name, pixels, episodes, steps in (('states', False, 16, 50), ('frames', True, 14, 5)):
+        rec = File(np.float64, pixels=pixels, varied=True)
+        for seed in range(episodes):
+            env.reset(seed=8000 + 100 * pixels + seed + SEED, options={'variation': FACTORS + STARTS})
+            wrapped(env)
+            rec.episode(f'varied {seed}', env, pushes(env, rng, 1, 60), steps)
+        rec.write(f'pusht_varied_{name}.h5', {'numeric_mode': 'float64'})
+
+
 if __name__ == '__main__':
-    for make in (frames,) if 'frames' in sys.argv[3:] else (states, float32, numpy1, widened, frames):
+    only = [m for m in (frames, varied) if m.__name__ in sys.argv[3:]]
+    for make in only or (states, float32, numpy1, widened, frames, varied):
         make()
