@@ -23,6 +23,7 @@ type dataHandle struct {
 	c    *mjc.CData
 	m    *modelHandle
 	refs atomic.Int32
+	free func() // release, made once so that sharing allocates nothing
 }
 
 func (h *dataHandle) release() {
@@ -43,6 +44,7 @@ func (m *Model) NewData() (*Data, error) {
 	}
 	h := &dataHandle{c: c, m: m.h.retain()}
 	h.refs.Store(1)
+	h.free = h.release
 	d := &Data{m: m, h: h, c: c}
 	d.cleanup = runtime.AddCleanup(d, (*dataHandle).release, h)
 	return d, nil
@@ -57,7 +59,7 @@ func (d *Data) Share() (c *mjc.CData, release func(), err error) {
 		return nil, nil, ErrClosed
 	}
 	d.h.refs.Add(1)
-	return d.c, d.h.release, nil
+	return d.c, d.h.free, nil
 }
 
 // Close frees the data; its arrays must not be touched any more. More calls do nothing.

@@ -4,5 +4,6 @@ package main
 import (
 	_ "scalewm/envs/pointmaze"
 	_ "scalewm/envs/pusht"
+	_ "scalewm/envs/reacher"
 	_ "scalewm/envs/tworoom"
 )

@@ -51,6 +51,15 @@ type Renderer struct {
 	frame         mjc.Frame     // the thread's
 	pixels        []byte        // the last frame, bottom row first
 	err           error         // of the last piece of work
+	next          job           // the frame to draw
+	draw          func()        // draws it, on the thread; made once, so that frames allocate nothing
+}
+
+// job is a frame that is asked for.
+type job struct {
+	data    *mjc.CData
+	release func()
+	camera  mjc.Camera
 }
 
 // New makes a context and a renderer with MuJoCo's default options, as its Python
@@ -69,6 +78,10 @@ func New(m *mujoco.Model, width, height int) (*Renderer, error) {
 		return nil, err
 	}
 	r := &Renderer{model: m, width: width, height: height, work: make(chan func()), done: make(chan struct{}, 1)}
+	r.draw = func() {
+		defer r.next.release()
+		r.pixels, r.err = r.frame.Draw(r.r, r.next.data, &r.next.camera, r.Bytes())
+	}
 	go own(r.work, r.done, release)
 	r.do(func() error {
 		if r.r, r.err = mjc.NewRenderer(c, width, height); r.err == nil {
@@ -125,11 +138,8 @@ func (r *Renderer) Render(ctx context.Context, d *mujoco.Data, cam Camera, dst [
 	if err != nil {
 		return err
 	}
-	err = r.within(ctx, func() {
-		defer release()
-		r.pixels, r.err = r.frame.Draw(r.r, c, &cam.c, r.Bytes())
-	})
-	if err != nil {
+	r.next = job{c, release, cam.c}
+	if err := r.within(ctx, r.draw); err != nil {
 		return err
 	}
 	if r.err != nil {

@@ -265,6 +265,16 @@ func TestGivenUpFrame(t *testing.T) {
 	must(t, fresh.Render(t.Context(), d, Fixed(0), frame))
 }
 
+func TestFramesAllocateNothing(t *testing.T) {
+	m, d := scene(t)
+	r := newRenderer(t, m, 16, 16)
+	frame := make([]byte, r.Bytes())
+	ctx, cam := t.Context(), Free([3]float64{0, 0, 0.5}, 2, 90, -30)
+	if n := testing.AllocsPerRun(5, func() { must(t, r.Render(ctx, d, cam, frame)) }); n != 0 {
+		t.Errorf("a frame allocates %g times", n)
+	}
+}
+
 func TestManyRenderersDrawTheSame(t *testing.T) {
 	m, d := scene(t)
 	want := draw(t, newRenderer(t, m, 32, 32), d, Fixed(0))

@@ -76,17 +76,20 @@ func SetFlag(r *Renderer, what, i int, on bool) bool {
 	return C.mjc_renderer_set(r, C.int(what), C.int(i), c) == 0
 }
 
-// Frame is room for a message, which a call of Draw needs; it is the caller's to keep.
-type Frame struct{ text [C.MJC_TEXT]C.char }
+// Frame is room for what a call of Draw passes to C; it is the caller's to keep.
+type Frame struct {
+	text [C.MJC_TEXT]C.char
+	cam  C.mjc_camera
+}
 
 // Draw draws the data and gives n bytes of the renderer's own memory, RGB, bottom
 // row first, good until the next call.
 func (f *Frame) Draw(r *Renderer, d *CData, cam *Camera, n int) ([]byte, error) {
-	c := C.mjc_camera{fixed: C.int(cam.Fixed), distance: C.double(cam.Distance), azimuth: C.double(cam.Azimuth), elevation: C.double(cam.Elevation)}
+	f.cam = C.mjc_camera{fixed: C.int(cam.Fixed), distance: C.double(cam.Distance), azimuth: C.double(cam.Azimuth), elevation: C.double(cam.Elevation)}
 	for i, x := range cam.LookAt {
-		c.lookat[i] = C.double(x)
+		f.cam.lookat[i] = C.double(x)
 	}
-	p := C.mjc_renderer_draw(r, d, &c, &f.text[0])
+	p := C.mjc_renderer_draw(r, d, &f.cam, &f.text[0])
 	if p == nil {
 		return nil, errors.New(C.GoString(&f.text[0]))
 	}

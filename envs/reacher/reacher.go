@@ -1,0 +1,92 @@
+// Package reacher is Reacher: an arm of two links turns in a horizontal plane,
+// driven by a motor at each joint. It is the Reacher of the DeepMind Control Suite as
+// stable-worldmodel wraps it (task qpos_match), simulated and drawn by MuJoCo itself.
+//
+// It registers without MuJoCo; making a world needs the library, drawing needs
+// OpenGL too. It knows nothing of data sets or policies' insides.
+package reacher
+
+import (
+	"math"
+
+	"scalewm/envs"
+	"scalewm/envs/policy"
+)
+
+// The world (envs-spec 4). Lengths are in metres, angles in radians.
+const (
+	joints    = 2
+	substeps  = 2    // of 0.02 s, in an env step that does not end in success
+	threshold = 0.05 // the goal is met where every joint is nearer than this
+	// reachOf is where the finger touches the target: the sum of the radii that the
+	// task writes into its model.
+	reachOf = 0.015 + 0.01
+)
+
+// wristLimit is the largest angle of the second joint.
+const wristLimit = 160 * math.Pi / 180
+
+var spec = &envs.Spec{
+	Name:      "reacher",
+	ID:        "swm/ReacherDMControl-v0",
+	Title:     "Reacher",
+	ActionDim: joints,
+	ActionLow: []float64{-1, -1}, ActionHigh: []float64{1, 1},
+	ActionDType: "float64",
+	Columns: []envs.Column{
+		{Name: "qpos", DType: "float64", Width: joints, Doc: "angles of shoulder (not wrapped) and wrist in radians"},
+		{Name: "qvel", DType: "float64", Width: joints, Doc: "angular velocities in rad/s"},
+		{Name: "observation", DType: "float32", Width: 6, Doc: "qpos, finger to target x, y, qvel"},
+		{Name: "finger_pos", DType: "float64", Width: 2, Doc: "finger x, y in metres"},
+		{Name: "target_pos", DType: "float64", Width: 2, Doc: "target x, y in metres: of the suite's own tasks, here it decides only the reward"},
+		{Name: "sim_qacc_warmstart", DType: "float64", Width: joints, Doc: "where the solver of the wrist's limit starts in the next step"},
+		{Name: controlColumn, DType: "float64", Width: joints, Into: true, Doc: "control of the motors"},
+		{Name: "substeps", DType: "int32", Width: 1, Into: true, Doc: "physics steps made: 1 where the first met the goal"},
+		{Name: "reward", DType: "float64", Width: 1, Into: true, Doc: "physics steps after which the finger touched the target; NaN in the row of the reset"},
+		{Name: "terminated", DType: "uint8", Width: 1, Into: true, Goal: true, Doc: "the step into the row met the goal"},
+	},
+	StateColumns: []string{"qpos", "qvel"},
+	GoalColumns:  []string{"qpos"},
+	MaxSteps:     200, // with the row of the reset these are the 201 rows of a published episode
+	Qs: []envs.Q{
+		{Name: "full", Columns: []string{"qpos"}, Parts: []string{"cos shoulder", "sin shoulder", "cos wrist", "sin wrist"},
+			Of: func(row envs.Row, dst []float64) { angles(dst, row["qpos"]) }},
+		{Name: "half", Columns: []string{"qpos"}, Parts: []string{"cos shoulder", "sin shoulder"},
+			Of: func(row envs.Row, dst []float64) { angles(dst, row["qpos"][:1]) }},
+		{Name: "native", Columns: []string{"qpos", "qvel", "finger_pos"},
+			Parts: []string{"cos shoulder", "sin shoulder", "cos wrist", "sin wrist", "shoulder velocity", "wrist velocity", "finger x", "finger y"},
+			Of: func(row envs.Row, dst []float64) {
+				angles(dst, row["qpos"])
+				copy(dst[4:6], row["qvel"])
+				copy(dst[6:8], row["finger_pos"])
+			}},
+	},
+	Policies: []string{policy.UniformName},
+	Success:  "after any physics step both joints are within 0.05 rad of the goal, the shoulder not wrapped",
+	Source:   "stable-worldmodel 0.1.1 on dm_control 1.0.44 and MuJoCo 3.11.0; recordings of them",
+}
+
+// angles writes cosine and sine of each angle.
+func angles(dst, q []float64) {
+	for i, a := range q {
+		dst[2*i], dst[2*i+1] = math.Cos(a), math.Sin(a)
+	}
+}
+
+func init() {
+	envs.Register(envs.Task{
+		Spec: spec,
+		New: func(o envs.Options) (envs.Env, error) {
+			if _, err := spec.Resolve(o); err != nil {
+				return nil, err
+			}
+			return newEnv()
+		},
+		Policy: func(name string) (envs.Policy, error) {
+			if name == policy.UniformName {
+				return policy.NewUniform(), nil
+			}
+			return nil, policy.Unknown(spec, name)
+		},
+	})
+}
