@@ -221,11 +221,11 @@ func (s *Spec) Factor(name string) (Factor, bool) {
 }
 
 // Recorded lists the columns of worlds made with Options: the task's own, and
-// one for each factor that a reset draws and no column of the task tells.
+// one for each factor that Options name and no column of the task tells.
 func (s *Spec) Recorded(o Options) []Column {
 	cols := slices.Clone(s.Columns)
 	for _, f := range s.Factors {
-		if o[f.Name] == Sample && !f.Sampled {
+		if _, named := o[f.Name]; named && !f.Sampled {
 			cols = append(cols, f.Column())
 		}
 	}

@@ -17,7 +17,7 @@ type Data struct {
 	Fingerprint string
 	Actions     dataset.Moments // of the action column
 	task        envs.Task
-	columns     []string // state and goal columns of the task that the file has
+	columns     []string // state, goal and factor columns of the task that the file has
 	heldOut     []int    // episodes not trained on, nil under the paper's protocol
 	protocol    Protocol
 }
@@ -72,6 +72,9 @@ func (d *Data) check() error {
 	}
 	if !has(spec.GoalColumns) {
 		return fmt.Errorf("it has none of the goal columns %v (hint: is this the right file?)", spec.GoalColumns)
+	}
+	for _, f := range spec.Factors { // so that set-state makes the world that was recorded
+		has([]string{f.Column().Name})
 	}
 	return nil
 }

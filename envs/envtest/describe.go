@@ -1,6 +1,7 @@
 package envtest
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -111,8 +112,37 @@ func (s suite) options(t *testing.T) {
 			t.Errorf("switch %s takes any value", sw.Name)
 		}
 	}
+	for _, f := range s.s.Factors {
+		s.factor(t, f)
+	}
 	if _, err := s.New(envs.Options{"no such switch": "1"}); err == nil {
 		t.Error("an unknown switch is taken")
+	}
+}
+
+// factor checks that a factor starts at its initial value and that a reset draws it.
+func (s suite) factor(t *testing.T, f envs.Factor) {
+	e, err := s.New(envs.Options{f.Name: envs.Sample})
+	if err != nil {
+		t.Fatalf("%s=%s: %v", f.Name, envs.Sample, err)
+	}
+	defer e.Close()
+	first, drawn := make([]float64, len(f.Init)), make([]float64, len(f.Init))
+	if err := e.Observe(f.Column().Name, first); err != nil || !slices.Equal(first, f.Init) {
+		t.Errorf("factor %s starts at %v, not %v (%v)", f.Name, first, f.Init, err)
+	}
+	moved := f.Sampled // columns of the task tell it
+	for i := range uint64(10) {
+		if err := errors.Join(e.Reset(stream(i)), e.Observe(f.Column().Name, drawn)); err != nil {
+			t.Fatalf("factor %s: %v", f.Name, err)
+		}
+		moved = moved || !slices.Equal(first, drawn)
+	}
+	if !moved {
+		t.Errorf("factor %s is never drawn", f.Name)
+	}
+	if _, err := s.New(envs.Options{f.Name: "no such value"}); err == nil || f.Doc == "" {
+		t.Errorf("factor %s takes any value, or has no doc", f.Name)
 	}
 }
 

@@ -36,6 +36,7 @@ var faults = map[string]string{
 	"observation is not finite":         "Finite",
 	"float32 column holds a float64":    "Finite",
 	"any switch value will do":          "Options",
+	"factor is never drawn":             "Options",
 	"policy leaves the box":             "Policies",
 	"policy makes its own noise":        "Policies",
 	"column twice":                      "Spec",
@@ -90,6 +91,7 @@ func (f point) task() envs.Task {
 		Qs: []envs.Q{{Name: "full", Columns: []string{"state"}, Parts: []string{"place"},
 			Of: func(row envs.Row, dst []float64) { dst[0] = row["state"][0] }}},
 		Switches: []envs.Switch{{Name: "speed", Values: []string{"slow", "fast"}, Doc: "none"}},
+		Factors:  []envs.Factor{{Name: "mass", DType: "float64", Low: 1, High: 2, Init: []float64{1}, Doc: "none"}},
 		Policies: []string{"rest"}, Success: "there", Source: "this test"}
 	if f != "" {
 		s.Name = "broken"
@@ -109,7 +111,11 @@ func (f point) task() envs.Task {
 		if _, err := s.Resolve(o); err != nil && !f.is("any switch value will do") {
 			return nil, err
 		}
-		w := &world{point: f, spec: s, p: &place{}}
+		v, err := s.Variation(o)
+		if err != nil {
+			return nil, err
+		}
+		w := &world{point: f, spec: s, vary: v, p: &place{mass: v.Start()[0]}}
 		if f.is("worlds share their state") {
 			w.p = &shared
 		}
@@ -140,8 +146,8 @@ func (p *rest) Act(_ envs.Env, dst []float64) error {
 
 // place is a world's state, momentum included.
 type place struct {
-	x, v, goal float64
-	done       bool
+	x, v, goal, mass float64
+	done             bool
 }
 
 var (
@@ -152,6 +158,7 @@ var (
 type world struct {
 	point
 	spec *envs.Spec
+	vary *envs.Variation
 	p    *place
 }
 
@@ -168,8 +175,12 @@ func (w *world) Reset(r *rand.Rand) error {
 	if w.is("reset keeps the old world") {
 		v = w.p.v
 	}
-	*w.p = place{x: x, goal: goal, v: v}
-	return nil
+	values, err := w.vary.Draw(r, func(string, []float64) bool { return true })
+	if w.is("factor is never drawn") {
+		values = w.vary.Start()
+	}
+	*w.p = place{x: x, goal: goal, v: v, mass: values[0]}
+	return err
 }
 
 func (w *world) Step(a []float64) (envs.Step, error) {
@@ -190,7 +201,10 @@ func (w *world) Step(a []float64) (envs.Step, error) {
 
 func (w *world) Observe(column string, dst []float64) error {
 	c, ok := w.spec.Column(column)
-	if !ok || len(dst) != c.Width {
+	if !ok {
+		return w.vary.Observe([]float64{w.p.mass}, column, dst)
+	}
+	if len(dst) != c.Width {
 		return fmt.Errorf("column %s, %d numbers", column, len(dst))
 	}
 	switch column {
@@ -232,7 +246,7 @@ func (w *world) SetState(row envs.Row) error {
 	if err != nil {
 		return err
 	}
-	*w.p = place{x: v[0], v: v[1], goal: w.p.goal}
+	*w.p = place{x: v[0], v: v[1], goal: w.p.goal, mass: w.p.mass}
 	if w.is("set-state is off") {
 		w.p.x += 1e-12
 	}

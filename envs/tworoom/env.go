@@ -62,22 +62,28 @@ func (e *env) look(values []float64) *look {
 
 func (e *env) Spec() *envs.Spec { return spec }
 
+// Reset draws a world. One in which no target is far enough is drawn again,
+// which the initial factors never ask for.
 func (e *env) Reset(r *rand.Rand) error {
-	values, err := e.vary.Draw(r, e.allowed)
-	if err != nil {
-		return err
-	}
-	s := state{agent: e.start("agent.position"), target: e.start("target.position"), look: e.look(values)}
-	if !e.vary.Fixed("agent.position") {
-		s.agent = s.look.drawAgent(r)
-	}
-	if !e.vary.Fixed("target.position") {
-		if s.target, err = s.look.drawTarget(r, e.sampler, s.agent); err != nil {
+	for range maxWorlds {
+		values, err := e.vary.Draw(r, e.allowed)
+		if err != nil {
 			return err
 		}
+		s := state{agent: e.start("agent.position"), target: e.start("target.position"), look: e.look(values)}
+		if !e.vary.Fixed("agent.position") {
+			s.agent = s.look.drawAgent(r)
+		}
+		found := true
+		if !e.vary.Fixed("target.position") {
+			s.target, found = s.look.drawTarget(r, e.sampler, s.agent)
+		}
+		if found {
+			e.s = s
+			return nil
+		}
 	}
-	e.s = s
-	return nil
+	return fmt.Errorf("tworoom: no target of %d worlds is task.min_steps away (hint: a smaller task.min_steps or agent.speed, or --switch sampler=%s)", maxWorlds, free)
 }
 
 // Step moves the agent by its speed times the action, clamped to ±1 as the
