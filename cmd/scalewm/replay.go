@@ -109,14 +109,15 @@ func printReplay(w io.Writer, r *replay.Report) error {
 	}
 	fmt.Fprint(w, "\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "column\tmax difference\tequal rows\tof\tworst at (episode, row)\n")
+	fmt.Fprint(t, "column\tmax difference\tequal rows\tof\tfirst difference at\tworst at (episode, row)\n")
 	for _, name := range slices.Sorted(maps.Keys(r.Columns)) {
 		c := r.Columns[name]
-		worst := "-"
-		if c.MaxAbs > 0 {
+		first, worst := "-", "-"
+		if c.First != nil {
+			first = fmt.Sprintf("%d, %d", c.First.Episode, c.First.Row)
 			worst = fmt.Sprintf("%d, %d", c.Worst.Episode, c.Worst.Row)
 		}
-		fmt.Fprintf(t, "%s\t%.3g\t%d\t%d\t%s\n", name, c.MaxAbs, c.RowsEqual, c.Rows, worst)
+		fmt.Fprintf(t, "%s\t%.3g\t%d\t%d\t%s\t%s\n", name, c.MaxAbs, c.RowsEqual, c.Rows, first, worst)
 	}
 	t.Flush()
 	if f := r.Frames; f.Count > 0 {

@@ -51,8 +51,11 @@ func (f *ColumnDiff) add(d float64, at Place) {
 		f.MaxAbs, f.Worst = d, at
 	}
 	f.Rows++
-	if d == 0 {
+	switch {
+	case d == 0:
 		f.RowsEqual++
+	case f.First == nil:
+		f.First = &at
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -74,8 +75,19 @@ func TestNotANumber(t *testing.T) {
 	m := fakeRecording()
 	m.columns = append(m.columns, dataset.Column{Name: "broken", DType: "float64", Width: 1})
 	m.data["broken"] = []float64{math.NaN(), 1, math.NaN(), 3}
-	if c := replay(t, m, Options{}).Columns["broken"]; c != (ColumnDiff{notANumber, 0, 2, Place{0, 1}}) {
+	if c := replay(t, m, Options{}).Columns["broken"]; !reflect.DeepEqual(c, ColumnDiff{notANumber, 0, 2, Place{0, 1}, &Place{0, 1}}) {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestFirst: where rows differ more and more, the first is not the worst.
+func TestFirst(t *testing.T) {
+	var c ColumnDiff
+	for i, d := range []float64{0, 0.5, 0, 2, 1} {
+		c.add(d, Place{0, i})
+	}
+	if want := (ColumnDiff{2, 2, 5, Place{0, 3}, &Place{0, 1}}); !reflect.DeepEqual(c, want) {
+		t.Errorf("%+v, first %v", c, c.First)
 	}
 }
 

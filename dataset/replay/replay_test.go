@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -129,7 +130,7 @@ func TestDifferencesAreFound(t *testing.T) {
 	m.data["humidity"] = make([]float64, 21)
 
 	r := replay(t, m, Options{PerEpisode: true})
-	if want := (ColumnDiff{MaxAbs: 0.25, RowsEqual: 20, Rows: 21, Worst: Place{1, 4}}); r.Columns["state"] != want {
+	if want := (ColumnDiff{MaxAbs: 0.25, RowsEqual: 20, Rows: 21, Worst: Place{1, 4}, First: &Place{1, 4}}); !reflect.DeepEqual(r.Columns["state"], want) {
 		t.Errorf("state %+v, want %+v", r.Columns["state"], want)
 	}
 	if r.Terminated != (FlagDiff{18, 1}) {

@@ -27,6 +27,8 @@ type ColumnDiff struct {
 	RowsEqual int     `json:"rows_equal"` // rows without any difference
 	Rows      int     `json:"rows"`       // rows with an element to compare
 	Worst     Place   `json:"worst"`      // the first row with MaxAbs
+	// First is the first row with any difference: where a replay begins to diverge.
+	First *Place `json:"first,omitempty"`
 }
 
 // Place is a row of an episode, both counted from 0.
