@@ -118,7 +118,7 @@ func glLibraries(m machine) finding {
 func gpu(m machine) finding {
 	if !m.exists("/dev/nvidia0") {
 		return finding{Name: "GPU", Value: "no NVIDIA device: everything runs on the processor",
-			Fix: "none needed; a GPU makes the sizes small and paper quicker"}
+			Fix: "none needed: this version computes on the processor only"}
 	}
 	driver := strings.Fields(field(m.read("/proc/driver/nvidia/version"), "NVRM version", ":"))
 	version := "unknown driver"
