@@ -1,27 +1,17 @@
-package vector
+package vector_test
 
 import (
 	"math/rand/v2"
-	"syscall"
 	"testing"
-	"time"
 
 	"scalewm/envs"
+	"scalewm/envs/envtest"
+	"scalewm/envs/vector"
 
 	_ "scalewm/envs/pointmaze"
 	_ "scalewm/envs/pusht"
 	_ "scalewm/envs/tworoom"
 )
-
-// cpuSeconds is the processor time of this process; other programs on the
-// machine do not count.
-func cpuSeconds(b *testing.B) float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
-}
 
 // BenchmarkWorlds steps, or steps and draws, 64 worlds on 1 and 2 workers under
 // uniform actions. It reports world steps per second by the clock and per second
@@ -44,7 +34,7 @@ func benchmark(b *testing.B, name string, draw bool, workers int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, err := New(task, n, workers, nil)
+	w, err := vector.New(task, n, workers, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -66,7 +56,7 @@ func benchmark(b *testing.B, name string, draw bool, workers int) {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
-	before := cpuSeconds(b)
+	before := envtest.CPUSeconds(b)
 	for b.Loop() {
 		// Other actions for every world at each step.
 		a := actions[0]
@@ -83,5 +73,5 @@ func benchmark(b *testing.B, name string, draw bool, workers int) {
 	}
 	steps := float64(n) * float64(b.N)
 	b.ReportMetric(steps/b.Elapsed().Seconds(), "per_s")
-	b.ReportMetric(steps/(cpuSeconds(b)-before), "per_cpu_s")
+	b.ReportMetric(steps/(envtest.CPUSeconds(b)-before), "per_cpu_s")
 }
