@@ -5,23 +5,8 @@ import (
 	"math"
 )
 
-// Resize scales a frame of FrameBytes to (size, size, 3) by torchvision's rule
-// for resize(antialias=True) on uint8: bilinear with a filter as wide as the
-// scale, columns first, in float32, rounded half to even. Where the exact result
-// is a tie, torchvision's own last bit depends on its CPU's instructions: of a
-// frame of noise at most 3 bytes differ, by one level. dst has size*size*3 bytes.
-func Resize(dst, src []byte, size int) {
-	if len(src) != FrameBytes || len(dst) != size*size*3 {
-		panic(fmt.Sprintf("dataset: Resize from %d to %d bytes", len(src), len(dst)))
-	}
-	if size == FrameSize {
-		copy(dst, src)
-		return
-	}
-	NewResizer(size).Resize(dst, src)
-}
-
-// Resizer is Resize with its weights kept. It is used by one goroutine at a time.
+// Resizer scales frames to one size and keeps the weights of it. It is used by
+// one goroutine at a time.
 type Resizer struct {
 	size int
 	taps []taps
@@ -65,9 +50,20 @@ func NewResizer(size int) *Resizer {
 // Size is the edge of what Resize makes.
 func (r *Resizer) Size() int { return r.size }
 
-// Resize is the package function Resize.
+// Resize scales a frame of FrameBytes to (size, size, 3) by torchvision's rule
+// for resize(antialias=True) on uint8: bilinear with a filter as wide as the
+// scale, columns first, in float32, rounded half to even. Where the exact result
+// is a tie, torchvision's own last bit depends on its CPU's instructions: of a
+// frame of noise at most 3 bytes differ, by one level. dst has size*size*3 bytes.
 func (r *Resizer) Resize(dst, src []byte) {
 	w := r.size * 3
+	if len(src) != FrameBytes || len(dst) != r.size*w {
+		panic(fmt.Sprintf("dataset: Resize from %d to %d bytes", len(src), len(dst)))
+	}
+	if r.size == FrameSize {
+		copy(dst, src)
+		return
+	}
 	for y := range FrameSize {
 		r.scaleColumns(r.rows[y*w:(y+1)*w], src[y*FrameSize*3:(y+1)*FrameSize*3])
 	}

@@ -55,7 +55,7 @@ func TestResizeAgreesWithTorchvision(t *testing.T) {
 			if _, err := io.ReadFull(z, want); err != nil {
 				t.Fatal(err)
 			}
-			Resize(got, frame, size)
+			NewResizer(size).Resize(got, frame)
 			allowed, off := 0, 0
 			if i == 0 && size > 64 {
 				allowed = 3
@@ -77,7 +77,7 @@ func TestResizeAgreesWithTorchvision(t *testing.T) {
 
 func TestResizeToTheSameSizeCopies(t *testing.T) {
 	got := make([]byte, FrameBytes)
-	Resize(got, noiseFrame(), FrameSize)
+	NewResizer(FrameSize).Resize(got, noiseFrame())
 	if !bytes.Equal(got, noiseFrame()) {
 		t.Error("224 to 224 changes bytes")
 	}
@@ -98,7 +98,7 @@ func TestResizedSet(t *testing.T) {
 			if err := src.Frame(row, frame); err != nil {
 				t.Fatal(err)
 			}
-			Resize(want, frame, 32)
+			NewResizer(32).Resize(want, frame)
 			got := make([]byte, len(want))
 			if err := s.Frame(row, got); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("row %d differs (%v)", row, err)
@@ -134,7 +134,7 @@ func TestSidecarOfOtherData(t *testing.T) {
 		if err := src.Frame(3, frame); err != nil {
 			t.Fatal(err)
 		}
-		Resize(want, frame, 32)
+		NewResizer(32).Resize(want, frame)
 		if err := s.Frame(3, got); err != nil || !bytes.Equal(got, want) {
 			t.Error("the set is not of these data")
 		}

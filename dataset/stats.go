@@ -26,17 +26,10 @@ func (m Moments) Unscale(d int, v float64) float64 {
 	return v*math.Max(m.Std[d], stdFloor) + m.Mean[d]
 }
 
-// ActionStats is the mean and population standard deviation (ddof 0) of the
-// action column over all rows of the file; rows with a NaN are dropped
-// (lewm-spec 3.2).
-func ActionStats(src Source) (mean, std []float64, err error) {
-	m, err := ColumnMoments(src, "action", nil, 0)
-	return m.Mean, m.Std, err
-}
-
-// ColumnMoments is ActionStats for any column: ddof is subtracted from the
-// count of the variance, and only the named episodes are used (nil: all), which
-// is what the strict protocol needs.
+// ColumnMoments is the mean and standard deviation of a column; rows with a NaN
+// are dropped. ddof is subtracted from the count of the variance (0 for the
+// scaler of actions, lewm-spec 3.2), and only the named episodes are used (nil:
+// all), which is what the strict protocol needs.
 func ColumnMoments(src Source, column string, episodes []int, ddof int) (Moments, error) {
 	c, err := FindColumn(src, column)
 	if err != nil {

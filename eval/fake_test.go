@@ -160,7 +160,7 @@ func (w *dotWorld) calibrate(t *testing.T) {
 		must(t, e.SetState(envs.Row{"state": {x, y}}))
 		px, small := make([]byte, envs.FrameBytes), make([]byte, 3*dotFrame*dotFrame)
 		must(t, e.Frame(px))
-		dataset.Resize(small, px, dotFrame)
+		dataset.NewResizer(dotFrame).Resize(small, px)
 		return small
 	}
 	a, b := frame(60, 100), frame(60, 140)
