@@ -75,11 +75,6 @@ func init() {
 			}
 			return newEnv(o[contactProfile]), nil
 		},
-		Policy: func(name string) (envs.Policy, error) {
-			if name == policy.UniformName {
-				return policy.NewUniform(), nil
-			}
-			return nil, policy.Unknown(spec, name)
-		},
+		Policy: policy.From(spec, map[string]func() envs.Policy{policy.UniformName: policy.NewUniform}),
 	})
 }

@@ -17,9 +17,15 @@ const (
 	UniformName = "uniform"
 )
 
-// Unknown is the error of a task that has no policy of this name.
-func Unknown(s *envs.Spec, name string) error {
-	return fmt.Errorf("task %s has no policy %q (hint: one of %s)", s.Name, name, strings.Join(s.Policies, ", "))
+// From makes the Policy function of a task from a maker for each name of
+// s.Policies. An unknown name is an error that lists them.
+func From(s *envs.Spec, makers map[string]func() envs.Policy) func(name string) (envs.Policy, error) {
+	return func(name string) (envs.Policy, error) {
+		if maker, ok := makers[name]; ok {
+			return maker(), nil
+		}
+		return nil, fmt.Errorf("task %s has no policy %q (hint: one of %s)", s.Name, name, strings.Join(s.Policies, ", "))
+	}
 }
 
 // uniform draws each action from the task's action box.

@@ -106,16 +106,6 @@ func init() {
 		New: func(o envs.Options) (envs.Env, error) {
 			return newEnv(o)
 		},
-		Policy: func(name string) (envs.Policy, error) {
-			switch name {
-			case policy.ExpertName:
-				return policy.NewPusher(), nil
-			case policy.WeakName:
-				return policy.NewWeakPusher(), nil
-			case policy.UniformName:
-				return policy.NewUniform(), nil
-			}
-			return nil, policy.Unknown(spec, name)
-		},
+		Policy: policy.From(spec, map[string]func() envs.Policy{policy.ExpertName: policy.NewPusher, policy.WeakName: policy.NewWeakPusher, policy.UniformName: policy.NewUniform}),
 	})
 }

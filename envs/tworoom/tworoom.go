@@ -63,14 +63,9 @@ func init() {
 		New: func(o envs.Options) (envs.Env, error) {
 			return newEnv(o)
 		},
-		Policy: func(name string) (envs.Policy, error) {
-			switch name {
-			case policy.ExpertName:
-				return policy.NewDoorExpert(actionNoise), nil
-			case policy.UniformName:
-				return policy.NewUniform(), nil
-			}
-			return nil, policy.Unknown(spec, name)
-		},
+		Policy: policy.From(spec, map[string]func() envs.Policy{
+			policy.ExpertName:  func() envs.Policy { return policy.NewDoorExpert(actionNoise) },
+			policy.UniformName: policy.NewUniform,
+		}),
 	})
 }
