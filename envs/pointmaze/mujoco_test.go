@@ -7,9 +7,9 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"scalewm/envs/envtest"
 )
 
 // oracle is MuJoCo's library, run beside us as a program of its own.
@@ -20,28 +20,7 @@ type oracle struct {
 
 func newOracle(t *testing.T) *oracle {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "mujoco")
-	if out, err := exec.Command("cc", "-O2", "-o", bin, "testdata/mujoco.c", "-lmujoco").CombinedOutput(); err != nil {
-		t.Fatalf("building the oracle: %v (hint: apt-get install libmujoco-dev)\n%s", err, out)
-	}
-	cmd := exec.Command(bin, "testdata/maze.xml")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
+	in, out := envtest.Oracle{Build: []string{"testdata/mujoco.c", "-lmujoco"}, Args: []string{"testdata/maze.xml"}, Package: "libmujoco-dev"}.Start(t)
 	return &oracle{in, out}
 }
 

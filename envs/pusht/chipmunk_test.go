@@ -8,10 +8,10 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"scalewm/envs/envtest"
 )
 
 // oracle is the C library, run beside us as a program of its own.
@@ -22,28 +22,7 @@ type oracle struct {
 
 func newOracle(t *testing.T) *oracle {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "chipmunk")
-	if out, err := exec.Command("cc", "-O2", "-ffp-contract=off", "-o", bin, "testdata/chipmunk.c", "-lchipmunk", "-lm").CombinedOutput(); err != nil {
-		t.Fatalf("building the oracle: %v (hint: apt-get install libchipmunk-dev)\n%s", err, out)
-	}
-	cmd := exec.Command(bin)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
+	in, out := envtest.Oracle{Build: []string{"-ffp-contract=off", "testdata/chipmunk.c", "-lchipmunk", "-lm"}, Package: "libchipmunk-dev"}.Start(t)
 	return &oracle{in, bufio.NewReader(out)}
 }
 

@@ -1,0 +1,44 @@
+package envtest
+
+import (
+	"io"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Oracle is a C program round an original's own library, for tests behind a tag:
+// it runs beside us and is asked through its standard input and output.
+type Oracle struct {
+	Build   []string // arguments of cc, without the output
+	Args    []string // of the program
+	Package string   // that the library comes from, for the hint
+}
+
+// Start builds the program and runs it until the test ends.
+func (o Oracle) Start(t *testing.T) (in io.Writer, out io.Reader) {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "oracle")
+	if said, err := exec.Command("cc", append([]string{"-O2", "-o", bin}, o.Build...)...).CombinedOutput(); err != nil {
+		t.Fatalf("building the oracle: %v (hint: apt-get install %s)\n%s", err, o.Package, said)
+	}
+	cmd := exec.Command(bin, o.Args...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return stdin, stdout
+}
