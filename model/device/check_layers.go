@@ -109,30 +109,3 @@ func (c checked) AdamW(p, g, m, v, sumsq Mat, o AdamW) {
 		"AdamW", p, g, m, v, sumsq)
 	c.Device.AdamW(p, g, m, v, sumsq, o)
 }
-
-func (c checked) Normal(dst Mat, keys []uint64, offset uint64) {
-	need(given(dst) && len(keys) > 0 && dst.Rows%len(keys) == 0, "Normal", dst)
-	c.Device.Normal(dst, keys, offset)
-}
-
-func (c checked) Candidates(dst, mean, std, noise Mat) {
-	need(given(mean, std, noise) && like(dst, noise) && like(mean, std) && mean.Cols == dst.Cols &&
-		mean.Rows > 0 && dst.Rows%mean.Rows == 0, "Candidates", dst, mean, std, noise)
-	c.Device.Candidates(dst, mean, std, noise)
-}
-
-func (c checked) NaNToInf(x, count Mat) {
-	need(given(x, count) && shaped(1, 1, count), "NaNToInf", x, count)
-	c.Device.NaNToInf(x, count)
-}
-
-func (c checked) SmallestK(idx Ints, costs Mat, k int) {
-	need(given(costs) && k > 0 && k <= costs.Cols && idx.Len() == costs.Rows*k, "SmallestK", costs)
-	c.Device.SmallestK(idx, costs, k)
-}
-
-func (c checked) Moments(mean, std, cand Mat, idx Ints, k, ddof int) {
-	need(given(mean, cand) && like(mean, std) && cand.Cols == mean.Cols && mean.Rows > 0 && cand.Rows%mean.Rows == 0 &&
-		k > 0 && idx.Len() == mean.Rows*k && ddof >= 0 && (!std.Given() || k > ddof), "Moments", mean, std, cand)
-	c.Device.Moments(mean, std, cand, idx, k, ddof)
-}

@@ -182,21 +182,3 @@ type Optimizer interface {
 	// AdamW updates p, m, v from g scaled by min(1, MaxNorm/(sqrt(sumsq)+1e-6)).
 	AdamW(p, g, m, v, sumsq Mat, o AdamW)
 }
-
-// Search holds the planners' kernels on E episodes side by side.
-type Search interface {
-	// Normal fills dst, of len(keys) equal groups of rows: element i (row-major) of
-	// group e is standard normal number offset+i of stream keys[e] (rng.Normal).
-	Normal(dst Mat, keys []uint64, offset uint64)
-	// Candidates: dst (E*C x W) = mean[e] + std[e]*noise; candidate 0 of each
-	// episode is the mean itself. dst may be noise.
-	Candidates(dst, mean, std, noise Mat)
-	// NaNToInf replaces NaN by +Inf and adds the count of them to the 1x1 count.
-	NaNToInf(x, count Mat)
-	// SmallestK: for each row of costs (E x C), the k lowest, best first, ties by
-	// the lower index, into idx (E*k).
-	SmallestK(idx Ints, costs Mat, k int)
-	// Moments of the k chosen candidates of each episode: mean (E x W) and, where
-	// given, std with divisor k-ddof, both about the mean just computed.
-	Moments(mean, std, cand Mat, idx Ints, k, ddof int)
-}

@@ -80,6 +80,13 @@ typedef struct {
 
 typedef struct { Mat dst; const uint64_t *keys; i64 groups; uint64_t offset; } NormalArgs;
 typedef struct { Mat mean, std, cand; int32_t *idx; i64 k, ddof; } EliteArgs;
+// The k chosen candidates of each episode: what is read of them and where it goes.
+typedef struct {
+	Mat dst, cand, costs, weights, lowest;
+	const int32_t *idx;
+	i64 episodes, k;
+	float temperature;
+} ChosenArgs;
 typedef struct { double flops; int bf16; } PeakArgs; // flops: out, done by each thread's task
 
 // Kernel numbers: the index into an instruction set's table.
@@ -91,6 +98,7 @@ enum {
 	K_ATTENTION, K_ATTENTION_GRAD, K_PATCHES,
 	K_MSE, K_SIGREG, K_DISTANCE, K_DISTANCE_GRAD, K_CORRELATION, K_COST,
 	K_SUM_SQUARES, K_ADAMW, K_NORMAL, K_CANDIDATES, K_NAN_TO_INF, K_SMALLEST_K, K_MOMENTS,
+	K_COLOR, K_CLIP, K_LERP, K_SOFTMIN, K_WEIGHTED_MEAN, K_GATHER, K_KEEP_BEST,
 	K_PEAK, K_COUNT
 };
 

@@ -91,17 +91,19 @@ static int candidates(Pool *pool, const void *args) {
 	return OK;
 }
 
-static int nan_to_inf(Pool *pool, const void *args) {
-	(void)pool;
-	const PairArgs *a = args; // dst: the count
-	for (i64 r = 0; r < a->x.rows; r++) {
-		float *x = a->x.p + r * a->x.stride;
-		for (i64 c = 0; c < a->x.cols; c++) {
-			if (!isnan(x[c])) continue;
-			x[c] = INFINITY;
-			*a->dst.p += 1;
-		}
+static void nan_to_inf_task(const void *args, i64 r, Worker *w) {
+	(void)w;
+	const PairArgs *a = args; // dst: the counts
+	float *x = a->x.p + r * a->x.stride, *count = a->dst.p + r * a->dst.stride;
+	for (i64 c = 0; c < a->x.cols; c++) {
+		if (!isnan(x[c])) continue;
+		x[c] = INFINITY;
+		*count += 1;
 	}
+}
+
+static int nan_to_inf(Pool *pool, const void *args) {
+	pool_run(pool, nan_to_inf_task, args, ((const PairArgs *)args)->x.rows);
 	return OK;
 }
 
@@ -127,6 +129,14 @@ static int smallest(Pool *pool, const void *args) {
 	return OK;
 }
 
+// below says whether n indices lie in [0, count).
+static int below(const int32_t *idx, i64 n, i64 count) {
+	for (i64 i = 0; i < n; i++) {
+		if (idx[i] < 0 || idx[i] >= count) return 0;
+	}
+	return 1;
+}
+
 static void moments_task(const void *args, i64 e, Worker *w) {
 	(void)w;
 	const EliteArgs *a = args;
@@ -149,10 +159,7 @@ static void moments_task(const void *args, i64 e, Worker *w) {
 
 static int moments(Pool *pool, const void *args) {
 	const EliteArgs *a = args;
-	i64 count = a->cand.rows / a->mean.rows;
-	for (i64 i = 0; i < a->mean.rows * a->k; i++) {
-		if (a->idx[i] < 0 || a->idx[i] >= count) return BAD_INDEX;
-	}
+	if (!below(a->idx, a->mean.rows * a->k, a->cand.rows / a->mean.rows)) return BAD_INDEX;
 	pool_run(pool, moments_task, a, a->mean.rows);
 	return OK;
 }

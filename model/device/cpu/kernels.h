@@ -13,6 +13,7 @@
 #include "k_losses.h"
 #include "k_sigreg.h"
 #include "k_search.h"
+#include "k_planner.h"
 #include "k_peak.h"
 
 const Kernel TABLE[K_COUNT] = {
@@ -27,5 +28,7 @@ const Kernel TABLE[K_COUNT] = {
 	[K_MSE] = mse, [K_SIGREG] = sigreg, [K_DISTANCE] = distance, [K_DISTANCE_GRAD] = distance_grad,
 	[K_CORRELATION] = correlation, [K_COST] = cost, [K_SUM_SQUARES] = sum_squares, [K_ADAMW] = adamw,
 	[K_NORMAL] = normal, [K_CANDIDATES] = candidates, [K_NAN_TO_INF] = nan_to_inf,
-	[K_SMALLEST_K] = smallest, [K_MOMENTS] = moments, [K_PEAK] = peak,
+	[K_SMALLEST_K] = smallest, [K_MOMENTS] = moments,
+	[K_COLOR] = color, [K_CLIP] = clip, [K_LERP] = lerp, [K_SOFTMIN] = softmin,
+	[K_WEIGHTED_MEAN] = weighted_mean, [K_GATHER] = gather, [K_KEEP_BEST] = keep_best, [K_PEAK] = peak,
 };

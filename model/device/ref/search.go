@@ -61,7 +61,7 @@ func (engine) NaNToInf(x, count device.Mat) {
 		for c, v := range row(x, r) {
 			if math.IsNaN(v) {
 				row(x, r)[c] = math.Inf(1)
-				set(count, scalar(count)+1)
+				row(count, r)[0]++
 			}
 		}
 	}
