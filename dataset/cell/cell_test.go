@@ -46,6 +46,35 @@ func save(t *testing.T, s Store) string {
 	return id
 }
 
+// Equal cells have equal checksums wherever they lie, and a cell that was laid
+// out anew by hand is the same cell.
+func TestChecksum(t *testing.T) {
+	a, b := Store{t.TempDir()}, Store{t.TempDir()}
+	id := save(t, a)
+	save(t, b)
+	want, err := a.Checksum(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(b.Path(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var laidOut bytes.Buffer
+	if err := json.Indent(&laidOut, text, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b.Path(id), laidOut.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Checksum(id); err != nil || got != want {
+		t.Errorf("checksum %s, %v, want %s", got, err, want)
+	}
+	if _, err := a.Checksum("0"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such cell: %v", err)
+	}
+}
+
 // The expected name was computed outside Go: sha256sum of
 // "eval\n{"alpha":1,"rate":0.1,"zeta":"<é>"}".
 func TestIDIsThePublishedHash(t *testing.T) {

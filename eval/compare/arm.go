@@ -26,16 +26,10 @@ type unit struct {
 	episode   int
 }
 
-// conditions are the names of what must agree in both arms of a pair; where an
-// arm does not say (an empty text) it is not compared. CSV columns have the
-// same names.
-var conditions = [...]string{"task", "protocol", "data", "set_hash", "device", "candidates", "iterations", "elites",
-	"horizon", "budget", "goal_offset", "trajectory", "start", "planner_seed"}
-
 // outcome is one episode of an arm.
 type outcome struct {
 	success bool
-	given   [len(conditions)]string
+	given   record.Given
 }
 
 // Arm is one method's outcomes.
@@ -168,9 +162,7 @@ func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
 func (a *Arm) addCell(c record.Cell) error {
 	s := c.Spec
 	for _, r := range c.Result.Rows {
-		o := outcome{success: r.Success, given: [len(conditions)]string{s.Task, s.Protocol, s.Data, s.SetHash, c.Result.Device,
-			strconv.Itoa(s.Candidates), strconv.Itoa(s.Iterations), strconv.Itoa(s.Elites), strconv.Itoa(s.Horizon), strconv.Itoa(s.Budget),
-			strconv.Itoa(s.GoalOffset), strconv.Itoa(r.Trajectory), strconv.Itoa(r.Start), strconv.FormatUint(uint64(r.PlannerSeed), 10)}}
+		o := outcome{success: r.Success, given: c.Given(r)}
 		if err := a.add(unit{s.Tier, s.Set, r.Episode}, o); err != nil {
 			return err
 		}

@@ -112,7 +112,7 @@ func TestTiersAndMissingEpisodes(t *testing.T) {
 // state is not.
 func TestRefusals(t *testing.T) {
 	const head, row = "set,episode,tier,success", "s101,0,T1,1"
-	for _, name := range conditions {
+	for _, name := range record.Conditions() {
 		a := parse(t, "a", head+","+name+"\n"+row+",x\n")
 		b := parse(t, "b", head+","+name+"\n"+row+",y\n")
 		_, err := Compare(a, b)

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"scalewm/eval/record"
 )
 
-// required are the columns of an arm in CSV; columns named as conditions are
-// compared too, and others are ignored.
+// required are the columns of an arm in CSV; columns named as record.Conditions
+// are compared too, and others are ignored.
 var required = []string{"set", "episode", "tier", "success"}
 
 func (a *Arm) loadCSV(path string) error {
@@ -65,7 +67,7 @@ func (a *Arm) readCSV(in io.Reader) error {
 // columns says where the fields of a line stand; -1 is absent.
 type columns struct {
 	set, episode, tier, success int
-	given                       [len(conditions)]int
+	given                       []int // columns of record.Conditions
 }
 
 func findColumns(header []string) (c columns, err error) {
@@ -81,8 +83,8 @@ func findColumns(header []string) (c columns, err error) {
 	if missing != nil {
 		return c, fmt.Errorf("it has no column %s (hint: its first line names the columns %s)", strings.Join(missing, ", "), strings.Join(required, ", "))
 	}
-	for i, name := range conditions {
-		c.given[i] = slices.Index(header, name)
+	for _, name := range record.Conditions() {
+		c.given = append(c.given, slices.Index(header, name))
 	}
 	return c, nil
 }
@@ -99,6 +101,7 @@ func (c columns) row(fields []string) (u unit, o outcome, err error) {
 	if o.success, err = strconv.ParseBool(strings.TrimSpace(fields[c.success])); err != nil {
 		return u, o, fmt.Errorf("the success %q is neither 0, 1, true nor false", fields[c.success])
 	}
+	o.given = make(record.Given, len(c.given))
 	for i, at := range c.given {
 		if at >= 0 {
 			o.given[i] = strings.TrimSpace(fields[at])

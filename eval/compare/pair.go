@@ -44,8 +44,8 @@ func pairTier(a, b *Arm, tier string) (*table, error) {
 		if !ok {
 			continue
 		}
-		if err := unlike(x, y); err != nil {
-			return nil, fmt.Errorf("tier %s, set %s, episode %d: %w", tier, e.set, e.n, err)
+		if err := x.given.Unlike(y.given); err != nil {
+			return nil, fmt.Errorf("tier %s, set %s, episode %d: %w, so the difference would not be the model's (hint: evaluate both arms with the same data, sets, tiers and protocol on the same kind of device)", tier, e.set, e.n, err)
 		}
 		t.pairs[e] = pairOf(x.success, y.success)
 	}
@@ -63,24 +63,11 @@ func (a *Arm) at(tier string) map[episode]outcome {
 		case tier:
 			out[episode{u.set, u.episode}] = o
 		case anyTier:
-			for _, planning := range []string{"candidates", "iterations", "elites", "horizon", "planner_seed"} {
-				o.given[slices.Index(conditions[:], planning)] = ""
-			}
+			o.given = o.given.Unplanned()
 			out[episode{u.set, u.episode}] = o
 		}
 	}
 	return out
-}
-
-// unlike says which condition differs.
-func unlike(a, b outcome) error {
-	for i, name := range conditions {
-		if x, y := a.given[i], b.given[i]; x != "" && y != "" && x != y {
-			return fmt.Errorf("%s is %s in one arm and %s in the other, so the difference would not be the model's (hint: evaluate both arms with the same data, sets, tiers and protocol on the same device)",
-				strings.ReplaceAll(name, "_", " "), x, y)
-		}
-	}
-	return nil
 }
 
 func pairOf(a, b bool) fourfold {

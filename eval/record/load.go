@@ -27,10 +27,12 @@ type Folder struct {
 }
 
 // Load reads every evaluation cell in the folders named CellsDir at or below
-// dir. A torn file is a problem of the folder and no error; a missing dir is one.
+// dir. A torn file is a problem of the folder and no error; a missing dir is
+// one, and so is a cell that stands there twice with different results. Equal
+// copies, as shards that were put side by side have, count once.
 func Load(dir string) (Folder, error) {
 	f := Folder{Runs: map[string]Run{}}
-	seen := map[string]bool{}
+	seen := map[string]place{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -50,8 +52,11 @@ func Load(dir string) (Folder, error) {
 	return f, nil
 }
 
+// place is where a cell was found, and what it holds.
+type place struct{ path, sum string }
+
 // readStore adds the cells of one store. The same cell may lie in several.
-func (f *Folder) readStore(s cell.Store, seen map[string]bool) error {
+func (f *Folder) readStore(s cell.Store, seen map[string]place) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
 		return err
@@ -71,11 +76,27 @@ func (f *Folder) readStore(s cell.Store, seen map[string]bool) error {
 			}
 			continue
 		}
-		if !seen[id] {
-			seen[id] = true
-			f.add(s, id)
+		if err := f.once(s, id, seen); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// once adds a cell unless it was found before, with the same content.
+func (f *Folder) once(s cell.Store, id string, seen map[string]place) error {
+	sum, err := s.Checksum(id)
+	if err != nil {
+		return err
+	}
+	if old, ok := seen[id]; ok {
+		if old.sum != sum {
+			return fmt.Errorf("cell %s stands there twice with different results, in %s and %s (hint: they come from different kinds of device or versions; keep one of them)", id, old.path, s.Path(id))
+		}
+		return nil
+	}
+	seen[id] = place{s.Path(id), sum}
+	f.add(s, id)
 	return nil
 }
 

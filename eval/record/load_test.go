@@ -66,6 +66,20 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// Shards of different machines that made one cell differently are not merged.
+func TestLoadRefusesDifferingCopies(t *testing.T) {
+	dir := t.TempDir()
+	id := save(t, filepath.Join(dir, "a", CellsDir), Spec{Set: "s101"})
+	other := cell.Store{Dir: filepath.Join(dir, "b", CellsDir)}
+	if err := other.Save(id, Kind, Spec{Set: "s101"}, Result{Device: "another"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(dir)
+	if err == nil || !strings.Contains(err.Error(), id) || !strings.Contains(err.Error(), "twice with different results") || !strings.Contains(err.Error(), "(hint:") {
+		t.Errorf("error %v, want the cell named, both places and a hint", err)
+	}
+}
+
 func TestLoadMissingFolder(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "nowhere"))
 	if err == nil || !strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "(hint:") {

@@ -21,13 +21,16 @@ type Spec struct {
 	Tier       string `json:"tier"`   // "" for random
 	Candidates int    `json:"candidates"`
 	Iterations int    `json:"iterations"`
-	Elites     int    `json:"elites"`
-	Horizon    int    `json:"horizon"` // blocks
-	Budget     int    `json:"budget"`  // env steps
-	GoalOffset int    `json:"goal_offset"`
-	Set        string `json:"set"`      // s101
-	SetHash    string `json:"set_hash"` // fingerprint of the drawn episodes
-	Episodes   int    `json:"episodes"`
+	Elites     int    `json:"elites"` // 0 for gd, whose candidates are restarts
+	// Temperature is MPPI's, and Clip says in which space iCEM clips; absent elsewhere.
+	Temperature float64 `json:"temperature,omitempty"`
+	Clip        string  `json:"clip,omitempty"`
+	Horizon     int     `json:"horizon"` // blocks
+	Budget      int     `json:"budget"`  // env steps
+	GoalOffset  int     `json:"goal_offset"`
+	Set         string  `json:"set"`      // s101
+	SetHash     string  `json:"set_hash"` // fingerprint of the drawn episodes
+	Episodes    int     `json:"episodes"`
 }
 
 // Row is the outcome of one episode.
@@ -67,7 +70,8 @@ type Run struct {
 	Plan       float64 `json:"plan_seconds"`
 	Simulate   float64 `json:"simulate_seconds"`
 	Render     float64 `json:"render_seconds"`
-	PlanMillis float64 `json:"plan_ms"` // one episode's plan, amortised over the batch
+	PlanMillis float64 `json:"plan_ms"`         // one episode's plan, amortised over the batch
+	Episode    float64 `json:"episode_seconds"` // of wall time, amortised over the batch
 	Workers    int     `json:"workers"`
 	Version    string  `json:"version"`
 }

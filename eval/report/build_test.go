@@ -136,12 +136,12 @@ func TestPairingIsRefused(t *testing.T) {
 		edit func(*record.Cell)
 		want string
 	}{
-		{"set hash", func(c *record.Cell) { c.Spec.SetHash = c.Spec.Set + c.Spec.Method }, "the episodes differ"},
-		{"data", func(c *record.Cell) { c.Spec.Data = c.Spec.Method }, "the data sets differ"},
-		{"device", func(c *record.Cell) { c.Result.Device = c.Spec.Method }, "the device kinds differ (scale and lewm)"},
-		{"planner", func(c *record.Cell) { c.Spec.Elites += len(c.Spec.Method) }, "the planner's settings differ"},
-		{"seeds", func(c *record.Cell) { c.Result.Rows[3].PlannerSeed += uint32(len(c.Spec.Method)) }, "the planner seeds of episode 3 differ"},
-		{"starts", func(c *record.Cell) { c.Result.Rows[4].Start += len(c.Spec.Method) }, "episode 4 starts elsewhere"},
+		{"set hash", func(c *record.Cell) { c.Spec.SetHash = c.Spec.Set + c.Spec.Method }, "set hash is s101scale in one arm"},
+		{"data", func(c *record.Cell) { c.Spec.Data = c.Spec.Method }, "data is scale in one arm and lewm in the other"},
+		{"device", func(c *record.Cell) { c.Result.Device = c.Spec.Method }, "device is scale in one arm and lewm in the other"},
+		{"planner", func(c *record.Cell) { c.Spec.Elites += len(c.Spec.Method) }, "elites is "},
+		{"seeds", func(c *record.Cell) { c.Result.Rows[3].PlannerSeed += uint32(len(c.Spec.Method)) }, "episode 3: planner seed is "},
+		{"starts", func(c *record.Cell) { c.Result.Rows[4].Start += len(c.Spec.Method) }, "episode 4: start is "},
 		{"doubles", func(c *record.Cell) { c.Result.Rows[4].Episode = 5 }, "episode 5 stands twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -129,8 +129,8 @@ func (g *grid) difference(b *Block, p Pair, tiers []Tier, seeds [][2]int) (*Diff
 // add pairs the rows of two cells. A note says why they do not pair, or pair
 // in part only.
 func (m *matched) add(a, b record.Cell) string {
-	if why := unlike(a, b); why != "" {
-		return "not paired: " + why
+	if err := record.Unlike(a, b); err != nil {
+		return "not paired: " + err.Error()
 	}
 	rows := map[int]record.Row{}
 	for _, r := range b.Result.Rows {
@@ -158,55 +158,3 @@ func one(b bool) int {
 	}
 	return 0
 }
-
-// unlike says why two cells must not be paired, or "". Only the model may differ.
-func unlike(a, b record.Cell) string {
-	x, y := a.Spec, b.Spec
-	switch {
-	case x.SetHash != y.SetHash:
-		return fmt.Sprintf("the episodes differ (set hashes %s and %s)", short(x.SetHash), short(y.SetHash))
-	case x.Data != y.Data:
-		return fmt.Sprintf("the data sets differ (%s and %s)", short(x.Data), short(y.Data))
-	case a.Result.Device != b.Result.Device:
-		return fmt.Sprintf("the device kinds differ (%s and %s)", a.Result.Device, b.Result.Device)
-	case tierOf(x) != tierOf(y):
-		return fmt.Sprintf("the planner's settings differ (%d x %d and %d x %d)", x.Candidates, x.Iterations, y.Candidates, y.Iterations)
-	}
-	return unlikeRows(a.Result.Rows, b.Result.Rows)
-}
-
-func tierOf(s record.Spec) Tier {
-	return Tier{Name: s.Tier, Candidates: s.Candidates, Iterations: s.Iterations, Elites: s.Elites,
-		Horizon: s.Horizon, Budget: s.Budget, GoalOffset: s.GoalOffset}
-}
-
-// unlikeRows compares starts and planner seeds, and finds doubles.
-func unlikeRows(a, b []record.Row) string {
-	byEpisode := map[int]record.Row{}
-	for _, rows := range [][]record.Row{a, b} {
-		seen := map[int]bool{}
-		for _, r := range rows {
-			if seen[r.Episode] {
-				return fmt.Sprintf("episode %d stands twice in one cell", r.Episode)
-			}
-			seen[r.Episode] = true
-		}
-	}
-	for _, r := range a {
-		byEpisode[r.Episode] = r
-	}
-	for _, r := range b {
-		o, ok := byEpisode[r.Episode]
-		switch {
-		case !ok:
-		case o.Trajectory != r.Trajectory || o.Start != r.Start:
-			return fmt.Sprintf("episode %d starts elsewhere", r.Episode)
-		case o.PlannerSeed != r.PlannerSeed:
-			return fmt.Sprintf("the planner seeds of episode %d differ", r.Episode)
-		}
-	}
-	return ""
-}
-
-// short is the readable head of a hash.
-func short(hash string) string { return hash[:min(len(hash), 12)] }
