@@ -5,40 +5,107 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
-// Names of a checkpoint's files in its folder.
+// Names of a checkpoint's files in its folder. A published one has PTName and
+// HydraName; what `weights convert` writes has a sidecar besides.
 const (
 	FileName    = "weights.safetensors"
 	SidecarName = "weights.json"
+	PTName      = "weights.pt"
+	HydraName   = "config.json"
 )
 
-// Load reads the checkpoint of a folder, or of the path of its safetensors
-// file: its tensors and its sidecar, which must belong together.
+// Published is the kind of the sidecar that Load makes up for a .pt file which
+// has none: its Config is then the HydraName beside the file, and what the
+// weights are is for a model family to say.
+const Published = "published"
+
+// Load reads a checkpoint: its tensors and its sidecar, which must belong
+// together. path is its folder, or its safetensors or .pt file.
 func Load(path string) (*File, *Sidecar, error) {
-	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		path = filepath.Join(path, FileName)
-	}
-	s, err := ReadSidecar(strings.TrimSuffix(path, filepath.Ext(path)) + ".json")
+	path, err := locate(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening weights: %w (hint: give the folder that train --out wrote)", err)
+		return nil, nil, fmt.Errorf("opening weights: %w %s", err, whereHint)
 	}
-	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != s.SHA256 {
-		return nil, nil, fmt.Errorf("weights %s are not those of their sidecar (hint: the file is torn or was replaced; train again)", path)
-	}
-	f, err := Parse(b)
+	sum := sha256.Sum256(b)
+	s, err := sidecarOf(path, hex.EncodeToString(sum[:]))
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading weights %s: %w", path, err)
+		return nil, nil, err
 	}
-	return f, s, nil
+	f, err := open(path, b)
+	return f, s, err
+}
+
+const whereHint = "(hint: give the folder that train --out wrote, or one with weights.pt and config.json)"
+
+// locate finds the file of tensors in a folder: ours, or else the only .pt file,
+// which is the rule of stable-worldmodel.
+func locate(path string) (string, error) {
+	if st, err := os.Stat(path); err != nil || !st.IsDir() {
+		return path, nil // a file, or Load's to complain about
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return "", fmt.Errorf("opening weights: %w %s", err, whereHint)
+	}
+	var pts []string
+	for _, e := range entries {
+		if e.Name() == FileName {
+			return filepath.Join(path, FileName), nil
+		}
+		if filepath.Ext(e.Name()) == ".pt" {
+			pts = append(pts, e.Name())
+		}
+	}
+	switch len(pts) {
+	case 0:
+		return filepath.Join(path, FileName), nil // which Load will miss
+	case 1:
+		return filepath.Join(path, pts[0]), nil
+	}
+	return "", fmt.Errorf("the folder %s holds %d .pt files (hint: give the path of one)", path, len(pts))
+}
+
+// sidecarOf reads the sidecar of a file of tensors, or makes up that of a
+// published one.
+func sidecarOf(path, sum string) (*Sidecar, error) {
+	s, err := ReadSidecar(SidecarOf(path))
+	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(path) == ".pt" {
+		return published(path, sum)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.SHA256 != sum {
+		return nil, fmt.Errorf("weights %s are not those of their sidecar (hint: the file is torn or was replaced; train again)", path)
+	}
+	return s, nil
+}
+
+// SidecarOf is the path of the sidecar of a file of tensors.
+func SidecarOf(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ".json" }
+
+func published(path, sum string) (*Sidecar, error) {
+	config := filepath.Join(filepath.Dir(path), HydraName)
+	b, err := os.ReadFile(config)
+	if err != nil {
+		return nil, fmt.Errorf("opening the config of %s: %w (hint: put the config.json that was published with it beside it)", path, err)
+	}
+	if !json.Valid(b) {
+		return nil, fmt.Errorf("%s is not JSON (hint: fetch the config.json of %s again)", config, filepath.Base(path))
+	}
+	return &Sidecar{Kind: Published, Config: b, SHA256: sum}, nil
 }
 
 // ReadSidecar reads a sidecar file.
