@@ -2,7 +2,6 @@ package plan
 
 import (
 	"context"
-	"fmt"
 
 	"scalewm/model/device"
 )
@@ -20,72 +19,26 @@ type CEM struct {
 	Population bool
 }
 
-// withDefaults fills in the zero fields.
-func (c CEM) withDefaults() CEM {
-	if c.Candidates == 0 {
-		c.Candidates = 300
-	}
-	if c.Iterations == 0 {
-		c.Iterations = 30
-	}
-	if c.Elites == 0 {
-		c.Elites = 30
-	}
-	if c.VarScale == 0 {
-		c.VarScale = 1
-	}
-	return c
-}
-
 // ddof is the number taken from K in the divisor of the elites' deviation.
-func (c CEM) ddof() int {
-	if c.Population {
+func ddof(population bool) int {
+	if population {
 		return 0
 	}
 	return 1
 }
 
-// check refuses settings that have no meaning; K = 1 with the unbiased
-// deviation would divide by zero.
-func (c CEM) check(p Problem) error {
-	switch {
-	case c.Candidates < 1 || c.Iterations < 1 || c.VarScale < 0:
-		return fmt.Errorf("planning with CEM: %d candidates, %d iterations, scale %g (hint: all must be positive)", c.Candidates, c.Iterations, c.VarScale)
-	case c.Elites <= c.ddof() || c.Elites > c.Candidates:
-		return fmt.Errorf("planning with CEM: %d elites of %d candidates (hint: between %d and the number of candidates)", c.Elites, c.Candidates, c.ddof()+1)
-	case p.Episodes < 1 || p.Horizon < 1 || p.Width%p.Horizon != 0:
-		return fmt.Errorf("planning with CEM: %d episodes, %d numbers in %d blocks (hint: the width is horizon x action width)", p.Episodes, p.Width, p.Horizon)
-	}
-	return nil
-}
-
 // Solve returns the mean after the last update, a sequence that was never
 // judged itself; its reported cost is the mean of the last elites' costs.
 func (c CEM) Solve(ctx context.Context, d device.Device, p Problem) (Plan, error) {
-	c = c.withDefaults()
-	if err := c.check(p); err != nil {
+	b := sampling("CEM", c.Candidates, c.Iterations, c.Elites, c.VarScale)
+	b.ddof = ddof(c.Population)
+	if err := b.check(p); err != nil {
 		return Plan{}, err
 	}
-	s := newSearch(d, p, c.Candidates, c.Elites)
+	s := newSearch(d, p, b)
 	defer s.free()
-	mean := s.firstMean()
-	std := s.arena.Mat(p.Episodes, p.Width)
-	d.Fill(std, c.VarScale)
-	for it := range c.Iterations {
-		if err := ctx.Err(); err != nil {
-			d.Free(mean.Buf)
-			return Plan{}, err
-		}
-		p.Noise.Normal(s.candidates, it)
-		d.Candidates(s.candidates, mean, std, s.candidates)
-		if err := s.judge(it); err != nil {
-			d.Free(mean.Buf)
-			return Plan{}, err
-		}
-		d.Moments(mean, std, s.candidates, s.elites, c.Elites, c.ddof())
-		if p.Trace != nil {
-			p.Trace(it, mean, std, s.costs, s.elites)
-		}
-	}
-	return Plan{Actions: mean, Cost: s.eliteCosts(), NaNs: s.nanCounts()}, d.Err()
+	err := s.run(ctx, s.sampleWhite, func() {
+		d.Moments(s.mean, s.std, s.candidates, s.elites, b.elites, b.ddof)
+	})
+	return s.plan(err)
 }

@@ -317,7 +317,7 @@ func TestStops(t *testing.T) {
 	b := &bowl{d: d, target: targets(1), nanAbove: math.Inf(1)}
 	p := plan.Problem{Episodes: 1, Horizon: testHorizon, Width: testWidth, Cost: b,
 		Noise: plan.Keyed{Device: d, Keys: keys(1), Iterations: 30},
-		Trace: func(int, device.Mat, device.Mat, device.Mat, device.Ints) { cancel() }}
+		Trace: func(plan.Step) { cancel() }}
 	if _, err := (plan.CEM{}).Solve(ctx, d, p); !errors.Is(err, context.Canceled) || b.calls != 1 {
 		t.Errorf("after a cancel in iteration 0: %d iterations, error %v", b.calls, err)
 	}

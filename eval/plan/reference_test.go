@@ -197,7 +197,8 @@ func (r run) check(t *testing.T, d device.Device, name string) {
 			d.Upload64(p.Init.RowRange(e, 1).Columns(0, per), init.v[e*per:(e+1)*per])
 		}
 	}
-	p.Trace = func(it int, mean, std, _ device.Mat, elites device.Ints) {
+	p.Trace = func(s plan.Step) {
+		it, mean, std, elites := s.Iteration, s.Mean, s.Std, s.Elites
 		n := r.e * r.cem.Elites
 		got, want := make([]int32, n), make([]int32, n)
 		d.DownloadInts(got, elites)

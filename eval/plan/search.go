@@ -1,82 +1,126 @@
 package plan
 
 import (
+	"context"
 	"fmt"
 
 	"scalewm/model/device"
 )
 
-// search is the scratch that sampling solvers share: candidates, their costs
-// and the best of them.
+// search is a running plan: the distribution, the candidates drawn from it,
+// their costs and the best of them. Everything stays on the device until the end.
 type search struct {
-	d          device.Device
-	p          Problem
-	k          int
+	d device.Device
+	p Problem
+	b budget
+	// judge fills costs for the candidates.
+	judge func() error
+
 	arena      *device.Arena
-	candidates device.Mat // (E*C) x W
-	costs      device.Mat // E x C
-	nans       device.Mat // E x 1, counted over all iterations
-	elites     device.Ints
+	mean       device.Mat  // E x W, the plan's actions in the end
+	std        device.Mat  // E x W
+	candidates device.Mat  // (E*C) x W
+	costs      device.Mat  // E x C
+	nans       device.Mat  // E x 1, counted over all iterations
+	elites     device.Ints // E*K, best first
+	weights    device.Mat  // E x K, MPPI's
 }
 
-func newSearch(d device.Device, p Problem, candidates, k int) *search {
+// newSearch begins a plan; p and b have been checked.
+func newSearch(d device.Device, p Problem, b budget) *search {
 	a := device.NewArena(d)
-	return &search{
-		d: d, p: p, k: k, arena: a,
-		candidates: a.Mat(p.Episodes*candidates, p.Width),
-		costs:      a.Mat(p.Episodes, candidates),
+	s := &search{
+		d: d, p: p, b: b, arena: a,
+		mean:       device.NewMat(d, p.Episodes, p.Width),
+		std:        a.Mat(p.Episodes, p.Width),
+		candidates: a.Mat(p.Episodes*b.candidates, p.Width),
+		costs:      a.Mat(p.Episodes, b.candidates),
 		nans:       a.Zero(p.Episodes, 1),
-		elites:     d.AllocInts(p.Episodes * k),
+		elites:     d.AllocInts(p.Episodes * b.elites),
 	}
+	s.judge = func() error { return p.Cost.Costs(s.costs, s.candidates) }
+	d.Fill(s.std, b.scale)
+	if p.Init.Given() {
+		d.Copy(s.mean, p.Init)
+	}
+	return s
 }
 
-// firstMean is new memory with the mean that the search begins at.
-func (s *search) firstMean() device.Mat {
-	mean := device.NewMat(s.d, s.p.Episodes, s.p.Width)
-	if s.p.Init.Given() {
-		s.d.Copy(mean, s.p.Init)
-	}
-	return mean
+// rowOf is a 1 x n matrix of the search's with the numbers v.
+func (s *search) rowOf(v []float64) device.Mat {
+	m := s.arena.Mat(1, len(v))
+	s.d.Upload64(m, v)
+	return m
 }
 
 func (s *search) free() { s.arena.Free() }
 
-// judge fills costs and elites for the present candidates. NaN costs become
-// +Inf and are counted by episode, so that an episode's count does not depend
-// on who is planned beside it.
-func (s *search) judge(iteration int) error {
-	if err := s.p.Cost.Costs(s.costs, s.candidates); err != nil {
-		return fmt.Errorf("judging the candidates of iteration %d: %w", iteration, err)
+// run repeats: sample the candidates, judge them, update the distribution.
+func (s *search) run(ctx context.Context, sample func(iteration int), update func()) error {
+	for it := range s.b.iterations {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		sample(it)
+		if err := s.judge(); err != nil {
+			return fmt.Errorf("judging the candidates of iteration %d: %w", it, err)
+		}
+		s.rank()
+		update()
+		s.trace(it)
 	}
-	for e := range s.p.Episodes {
-		s.d.NaNToInf(s.costs.RowRange(e, 1), s.nans.RowRange(e, 1))
-	}
-	s.d.SmallestK(s.elites, s.costs, s.k)
 	return nil
 }
 
-// eliteCosts is the mean cost of each episode's elites.
-func (s *search) eliteCosts() []float64 {
-	costs := make([]float64, s.costs.Len())
-	s.d.Download64(costs, s.costs)
+// sampleWhite draws the candidates independently.
+func (s *search) sampleWhite(iteration int) {
+	s.p.Noise.Normal(s.candidates, iteration)
+	s.d.Candidates(s.candidates, s.mean, s.std, s.candidates)
+}
+
+// rank finds the elites. NaN costs become +Inf and are counted by episode, so
+// that an episode's count does not depend on who is planned beside it.
+func (s *search) rank() {
+	s.d.NaNToInf(s.costs, s.nans)
+	s.d.SmallestK(s.elites, s.costs, s.b.elites)
+}
+
+func (s *search) trace(iteration int) {
+	if s.p.Trace != nil {
+		s.p.Trace(Step{Iteration: iteration, Mean: s.mean, Std: s.std, Costs: s.costs, Elites: s.elites, Weights: s.weights})
+	}
+}
+
+// plan is the result of a run that ended with err: the mean, and the mean cost
+// of the elites.
+func (s *search) plan(err error) (Plan, error) {
+	if err == nil {
+		err = s.d.Err()
+	}
+	if err != nil {
+		s.d.Free(s.mean.Buf)
+		return Plan{}, err
+	}
+	return Plan{Actions: s.mean, Cost: s.eliteCosts(s.b.elites), NaNs: s.nanCounts()}, nil
+}
+
+// eliteCosts is the mean cost of each episode's first n elites.
+func (s *search) eliteCosts(n int) []float64 {
+	costs := values(s.d, s.costs)
 	idx := make([]int32, s.elites.Len())
 	s.d.DownloadInts(idx, s.elites)
 	out := make([]float64, s.p.Episodes)
 	for e := range out {
-		sum := 0.0
-		for _, i := range idx[e*s.k : (e+1)*s.k] {
-			sum += costs[e*s.costs.Cols+int(i)]
+		for _, i := range idx[e*s.b.elites:][:n] {
+			out[e] += costs[e*s.costs.Cols+int(i)] / float64(n)
 		}
-		out[e] = sum / float64(s.k)
 	}
 	return out
 }
 
 func (s *search) nanCounts() []int {
-	counts := make([]float64, s.p.Episodes)
-	s.d.Download64(counts, s.nans)
-	out := make([]int, len(counts))
-	for e, n := range counts {
+	out := make([]int, s.p.Episodes)
+	for e, n := range values(s.d, s.nans) {
 		out[e] = int(n)
 	}
 	return out
