@@ -47,6 +47,14 @@ func TestMisfitsAreRefused(t *testing.T) {
 		"LatentCost":   func() { d.LatentCost(m(2, 3), m(5, 4), m(2, 4), false) },
 		"SmallestK":    func() { d.SmallestK(d.AllocInts(8), m(2, 3), 4) },
 		"Moments":      func() { d.Moments(m(2, 3), m(2, 3), m(4, 3), d.AllocInts(2), 1, 1) },
+		"Color":        func() { d.Color(m(2, 4), m(2, 4), m(1, 3)) },
+		"Clip":         func() { d.Clip(m(2, 3), m(1, 3), m(2, 3)) },
+		"Softmin":      func() { d.Softmin(m(2, 2), m(2, 3), d.AllocInts(4), 0) },
+		"WeightedMean": func() { d.WeightedMean(m(2, 3), m(4, 3), m(2, 2), d.AllocInts(2)) },
+		"Gather":       func() { d.Gather(m(3, 3), m(4, 3), d.AllocInts(2), 1) },
+		"KeepBest":     func() { d.KeepBest(m(2, 3), m(1, 2), m(4, 3), m(2, 2), d.AllocInts(2), 1) },
+		"Lerp":         func() { d.Lerp(m(2, 3), m(1, 3), 0.5) },
+		"NaNToInf":     func() { d.NaNToInf(m(2, 3), m(1, 1)) },
 		"AdamW":        func() { d.AdamW(m(1, 3), m(1, 3), m(1, 3), m(1, 3), m(1, 1), device.AdamW{}) },
 	} {
 		if text := panics(call); !strings.HasPrefix(text, "device: "+kernel+":") {

@@ -12,7 +12,7 @@ func cases(p device.Precision) []testCase {
 	if p == device.BF16 {
 		return append(all, testCase{"Gemm/rounding", rounding})
 	}
-	for _, group := range [][]testCase{pointwise(), norms(), attentions(), losses(), search()} {
+	for _, group := range [][]testCase{pointwise(), norms(), attentions(), losses(), search(), planners()} {
 		all = append(all, group...)
 	}
 	return all

@@ -14,6 +14,7 @@ func edges(t *testing.T, d device.Device) {
 	t.Run("collapse", func(t *testing.T) { collapse(t, k) })
 	t.Run("guard", func(t *testing.T) { guard(t, k) })
 	t.Run("costs", func(t *testing.T) { costs(t, k) })
+	t.Run("planners", func(t *testing.T) { infinite(t, k) })
 	t.Run("NaN", func(t *testing.T) { spreads(t, k) })
 	t.Run("empty", func(t *testing.T) {
 		dst := k.in(3, 4)

@@ -1,0 +1,129 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// planners are what iCEM, MPPI and the gradient planner add to CEM's kernels.
+func planners() []testCase {
+	list := []testCase{{"Clip", clip}, {"Lerp", lerp}, {"Chosen", chosen}}
+	for _, s := range [][3]int{{1, 2, 1}, {37, 5, 10}, {65, 4, 6}, {17, 5, 25}, {3, 9, 130}} {
+		list = append(list, testCase{fmt.Sprintf("Color/%dx%dx%d", s[0], s[1], s[2]), func(k *kit) {
+			rows, h, a := k.batch(s[0]), s[1], s[2]
+			dst := k.out(rows, h*a)
+			k.Color(dst, k.in(rows, h*a), k.in(1, h))
+			// A series whose deviation is small against its offset loses bits to the division.
+			k.keep("dst", dst, true, 20)
+		}})
+	}
+	return list
+}
+
+func clip(k *kit) {
+	for _, s := range sizes {
+		rows, cols := k.batch(s[0]), s[1]
+		dst, low := k.in(rows, cols), k.in(1, cols)
+		high := k.in(1, cols)
+		k.Mul(high, high, high, false)
+		k.Axpy(high, 1, low) // never below low
+		k.Clip(dst, low, high)
+		k.rows(fmt.Sprint("dst", s), dst)
+	}
+}
+
+func lerp(k *kit) {
+	for _, s := range sizes {
+		for _, keep := range []float64{0, 0.1, 1} {
+			dst := k.in(k.batch(s[0]), s[1])
+			k.Lerp(dst, k.in(k.batch(s[0]), s[1]), keep)
+			k.rows(fmt.Sprint("dst", s, keep), dst)
+		}
+	}
+}
+
+// chosen runs all kernels on the best of each episode's candidates.
+func chosen(k *kit) {
+	const count, width = 37, 53
+	episodes := k.batch(6)
+	cand, costs := k.in(episodes*count, width), k.in(episodes, count)
+	lowest, best := k.mat(episodes, 1, func(r, _ int) float64 { return float64(r) - 4 }), k.in(episodes, width)
+	for _, n := range []int{1, 9, count} {
+		idx := k.AllocInts(episodes * n)
+		k.SmallestK(idx, costs, n)
+		for _, temperature := range []float64{0.01, 0.5, 64} {
+			weights, mean := k.out(episodes, n), k.out(episodes, width)
+			k.Softmin(weights, costs, idx, temperature)
+			k.WeightedMean(mean, cand, weights, idx)
+			k.rows(fmt.Sprint("weights", n, temperature), weights)
+			k.rows(fmt.Sprint("mean", n, temperature), mean)
+		}
+		for _, keep := range []int{1, (n + 1) / 2, n} {
+			dst := k.out(episodes*keep, width)
+			k.Gather(dst, cand, idx, n)
+			k.rows(fmt.Sprint("gathered", n, keep), dst)
+		}
+		k.KeepBest(best, lowest, cand, costs, idx, n)
+		k.rows(fmt.Sprint("best", n), best)
+		k.rows(fmt.Sprint("lowest", n), lowest)
+	}
+}
+
+// infinite: costs without an end, and numbers that are none.
+func infinite(t *testing.T, k *kit) {
+	inf, nan := math.Inf(1), math.NaN()
+	weights := func(temperature float64, costs ...float64) []float64 {
+		n := len(costs)
+		all := make([]int32, n)
+		for i := range all {
+			all[i] = int32(i)
+		}
+		w := k.out(1, n)
+		k.Softmin(w, k.of(costs...), k.NewInts(all), temperature)
+		return k.values(w)
+	}
+	expect(t, "weights of +Inf beside a number", weights(0.5, inf, 2, inf), 0, 1, 0)
+	expect(t, "weights of +Inf alone", weights(0.5, inf, inf), 0.5, 0.5)
+	expect(t, "weights of -Inf", weights(0.5, 1, -inf, inf), 0, 1, 0)
+	expect(t, "weights far apart", weights(0.5, 1e30, 1, 1), 0, 0.5, 0.5)
+
+	x := k.of(nan, -2, inf, 0.5)
+	k.Clip(x, k.of(-1, -1, -1, -1), k.of(1, 1, 1, 1))
+	expect(t, "clipped", k.values(x), nan, -1, 1, 0.5)
+
+	y := k.out(1, 3)
+	k.Color(y, k.of(2, 2, 2), k.of(1, 0, 0)) // deviation 0: divided by 1e-8, float32 or not
+	for i, v := range k.values(y) {
+		if math.Abs(v/2e8-1) > 1e-6 {
+			t.Errorf("a constant series: [%d] = %g, want 2e8", i, v)
+		}
+	}
+
+	best, lowest, cand := k.of(7, 7), k.mat(1, 1, func(int, int) float64 { return inf }), k.mat(2, 2, func(r, _ int) float64 { return float64(r) })
+	for _, costs := range [][2]float64{{inf, inf}, {3, 2}, {2, 2}} {
+		idx := k.AllocInts(1)
+		m := k.of(costs[0], costs[1])
+		k.SmallestK(idx, m, 1)
+		k.KeepBest(best, lowest, cand, m, idx, 1)
+		want := 7.0
+		if costs[1] == 2 {
+			want = 1 // found second of two; an equal one later changes nothing
+		}
+		expect(t, fmt.Sprint("best after costs ", costs), k.values(best), want, want)
+	}
+
+	costs, counts := k.mat(2, 3, func(r, c int) float64 { return []float64{nan, 1, nan, 2, 3, 4}[3*r+c] }), k.zero(2, 1)
+	k.NaNToInf(costs, counts)
+	expect(t, "NaN of each row", k.values(counts), 2, 0)
+	expect(t, "rows without NaN", k.values(costs), inf, 1, inf, 2, 3, 4)
+	if !panics(func() { k.Gather(k.out(1, 2), cand, k.NewInts([]int32{2}), 1) }) {
+		t.Error("Gather took candidate 2 of 2")
+	}
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
