@@ -17,7 +17,9 @@ type Factor struct {
 	Name      string  // agent.color
 	DType     string  // uint8 for red, green, blue; int64 for whole numbers; float32 or float64
 	Low, High float64 // of every number; both ends are allowed
-	Init      []float64
+	// Ranges are the ends of each number where they differ; nil where Low and High hold for all.
+	Ranges [][2]float64
+	Init   []float64
 	// Sampled marks a factor that the task's own reset draws unless it is fixed.
 	Sampled bool
 	Doc     string
@@ -79,10 +81,18 @@ func (f Factor) rounded(x float64) float64 {
 	return x
 }
 
+// ends are the range of number i.
+func (f Factor) ends(i int) (low, high float64) {
+	if f.Ranges == nil {
+		return f.Low, f.High
+	}
+	return f.Ranges[i][0], f.Ranges[i][1]
+}
+
 func (f Factor) check(value []float64) error {
-	for _, x := range value {
-		if !(f.Low <= x && x <= f.High) {
-			return fmt.Errorf("%s: %g is not from %g to %g", f.Name, x, f.Low, f.High)
+	for i, x := range value {
+		if low, high := f.ends(i); !(low <= x && x <= high) {
+			return fmt.Errorf("%s: %g is not from %g to %g", f.Name, x, low, high)
 		}
 		if f.whole() && x != math.Trunc(x) {
 			return fmt.Errorf("%s: %g is not a whole number", f.Name, x)
@@ -91,13 +101,14 @@ func (f Factor) check(value []float64) error {
 	return nil
 }
 
-// draw is uniform over the factor's range.
-func (f Factor) draw(r *rand.Rand, dst []float64) {
+// Draw is uniform over the factor's range.
+func (f Factor) Draw(r *rand.Rand, dst []float64) {
 	for i := range dst {
+		low, high := f.ends(i)
 		if f.whole() {
-			dst[i] = f.Low + float64(r.IntN(int(f.High-f.Low)+1))
+			dst[i] = low + float64(r.IntN(int(high-low)+1))
 		} else {
-			dst[i] = f.rounded(f.Low + float64((f.High-f.Low)*r.Float64()))
+			dst[i] = f.rounded(low + float64((high-low)*r.Float64()))
 		}
 	}
 }
@@ -163,7 +174,7 @@ func (v *Variation) Draw(r *rand.Rand, allowed func(name string, values []float6
 		}
 		tries := 1
 		for ; v.drawn[f.Name]; tries++ {
-			f.draw(r, v.Of(values, f.Name))
+			f.Draw(r, v.Of(values, f.Name))
 			if allowed(f.Name, values) {
 				break
 			}

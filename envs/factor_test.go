@@ -14,6 +14,30 @@ var factorSpec = &Spec{Name: "varied", Switches: []Switch{{Name: "mode", Values:
 	{Name: "doors", DType: "int64", Low: 1, High: 3, Init: []float64{1}},
 }}
 
+// boxed has a range for each number.
+var boxed = Factor{Name: "corner", DType: "float64", Low: -3, High: 5, Ranges: [][2]float64{{4, 5}, {-3, -2}}, Init: []float64{4, -3}}
+
+func TestRangesOfEachNumber(t *testing.T) {
+	for text, ok := range map[string]bool{"4,-3": true, "5,-2": true, "-3,4": false, "4.5,-1.9": false} {
+		if _, err := boxed.parse(text); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	var sum, x [2]float64
+	for range 1000 {
+		boxed.Draw(r, x[:])
+		if err := boxed.check(x[:]); err != nil {
+			t.Fatal(err)
+		}
+		sum[0], sum[1] = sum[0]+x[0], sum[1]+x[1]
+	}
+	// Means of 4.5 and -2.5, with a standard error of 0.009.
+	if sum[0] < 4450 || sum[0] > 4550 || sum[1] < -2550 || sum[1] > -2450 {
+		t.Errorf("sums %v", sum)
+	}
+}
+
 func variation(t *testing.T, o Options) *Variation {
 	t.Helper()
 	o, err := factorSpec.Resolve(o)

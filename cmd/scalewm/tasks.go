@@ -58,13 +58,14 @@ type switchInfo struct {
 
 // factorInfo is what may vary; --switch of collect fixes it or has it drawn.
 type factorInfo struct {
-	Name    string    `json:"name"`
-	DType   string    `json:"dtype"`
-	Low     float64   `json:"low"`
-	High    float64   `json:"high"`
-	Init    []float64 `json:"init"`
-	Sampled bool      `json:"sampled"` // every reset draws it unless it is fixed
-	Doc     string    `json:"doc"`
+	Name    string       `json:"name"`
+	DType   string       `json:"dtype"`
+	Low     float64      `json:"low"`
+	High    float64      `json:"high"`
+	Ranges  [][2]float64 `json:"ranges,omitempty"` // of each number where they differ
+	Init    []float64    `json:"init"`
+	Sampled bool         `json:"sampled"` // every reset draws it unless it is fixed
+	Doc     string       `json:"doc"`
 }
 
 func runTasks(_ context.Context, c *command, args []string) error {

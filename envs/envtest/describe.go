@@ -132,7 +132,7 @@ func (s suite) factor(t *testing.T, f envs.Factor) {
 		t.Errorf("factor %s starts at %v, not %v (%v)", f.Name, first, f.Init, err)
 	}
 	moved := f.Sampled // columns of the task tell it
-	for i := range uint64(10) {
+	for i := uint64(0); i == 0 || i < 10 && !moved; i++ {
 		if err := errors.Join(e.Reset(stream(i)), e.Observe(f.Column().Name, drawn)); err != nil {
 			t.Fatalf("factor %s: %v", f.Name, err)
 		}
@@ -140,6 +140,11 @@ func (s suite) factor(t *testing.T, f envs.Factor) {
 	}
 	if !moved {
 		t.Errorf("factor %s is never drawn", f.Name)
+	}
+	for _, ends := range f.Ranges {
+		if ends[0] < f.Low || ends[1] > f.High || len(f.Ranges) != len(f.Init) {
+			t.Errorf("factor %s is from %g to %g, of its numbers from %v", f.Name, f.Low, f.High, f.Ranges)
+		}
 	}
 	if _, err := s.New(envs.Options{f.Name: "no such value"}); err == nil || f.Doc == "" {
 		t.Errorf("factor %s takes any value, or has no doc", f.Name)
