@@ -1,0 +1,107 @@
+// Package cube is OGBench's single cube: a UR5e arm with a two-finger gripper moves
+// a cube on a table. It is the swm/OGBCube-v0 of stable-worldmodel, simulated and
+// drawn by MuJoCo itself from the model files of OGBench's own package.
+//
+// It registers without MuJoCo and without those files; making a world needs both,
+// drawing needs OpenGL too. It knows nothing of data sets.
+package cube
+
+import (
+	"math"
+
+	"scalewm/envs"
+	"scalewm/envs/cube/oracle"
+	"scalewm/envs/policy"
+)
+
+// The world (envs-spec 5). Lengths are in metres, angles in radians.
+const (
+	nq, nv, nu  = 21, 20, 7
+	actionDim   = 5
+	joints      = 6  // of the arm: the first of qpos, qvel and ctrl
+	driver      = 6  // the right finger's driving joint, in qpos and in qvel
+	driverRange = .8 // its angle where the gripper is closed
+	cubeAt      = 14 // the cube's place in qpos
+	cubeQuat    = 17 // its rotation
+	substeps    = 25 // of 0.002 s in an env step
+	reach       = .04
+	height      = .02 // of the middle of a cube that lies on the table
+)
+
+// actionRange is how far an action of 1 moves: effector x, y, z, its yaw, and the
+// gripper's opening.
+var actionRange = [actionDim]float64{.05, .05, .05, .3, 1}
+
+var (
+	// workspace is where the effector may be sent.
+	workspace = [3][2]float64{{.25, .6}, {-.35, .35}, {.02, .35}}
+	// table is where a reset puts the cube and its target.
+	table = [2][2]float64{{.3, .55}, {-.3, .3}}
+	// startAt is the effector's place after a reset, and home the joints from which
+	// the controller looks for it.
+	startAt = vec3{.425, 0, .275}
+	home    = [joints]float64{-math.Pi / 2, -math.Pi / 2, math.Pi / 2, -math.Pi / 2, -math.Pi / 2, 0}
+)
+
+const actionTypeSwitch = "action_dtype"
+
+var spec = &envs.Spec{
+	Name:      "cube",
+	ID:        "swm/OGBCube-v0",
+	Title:     "OGBench Cube",
+	ActionDim: actionDim,
+	ActionLow: []float64{-1, -1, -1, -1, -1}, ActionHigh: []float64{1, 1, 1, 1, 1},
+	ActionDType: "float32",
+	Columns: []envs.Column{
+		{Name: "qpos", DType: "float64", Width: nq, Doc: "six joints of the arm, eight of the gripper in radians; cube x, y, z in metres and quaternion w, x, y, z"},
+		{Name: "qvel", DType: "float64", Width: nv, Doc: "their velocities, the cube's turning as three numbers"},
+		{Name: "observation", DType: "float64", Width: 28, Doc: "what follows, scaled: joints, velocities, effector, cos and sin of its yaw, opening, contact; cube, quaternion, cos and sin of its yaw"},
+		{Name: "proprio_joint_pos", DType: "float64", Width: joints, Doc: "the arm's joints in radians"},
+		{Name: "proprio_joint_vel", DType: "float64", Width: joints, Doc: "in rad/s"},
+		{Name: "proprio_effector_pos", DType: "float64", Width: 3, Doc: "between the finger tips, x, y, z in metres, one physics step before qpos"},
+		{Name: "proprio_effector_yaw", DType: "float64", Width: 1, Angle: []int{0}, Doc: "the gripper's angle about z, of the same time"},
+		{Name: "proprio_gripper_opening", DType: "float64", Width: 1, Doc: "0 open, 1 closed"},
+		{Name: "proprio_gripper_vel", DType: "float64", Width: 1, Doc: "of the right finger's driving joint in rad/s"},
+		{Name: "proprio_gripper_contact", DType: "float64", Width: 1, Doc: "force on the right pad in units of 50 N, at most 1"},
+		{Name: "privileged_block_0_pos", DType: "float64", Width: 3, Doc: "cube x, y, z in metres"},
+		{Name: "privileged_block_0_quat", DType: "float64", Width: 4, Doc: "its rotation, w, x, y, z"},
+		{Name: "privileged_block_0_yaw", DType: "float64", Width: 1, Angle: []int{0}, Doc: "its angle about z"},
+		{Name: "privileged_target_block_pos", DType: "float64", Width: 3, Goal: true, Doc: "where the cube ought to be: the goal, or what the collecting policy aims at"},
+		{Name: "privileged_target_block_yaw", DType: "float64", Width: 1, Angle: []int{0}, Goal: true, Doc: "and its angle there, which no rule asks for"},
+		{Name: "time", DType: "float64", Width: 1, Doc: "seconds since the reset"},
+		{Name: "sim_qacc_warmstart", DType: "float64", Width: nv, Doc: "where the contact solver starts in the next step"},
+		{Name: "sim_pinch_xpos", DType: "float64", Width: 3, Doc: "the effector's place that the next step's controller starts from"},
+		{Name: "sim_pinch_xmat", DType: "float64", Width: 9, Doc: "and its rotation matrix, rows first"},
+		{Name: controlColumn, DType: "float64", Width: nu, Into: true, Doc: "joint angles asked of the arm's motors, and the gripper's 0 to 255"},
+		{Name: "reward", DType: "float64", Width: 1, Into: true, Doc: "1 where the goal is met, else 0; NaN in the row of the reset"},
+		{Name: "terminated", DType: "uint8", Width: 1, Into: true, Goal: true, Doc: "the step into the row met the goal"},
+	},
+	StateColumns: []string{"qpos", "qvel"},
+	GoalColumns:  []string{"privileged_block_0_pos"},
+	MaxSteps:     200, // with the row of the reset these are the 201 rows of a published episode
+	Qs: []envs.Q{
+		{Name: "full", Columns: fullColumns, Parts: fullParts, Of: fullQ},
+		{Name: "half", Columns: fullColumns[:2], Parts: fullParts[:5], Of: halfQ},
+		{Name: "native", Columns: append(fullColumns[:4:4], "proprio_gripper_contact", "proprio_joint_pos", "privileged_block_0_yaw"),
+			Parts: append(fullParts[:9:9], "contact", "cos pan", "sin pan", "cos lift", "sin lift", "cos elbow", "sin elbow",
+				"cos wrist 1", "sin wrist 1", "cos wrist 3", "sin wrist 3", "cos 4 block yaw", "sin 4 block yaw"),
+			Of: nativeQ},
+	},
+	Switches: []envs.Switch{{Name: actionTypeSwitch, Values: []string{"float32", "float64"},
+		Doc: "the type in which actions are scaled, that of the recorded actions"}},
+	Policies: []string{oracle.PlanName, oracle.MarkovName, policy.UniformName},
+	Success:  "after a step the middle of the cube is within 0.04 m of the goal's",
+	Source:   "stable-worldmodel 0.1.1 on OGBench 1.2.1, dm_control 1.0.44 and MuJoCo 3.11.0; recordings of them",
+}
+
+func init() {
+	envs.Register(envs.Task{
+		Spec: spec,
+		New:  func(o envs.Options) (envs.Env, error) { return newEnv(o) },
+		Policy: policy.From(spec, map[string]func() envs.Policy{
+			oracle.PlanName:    oracle.NewPlan,
+			oracle.MarkovName:  oracle.NewMarkov,
+			policy.UniformName: policy.NewUniform,
+		}),
+	})
+}

@@ -1,0 +1,218 @@
+package cube
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"scalewm/envs"
+	"scalewm/mujoco"
+)
+
+const controlColumn = "sim_ctrl"
+
+// hidden is the part of MuJoCo's state that decides what follows; forces from
+// outside there are none.
+const hidden = mujoco.StateTime | mujoco.StateQPos | mujoco.StateQVel | mujoco.StateWarmstart | mujoco.StateCtrl |
+	mujoco.StateMocapPos | mujoco.StateMocapQuat
+
+// state is all that changes between steps: MuJoCo's part and ours.
+type state struct {
+	physics [1 + nq + nv + nv + nu + 3 + 4]float64 // filled in snapshots only, as are the next three
+	pinch   [3 + 9]float64
+	pad     [6]float64
+	seen    [nq]float64 // where bodies are drawn and measured: qpos before the last physics step
+	hasGoal bool        // a reset forgets the goal, a set-state does not
+	last    outcome     // of the last step
+}
+
+// outcome is what a step leaves in the columns that belong to it.
+type outcome struct {
+	envs.Step
+	stepped bool // false since the last reset or set-state
+}
+
+// env is one running world.
+type env struct {
+	*stage
+	arrays
+	d       *mujoco.Data
+	hand    *hand
+	float64 bool // actions are scaled in this type, not in float32
+	s       state
+}
+
+func newEnv(o envs.Options) (*env, error) {
+	opt, err := spec.Resolve(o)
+	if err != nil {
+		return nil, err
+	}
+	st, err := loadStage()
+	if err != nil {
+		return nil, err
+	}
+	h, err := newHand(st.arm, st.flange)
+	if err != nil {
+		return nil, err
+	}
+	d, err := st.model.NewData()
+	if err != nil {
+		return nil, fmt.Errorf("cube: making a world: %w", err)
+	}
+	return &env{stage: st, arrays: st.arraysOf(d), d: d, hand: h, float64: opt[actionTypeSwitch] == "float64"}, nil
+}
+
+func (e *env) Spec() *envs.Spec { return spec }
+
+// Reset draws the cube, a target and the effector's yaw, and puts the effector over
+// the table's middle, as the original's data collection does: at rest, without a goal.
+func (e *env) Reset(r *rand.Rand) error {
+	if err := e.d.Reset(); err != nil {
+		return err
+	}
+	at, yaw := drawPlace(r)
+	rot := aboutZ(yaw)
+	copy(e.qpos[cubeAt:], at[:])
+	copy(e.qpos[cubeQuat:], rot[:])
+	e.Retarget(r)
+	copy(e.qpos, home[:])
+	start := transform{aboutZ(uniform(r, -math.Pi, math.Pi)).mul(downward), startAt}
+	if err := e.hand.reach(start.of(e.flangeFromPinch), e.qpos[:joints]); err != nil {
+		return err
+	}
+	e.s = state{}
+	return e.show()
+}
+
+// Retarget draws a new target, as the collecting policy wants where it has met one.
+func (e *env) Retarget(r *rand.Rand) { e.aim(drawPlace(r)) }
+
+// drawPlace draws where a cube lies on the table, and its yaw.
+func drawPlace(r *rand.Rand) (at vec3, yaw float64) {
+	for i, b := range table {
+		at[i] = uniform(r, b[0], b[1])
+	}
+	at[2] = height
+	return at, uniform(r, 0, 2*math.Pi)
+}
+
+func uniform(r *rand.Rand, lo, hi float64) float64 { return lo + (hi-lo)*r.Float64() }
+
+// show computes what is seen of the present state.
+func (e *env) show() error {
+	if err := e.d.Forward(); err != nil {
+		return fmt.Errorf("cube: setting a state: %w", err)
+	}
+	copy(e.s.seen[:], e.qpos)
+	return nil
+}
+
+// Step moves the effector's target by the action and lets the controller follow.
+func (e *env) Step(action []float64) (envs.Step, error) {
+	if err := envs.CheckAction(spec, action); err != nil {
+		return envs.Step{}, err
+	}
+	var control [nu]float64
+	if err := e.control(action, &control); err != nil {
+		return envs.Step{}, err
+	}
+	return e.drive(control[:])
+}
+
+func (e *env) ControlColumn() string { return controlColumn }
+
+func (e *env) StepControl(control []float64) (envs.Step, error) {
+	if len(control) != nu {
+		return envs.Step{}, fmt.Errorf("cube: a control has %d numbers, not %d", nu, len(control))
+	}
+	if err := finite(controlColumn, control); err != nil {
+		return envs.Step{}, err
+	}
+	return e.drive(control)
+}
+
+// drive makes an env step. The effector, the forces and what is drawn stay those of
+// the last physics step's start, as in the original.
+func (e *env) drive(control []float64) (envs.Step, error) {
+	copy(e.ctrl, control)
+	s := envs.Step{Substeps: substeps}
+	if err := e.d.Step(substeps - 1); err != nil {
+		return s, fmt.Errorf("cube: %w", err)
+	}
+	copy(e.s.seen[:], e.qpos)
+	if err := e.d.Step(1); err != nil {
+		return s, fmt.Errorf("cube: %w", err)
+	}
+	if err := e.d.RNEPostConstraint(); err != nil {
+		return s, fmt.Errorf("cube: %w", err)
+	}
+	if s.Terminated = e.Solved(); s.Terminated {
+		s.Reward = 1
+	}
+	e.s.last = outcome{s, true}
+	return s, nil
+}
+
+func (e *env) Solved() bool { return e.s.hasGoal && e.distance() <= reach }
+
+// distance is how far the cube is from its target, in metres.
+func (e *env) distance() float64 {
+	var d vec3
+	for i := range d {
+		d[i] = e.qpos[cubeAt+i] - e.mocapAt[i]
+	}
+	return norm(d[:])
+}
+
+// Frame draws what was seen last, one physics step before qpos.
+func (e *env) Frame(dst []byte) error {
+	pen, err := e.pen()
+	if err == nil {
+		err = pen.Render(context.Background(), e.d, e.camera, dst)
+	}
+	if err != nil {
+		return fmt.Errorf("cube: %w", err)
+	}
+	return nil
+}
+
+func (e *env) Snapshot() envs.Snapshot {
+	s := e.s
+	if err := e.d.State(s.physics[:], hidden); err != nil {
+		panic("cube: snapshot: " + err.Error()) // of a closed world
+	}
+	copy(s.pinch[:3], e.pinchAt)
+	copy(s.pinch[3:], e.pinchMat)
+	copy(s.pad[:], e.padForce)
+	return s
+}
+
+// Restore computes what was seen from where it was seen, and then puts the rest.
+func (e *env) Restore(s envs.Snapshot) error {
+	v, ok := s.(state)
+	if !ok {
+		return fmt.Errorf("cube: restoring a snapshot of another task (%T)", s)
+	}
+	if err := e.d.Reset(); err != nil {
+		return err
+	}
+	copy(e.qpos, v.seen[:])
+	if err := e.d.FwdPosition(); err != nil {
+		return fmt.Errorf("cube: restoring a snapshot: %w", err)
+	}
+	if err := e.d.SetState(v.physics[:], hidden); err != nil {
+		return err
+	}
+	copy(e.pinchAt, v.pinch[:3])
+	copy(e.pinchMat, v.pinch[3:])
+	copy(e.padForce, v.pad[:])
+	e.s = v
+	return nil
+}
+
+func (e *env) Close() error {
+	e.d.Close()
+	e.hand.d.Close()
+	return nil
+}

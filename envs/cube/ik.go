@@ -1,0 +1,156 @@
+package cube
+
+import (
+	"fmt"
+	"math"
+
+	"scalewm/mujoco"
+)
+
+// The differential inverse kinematics of OGBench's controller.
+const (
+	solverSteps  = 20
+	solverNear   = 1e-4 // metres, and radians
+	solverDamp   = 1e-12
+	solverStride = math.Pi / 4 // of a joint in one step
+)
+
+// hand finds joints of the arm that bring its flange to a pose. It is an arm of
+// its own, without gripper or weight.
+type hand struct {
+	d           *mujoco.Data
+	flange      int
+	qpos        []float64
+	at, mat     []float64 // of the flange
+	jac, normal [joints][joints]float64
+	err, step   [joints]float64
+	rows        []float64 // MuJoCo's Jacobian, three rows
+}
+
+func newHand(m *mujoco.Model, flange int) (*hand, error) {
+	d, err := m.NewData()
+	if err != nil {
+		return nil, fmt.Errorf("cube: making an arm for the controller: %w", err)
+	}
+	return &hand{d: d, flange: flange, qpos: d.QPos(), at: mujoco.Row(d.SiteXPos(), flange, 3),
+		mat: mujoco.Row(d.SiteXMat(), flange, 9), rows: make([]float64, 6*joints)}, nil
+}
+
+// reach writes to joints, which it starts from, the angles that bring the flange to
+// a pose, or as near as it gets.
+func (h *hand) reach(to transform, angles []float64) error {
+	copy(h.qpos, angles)
+	for range solverSteps {
+		if err := h.locate(); err != nil {
+			return err
+		}
+		if h.miss(to) {
+			break
+		}
+		if err := h.jacobian(); err != nil {
+			return err
+		}
+		h.solve()
+		for i, v := range h.step {
+			h.qpos[i] += v
+		}
+	}
+	copy(angles, h.qpos)
+	return nil
+}
+
+func (h *hand) locate() error {
+	if err := h.d.Kinematics(); err != nil {
+		return fmt.Errorf("cube: the controller's arm: %w", err)
+	}
+	if err := h.d.ComPos(); err != nil {
+		return fmt.Errorf("cube: the controller's arm: %w", err)
+	}
+	return nil
+}
+
+// miss writes by how much the flange misses a pose; it is true where that is little.
+func (h *hand) miss(to transform) bool {
+	turn := to.rot.mul(quatOf(h.mat).inverse()).velocity()
+	for i := range 3 {
+		h.err[i], h.err[3+i] = to.at[i]-h.at[i], turn[i]
+	}
+	return norm(h.err[:3]) <= solverNear && norm(h.err[3:]) <= solverNear
+}
+
+func (h *hand) jacobian() error {
+	if err := h.d.Jac(mujoco.ObjSite, h.flange, h.rows[:3*joints], h.rows[3*joints:]); err != nil {
+		return fmt.Errorf("cube: the controller's arm: %w", err)
+	}
+	for i := range joints {
+		copy(h.jac[i][:], h.rows[i*joints:])
+	}
+	return nil
+}
+
+// solve writes the step J'(JJ' + damping)^-1 err, shortened so that no joint goes
+// further than solverStride.
+func (h *hand) solve() {
+	for i := range joints {
+		for j := range joints {
+			var sum float64
+			for k := range joints {
+				sum += h.jac[i][k] * h.jac[j][k]
+			}
+			h.normal[i][j] = sum
+		}
+		h.normal[i][i] += solverDamp
+	}
+	x := h.err
+	eliminate(&h.normal, &x)
+	widest := 0.0
+	for k := range joints {
+		var sum float64
+		for i := range joints {
+			sum += h.jac[i][k] * x[i]
+		}
+		h.step[k] = sum
+		widest = max(widest, math.Abs(sum))
+	}
+	if widest > solverStride {
+		for k := range h.step {
+			h.step[k] *= solverStride / widest
+		}
+	}
+}
+
+// eliminate solves a x = b in place, with the largest pivot of each column; a is lost.
+func eliminate(a *[joints][joints]float64, b *[joints]float64) {
+	for c := range joints {
+		p := c
+		for i := c + 1; i < joints; i++ {
+			if math.Abs(a[i][c]) > math.Abs(a[p][c]) {
+				p = i
+			}
+		}
+		a[c], a[p] = a[p], a[c]
+		b[c], b[p] = b[p], b[c]
+		for i := c + 1; i < joints; i++ {
+			f := a[i][c] / a[c][c]
+			for j := c + 1; j < joints; j++ {
+				a[i][j] -= f * a[c][j]
+			}
+			b[i] -= f * b[c]
+		}
+	}
+	for c := joints - 1; c >= 0; c-- {
+		for j := c + 1; j < joints; j++ {
+			b[c] -= a[c][j] * b[j]
+		}
+		b[c] /= a[c][c]
+	}
+}
+
+// norm is the length of a vector.
+func norm(v []float64) float64 {
+	var sum float64
+	for _, x := range v {
+		sum += x * x
+	}
+	return math.Sqrt(sum)
+}

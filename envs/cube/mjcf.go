@@ -1,0 +1,136 @@
+package cube
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// element is a piece of an MJCF document.
+type element struct {
+	XMLName  xml.Name
+	Attrs    []xml.Attr `xml:",any,attr"`
+	Children []*element `xml:",any"`
+}
+
+// readMJCF parses a document of the file system.
+func readMJCF(files fs.FS, name string) (*element, error) {
+	b, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, err
+	}
+	root := &element{}
+	if err := xml.Unmarshal(b, root); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return root, nil
+}
+
+func (e *element) tag() string { return e.XMLName.Local }
+
+// get is the value of an attribute, "" where there is none.
+func (e *element) get(attr string) string {
+	for _, a := range e.Attrs {
+		if a.Name.Local == attr {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+func (e *element) set(attr, value string) {
+	for i, a := range e.Attrs {
+		if a.Name.Local == attr {
+			e.Attrs[i].Value = value
+			return
+		}
+	}
+	e.Attrs = append(e.Attrs, xml.Attr{Name: xml.Name{Local: attr}, Value: value})
+}
+
+// walk visits an element and all below it.
+func (e *element) walk(f func(*element)) {
+	f(e)
+	for _, c := range e.Children {
+		c.walk(f)
+	}
+}
+
+// find is the first element below e, or e, with a tag and a name; nil if there is none.
+func (e *element) find(tag, name string) (found *element) {
+	e.walk(func(x *element) {
+		if found == nil && x.tag() == tag && x.get("name") == name {
+			found = x
+		}
+	})
+	return found
+}
+
+// section is a child of a document, made where it lacks.
+func (e *element) section(tag string) *element {
+	for _, c := range e.Children {
+		if c.tag() == tag {
+			return c
+		}
+	}
+	s := &element{XMLName: xml.Name{Local: tag}}
+	e.Children = append(e.Children, s)
+	return s
+}
+
+// drop removes all elements with one of the tags.
+func (e *element) drop(tags ...string) {
+	e.walk(func(x *element) {
+		x.Children = slices.DeleteFunc(x.Children, func(c *element) bool { return slices.Contains(tags, c.tag()) })
+	})
+}
+
+// include puts the sections of another document behind those of this one; what both
+// set, the other sets.
+func (e *element) include(other *element) {
+	for _, theirs := range other.Children {
+		ours := e.section(theirs.tag())
+		for _, a := range theirs.Attrs {
+			ours.set(a.Name.Local, a.Value)
+		}
+		ours.Children = append(ours.Children, theirs.Children...)
+	}
+}
+
+// names are the attributes that name an element or refer to one.
+var names = []string{"name", "class", "childclass", "material", "mesh", "joint", "joint1", "joint2", "body1", "body2", "tendon"}
+
+// attach includes a document of a model below the element at of this one, as
+// dm_control does: in a body of the prefix's name, with every name behind the prefix.
+func (e *element) attach(at, other *element, prefix string) {
+	other.walk(func(x *element) {
+		for i, a := range x.Attrs {
+			if slices.Contains(names, a.Name.Local) {
+				x.Attrs[i].Value = prefix + a.Value
+			}
+		}
+	})
+	frame := &element{XMLName: xml.Name{Local: "body"}}
+	frame.set("name", prefix)
+	world := other.section("worldbody")
+	frame.Children, world.Children = world.Children, nil
+	at.Children = append(at.Children, frame)
+	e.include(other)
+}
+
+// locate names meshes as their files are named, and their files as they are found
+// from the root of the file system; folder holds the document's.
+func (e *element) locate(folder string) {
+	for _, m := range e.section("asset").Children {
+		if file := m.get("file"); m.tag() == "mesh" && file != "" {
+			if m.get("name") == "" {
+				m.set("name", strings.TrimSuffix(file, path.Ext(file)))
+			}
+			m.set("file", path.Join(folder, e.section("compiler").get("meshdir"), file))
+		}
+	}
+	e.section("compiler").set("meshdir", "")
+}
