@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 
 	"scalewm/mujoco/internal/mjc"
+	thirdparty "scalewm/third_party"
 )
 
 // Version is the only version of MuJoCo that this package works with: layouts of
@@ -24,23 +24,6 @@ const file = "libmujoco.so." + Version
 // ErrNoLibrary is wrapped by Open's error where there is no library to open, or no
 // headers to have been built with.
 var ErrNoLibrary = errors.New("mujoco: library not found")
-
-// Candidates lists, best first, where the library may be: what the environment
-// variable says and nothing else, or beside the executable and in a checkout's
-// third_party. Empty arguments are left out.
-func Candidates(variable, exeDir, checkout string) []string {
-	if variable != "" {
-		return []string{variable, filepath.Join(variable, file)}
-	}
-	var out []string
-	if exeDir != "" {
-		out = append(out, filepath.Join(exeDir, file))
-	}
-	if checkout != "" {
-		out = append(out, filepath.Join(checkout, "third_party/fetched/mujoco", file))
-	}
-	return out
-}
 
 // Open finds and opens the library; loading a model does so too. It is looked for
 // where [Variable] says, beside the executable, and in third_party of the checkout
@@ -75,17 +58,8 @@ func builtWith(headers int) error {
 
 // find returns the first candidate that is a file.
 func find() (string, error) {
-	exe, _ := os.Executable()
-	if real, err := filepath.EvalSymlinks(exe); err == nil {
-		exe = real
-	}
-	exeDir, wd := filepath.Dir(exe), ""
-	wd, _ = os.Getwd()
 	variable := os.Getenv(Variable)
-	paths := Candidates(variable, exeDir, checkout(exeDir))
-	if variable == "" {
-		paths = append(paths, Candidates("", "", checkout(wd))...)
-	}
+	paths := thirdparty.Places(variable, "mujoco", file)
 	for _, p := range paths {
 		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() {
 			return p, nil
@@ -96,19 +70,4 @@ func find() (string, error) {
 		hint = "correct or unset " + Variable
 	}
 	return "", fmt.Errorf("%w in %s (hint: %s)", ErrNoLibrary, strings.Join(paths, ", "), hint)
-}
-
-// checkout is the folder at or above dir that holds our manifest, or "".
-func checkout(dir string) string {
-	for dir != "" {
-		if _, err := os.Stat(filepath.Join(dir, "third_party/manifest.toml")); err == nil {
-			return dir
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			break
-		}
-		dir = up
-	}
-	return ""
 }

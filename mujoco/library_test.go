@@ -4,28 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
 	"scalewm/mujoco/internal/mjc"
 )
-
-func TestCandidates(t *testing.T) {
-	const lib = "libmujoco.so.3.11.0"
-	for name, tc := range map[string]struct {
-		variable, exe, checkout string
-		want                    []string
-	}{
-		"variable alone counts": {"/v", "/e", "/c", []string{"/v", "/v/" + lib}},
-		"beside, then checkout": {"", "/e", "/c", []string{"/e/" + lib, "/c/third_party/fetched/mujoco/" + lib}},
-		"nothing known":         {"", "", "", nil},
-	} {
-		if got := Candidates(tc.variable, tc.exe, tc.checkout); !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
-	}
-}
 
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	t.Setenv(Variable, "/absent")

@@ -48,10 +48,10 @@ modules_here() { (cd "$here/.." && GOPROXY=off GOFLAGS=-mod=readonly go list -de
 # wheel_here NAME SHA256: whether that very wheel is unpacked.
 wheel_here() { [ "$(cat "$fetched/$1/wheel.sha256" 2>/dev/null)" = "$2" ]; }
 
-# unpack_wheel fetches one wheel, checks it and leaves its library, plug-ins,
-# headers and licences in fetched/NAME, which appears complete or not at all.
+# unpack_wheel fetches one wheel, checks it and leaves what it keeps of it in
+# fetched/NAME, which appears complete or not at all.
 unpack_wheel() {
-  local name=$1 version=$2 file=$3 sha=$4 python=$5 platform=$6 tmp=$fetched/$1.part
+  local name=$1 version=$2 file=$3 sha=$4 python=$5 platform=$6 keep=$7 tmp=$fetched/$1.part path
   rm -rf "$tmp"
   mkdir -p "$tmp/unpacked"
   python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
@@ -59,8 +59,7 @@ unpack_wheel() {
   echo "$sha  $tmp/$file" | sha256sum --check --quiet || return 1
   python3 -m zipfile -e "$tmp/$file" "$tmp/unpacked" || return 1
   mkdir "$tmp/$name"
-  mv "$tmp/unpacked/$name/include" "$tmp/unpacked/$name/plugin" "$tmp/unpacked/$name"/lib"$name".so.* "$tmp/$name" || return 1
-  mv "$tmp/unpacked/$name-$version.dist-info/licenses" "$tmp/$name/licenses" || return 1
+  for path in $keep; do mv "$tmp/unpacked/$path" "$tmp/$name" || return 1; done
   echo "$sha" >"$tmp/$name/wheel.sha256"
   rm -rf "${fetched:?}/$name"
   mv "$tmp/$name" "$fetched/$name"
@@ -77,13 +76,13 @@ stamp_headers() {
 
 # fetch_wheels: planar tasks do not need these, so a failure is a warning.
 fetch_wheels() {
-  rows wheel name version file sha256 python platform | while IFS=$'\t' read -r name version file sha python platform; do
+  rows wheel name version file sha256 python platform keep | while IFS=$'\t' read -r name version file sha python platform keep; do
     wheel_here "$name" "$sha" && continue
     if [ "$(uname -sm)" != "Linux x86_64" ]; then
       warn "the pinned $name is for Linux on x86-64; tasks with physics will not run here"
       continue
     fi
-    unpack_wheel "$name" "$version" "$file" "$sha" "$python" "$platform" </dev/null ||
+    unpack_wheel "$name" "$version" "$file" "$sha" "$python" "$platform" "$keep" </dev/null ||
       warn "$name $version could not be fetched; the planar tasks work without it (try again later: make setup)"
     rm -rf "$fetched/$name.part"
   done

@@ -1,7 +1,8 @@
-// Package thirdparty holds the tests of the set-up script and its manifest. It
-// runs the script on a checkout of its own with made-up system commands, so
-// that no package is installed and nothing is fetched.
 package thirdparty
+
+// Tests of the set-up script and its manifest run the script on a checkout of their
+// own with made-up system commands, so that no package is installed and nothing is
+// fetched.
 
 import (
 	"os"
@@ -20,8 +21,8 @@ type manifest struct {
 		MB             int
 	}
 	Wheel []struct {
-		Name, Version, File, Python, Platform, SHA256, Licence, For string
-		Bytes, MB                                                   int
+		Name, Version, File, Python, Platform, SHA256, Licence, Keep, For string
+		Bytes, MB                                                         int
 	}
 	Peer []struct{ Name, Version string }
 }
@@ -46,7 +47,7 @@ func TestManifestIsComplete(t *testing.T) {
 	sha := regexp.MustCompile(`^[0-9a-f]{64}$`)
 	for _, w := range m.Wheel {
 		if !sha.MatchString(w.SHA256) || !strings.HasPrefix(w.File, w.Name+"-"+w.Version+"-") || w.Bytes == 0 ||
-			w.Licence == "" || w.For == "" || w.MB != (w.Bytes+500_000)/1_000_000 {
+			w.Licence == "" || w.Keep == "" || w.For == "" || w.MB != (w.Bytes+500_000)/1_000_000 {
 			t.Errorf("incomplete wheel %+v", w)
 		}
 	}
@@ -133,7 +134,7 @@ func TestRootInstallsWhatIsMissing(t *testing.T) {
 	if first != want {
 		t.Errorf("ran %q, want %q", first, want)
 	}
-	for _, word := range []string{"set-up fetches:", "libdeflate-dev", "mujoco 3.11.0", "19 MB", "third_party/fetched/mujoco"} {
+	for _, word := range []string{"set-up fetches:", "libdeflate-dev", "mujoco 3.11.0", "19 MB", "third_party/fetched/mujoco", "ogbench 1.2.1", "9 MB"} {
 		if !strings.Contains(out, word) {
 			t.Errorf("the plan does not name %q:\n%s", word, out)
 		}
@@ -148,8 +149,10 @@ func TestRootInstallsWhatIsMissing(t *testing.T) {
 func TestWheelIsOptional(t *testing.T) {
 	m := newMachine(t, "1000", "*")
 	out, code, _ := m.setup(t, "base")
-	if code != 0 || !strings.Contains(out, "warning: mujoco 3.11.0 could not be fetched") {
-		t.Errorf("exit %d, printed %q", code, out)
+	for _, wheel := range []string{"mujoco 3.11.0", "ogbench 1.2.1"} {
+		if code != 0 || !strings.Contains(out, "warning: "+wheel+" could not be fetched") {
+			t.Errorf("exit %d, printed %q", code, out)
+		}
 	}
 	left, err := os.ReadDir(filepath.Join(m.root, "third_party", "fetched"))
 	if err != nil || len(left) != 0 {
@@ -157,16 +160,21 @@ func TestWheelIsOptional(t *testing.T) {
 	}
 }
 
-// putWheel makes the machine one that has the pinned wheel, and returns its SHA-256.
-func (m machine) putWheel(t *testing.T) string {
+// putWheels makes the machine one that has the pinned wheels, and returns the
+// SHA-256 of MuJoCo's.
+func (m machine) putWheels(t *testing.T) (mujoco string) {
 	t.Helper()
-	b, err := os.ReadFile("manifest.toml")
-	if err != nil {
+	var pinned manifest
+	if _, err := toml.DecodeFile("manifest.toml", &pinned); err != nil {
 		t.Fatal(err)
 	}
-	sha := string(regexp.MustCompile(`sha256 = "(.*)"`).FindSubmatch(b)[1])
-	writeFile(t, filepath.Join(m.root, "third_party/fetched/mujoco/wheel.sha256"), sha+"\n")
-	return sha
+	for _, w := range pinned.Wheel {
+		writeFile(t, filepath.Join(m.root, "third_party/fetched", w.Name, "wheel.sha256"), w.SHA256+"\n")
+		if w.Name == "mujoco" {
+			mujoco = w.SHA256
+		}
+	}
+	return mujoco
 }
 
 // Go's build cache does not look at headers outside a package: a package that was
@@ -181,7 +189,7 @@ func TestHeadersAreStamped(t *testing.T) {
 	if _, err := os.Stat(stamp); err == nil {
 		t.Error("a stamp without headers")
 	}
-	sha := m.putWheel(t)
+	sha := m.putWheels(t)
 	m.setup(t, "base")
 	first, err := os.ReadFile(stamp)
 	if err != nil || !strings.Contains(string(first), sha) {
@@ -196,7 +204,7 @@ func TestHeadersAreStamped(t *testing.T) {
 
 func TestNothingToDoIsSilent(t *testing.T) {
 	m := newMachine(t, "1000", "*")
-	m.putWheel(t)
+	m.putWheels(t)
 	if out, code, calls := m.setup(t, "base"); out != "" || code != 0 || calls != "" {
 		t.Errorf("printed %q, exit %d, ran %q; want silence", out, code, calls)
 	}
