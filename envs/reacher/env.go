@@ -34,39 +34,64 @@ type outcome struct {
 	stepped bool // false since the last reset or set-state
 }
 
+// snapshot is a state and the stage that it is on.
+type snapshot struct {
+	state
+	stage *stage
+}
+
 // env is one running world. Its arrays are MuJoCo's own.
 type env struct {
 	*stage
-	d                     *mujoco.Data
-	qpos, qvel, ctrl, acc []float64
-	fingerAt              []float64 // x, y, z
-	s                     state
+	arrays
+	d    *mujoco.Data
+	vary *envs.Variation
+	s    state
 }
 
-func newEnv() (*env, error) {
-	st, err := loadStage()
+func newEnv(o envs.Options) (*env, error) {
+	if _, err := spec.Resolve(o); err != nil {
+		return nil, err
+	}
+	vary, err := spec.Variation(o)
 	if err != nil {
 		return nil, err
 	}
-	d, err := st.model.NewData()
-	if err != nil {
-		return nil, fmt.Errorf("reacher: making a world: %w", err)
+	if _, err := usual(); err != nil {
+		return nil, err
 	}
-	return &env{stage: st, d: d, qpos: d.QPos(), qvel: d.QVel(), ctrl: d.Ctrl(), acc: d.QAccWarmstart(),
-		fingerAt: mujoco.Row(d.GeomXPos(), st.finger, 3)}, nil
+	st, err := look{vary, vary.Start()}.stage()
+	if err != nil {
+		return nil, err
+	}
+	e := &env{vary: vary}
+	return e, e.enter(st)
 }
 
 func (e *env) Spec() *envs.Spec { return spec }
 
-// Reset draws the joints, then the target, at rest and without a goal.
+// Reset draws the factors that vary, the joints, then the target, at rest and without a goal.
 func (e *env) Reset(r *rand.Rand) error {
 	uniform := func(lo, hi float64) float64 { return lo + (hi-lo)*r.Float64() }
+	values, err := e.vary.Draw(r, func(string, []float64) bool { return true })
+	if err != nil {
+		return err
+	}
+	if err := e.change(values); err != nil {
+		return err
+	}
 	if err := e.d.Reset(); err != nil {
 		return err
 	}
 	e.qpos[0], e.qpos[1] = uniform(-math.Pi, math.Pi), uniform(-wristLimit, wristLimit)
 	direction, distance := uniform(0, 2*math.Pi), uniform(0.05, 0.20)
 	e.s = state{target: [2]float64{distance * math.Sin(direction), distance * math.Cos(direction)}}
+	return e.forward()
+}
+
+// forward computes where things are, the drawn target among them.
+func (e *env) forward() error {
+	copy(e.targetAt, e.s.target[:])
 	return e.d.Forward()
 }
 
@@ -123,11 +148,7 @@ func (e *env) Solved() bool {
 
 // Frame draws the arm where it is: nothing lags.
 func (e *env) Frame(dst []byte) error {
-	pen, err := e.pen()
-	if err == nil {
-		err = pen.Render(context.Background(), e.d, e.camera, dst)
-	}
-	if err != nil {
+	if err := pen.Render(context.Background(), e.d, e.camera, dst); err != nil {
 		return fmt.Errorf("reacher: %w", err)
 	}
 	return nil
@@ -138,19 +159,22 @@ func (e *env) Snapshot() envs.Snapshot {
 	if err := e.d.State(s.physics[:], hidden); err != nil {
 		panic("reacher: snapshot: " + err.Error()) // of a closed world
 	}
-	return s
+	return snapshot{s, e.stage}
 }
 
 func (e *env) Restore(s envs.Snapshot) error {
-	v, ok := s.(state)
+	v, ok := s.(snapshot)
 	if !ok {
 		return fmt.Errorf("reacher: restoring a snapshot of another task (%T)", s)
+	}
+	if err := e.enter(v.stage); err != nil {
+		return err
 	}
 	if err := e.d.SetState(v.physics[:], hidden); err != nil {
 		return err
 	}
-	e.s = v
-	return e.d.Forward()
+	e.s = v.state
+	return e.forward()
 }
 
 func (e *env) Close() error {

@@ -61,6 +61,7 @@ var spec = &envs.Spec{
 				copy(dst[6:8], row["finger_pos"])
 			}},
 	},
+	Factors:  factors,
 	Policies: []string{policy.UniformName},
 	Success:  "after any physics step both joints are within 0.05 rad of the goal, the shoulder not wrapped",
 	Source:   "stable-worldmodel 0.1.1 on dm_control 1.0.44 and MuJoCo 3.11.0; recordings of them",
@@ -75,13 +76,8 @@ func angles(dst, q []float64) {
 
 func init() {
 	envs.Register(envs.Task{
-		Spec: spec,
-		New: func(o envs.Options) (envs.Env, error) {
-			if _, err := spec.Resolve(o); err != nil {
-				return nil, err
-			}
-			return newEnv()
-		},
+		Spec:   spec,
+		New:    func(o envs.Options) (envs.Env, error) { return newEnv(o) },
 		Policy: policy.From(spec, map[string]func() envs.Policy{policy.UniformName: policy.NewUniform}),
 	})
 }

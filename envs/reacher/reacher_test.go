@@ -20,7 +20,7 @@ import (
 // world is a new one; it skips where make setup could not fetch the library.
 func world(t testing.TB) *env {
 	t.Helper()
-	e, err := newEnv()
+	e, err := newEnv(nil)
 	if errors.Is(err, mujoco.ErrNoLibrary) {
 		t.Skip("mujoco: library not fetched")
 	}
@@ -32,7 +32,7 @@ func world(t testing.TB) *env {
 // needOpenGL skips where nothing can draw.
 func needOpenGL(t testing.TB, e *env) {
 	t.Helper()
-	_, err := e.pen()
+	err := e.Frame(make([]byte, envs.FrameBytes))
 	if errors.Is(err, render.ErrNoOpenGL) {
 		t.Skipf("render: no OpenGL: %v", err)
 	}

@@ -3,27 +3,60 @@ package reacher
 import (
 	_ "embed"
 	"fmt"
+	"strings"
 	"sync"
+	"text/template"
 
+	"scalewm/envs"
 	"scalewm/mujoco"
 	"scalewm/mujoco/render"
 )
 
 //go:embed scene.xml
-var scene string
+var sceneText string
 
-// stage is what all worlds of the process share, for nothing in it changes: the
-// model, and a renderer, made at the first frame.
+var scene = template.Must(template.New("scene.xml").Parse(sceneText))
+
+// keptRenderers is how many looks can be drawn in turn at full speed.
+const keptRenderers = 8
+
+// pen draws all worlds of the process.
+var pen = render.NewCache(keptRenderers, frameSize, frameSize)
+
+// stage is an arm with its factors at certain values. It is never changed, so that
+// many worlds share it.
 type stage struct {
+	values []float64 // of the factors
 	model  *mujoco.Model
-	finger int // the finger's geom
+	finger int  // the finger's geom
+	shown  bool // the target is a body, the first that is moved by hand
 	camera render.Camera
-	pen    func() (*render.Renderer, error)
 }
 
-// loadStage compiles the model once.
-var loadStage = sync.OnceValues(func() (*stage, error) {
-	m, err := mujoco.LoadXML(scene, nil)
+// stages are those in use.
+var stages envs.Stages[stage]
+
+// usual is the arm without variation, which stays.
+var usual = sync.OnceValues(func() (*stage, error) {
+	vary, err := spec.Variation(nil)
+	if err != nil {
+		return nil, err
+	}
+	return look{vary, vary.Start()}.stage()
+})
+
+// stage is the compiled look.
+func (l look) stage() (*stage, error) {
+	return stages.Of(l.values, func() (*stage, error) { return newStage(l) })
+}
+
+// newStage compiles an arm.
+func newStage(l look) (*stage, error) {
+	var xml strings.Builder
+	if err := scene.Execute(&xml, l); err != nil {
+		return nil, fmt.Errorf("reacher: writing the scene: %w", err)
+	}
+	m, err := mujoco.LoadXML(xml.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("reacher: loading the arm: %w", err)
 	}
@@ -35,7 +68,20 @@ var loadStage = sync.OnceValues(func() (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stage{m, finger, render.Fixed(above), sync.OnceValues(func() (*render.Renderer, error) {
-		return render.New(m, frameSize, frameSize)
-	})}, nil
-})
+	return &stage{l.values, m, finger, l.Shown(), render.Fixed(above)}, nil
+}
+
+// arrays are MuJoCo's own memory of one world.
+type arrays struct {
+	qpos, qvel, ctrl, acc []float64
+	fingerAt              []float64 // x, y, z
+	targetAt              []float64 // x, y, z; nil where it is not drawn
+}
+
+func (s *stage) arraysOf(d *mujoco.Data) arrays {
+	a := arrays{qpos: d.QPos(), qvel: d.QVel(), ctrl: d.Ctrl(), acc: d.QAccWarmstart(), fingerAt: mujoco.Row(d.GeomXPos(), s.finger, 3)}
+	if s.shown {
+		a.targetAt = mujoco.Row(d.MocapPos(), 0, 3)
+	}
+	return a
+}

@@ -10,7 +10,7 @@ import (
 func (e *env) Observe(column string, dst []float64) error {
 	c, ok := spec.Column(column)
 	if !ok {
-		return fmt.Errorf("reacher: no column %q (hint: `scalewm tasks` lists them)", column)
+		return e.vary.Observe(e.stage.values, column, dst)
 	}
 	if len(dst) != c.Width {
 		return fmt.Errorf("reacher: column %s has %d numbers, not %d", column, c.Width, len(dst))
@@ -61,7 +61,7 @@ func (o outcome) column(name string) float64 {
 	return 0
 }
 
-// SetState puts the joints and, where the row says it, the target; the goal stays.
+// SetState puts the joints and, where the row says it, factors and the target; the goal stays.
 // The solver starts from nothing, as after a reset.
 func (e *env) SetState(row envs.Row) error { return e.set(row, make([]float64, joints)) }
 
@@ -95,6 +95,13 @@ func (e *env) set(row envs.Row, warm []float64) error {
 	if err != nil {
 		return err
 	}
+	values, err := e.vary.Read(row, e.stage.values)
+	if err != nil {
+		return err
+	}
+	if err := e.change(values); err != nil {
+		return err
+	}
 	if err := e.d.Reset(); err != nil {
 		return err
 	}
@@ -109,6 +116,9 @@ func (e *env) set(row envs.Row, warm []float64) error {
 	if seen { // a recording without target_pos shows it from the finger
 		e.s.target[0] += e.fingerAt[0]
 		e.s.target[1] += e.fingerAt[1]
+	}
+	if e.shown {
+		return e.forward()
 	}
 	return nil
 }

@@ -1,0 +1,63 @@
+package envs
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+type stage struct{ values [64]float64 }
+
+// Worlds with the same values share one stage, others do not, and one that nobody
+// uses any more is made again.
+func TestStagesAreShared(t *testing.T) {
+	var s Stages[stage]
+	made := 0
+	of := func(values ...float64) *stage {
+		t.Helper()
+		st, err := s.Of(values, func() (*stage, error) { made++; return &stage{}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	a, b := of(1, 2), of(1, 2)
+	if other := of(1, 2.5); a != b || other == a || made != 2 {
+		t.Errorf("%d stages for two vectors of values", made)
+	}
+	runtime.KeepAlive(a)
+	for range 100 { // cleanups run on a goroutine of their own
+		runtime.GC()
+		s.mu.Lock()
+		left := len(s.used)
+		s.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		runtime.Gosched()
+	}
+	if of(1, 2); made != 3 {
+		t.Errorf("%d stages were made: one that is out of use is kept", made)
+	}
+	if _, err := s.Of([]float64{9}, func() (*stage, error) { return nil, errors.New("no") }); err == nil {
+		t.Error("what cannot be made is there")
+	}
+}
+
+func TestStagesFromManyWorlds(t *testing.T) {
+	var s Stages[stage]
+	var wg sync.WaitGroup
+	got := make([]*stage, 16)
+	for i := range got {
+		wg.Go(func() {
+			got[i], _ = s.Of([]float64{3}, func() (*stage, error) { return &stage{}, nil })
+		})
+	}
+	wg.Wait()
+	for _, g := range got {
+		if g == nil || g != got[0] {
+			t.Fatal("worlds got different stages")
+		}
+	}
+}
