@@ -53,8 +53,8 @@ func (c Config) Validate() error {
 		}
 	}
 	switch {
-	case c.ImageSize%c.Patch != 0:
-		return fmt.Errorf("model: patch %d does not divide image_size %d (hint: choose a divisor)", c.Patch, c.ImageSize)
+	case c.ImageSize < c.Patch: // the original drops what a patch does not divide
+		return fmt.Errorf("model: patch %d is larger than image_size %d (hint: choose a divisor)", c.Patch, c.ImageSize)
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("model: heads %d do not divide width %d (hint: choose a divisor)", c.Heads, c.Width)
 	case c.Dropout < 0 || c.Dropout >= 1:

@@ -422,7 +422,7 @@ func TestLoad(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
-		"patch": func(c *Config) { c.Patch = 3 }, "heads": func(c *Config) { c.Heads = 3 }, "dropout": func(c *Config) { c.Dropout = 1 },
+		"patch": func(c *Config) { c.Patch = 9 }, "heads": func(c *Config) { c.Heads = 3 }, "dropout": func(c *Config) { c.Dropout = 1 },
 		"history": func(c *Config) { c.History = 0 }, "one predictor head": func(c *Config) { c.PredictorHeads, c.PredictorHeadDim = 1, c.Dim },
 	} {
 		c := tiny()

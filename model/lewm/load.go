@@ -3,6 +3,7 @@ package lewm
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,9 +16,10 @@ import (
 // Kind is the sidecar's kind of this family.
 const Kind = "lewm"
 
-// Load reads a checkpoint (its folder or its safetensors file) onto dev.
+// Load reads a checkpoint onto dev: its folder, or its safetensors or .pt file
+// (see Read).
 func Load(dev device.Device, path string) (*Model, *weights.Sidecar, error) {
-	f, s, err := weights.Load(path)
+	f, s, err := Read(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -26,6 +28,45 @@ func Load(dev device.Device, path string) (*Model, *weights.Sidecar, error) {
 		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
 	}
 	return m, s, nil
+}
+
+// Read reads a checkpoint of this family without building the model. Its
+// tensors have the released names, whichever version of transformers and
+// whichever trainer's wrapper named them. The sidecar of a published .pt file
+// says what can be known: no task, no seed; its method is taken to be lewm.
+func Read(path string) (*weights.File, *weights.Sidecar, error) {
+	f, s, err := weights.Load(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := f.Unwrap("encoder.embeddings.cls_token"); err != nil {
+		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
+	}
+	if err := f.Rename(weights.Transformers4); err != nil {
+		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
+	}
+	if s.Kind == weights.Published {
+		if err := describe(s, f); err != nil {
+			return nil, nil, fmt.Errorf("loading %s: %w", path, err)
+		}
+	}
+	return f, s, nil
+}
+
+// describe makes a sidecar of ours of a published checkpoint's config. Its
+// training saw all episodes, which is what the paper's protocol says.
+func describe(s *weights.Sidecar, f *weights.File) error {
+	c, err := parseHydra(s.Config, f)
+	if err != nil {
+		return err
+	}
+	geometry, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("writing the sidecar: %w", err)
+	}
+	s.Kind, s.Schema, s.Method, s.Protocol = Kind, model.Schema, "lewm", "paper"
+	s.Config, s.Train = geometry, json.RawMessage("{}")
+	return nil
 }
 
 func fromFile(dev device.Device, f *weights.File, s *weights.Sidecar) (*Model, error) {
@@ -86,12 +127,15 @@ func (m *Model) SetTensors(f *weights.File) error {
 	known := map[string]bool{}
 	for _, p := range m.own() {
 		known[p.Name] = true
+		if shape, ok := f.Shape(p.Name); ok && !slices.Equal(shape, p.Shape) {
+			return fmt.Errorf("tensor %s is %v, the model needs %v (hint: the checkpoint has another geometry)", p.Name, shape, p.Shape)
+		}
 		v, err := f.Float64(p.Name)
 		if err != nil {
 			return err
 		}
-		if shape, _ := f.Shape(p.Name); !slices.Equal(shape, p.Shape) {
-			return fmt.Errorf("tensor %s is %v, the model needs %v (hint: the checkpoint has another geometry)", p.Name, shape, p.Shape)
+		if i := slices.IndexFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }); i >= 0 {
+			return fmt.Errorf("tensor %s has %g at %d (hint: the training diverged or the file is damaged; take an earlier checkpoint)", p.Name, v[i], i)
 		}
 		m.dev.Upload64(p.Value, v)
 	}

@@ -1,0 +1,254 @@
+package lewm
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"scalewm/model/weights"
+)
+
+// hydra is the config.json of a published checkpoint: a tree from which Hydra
+// makes the modules (lewm-spec 1.8). What it leaves out is zero.
+type hydra struct {
+	Encoder   hydraViT `json:"encoder"`
+	Predictor struct {
+		NumFrames  int     `json:"num_frames"`
+		InputDim   int     `json:"input_dim"`
+		HiddenDim  int     `json:"hidden_dim"`
+		OutputDim  int     `json:"output_dim"`
+		Depth      int     `json:"depth"`
+		Heads      int     `json:"heads"`
+		MLP        int     `json:"mlp_dim"`
+		HeadDim    int     `json:"dim_head"`
+		Dropout    float64 `json:"dropout"`
+		EmbDropout float64 `json:"emb_dropout"`
+	} `json:"predictor"`
+	Action struct {
+		InputDim int `json:"input_dim"`
+		EmbDim   int `json:"emb_dim"`
+		Smoothed int `json:"smoothed_dim"`
+		MLPScale int `json:"mlp_scale"`
+	} `json:"action_encoder"`
+	Projector *hydraMLP `json:"projector"`
+	PredProj  *hydraMLP `json:"pred_proj"`
+}
+
+// hydraViT is what stable_pretraining's vit_hf takes, or transformers' ViTModel
+// with a config of its own.
+type hydraViT struct {
+	Target    string    `json:"_target_"`
+	Config    *hydraViT `json:"config"`
+	Size      string    `json:"size"`
+	ImageSize int       `json:"image_size"`
+	Patch     int       `json:"patch_size"`
+	Width     int       `json:"hidden_size"`
+	Layers    int       `json:"num_hidden_layers"`
+	Heads     int       `json:"num_attention_heads"`
+	MLP       int       `json:"intermediate_size"`
+
+	// What the original could vary and this ViT does not.
+	MaskToken bool     `json:"use_mask_token"`
+	Bias      *bool    `json:"qkv_bias"`
+	Eps       *float64 `json:"layer_norm_eps"`
+	Act       string   `json:"hidden_act"`
+	Channels  int      `json:"num_channels"`
+}
+
+type hydraMLP struct {
+	InputDim  int `json:"input_dim"`
+	HiddenDim int `json:"hidden_dim"`
+	OutputDim int `json:"output_dim"`
+	Norm      struct {
+		Target string   `json:"_target_"`
+		Eps    *float64 `json:"eps"`
+	} `json:"norm_fn"`
+}
+
+// sizes are vit_hf's by name; the MLP is four times as wide.
+var sizes = map[string]struct{ width, layers, heads int }{
+	"tiny": {192, 12, 3}, "small": {384, 12, 6}, "base": {768, 12, 12}, "large": {1024, 24, 16}, "huge": {1280, 32, 16},
+}
+
+const hydraHint = "(hint: give the config.json that was published with these weights)"
+
+// parseHydra is the geometry that a published checkpoint's config names; what
+// it leaves to defaults is read off the tensors of f.
+func parseHydra(config []byte, f *weights.File) (Config, error) {
+	var t hydra
+	if err := json.Unmarshal(config, &t); err != nil {
+		return Config{}, fmt.Errorf("reading %s: %v %s", weights.HydraName, err, hydraHint)
+	}
+	if err := t.supported(); err != nil {
+		return Config{}, fmt.Errorf("reading %s: %w", weights.HydraName, err)
+	}
+	vit, err := t.Encoder.resolve()
+	if err != nil {
+		return Config{}, fmt.Errorf("reading %s: %w", weights.HydraName, err)
+	}
+	c := Config{ImageSize: vit.ImageSize, Patch: vit.Patch, Width: vit.Width, Layers: vit.Layers, Heads: vit.Heads, MLP: vit.MLP,
+		Dim: t.Projector.OutputDim, Projector: t.Projector.HiddenDim, PredictorDepth: t.Predictor.Depth,
+		PredictorHeads: t.Predictor.Heads, PredictorHeadDim: t.Predictor.HeadDim, PredictorMLP: t.Predictor.MLP,
+		Dropout: t.Predictor.Dropout, History: t.Predictor.NumFrames, Smoothed: t.Action.Smoothed}
+	c.setAction(or(t.Action.InputDim, axis(f, "action_encoder.patch_embed.weight", 1)))
+	c.complete(f)
+	if err := t.agrees(c); err != nil {
+		return Config{}, fmt.Errorf("reading %s: %w", weights.HydraName, err)
+	}
+	return c, nil
+}
+
+// setAction divides the width of a block into env steps and numbers a step. The
+// config does not say how; every published data set has 5 steps.
+func (c *Config) setAction(width int) {
+	const published = 5
+	if c.FrameSkip, c.ActionDim = 1, width; width%published == 0 {
+		c.FrameSkip, c.ActionDim = published, width/published
+	}
+}
+
+// complete reads off the tensors what is still zero.
+func (c *Config) complete(f *weights.File) {
+	const embeddings, block = "encoder.embeddings.", "predictor.transformer.layers."
+	c.Patch = or(c.Patch, axis(f, embeddings+"patch_embeddings.projection.weight", 2))
+	c.ImageSize = or(c.ImageSize, c.Patch*int(math.Sqrt(float64(max(0, axis(f, embeddings+"position_embeddings", 1)-1)))))
+	c.Width = or(c.Width, axis(f, embeddings+"cls_token", 2))
+	c.Layers = or(c.Layers, count(f, "encoder.encoder.layer.%d.output.dense.weight"))
+	c.MLP = or(c.MLP, axis(f, "encoder.encoder.layer.0.intermediate.dense.weight", 0))
+	c.Dim = or(c.Dim, axis(f, "projector.net.3.weight", 0))
+	c.Projector = or(c.Projector, axis(f, "projector.net.0.weight", 0))
+	c.History = or(c.History, axis(f, "predictor.pos_embedding", 1))
+	c.PredictorDepth = or(c.PredictorDepth, count(f, block+"%d.attn.to_qkv.weight"))
+	c.PredictorMLP = or(c.PredictorMLP, axis(f, block+"0.mlp.net.1.weight", 0))
+	c.PredictorHeadDim = or(c.PredictorHeadDim, axis(f, block+"0.attn.to_qkv.weight", 0)/max(1, 3*c.PredictorHeads))
+	c.Smoothed = or(c.Smoothed, axis(f, "action_encoder.patch_embed.weight", 0))
+}
+
+func or(v, fallback int) int {
+	if v != 0 {
+		return v
+	}
+	return fallback
+}
+
+// axis is the length of a tensor's axis, 0 where there is none.
+func axis(f *weights.File, name string, i int) int {
+	if shape, _ := f.Shape(name); i < len(shape) {
+		return shape[i]
+	}
+	return 0
+}
+
+// count is how many tensors there are of a name with a number in it.
+func count(f *weights.File, name string) int {
+	n := 0
+	for f.Has(fmt.Sprintf(name, n)) {
+		n++
+	}
+	return n
+}
+
+// resolve is the encoder's numbers: those of its size where it names one.
+func (v hydraViT) resolve() (hydraViT, error) {
+	if v.Config != nil {
+		v = *v.Config
+		v.Heads = or(v.Heads, 12) // ViTConfig's default
+		return v, nil
+	}
+	if v.Size == "" && strings.HasSuffix(v.Target, "vit_hf") {
+		v.Size = "tiny" // its default
+	}
+	if v.Size == "" {
+		if v.Heads == 0 {
+			return v, fmt.Errorf("the encoder has neither size nor num_attention_heads %s", hydraHint)
+		}
+		return v, nil
+	}
+	s, ok := sizes[v.Size]
+	if !ok {
+		return v, fmt.Errorf("the encoder's size is %q (hint: tiny, small, base, large or huge)", v.Size)
+	}
+	v.Width, v.Layers, v.Heads = or(v.Width, s.width), or(v.Layers, s.layers), or(v.Heads, s.heads)
+	v.MLP = or(v.MLP, 4*s.width)
+	return v, nil
+}
+
+// supported refuses the variants of the original's modules that none of the
+// published checkpoints uses and this family does not compute.
+func (t *hydra) supported() error {
+	e := t.Encoder
+	if e.Config != nil {
+		e.Bias, e.Eps, e.Act, e.Channels = e.Config.Bias, e.Config.Eps, e.Config.Act, e.Config.Channels
+	}
+	for _, c := range []struct {
+		wrong bool
+		what  string
+	}{
+		{e.Target != "" && !strings.HasSuffix(e.Target, "vit_hf") && !strings.HasSuffix(e.Target, "ViTModel"), "an encoder of kind " + e.Target},
+		{e.MaskToken, "an encoder with a mask token"},
+		{e.Bias != nil && !*e.Bias, "an encoder without qkv_bias"},
+		{e.Eps != nil && *e.Eps != 1e-12, "an encoder whose layer_norm_eps is not 1e-12"},
+		{e.Act != "" && e.Act != "gelu", "an encoder with hidden_act " + e.Act},
+		{e.Channels != 0 && e.Channels != 3, "an encoder of other than 3 channels"},
+		{t.Action.MLPScale != 0 && t.Action.MLPScale != 4, "an action_encoder whose mlp_scale is not 4"},
+		{t.Projector.odd(), "a projector without BatchNorm1d of eps 1e-5"},
+		{t.PredProj.odd(), "a pred_proj without BatchNorm1d of eps 1e-5"},
+	} {
+		if c.wrong {
+			return fmt.Errorf("%s is not computed here (hint: only LeWM as published, at any size)", c.what)
+		}
+	}
+	return nil
+}
+
+func (m *hydraMLP) odd() bool {
+	return m == nil || !strings.HasSuffix(m.Norm.Target, "BatchNorm1d") || (m.Norm.Eps != nil && *m.Norm.Eps != 1e-5)
+}
+
+// agrees checks the widths that the tree names more than once.
+func (t *hydra) agrees(c Config) error {
+	for _, w := range []struct {
+		name       string
+		says, want int
+	}{
+		{"projector.input_dim", t.Projector.InputDim, c.Width}, {"predictor.input_dim", t.Predictor.InputDim, c.Dim},
+		{"predictor.hidden_dim", t.Predictor.HiddenDim, c.Dim}, {"predictor.output_dim", t.Predictor.OutputDim, c.Dim},
+		{"action_encoder.emb_dim", t.Action.EmbDim, c.Dim}, {"pred_proj.input_dim", t.PredProj.InputDim, c.Dim},
+		{"pred_proj.output_dim", t.PredProj.OutputDim, c.Dim}, {"pred_proj.hidden_dim", t.PredProj.HiddenDim, c.Projector},
+	} {
+		if w.says != 0 && w.says != w.want {
+			return fmt.Errorf("%s is %d where %d is needed (hint: only LeWM as published, at any size)", w.name, w.says, w.want)
+		}
+	}
+	return nil
+}
+
+// Hydra is the config.json of the model, from which stable-worldmodel makes
+// the original's modules.
+func (c Config) Hydra() ([]byte, error) {
+	type tree = map[string]any
+	const swm = "stable_worldmodel.wm.lewm."
+	vit := tree{"_target_": "stable_pretraining.backbone.utils.vit_hf", "size": "tiny", "patch_size": c.Patch,
+		"image_size": c.ImageSize, "pretrained": false, "use_mask_token": false}
+	if s := sizes["tiny"]; c.Width != s.width || c.Layers != s.layers || c.Heads != s.heads || c.MLP != 4*s.width {
+		vit["hidden_size"], vit["num_hidden_layers"], vit["num_attention_heads"], vit["intermediate_size"] = c.Width, c.Layers, c.Heads, c.MLP
+	}
+	mlp := func(in int) tree {
+		return tree{"_target_": swm + "module.MLP", "input_dim": in, "hidden_dim": c.Projector, "output_dim": c.Dim,
+			"norm_fn": tree{"_target_": "torch.nn.BatchNorm1d", "_partial_": true}}
+	}
+	b, err := json.MarshalIndent(tree{
+		"_target_": swm + "LeWM",
+		"encoder":  vit,
+		"predictor": tree{"_target_": swm + "module.Predictor", "num_frames": c.History, "input_dim": c.Dim, "hidden_dim": c.Dim,
+			"output_dim": c.Dim, "depth": c.PredictorDepth, "heads": c.PredictorHeads, "mlp_dim": c.PredictorMLP,
+			"dim_head": c.PredictorHeadDim, "dropout": c.Dropout, "emb_dropout": 0.0},
+		"action_encoder": tree{"_target_": swm + "module.Embedder", "input_dim": c.ActionWidth(), "smoothed_dim": c.Smoothed, "emb_dim": c.Dim},
+		"projector":      mlp(c.Width), "pred_proj": mlp(c.Dim),
+	}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", weights.HydraName, err)
+	}
+	return append(b, '\n'), nil
+}

@@ -1,0 +1,232 @@
+package lewm
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"scalewm/dataset/hdf5"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+	"scalewm/model/device/ref"
+	"scalewm/model/nn"
+)
+
+// TestReference loads weights.pt and config.json as they are published and
+// compares with what the original computed in evaluation mode: our own cases
+// (testdata/lewm_paper.py made them) and those of SCALEWM_REFERENCE_DIR.
+func TestReference(t *testing.T) {
+	for _, dir := range []string{"testdata/reference", os.Getenv("SCALEWM_REFERENCE_DIR")} {
+		if dir == "" {
+			continue
+		}
+		paths, err := filepath.Glob(filepath.Join(dir, "lewm_paper*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			t.Run(filepath.Base(path), func(t *testing.T) { checkPaper(t, path) })
+		}
+	}
+}
+
+// tolerances are a device's by output (reference-cases, Tolerances); order is
+// the difference of costs from which on they must be ordered alike.
+type tolerances struct {
+	emb, act, cls, cost, order float64
+}
+
+var (
+	doubleTolerances = tolerances{1e-9, 1e-9, 1e-9, 1e-9, 1e-8}
+	singleTolerances = tolerances{2e-5, 5e-6, 5e-5, 5e-4, 2e-3}
+	bf16Tolerances   = tolerances{5e-2, 2e-2, 1e-1, 0.6, 1.2}
+)
+
+func checkPaper(t *testing.T, path string) {
+	tree, err := hdf5.OpenTree(filepath.Join(path, "reference.h5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	t.Run("ref", func(t *testing.T) {
+		(&paperCase{T: t, tree: tree, tolerances: doubleTolerances}).run(path, ref.New())
+	})
+	for _, isa := range cpu.Paths() {
+		for _, p := range []device.Precision{device.FP32, device.BF16} {
+			t.Run(fmt.Sprintf("cpu/%s/%s", isa, p), func(t *testing.T) {
+				t.Setenv(cpu.PathVariable, isa)
+				dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer dev.Close()
+				tol := singleTolerances
+				if p == device.BF16 {
+					tol = bf16Tolerances
+				}
+				(&paperCase{T: t, tree: tree, tolerances: tol}).run(path, dev)
+			})
+		}
+	}
+}
+
+// paperCase is one folder on one device.
+type paperCase struct {
+	*testing.T
+	tolerances
+	tree *hdf5.Tree
+	m    *Model
+}
+
+func (c *paperCase) read(name string) ([]float64, []int) {
+	c.Helper()
+	v, shape, err := c.tree.Read(name)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return v, shape
+}
+
+func (c *paperCase) run(path string, dev device.Device) {
+	m, side, err := Load(dev, path)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer m.Free()
+	if side.Kind != Kind || side.Method != "lewm" || side.Task != "" {
+		c.Errorf("the sidecar of a published checkpoint: %+v", side)
+	}
+	c.m = m
+	emb, shape := c.encode("pixels")
+	c.close("emb", download(dev, emb), c.emb)
+	c.cls()
+	act, _ := c.actions("action")
+	p := m.evalPass()
+	actEmb := m.embedder.Forward(p, act)
+	c.close("act_emb", download(dev, actEmb), c.act)
+	c.predict(emb, actEmb, shape[1])
+	c.plan(emb.Every(0, shape[1]))
+	if dev.Err() != nil {
+		c.Error(dev.Err())
+	}
+}
+
+// frames uploads an array of frames and counts them.
+func (c *paperCase) frames(name string) (px device.Bytes, n int, shape []int) {
+	c.Helper()
+	v, shape := c.read("input/" + name)
+	if edge := c.m.cfg.ImageSize; len(shape) != 5 || shape[2] != edge || shape[3] != edge || shape[4] != 3 {
+		c.Fatalf("input/%s has shape %v, the model sees frames of %d pixels", name, shape, edge)
+	}
+	b := make([]byte, len(v))
+	for i, x := range v {
+		b[i] = byte(x)
+	}
+	px = c.m.dev.AllocBytes(len(b))
+	c.m.dev.UploadBytes(px, b)
+	return px, shape[0] * shape[1], shape
+}
+
+func (c *paperCase) encode(name string) (device.Mat, []int) {
+	c.Helper()
+	px, n, shape := c.frames(name)
+	emb := device.NewMat(c.m.dev, n, c.m.cfg.Dim)
+	c.m.Encode(emb, px, n)
+	return emb, shape
+}
+
+func (c *paperCase) cls() {
+	px, n, _ := c.frames("pixels")
+	p := c.m.evalPass()
+	c.close("cls", download(c.m.dev, c.m.encoder.Forward(p, c.m.encoder.Patches(p, px, n))), c.tolerances.cls)
+}
+
+// actions uploads blocks of actions, one a row; NaN becomes 0.
+func (c *paperCase) actions(name string) (device.Mat, []int) {
+	c.Helper()
+	v, shape := c.read("input/" + name)
+	for i, x := range v {
+		if math.IsNaN(x) {
+			v[i] = 0
+		}
+	}
+	width := c.m.cfg.ActionWidth()
+	if shape[len(shape)-1] != width {
+		c.Fatalf("input/%s has shape %v, the model takes blocks of %d", name, shape, width)
+	}
+	m := device.NewMat(c.m.dev, len(v)/width, width)
+	c.m.dev.Upload64(m, v)
+	return m, shape
+}
+
+// predict compares the predictions from the first frames of every clip of T.
+func (c *paperCase) predict(emb, act device.Mat, t int) {
+	want, shape := c.read("f64/pred")
+	k, dev := shape[1], c.m.dev
+	p := &nn.Pass{Dev: dev, Arena: device.NewArena(dev)}
+	defer p.Free()
+	n := emb.Rows / t
+	x, cond := p.Mat(n*k, emb.Cols), p.Mat(n*k, emb.Cols)
+	dev.CopyBlocks(x, k, emb, t, k, false)
+	dev.CopyBlocks(cond, k, act, t, k, false)
+	pred := c.m.predProj.Forward(p, c.m.predictor.Forward(p, x, cond, nn.Seqs{Count: n, Len: k}, nn.All))
+	c.compare("pred", download(dev, pred), want, c.emb)
+}
+
+// plan compares goals, rollouts from the first frames and their costs.
+func (c *paperCase) plan(start device.Mat) {
+	goal, _ := c.encode("goal")
+	c.close("goal_emb", download(c.m.dev, goal), c.emb)
+	blocks, shape := c.actions("candidates")
+	s, h, dev := shape[1], shape[2], c.m.dev
+	candidates := blocks.Reshape(start.Rows*s, h*c.m.cfg.ActionWidth())
+	path := device.NewMat(dev, candidates.Rows*(h+1), c.m.cfg.Dim)
+	c.m.Trajectory(path, start, candidates, h)
+	c.close("rollout", download(dev, path), c.emb)
+	last, cost := device.NewMat(dev, candidates.Rows, c.m.cfg.Dim), device.NewMat(dev, start.Rows, s)
+	c.m.Rollout(last, start, candidates, h)
+	dev.LatentCost(cost, last, goal, c.m.Info().CostMean)
+	got := download(dev, cost)
+	c.close("cost", got, c.cost)
+	c.ordered(got, s)
+}
+
+// ordered checks that candidates of an episode whose costs differ clearly are
+// ordered alike.
+func (c *paperCase) ordered(got []float64, s int) {
+	want, _ := c.read("f64/cost")
+	for i := range want {
+		for j := i / s * s; j < i; j++ {
+			if d := want[i] - want[j]; math.Abs(d) > c.order && d*(got[i]-got[j]) <= 0 {
+				c.Errorf("candidates %d and %d: costs %g and %g, want %g and %g", i, j, got[i], got[j], want[i], want[j])
+			}
+		}
+	}
+}
+
+// close compares with an array of float64 by absolute difference.
+func (c *paperCase) close(name string, got []float64, tol float64) {
+	c.Helper()
+	want, _ := c.read("f64/" + name)
+	c.compare(name, got, want, tol)
+}
+
+func (c *paperCase) compare(name string, got, want []float64, tol float64) {
+	c.Helper()
+	if len(got) != len(want) || slices.ContainsFunc(want, math.IsNaN) {
+		c.Errorf("%s: %d numbers, want %d", name, len(got), len(want))
+		return
+	}
+	worst, at := 0.0, 0
+	for i := range want {
+		if d := math.Abs(got[i] - want[i]); !(d <= worst) {
+			worst, at = d, i
+		}
+	}
+	if !(worst <= tol) {
+		c.Errorf("%s: off by %g at %d, allowed %g", name, worst, at, tol)
+	}
+}
