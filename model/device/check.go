@@ -24,8 +24,16 @@ func inside(kernel string, ms ...Mat) {
 	}
 }
 
-// need panics unless ok; the shapes say why.
+// need panics unless ok and all are stored as whole numbers; the shapes say why.
 func need(ok bool, kernel string, ms ...Mat) {
+	for _, m := range ms {
+		ok = ok && !m.Half()
+	}
+	needAny(ok, kernel, ms...)
+}
+
+// needAny is need where matrices may be stored as bf16.
+func needAny(ok bool, kernel string, ms ...Mat) {
 	if ok {
 		inside(kernel, ms...)
 		return
@@ -68,22 +76,22 @@ func shaped(rows, cols int, ms ...Mat) bool {
 }
 
 func (c checked) Upload(dst Mat, src []float32) {
-	need(len(src) == dst.Len(), "Upload", dst)
+	needAny(len(src) == dst.Len(), "Upload", dst)
 	c.Device.Upload(dst, src)
 }
 
 func (c checked) Download(dst []float32, src Mat) {
-	need(len(dst) == src.Len(), "Download", src)
+	needAny(len(dst) == src.Len(), "Download", src)
 	c.Device.Download(dst, src)
 }
 
 func (c checked) Upload64(dst Mat, src []float64) {
-	need(len(src) == dst.Len(), "Upload64", dst)
+	needAny(len(src) == dst.Len(), "Upload64", dst)
 	c.Device.Upload64(dst, src)
 }
 
 func (c checked) Download64(dst []float64, src Mat) {
-	need(len(dst) == src.Len(), "Download64", src)
+	needAny(len(dst) == src.Len(), "Download64", src)
 	c.Device.Download64(dst, src)
 }
 
@@ -150,7 +158,8 @@ func (c checked) Gemm(op Op, dst, a, b Mat, ep Epilogue) {
 		inner = b.Cols
 	}
 	ok := op >= NN && op <= TN && ep.Act >= Identity && ep.Act <= ReLU && given(dst, a, b) && k == inner
-	need(ok && shaped(m, n, dst, ep.Pre) && shaped(1, n, ep.Bias), "Gemm", dst, a, b, ep.Bias, ep.Pre)
+	ok = ok && shaped(m, n, dst, ep.Pre, ep.Grad) && shaped(1, n, ep.Bias) && !ep.Bias.Half() && !(ep.Add && dst.Half())
+	needAny(ok, "Gemm", dst, a, b, ep.Bias, ep.Pre, ep.Grad)
 	c.Device.Gemm(op, dst, a, b, ep)
 }
 
@@ -201,12 +210,12 @@ func (c checked) AddTable(dst, table Mat) {
 }
 
 func (c checked) SumTable(table, src Mat) {
-	need(given(table, src) && src.Cols == table.Cols && table.Rows > 0, "SumTable", table, src)
+	needAny(given(table, src) && src.Cols == table.Cols && table.Rows > 0 && !table.Half(), "SumTable", table, src)
 	c.Device.SumTable(table, src)
 }
 
 func (c checked) DropoutApply(dst, x Mat, d Dropout) {
-	need(given(x) && like(dst, x) && d.fits(), "DropoutApply", dst, x)
+	needAny(given(x) && like(dst, x) && d.fits(), "DropoutApply", dst, x)
 	c.Device.DropoutApply(dst, x, d)
 }
 

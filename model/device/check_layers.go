@@ -1,14 +1,16 @@
 package device
 
 func (c checked) LayerNorm(y, xhat, rstd, x, gamma, beta Mat, eps float64) {
-	need(given(x) && like(y, xhat, x) && shaped(x.Rows, 1, rstd) && shaped(1, x.Cols, gamma, beta) &&
-		gamma.Given() == beta.Given(), "LayerNorm", y, xhat, rstd, x, gamma, beta)
+	need(shaped(x.Rows, 1, rstd) && shaped(1, x.Cols, gamma, beta) && gamma.Given() == beta.Given(),
+		"LayerNorm", x, rstd, gamma, beta)
+	needAny(given(x) && like(y, xhat, x), "LayerNorm", y, xhat, x)
 	c.Device.LayerNorm(y, xhat, rstd, x, gamma, beta, eps)
 }
 
 func (c checked) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat, add bool) {
-	need(given(dy, xhat, rstd) && like(dx, dy, xhat) && shaped(dy.Rows, 1, rstd) &&
-		shaped(1, dy.Cols, dgamma, dbeta, gamma), "LayerNormGrad", dx, dgamma, dbeta, dy, xhat, rstd, gamma)
+	need(given(rstd) && shaped(dy.Rows, 1, rstd) && shaped(1, dy.Cols, dgamma, dbeta, gamma),
+		"LayerNormGrad", dx, dgamma, dbeta, rstd, gamma)
+	needAny(given(dy, xhat) && like(dx, dy, xhat), "LayerNormGrad", dx, dy, xhat)
 	c.Device.LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma, add)
 }
 
@@ -34,32 +36,56 @@ func (c checked) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat) {
 	c.Device.BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma)
 }
 
-// fit says whether the views are those of heads h.
-func (h Heads) fit(lse Mat, ms ...Mat) bool {
-	return h.Seqs >= 0 && h.Len > 0 && h.Heads > 0 && h.Dim > 0 && h.Block >= 0 && h.Drop.fits() && given(ms...) &&
-		shaped(h.Seqs*h.Len, h.Heads*h.Dim, ms...) && shaped(h.Seqs*h.Heads, h.Len, lse)
+// fit says whether the views are those of heads h: asking by query, kept by key.
+func (h Heads) fit(lse Mat, asking, kept []Mat) bool {
+	return h.Seqs >= 0 && h.Len > 0 && h.Heads > 0 && h.Dim > 0 && h.Block >= 0 && h.Drop.fits() &&
+		h.Queries >= 0 && h.Queries <= h.Len && (h.Room == 0 || h.Room >= h.Len) && given(asking...) && given(kept...) &&
+		shaped(h.Seqs*h.Asking(), h.Heads*h.Dim, asking...) && h.holds(kept) && alike(asking, kept) && shaped(h.Seqs*h.Heads, h.Asking(), lse) && !lse.Half()
 }
 
-// Keys is how many keys query i sees.
+// alike says whether all are stored in the same way.
+func alike(lists ...[]Mat) bool {
+	for _, list := range lists {
+		for _, m := range list {
+			if m.Half() != lists[0][0].Half() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// holds says whether the keys of all sequences lie within each of the views.
+func (h Heads) holds(kept []Mat) bool {
+	for _, m := range kept {
+		if m.Cols != h.Heads*h.Dim || (h.Room == 0 && m.Rows != h.Seqs*h.Len) || (h.Seqs > 0 && m.Rows < h.KeyRow(h.Seqs-1)+h.Len) {
+			return false
+		}
+	}
+	return true
+}
+
+// Keys is how many keys query i, counted from the first that asks, sees.
 func (h Heads) Keys(i int) int {
 	if h.Block == 0 {
 		return h.Len
 	}
-	return min(h.Len, (i/h.Block+1)*h.Block)
+	return min(h.Len, ((i+h.Len-h.Asking())/h.Block+1)*h.Block)
 }
 
 func (c checked) Attention(out, lse, q, k, v Mat, h Heads) {
-	need(h.fit(lse, out, q, k, v), "Attention", out, lse, q, k, v)
+	needAny(h.fit(lse, []Mat{out, q}, []Mat{k, v}), "Attention", out, lse, q, k, v)
 	c.Device.Attention(out, lse, q, k, v, h)
 }
 
 func (c checked) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads) {
-	need(h.fit(lse, dq, dk, dv, dout, out, q, k, v) && lse.Given(), "AttentionGrad", dq, dk, dv, dout, out, lse, q, k, v)
+	ok := h.fit(lse, []Mat{dq, dout, out, q}, []Mat{dk, dv, k, v}) && lse.Given() && h.Room == 0
+	needAny(ok, "AttentionGrad", dq, dk, dv, dout, out, lse, q, k, v)
 	c.Device.AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v, h)
 }
 
 func (c checked) Patches(dst Mat, px Bytes, f Frames) {
-	ok := f.Count >= 0 && f.Patch > 0 && f.Size > 0 && f.Size%f.Patch == 0 && px.Len() >= f.Count*f.Size*f.Size*3
+	ok := f.Count >= 0 && f.Patch > 0 && f.Size >= f.Patch && px.Len() >= f.Count*f.Size*f.Size*3
 	need(ok && given(dst) && shaped(f.Count*f.Grid(), 3*f.Patch*f.Patch, dst), "Patches", dst)
 	c.Device.Patches(dst, px, f)
 }

@@ -3,7 +3,16 @@ package device
 // Memory moves numbers between host and device.
 type Memory interface {
 	Alloc(n int) Buffer // zeroed
+	// AllocHalf is memory of activations that only products and the kernels around
+	// them touch: bf16 where the machine multiplies that, Alloc everywhere else.
+	// Gemm (but not as dst with Add), LayerNorm (y, xhat), LayerNormGrad (dy, xhat),
+	// Attention and AttentionGrad (all but lse), SumTable (src), DropoutApply,
+	// Upload and Download take it.
+	AllocHalf(n int) Buffer
 	Free(Buffer)
+	// Freeze promises that the numbers of b stay until they are uploaded anew:
+	// products may keep what they make of weights in it.
+	Freeze(b Buffer)
 	Upload(dst Mat, src []float32)
 	Download(dst []float32, src Mat)
 	Upload64(dst Mat, src []float64)
@@ -45,11 +54,13 @@ const (
 )
 
 // Epilogue is what a product does with each element before it is stored:
-// v = a.b + Bias[col]; Pre = v if given; v = Act(v); dst = v or dst += v.
+// v = a.b + Bias[col]; Pre = v if given; v = Act(v), or v * Act'(Grad) if that
+// is given; dst = v or dst += v.
 type Epilogue struct {
 	Bias Mat // 1 x N
 	Act  Act
 	Pre  Mat // M x N, the value before Act, which its gradient needs
+	Grad Mat // M x N, what Pre was: v is a gradient on its way back through Act
 	Add  bool
 }
 
@@ -110,12 +121,37 @@ type BatchNorm struct {
 // blocks of n tokens (1 is the causal mask). Scale is 1/sqrt(Dim).
 type Heads struct {
 	Seqs, Len, Heads, Dim, Block int
-	Drop                         Dropout // on probabilities, element ((seq*Heads+head)*Len+query)*Len+key
+	// Queries > 0: only the last so many tokens of a sequence ask; q and out have
+	// Seqs*Queries rows.
+	Queries int
+	// Room > 0: the sequences of k and v begin Room >= Len rows apart (keys and
+	// values that are kept while a window grows); not for AttentionGrad.
+	Room int
+	Drop Dropout // on probabilities, element ((seq*Heads+head)*Len+query)*Len+key
 }
+
+// Asking is the count of queries of a sequence.
+func (h Heads) Asking() int {
+	if h.Queries == 0 {
+		return h.Len
+	}
+	return h.Queries
+}
+
+// apart is the count of rows from one sequence of keys to the next.
+func (h Heads) apart() int {
+	if h.Room == 0 {
+		return h.Len
+	}
+	return h.Room
+}
+
+// KeyRow is the row of k and v at which sequence s begins.
+func (h Heads) KeyRow(s int) int { return s * h.apart() }
 
 // Attention is softmax(q k^T * scale) v by head.
 type Attention interface {
-	// lse (Seqs*Heads x Len) keeps each query's log of the sum of exponentials, where given.
+	// lse (Seqs*Heads x queries) keeps each query's log of the sum of exponentials, where given.
 	Attention(out, lse, q, k, v Mat, h Heads)
 	// AttentionGrad recomputes the probabilities from lse. dq, dk, dv are overwritten.
 	AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads)
@@ -133,7 +169,8 @@ func (f Frames) Grid() int { return (f.Size / f.Patch) * (f.Size / f.Patch) }
 // Vision turns frames into patch rows.
 type Vision interface {
 	// Patches: dst is (Count*Grid) x (3*Patch*Patch), columns in the order
-	// (channel, y, x) of a convolution's weight, values (px/255 - Mean)/Std.
+	// (channel, y, x) of a convolution's weight, values (px/255 - Mean)/Std. What
+	// Patch does not divide is left out at the right and bottom edge.
 	Patches(dst Mat, px Bytes, f Frames)
 }
 

@@ -25,6 +25,18 @@ type Mat struct {
 // Given says whether m is not the zero Mat.
 func (m Mat) Given() bool { return m.Buf != nil }
 
+// HalfBuffer is a Buffer that stores bf16 (Memory.AllocHalf).
+type HalfBuffer interface {
+	Buffer
+	Half()
+}
+
+// Half says whether m is stored as bf16.
+func (m Mat) Half() bool {
+	_, half := m.Buf.(HalfBuffer)
+	return half
+}
+
 // Len is the count of elements.
 func (m Mat) Len() int { return m.Rows * m.Cols }
 
@@ -75,7 +87,11 @@ func (m Mat) String() string {
 	if !m.Given() {
 		return "none"
 	}
-	return fmt.Sprintf("%dx%d(stride %d)", m.Rows, m.Cols, m.Stride)
+	kind := ""
+	if m.Half() {
+		kind = " bf16"
+	}
+	return fmt.Sprintf("%dx%d(stride %d)%s", m.Rows, m.Cols, m.Stride, kind)
 }
 
 // NewMat allocates a zeroed dense matrix.
@@ -87,33 +103,49 @@ func NewMat(d Device, rows, cols int) Mat {
 // again: a step that asks for the same shapes in the same order gets the same
 // memory, so that steps do not allocate and a GPU can capture them.
 type Arena struct {
-	dev  Device
-	bufs []Buffer
-	next int
+	dev         Device
+	whole, half stack
 }
 
+// stack is memory of one kind, handed out in order.
+type stack struct {
+	alloc func(n int) Buffer
+	bufs  []Buffer
+	next  int
+}
+
+// Mark is a moment in the life of an arena.
+type Mark struct{ whole, half int }
+
 // NewArena makes an empty arena on d.
-func NewArena(d Device) *Arena { return &Arena{dev: d} }
+func NewArena(d Device) *Arena {
+	return &Arena{dev: d, whole: stack{alloc: d.Alloc}, half: stack{alloc: d.AllocHalf}}
+}
 
 // Reset takes back everything handed out.
-func (a *Arena) Reset() { a.next = 0 }
+func (a *Arena) Reset() { a.Release(Mark{}) }
 
 // Mark and Release bracket scratch that may be taken back early.
-func (a *Arena) Mark() int        { return a.next }
-func (a *Arena) Release(mark int) { a.next = mark }
+func (a *Arena) Mark() Mark        { return Mark{a.whole.next, a.half.next} }
+func (a *Arena) Release(mark Mark) { a.whole.next, a.half.next = mark.whole, mark.half }
 
 // Mat is a dense matrix with undefined contents, valid until Reset.
-func (a *Arena) Mat(rows, cols int) Mat {
+func (a *Arena) Mat(rows, cols int) Mat { return a.mat(&a.whole, rows, cols) }
+
+// Half is Mat in memory of Memory.AllocHalf.
+func (a *Arena) Half(rows, cols int) Mat { return a.mat(&a.half, rows, cols) }
+
+func (a *Arena) mat(s *stack, rows, cols int) Mat {
 	n := rows * cols
-	if a.next < len(a.bufs) && a.bufs[a.next].Len() < n {
-		a.dev.Free(a.bufs[a.next])
-		a.bufs[a.next] = a.dev.Alloc(n)
+	if s.next < len(s.bufs) && s.bufs[s.next].Len() < n {
+		a.dev.Free(s.bufs[s.next])
+		s.bufs[s.next] = s.alloc(n)
 	}
-	if a.next == len(a.bufs) {
-		a.bufs = append(a.bufs, a.dev.Alloc(n))
+	if s.next == len(s.bufs) {
+		s.bufs = append(s.bufs, s.alloc(n))
 	}
-	m := Mat{Buf: a.bufs[a.next], Rows: rows, Cols: cols, Stride: cols}
-	a.next++
+	m := Mat{Buf: s.bufs[s.next], Rows: rows, Cols: cols, Stride: cols}
+	s.next++
 	return m
 }
 
@@ -126,8 +158,10 @@ func (a *Arena) Zero(rows, cols int) Mat {
 
 // Free gives the memory back to the device.
 func (a *Arena) Free() {
-	for _, b := range a.bufs {
-		a.dev.Free(b)
+	for _, s := range []*stack{&a.whole, &a.half} {
+		for _, b := range s.bufs {
+			a.dev.Free(b)
+		}
+		s.bufs, s.next = nil, 0
 	}
-	a.bufs, a.next = nil, 0
 }

@@ -54,6 +54,9 @@ func Paths() []string {
 	return have
 }
 
+// native says whether an instruction set multiplies bf16.
+func native(isa int) bool { return isa == C.ISA_AVX512BF16 }
+
 // HasBF16 says whether this machine multiplies bf16.
 func HasBF16() bool { return slices.Contains(Paths(), "avx512bf16") }
 

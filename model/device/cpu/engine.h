@@ -9,8 +9,9 @@
 
 typedef int64_t i64;
 
-// A matrix view: row r begins at p + r*stride. p is NULL where not given.
-typedef struct { float *p; i64 rows, cols, stride; } Mat;
+// A matrix view: row r begins at p + r*stride. p is NULL where not given, and
+// points to bf16 numbers (uint16_t) where half is set.
+typedef struct { float *p; i64 rows, cols, stride; int half; } Mat;
 
 // --- Threads (pool.c) -----------------------------------------------------
 
@@ -38,9 +39,13 @@ enum { NN, NT, TN };
 enum { IDENTITY, GELU, GELU_TANH, SILU, RELU };
 
 typedef struct {
-	Mat dst, a, b, bias, pre;
+	Mat dst, a, b, bias, pre, grad;
+	const char *packed; // B as PackArgs made it, or NULL
 	int op, act, add, bf16;
 } GemmArgs;
+
+// Packing B of a product g (NN, NT) for GemmArgs.packed. Without dst only size is filled in.
+typedef struct { GemmArgs g; char *dst; size_t size; } PackArgs;
 
 // Element-wise kernels: up to three outputs, five inputs.
 typedef struct {
@@ -60,7 +65,7 @@ typedef struct { Mat y, xhat, rstd, x, gamma, beta, mean, var; double momentum, 
 
 typedef struct {
 	Mat out, lse, q, k, v, dq, dk, dv, dout;
-	i64 seqs, len, heads, dim, block;
+	i64 seqs, len, heads, dim, block, asking, apart; // asking: queries of a sequence; apart: rows between sequences of keys
 	float p;
 	uint64_t key;
 } AttentionArgs;
@@ -91,7 +96,7 @@ typedef struct { double flops; int bf16; } PeakArgs; // flops: out, done by each
 
 // Kernel numbers: the index into an instruction set's table.
 enum {
-	K_FILL, K_COPY, K_BLOCKS, K_GEMM,
+	K_FILL, K_COPY, K_BLOCKS, K_GEMM, K_PACK,
 	K_ACTIVATE, K_ACTIVATE_GRAD, K_AXPY, K_MUL, K_GATE_ADD, K_GATE_GRAD, K_MODULATE, K_MODULATE_GRAD,
 	K_DROPOUT, K_ADD_TABLE, K_SUM_TABLE, K_NORMALIZE_COLUMNS,
 	K_LAYERNORM, K_LAYERNORM_GRAD, K_BATCHNORM, K_BATCHNORM_EVAL, K_BATCHNORM_GRAD,

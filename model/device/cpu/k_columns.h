@@ -21,8 +21,9 @@ static void sum_chunk(Mat src, i64 p, i64 step, i64 t0, i64 t1, float *out) {
 	memset(out, 0, src.cols * 4);
 	for (i64 t = t0; t < t1; t++) {
 		if (t * step + p >= src.rows) return;
-		const float *in = src.p + (t * step + p) * src.stride;
-		for (i64 c = 0; c < src.cols; c++) out[c] += in[c];
+		for (i64 c = 0; c < src.cols; c += VL) {
+			vput(out, c, src.cols, vpart(out, c, src.cols) + mload(src, t * step + p, c));
+		}
 	}
 }
 

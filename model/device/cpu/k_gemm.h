@@ -23,7 +23,7 @@ typedef struct {
 	const GemmArgs *g;
 	i64 m, n, k;
 	i64 rows, cols, blocks; // of a task; blocks of columns side by side
-	char *panels;           // all of B packed, or NULL
+	const char *panels;     // all of B packed, or NULL
 } Product;
 
 // A factor's slice as micro-kernels read it, in units of 4 bytes (a float or a
@@ -104,34 +104,30 @@ static void multiply(int native, int vecs, i64 rows, i64 steps, Rows a, const vo
 }
 
 static inline __attribute__((always_inline)) void finish_as(const int act, const GemmArgs *g, const float *sums,
-	Mat dst, const float *bias, Mat pre) {
+	Mat dst, const float *bias, Mat pre, Mat grad) {
 	for (i64 r = 0; r < dst.rows; r++, sums += PANEL) {
-		float *out = dst.p + r * dst.stride;
 		for (i64 c = 0; c < dst.cols; c += VL) {
 			i64 n = least(VL, dst.cols - c);
 			vf v = vload(sums + c);
 			if (bias) v += vloadn(bias + c, n);
-			if (pre.p) vstoren(pre.p + r * pre.stride + c, v, n);
-			v = vact(act, v);
-			if (g->add) v += vloadn(out + c, n);
-			vstoren(out + c, v, n);
+			if (pre.p) mstore(pre, r, c, v);
+			if (grad.p) v *= vslope(act, mload(grad, r, c));
+			else v = vact(act, v);
+			if (g->add) v += mload(dst, r, c);
+			mstore(dst, r, c, v);
 		}
 	}
 }
 
-static inline Mat part(Mat m, i64 r, i64 c, i64 rows, i64 cols) {
-	return (Mat){m.p ? m.p + r * m.stride + c : NULL, rows, cols, m.stride};
-}
-
 static void finish(const GemmArgs *g, const float *sums, i64 r, i64 c, i64 rows, i64 cols) {
-	Mat dst = part(g->dst, r, c, rows, cols), pre = part(g->pre, r, c, rows, cols);
+	Mat dst = part(g->dst, r, c, rows, cols), pre = part(g->pre, r, c, rows, cols), grad = part(g->grad, r, c, rows, cols);
 	const float *bias = g->bias.p ? g->bias.p + c : NULL;
 	switch (g->act) {
-	case GELU: finish_as(GELU, g, sums, dst, bias, pre); break;
-	case GELU_TANH: finish_as(GELU_TANH, g, sums, dst, bias, pre); break;
-	case SILU: finish_as(SILU, g, sums, dst, bias, pre); break;
-	case RELU: finish_as(RELU, g, sums, dst, bias, pre); break;
-	default: finish_as(IDENTITY, g, sums, dst, bias, pre);
+	case GELU: finish_as(GELU, g, sums, dst, bias, pre, grad); break;
+	case GELU_TANH: finish_as(GELU_TANH, g, sums, dst, bias, pre, grad); break;
+	case SILU: finish_as(SILU, g, sums, dst, bias, pre, grad); break;
+	case RELU: finish_as(RELU, g, sums, dst, bias, pre, grad); break;
+	default: finish_as(IDENTITY, g, sums, dst, bias, pre, grad);
 	}
 }
 
@@ -175,17 +171,33 @@ static i64 share(Product *p, int threads) {
 	}
 }
 
+static Product product_of(const GemmArgs *g) {
+	return (Product){.g = g, .m = g->dst.rows, .n = g->dst.cols, .k = g->op == TN ? g->a.rows : g->a.cols, .panels = g->packed};
+}
+
+static i64 panels_of(const Product *p) { return (p->n + PANEL - 1) / PANEL; }
+static i64 slices_of(const Product *p) { return (p->k + KC - 1) / KC; }
+static size_t packed_bytes(const Product *p) { return (size_t)panels_of(p) * slices_of(p) * PANEL_BYTES; }
+
 static int gemm(Pool *pool, const void *args) {
 	const GemmArgs *g = args;
-	Product p = {.g = g, .m = g->dst.rows, .n = g->dst.cols, .k = g->op == TN ? g->a.rows : g->a.cols};
+	Product p = product_of(g);
 	if (p.m == 0 || p.n == 0) return OK;
-	i64 panels = (p.n + PANEL - 1) / PANEL, slices = (p.k + KC - 1) / KC;
-	size_t packed = g->op == TN ? 0 : (size_t)panels * slices * PANEL_BYTES;
+	size_t packed = g->op == TN || g->packed ? 0 : packed_bytes(&p);
 	if (pool_reserve(pool, SUM_BYTES + A_BYTES + NC / PANEL * PANEL_BYTES, packed)) return NO_MEMORY;
 	if (packed) {
 		p.panels = pool_shared(pool);
-		pool_run(pool, pack_task, &p, panels * slices);
+		pool_run(pool, pack_task, &p, panels_of(&p) * slices_of(&p));
 	}
 	pool_run(pool, gemm_task, &p, share(&p, pool_threads(pool)));
+	return OK;
+}
+
+static int pack(Pool *pool, const void *args) {
+	PackArgs *a = (PackArgs *)args; // its size is a result
+	Product p = product_of(&a->g);
+	a->size = packed_bytes(&p);
+	p.panels = a->dst;
+	if (a->dst) pool_run(pool, pack_task, &p, panels_of(&p) * slices_of(&p));
 	return OK;
 }

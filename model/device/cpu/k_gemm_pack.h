@@ -25,8 +25,8 @@ static inline uint32_t bf16_pair(float x, float y) {
 }
 
 // ahead asks for the line that is read a few rows later: rows of a long factor lie far apart.
-static inline void ahead(const float *line, i64 n, i64 stride) {
-	for (i64 i = 0; i < n; i += 16) __builtin_prefetch(line + 8 * stride + i);
+static inline void ahead(Mat m, i64 r, i64 c, i64 n) {
+	for (i64 i = 0; i < n; i += m.half ? 32 : 16) __builtin_prefetch(mat_at(m, r + 8, c + i));
 }
 
 // copy_line writes n words: the floats themselves, or rounded.
@@ -63,21 +63,26 @@ static void pairs_along(uint32_t *dst, const float *x, i64 n) {
 // micro-kernels need, else a copy in `space`.
 static Rows slice_a(const GemmArgs *g, i64 r0, i64 rows, i64 k0, i64 kn, uint32_t *space) {
 	int native = g->bf16 && VEC_BF16;
+	float line0[KC], line1[KC];
 	if (g->op != TN) {
-		const float *a = g->a.p + r0 * g->a.stride + k0;
-		if (!g->bf16) return (Rows){(const uint32_t *)a, g->a.stride, 1};
-		for (i64 r = 0; r < rows; r++, a += g->a.stride) {
+		if (!g->bf16) return (Rows){(const uint32_t *)mat_at(g->a, r0, k0), g->a.stride, 1};
+		// Pairs that lie in memory as the micro-kernels want them.
+		if (g->a.half && kn % 2 == 0 && g->a.stride % 2 == 0) {
+			return (Rows){(const uint32_t *)mat_at(g->a, r0, k0), g->a.stride / 2, 1};
+		}
+		for (i64 r = 0; r < rows; r++) {
+			const float *a = row_floats(g->a, r0 + r, k0, kn, line0);
 			if (native) pairs_along(space + r * KC, a, kn);
 			else copy_line(space + r * KC, a, kn, 1);
 		}
 		return (Rows){space, KC, 1};
 	}
-	const float *a = g->a.p + k0 * g->a.stride + r0;
 	i64 step = native ? 2 : 1;
-	for (i64 k = 0; k < kn; k += step, a += step * g->a.stride) {
+	for (i64 k = 0; k < kn; k += step) {
 		uint32_t *line = space + k / step * MC;
-		for (i64 j = 0; j < step; j++) ahead(a + j * g->a.stride, rows, g->a.stride);
-		if (native) pair_line(line, a, k + 1 < kn ? a + g->a.stride : NULL, rows);
+		for (i64 j = 0; j < step; j++) ahead(g->a, k0 + k + j, r0, rows);
+		const float *a = row_floats(g->a, k0 + k, r0, rows, line0);
+		if (native) pair_line(line, a, k + 1 < kn ? row_floats(g->a, k0 + k + 1, r0, rows, line1) : NULL, rows);
 		else copy_line(line, a, rows, g->bf16);
 	}
 	return (Rows){space, 1, MC};
@@ -85,16 +90,19 @@ static Rows slice_a(const GemmArgs *g, i64 r0, i64 rows, i64 k0, i64 kn, uint32_
 
 // transpose_panel packs columns [0, cols) of B stored N x K, a panel's column being a row of b, as
 // lines of `width` words.
-static void transpose_panel(const float *b, i64 stride, i64 kn, i64 cols, uint32_t *dst, i64 width, int bf16) {
+static void transpose_panel(Mat b, uint32_t *dst, i64 width, int bf16) {
+	i64 kn = b.cols, cols = b.rows;
 	int native = bf16 && VEC_BF16;
 	i64 steps = native ? (kn + 1) / 2 : kn;
 	uint32_t lines[VL * KC];
 	for (i64 c = 0; c < width; c += VL) {
-		i64 n = least(VL, cols - c), apart = bf16 ? KC : stride;
-		const float *from = bf16 ? (const float *)lines : b + c * stride;
+		i64 n = least(VL, cols - c), apart = bf16 ? KC : b.stride;
+		const float *from = bf16 ? (const float *)lines : mat_at(b, c, 0);
 		for (i64 r = 0; bf16 && r < n; r++) {
-			if (native) pairs_along(lines + r * KC, b + (c + r) * stride, kn);
-			else copy_line(lines + r * KC, b + (c + r) * stride, kn, 1);
+			float space[KC];
+			const float *line = row_floats(b, c + r, 0, kn, space);
+			if (native) pairs_along(lines + r * KC, line, kn);
+			else copy_line(lines + r * KC, line, kn, 1);
 		}
 		for (i64 s = 0; s < steps; s += VL) {
 			vf t[VL];
@@ -108,8 +116,9 @@ static void transpose_panel(const float *b, i64 stride, i64 kn, i64 cols, uint32
 
 // pack_line writes a line of a panel: cols numbers at k (and k+1, for pairs), and zeros up to width.
 static void pack_line(const GemmArgs *g, i64 k, i64 end, i64 c0, i64 cols, i64 width, uint32_t *dst) {
-	const float *b = g->b.p + k * g->b.stride + c0;
-	if (g->bf16 && VEC_BF16) pair_line(dst, b, k + 1 < end ? b + g->b.stride : NULL, cols);
+	float line0[PANEL], line1[PANEL];
+	const float *b = row_floats(g->b, k, c0, cols, line0);
+	if (g->bf16 && VEC_BF16) pair_line(dst, b, k + 1 < end ? row_floats(g->b, k + 1, c0, cols, line1) : NULL, cols);
 	else copy_line(dst, b, cols, g->bf16);
 	memset(dst + cols, 0, (width - cols) * 4);
 }
@@ -119,8 +128,7 @@ static void pack_line(const GemmArgs *g, i64 k, i64 end, i64 c0, i64 cols, i64 w
 static void pack_panels(const GemmArgs *g, i64 k0, i64 kn, i64 c0, i64 cols, uint32_t *dst) {
 	i64 step = g->bf16 && VEC_BF16 ? 2 : 1;
 	for (i64 k = 0; k < kn; k += step) {
-		const float *b = g->b.p + (k0 + k) * g->b.stride + c0;
-		for (i64 j = 0; g->op == TN && j < step; j++) ahead(b + j * g->b.stride, cols, g->b.stride);
+		for (i64 j = 0; g->op == TN && j < step; j++) ahead(g->b, k0 + k + j, c0, cols);
 		for (i64 c = 0; c < cols; c += PANEL) {
 			i64 n = least(PANEL, cols - c), width = (n + VL - 1) / VL * VL;
 			pack_line(g, k0 + k, k0 + kn, c0 + c, n, width, dst + c * KC + k / step * width);
@@ -140,7 +148,7 @@ static void pack_task(const void *args, i64 i, Worker *w) {
 	const GemmArgs *g = p->g;
 	i64 slices = (p->k + KC - 1) / KC, c0 = i / slices * PANEL, k0 = i % slices * KC;
 	i64 kn = least(KC, p->k - k0), cols = least(PANEL, p->n - c0), width = (cols + VL - 1) / VL * VL;
-	uint32_t *dst = (uint32_t *)(p->panels + panel_at(p, c0, k0));
+	uint32_t *dst = (uint32_t *)(uintptr_t)(p->panels + panel_at(p, c0, k0));
 	if (g->op == NN) pack_panels(g, k0, kn, c0, cols, dst);
-	else transpose_panel(g->b.p + c0 * g->b.stride + k0, g->b.stride, kn, cols, dst, width, g->bf16);
+	else transpose_panel(part(g->b, c0, k0, cols, kn), dst, width, g->bf16);
 }

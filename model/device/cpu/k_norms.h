@@ -21,14 +21,13 @@ static float row_variance(const float *x, i64 n, float mean) {
 static void layernorm_row(const NormArgs *a, i64 r) {
 	i64 n = a->x.cols;
 	const float *x = a->x.p + r * a->x.stride;
-	float *y = a->y.p + r * a->y.stride, *xhat = a->xhat.p ? a->xhat.p + r * a->xhat.stride : NULL;
 	float mean = row_mean(x, n), inv = (float)(1 / sqrt((double)row_variance(x, n, mean) + a->eps));
 	if (a->rstd.p) a->rstd.p[r * a->rstd.stride] = inv;
 	for (i64 c = 0; c < n; c += VL) {
 		vf h = (vpart(x, c, n) - vset(mean)) * vset(inv);
-		if (xhat) vput(xhat, c, n, h);
+		if (a->xhat.p) mstore(a->xhat, r, c, h);
 		if (a->gamma.p) h = vfma(h, vpart(a->gamma.p, c, n), vpart(a->beta.p, c, n));
-		vput(y, c, n, h);
+		mstore(a->y, r, c, h);
 	}
 }
 
@@ -48,12 +47,10 @@ typedef struct { const NormGradArgs *a; float *partial; } NormGrad;
 
 static void layernorm_grad_row(const NormGradArgs *a, i64 r, float *dgamma, float *dbeta) {
 	i64 n = a->dy.cols;
-	const float *dy = a->dy.p + r * a->dy.stride, *xhat = a->xhat.p + r * a->xhat.stride;
 	const float *gamma = a->gamma.p;
-	float *dx = a->dx.p + r * a->dx.stride;
 	vf sum = vset(0.0f), dot = vset(0.0f);
 	for (i64 c = 0; c < n; c += VL) {
-		vf g = vpart(dy, c, n), h = vpart(xhat, c, n);
+		vf g = mload(a->dy, r, c), h = mload(a->xhat, r, c);
 		if (dgamma) vput(dgamma, c, n, vfma(g, h, vpart(dgamma, c, n)));
 		if (dbeta) vput(dbeta, c, n, g + vpart(dbeta, c, n));
 		if (gamma) g *= vpart(gamma, c, n);
@@ -63,11 +60,11 @@ static void layernorm_grad_row(const NormGradArgs *a, i64 r, float *dgamma, floa
 	vf inv = vset(a->rstd.p[r * a->rstd.stride]);
 	vf mean = vset(vsum(sum) / (float)n), slope = vset(vsum(dot) / (float)n);
 	for (i64 c = 0; c < n; c += VL) {
-		vf g = vpart(dy, c, n), h = vpart(xhat, c, n);
+		vf g = mload(a->dy, r, c), h = mload(a->xhat, r, c);
 		if (gamma) g *= vpart(gamma, c, n);
 		vf d = inv * (g - vfma(h, slope, mean));
-		if (a->add) d += vpart(dx, c, n);
-		vput(dx, c, n, d);
+		if (a->add) d += mload(a->dx, r, c);
+		mstore(a->dx, r, c, d);
 	}
 }
 

@@ -134,15 +134,12 @@ static void dropout_task(const void *args, i64 r, Worker *w) {
 	for (i64 c = 0; c < dst.cols; c += 256) {
 		i64 n = least(256, dst.cols - c);
 		keep_factors(keep, n, a->p, a->key, (uint64_t)(r * dst.cols + c));
-		float *out = dst.p + r * dst.stride + c;
-		const float *in = x.p + r * x.stride + c;
-		for (i64 i = 0; i < n; i++) out[i] = in[i] * keep[i];
+		for (i64 i = 0; i < n; i += VL) mstore(dst, r, c + i, mload(x, r, c + i) * vload(keep + i));
 	}
 }
 
 static int dropout(Pool *pool, const void *args) {
 	const EachArgs *a = args;
-	if (a->p == 0) return copy(pool, args);
 	pool_run(pool, dropout_task, a, a->out[0].rows);
 	return OK;
 }

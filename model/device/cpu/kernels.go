@@ -11,9 +11,10 @@ import (
 
 func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	args := C.GemmArgs{
-		dst: mat(dst), a: mat(a), b: mat(b), bias: mat(ep.Bias), pre: mat(ep.Pre),
+		dst: mat(dst), a: mat(a), b: mat(b), bias: mat(ep.Bias), pre: mat(ep.Pre), grad: mat(ep.Grad),
 		op: C.int(op), act: C.int(ep.Act), add: flag(ep.Add), bf16: flag(e.prec == device.BF16),
 	}
+	args.packed = (*C.char)(e.packed(factor{b, op}, args))
 	e.call(C.K_GEMM, unsafe.Pointer(&args))
 }
 
@@ -161,6 +162,7 @@ func (e *engine) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.M
 func attention(h device.Heads) C.AttentionArgs {
 	return C.AttentionArgs{
 		seqs: C.i64(h.Seqs), len: C.i64(h.Len), heads: C.i64(h.Heads), dim: C.i64(h.Dim), block: C.i64(h.Block),
+		asking: C.i64(h.Asking()), apart: C.i64(h.KeyRow(1)),
 		p: C.float(h.Drop.P), key: C.uint64_t(h.Drop.Key),
 	}
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "vecmath.h"
+#include "k_mat.h"
 #include "k_gemm.h"
 #include "k_pointwise.h"
 #include "k_columns.h"
@@ -17,7 +18,7 @@
 #include "k_peak.h"
 
 const Kernel TABLE[K_COUNT] = {
-	[K_FILL] = fill, [K_COPY] = copy, [K_BLOCKS] = copy_blocks, [K_GEMM] = gemm,
+	[K_FILL] = fill, [K_COPY] = copy, [K_BLOCKS] = copy_blocks, [K_GEMM] = gemm, [K_PACK] = pack,
 	[K_ACTIVATE] = activate, [K_ACTIVATE_GRAD] = activate_grad, [K_AXPY] = axpy, [K_MUL] = mul,
 	[K_GATE_ADD] = gate_add, [K_GATE_GRAD] = gate_grad,
 	[K_MODULATE] = modulate, [K_MODULATE_GRAD] = modulate_grad, [K_DROPOUT] = dropout,

@@ -85,7 +85,7 @@ func (e *engine) Normal(dst device.Mat, keys []uint64, offset uint64) {
 		if e.keys != nil {
 			e.Free(e.keys)
 		}
-		e.keys = &buffer{e.alloc(2*len(keys), 4)} // a key is two floats long
+		e.keys = &buffer{block: e.alloc(2*len(keys), 4)} // a key is two floats long
 	}
 	if e.err != nil {
 		return

@@ -4,6 +4,7 @@ package cpu
 import "C"
 
 import (
+	"math"
 	"unsafe"
 
 	"scalewm/model/device"
@@ -19,10 +20,23 @@ type block struct {
 func (b *block) Len() int { return b.n }
 
 type (
-	buffer struct{ block } // float32
+	buffer struct { // float32
+		block
+		frozen bool
+		packed map[factor]unsafe.Pointer // of a frozen buffer
+	}
+	halves struct{ block } // bf16
 	ints   struct{ block } // int32
 	bytes  struct{ block } // uint8
 )
+
+func (*halves) Half() {}
+
+// factor is the right factor of a product: its packed form is kept while its buffer is frozen.
+type factor struct {
+	b  device.Mat
+	op device.Op
+}
 
 func (b *buffer) slice() []float32 { return unsafe.Slice((*float32)(b.p), b.n) }
 func (b *ints) slice() []int32     { return unsafe.Slice((*int32)(b.p), b.n) }
@@ -38,37 +52,118 @@ func (e *engine) alloc(n, size int) block {
 	return block{p, n}
 }
 
-func (e *engine) Alloc(n int) device.Buffer     { return &buffer{e.alloc(n, 4)} }
+func (e *engine) Alloc(n int) device.Buffer     { return &buffer{block: e.alloc(n, 4)} }
 func (e *engine) AllocInts(n int) device.Ints   { return &ints{e.alloc(n, 4)} }
 func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.alloc(n, 1)} }
 
-func (e *engine) Free(b device.Buffer) {
-	m := b.(*buffer)
-	if _, mine := e.owned[m.p]; !mine {
-		return
+func (e *engine) AllocHalf(n int) device.Buffer {
+	if e.prec != device.BF16 || !native(e.isa) {
+		return e.Alloc(n)
 	}
-	delete(e.owned, m.p)
-	C.engine_free(m.p)
-	m.p, m.n = nil, 0
+	return &halves{e.alloc(n, 2)}
 }
 
-// row is row r of m as a slice.
-func row(m device.Mat, r int) []float32 {
-	at := m.Off + r*m.Stride
-	return m.Buf.(*buffer).slice()[at : at+m.Cols]
+func (e *engine) Freeze(b device.Buffer) { b.(*buffer).frozen = true }
+
+// thaw forgets what was made of a frozen buffer.
+func (e *engine) thaw(b *buffer) {
+	for _, p := range b.packed {
+		e.release(p)
+	}
+	b.frozen, b.packed = false, nil
+}
+
+// packed is the right factor of a product as products read it: made once where
+// its buffer is frozen, nil elsewhere.
+func (e *engine) packed(f factor, g C.GemmArgs) unsafe.Pointer {
+	b, whole := f.b.Buf.(*buffer)
+	if !whole || !b.frozen || f.op == device.TN || e.err != nil {
+		return nil
+	}
+	if p, ok := b.packed[f]; ok {
+		return p
+	}
+	args := C.PackArgs{g: g}
+	e.call(C.K_PACK, unsafe.Pointer(&args))
+	p := e.alloc(int(args.size), 1).p
+	args.dst = (*C.char)(p)
+	e.call(C.K_PACK, unsafe.Pointer(&args))
+	if b.packed == nil {
+		b.packed = map[factor]unsafe.Pointer{}
+	}
+	b.packed[f] = p
+	return p
+}
+
+func (e *engine) release(p unsafe.Pointer) {
+	if _, mine := e.owned[p]; mine {
+		delete(e.owned, p)
+		C.engine_free(p)
+	}
+}
+
+func (e *engine) Free(b device.Buffer) {
+	switch b := b.(type) {
+	case *buffer:
+		e.thaw(b)
+		e.release(b.p)
+		b.p, b.n = nil, 0
+	case *halves:
+		e.release(b.p)
+		b.p, b.n = nil, 0
+	}
 }
 
 // rows calls f with each row of m and the same elements' place in a dense copy.
+// What f leaves in the row is what m has.
 func (e *engine) rows(m device.Mat, f func(row []float32, at int)) {
 	if e.err != nil || m.Len() == 0 {
 		return
 	}
+	if h, half := m.Buf.(*halves); half {
+		h.rows(m, f)
+		return
+	}
+	all := m.Buf.(*buffer).slice()
 	for r := range m.Rows {
-		f(row(m, r), r*m.Cols)
+		at := m.Off + r*m.Stride
+		f(all[at:at+m.Cols], r*m.Cols)
+	}
+}
+
+func (h *halves) rows(m device.Mat, f func(row []float32, at int)) {
+	all := unsafe.Slice((*uint16)(h.p), h.n)
+	row := make([]float32, m.Cols)
+	for r := range m.Rows {
+		stored := all[m.Off+r*m.Stride:][:m.Cols]
+		for c, v := range stored {
+			row[c] = math.Float32frombits(uint32(v) << 16)
+		}
+		f(row, r*m.Cols)
+		for c, v := range row {
+			stored[c] = toHalf(v)
+		}
+	}
+}
+
+// toHalf rounds to the nearest bf16, ties to even; NaN stays one.
+func toHalf(v float32) uint16 {
+	b := math.Float32bits(v)
+	if v != v {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}
+
+// changes thaws the buffer that is uploaded to.
+func (e *engine) changes(m device.Mat) {
+	if b, whole := m.Buf.(*buffer); whole && b.frozen {
+		e.thaw(b)
 	}
 }
 
 func (e *engine) Upload(dst device.Mat, src []float32) {
+	e.changes(dst)
 	e.rows(dst, func(row []float32, at int) { copy(row, src[at:]) })
 }
 
@@ -77,6 +172,7 @@ func (e *engine) Download(dst []float32, src device.Mat) {
 }
 
 func (e *engine) Upload64(dst device.Mat, src []float64) {
+	e.changes(dst)
 	e.rows(dst, func(row []float32, at int) {
 		for i := range row {
 			row[i] = float32(src[at+i])
@@ -121,10 +217,14 @@ func mat(m device.Mat) C.Mat {
 	if !m.Given() {
 		return C.Mat{}
 	}
-	return C.Mat{
-		p:    (*C.float)(unsafe.Add(m.Buf.(*buffer).p, 4*m.Off)),
-		rows: C.i64(m.Rows), cols: C.i64(m.Cols), stride: C.i64(m.Stride),
+	c := C.Mat{rows: C.i64(m.Rows), cols: C.i64(m.Cols), stride: C.i64(m.Stride)}
+	switch b := m.Buf.(type) {
+	case *buffer:
+		c.p = (*C.float)(unsafe.Add(b.p, 4*m.Off))
+	case *halves:
+		c.p, c.half = (*C.float)(unsafe.Add(b.p, 2*m.Off)), 1
 	}
+	return c
 }
 
 func flag(b bool) C.int {

@@ -6,11 +6,11 @@ import (
 	"scalewm/model/device"
 )
 
-// cases are all kernels in all sizes; for bf16 the products only, since nothing else knows of it.
+// cases are all kernels in all sizes; for bf16 only those that know of it.
 func cases(p device.Precision) []testCase {
-	all := gemms()
+	all := append(gemms(), testCase{"Gemm/frozen", frozen})
 	if p == device.BF16 {
-		return append(all, testCase{"Gemm/rounding", rounding})
+		return append(append(all, testCase{"Gemm/rounding", rounding}), halves()...)
 	}
 	for _, group := range [][]testCase{pointwise(), norms(), attentions(), losses(), search(), planners()} {
 		all = append(all, group...)
@@ -65,7 +65,32 @@ func epilogue(act device.Act, add bool) testCase {
 		k.Gemm(device.NT, dst, a, b, device.Epilogue{Bias: k.in(1, n), Act: act, Pre: pre, Add: add})
 		k.rows("dst", dst)
 		k.rows("pre", pre)
+		k.Gemm(device.NT, dst, a, b, device.Epilogue{Act: act, Grad: pre, Add: add})
+		k.rows("grad", dst)
 	}}
+}
+
+// frozen: weights that stay give the same products, and new ones after an upload.
+func frozen(k *kit) {
+	a, b, twice := k.half(k.batch(65), 300), k.half(77, 300), k.half(90, 300)
+	k.Freeze(b.Buf)
+	for i := range 2 {
+		for _, op := range []device.Op{device.NT, device.NN} {
+			dst, w := k.out(a.Rows, 77), b
+			x := a
+			if op == device.NN {
+				dst, x = k.out(a.Rows, 300), a.Columns(0, 77)
+			}
+			k.Gemm(op, dst, x, w, device.Epilogue{})
+			k.Gemm(op, dst, x, w, device.Epilogue{Add: true})
+			k.rows(fmt.Sprint("product ", op, i), dst)
+		}
+		k.Upload64(b, k.values(twice)[:b.Len()])
+		k.Freeze(b.Buf)
+	}
+	part := k.out(a.Rows, 20)
+	k.Gemm(device.NT, part, a, b.RowRange(30, 20), device.Epilogue{})
+	k.rows("part of the weights", part)
 }
 
 // rounding: inputs that bf16 does not hold cost half a unit of its eighth bit each.
@@ -73,6 +98,73 @@ func rounding(k *kit) {
 	dst := k.out(65, 77)
 	k.Gemm(device.NT, dst, k.in(65, 130), k.in(77, 130), device.Epilogue{})
 	k.keep("dst", dst, true, 0x1p-8/fp32Tolerance)
+}
+
+// bf16Factor widens the tolerance to a unit of the last of bf16's eight bits.
+const bf16Factor = 0x1p-8 / fp32Tolerance
+
+// halves are the kernels that take memory of AllocHalf, on numbers that bf16 holds.
+func halves() []testCase {
+	list := []testCase{{"half/LayerNorm", halfNorm}, {"half/rest", halfRest}}
+	for op := device.NN; op <= device.TN; op++ {
+		for _, s := range [][3]int{{1, 17, 65}, {65, 193, 17}, {200, 300, 270}, {100, 64, 192}, {260, 64, 2}} {
+			list = append(list, testCase{fmt.Sprintf("half/Gemm%d/%dx%dx%d", op, s[0], s[1], s[2]), func(k *kit) {
+				halfGemm(k, op, k.batch(s[0]), s[1], s[2])
+			}})
+		}
+	}
+	for _, h := range shapesOfHeads {
+		name := fmt.Sprintf("half/Attention/%d/%dx%d/block%d/drop%g/ask%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
+		list = append(list, testCase{name, func(k *kit) { attention(k, h, true) }})
+	}
+	return list
+}
+
+func halfGemm(k *kit, op device.Op, m, n, inner int) {
+	a, b := k.stored(m, inner), k.stored(inner, n)
+	if op == device.NT {
+		b = k.stored(n, inner)
+	}
+	if op == device.TN {
+		a = k.stored(inner, m)
+	}
+	dst, stored, pre := k.out(m, n), k.storedOut(m, n), k.storedOut(m, n)
+	k.Gemm(op, dst, a, b, device.Epilogue{})
+	k.rows("dst", dst)
+	k.Gemm(op, stored, a, b, device.Epilogue{Bias: k.in(1, n), Act: device.GELU, Pre: pre})
+	k.keep("stored", stored, true, bf16Factor)
+	k.keep("pre", pre, true, bf16Factor)
+	k.Gemm(op, dst, a, b, device.Epilogue{Act: device.GELU, Grad: k.stored(m, n)})
+	k.rows("grad", dst)
+	k.Gemm(op, dst, a, k.half(b.Rows, b.Cols), device.Epilogue{Add: true})
+	k.rows("mixed", dst)
+}
+
+func halfNorm(k *kit) {
+	for _, s := range [][2]int{{17, 5}, {65, 193}, {193, 96}} {
+		m, n := k.batch(s[0]), s[1]
+		x, gamma, beta := k.in(m, n), k.in(1, n), k.in(1, n)
+		y, xhat, rstd := k.storedOut(m, n), k.storedOut(m, n), k.out(m, 1)
+		k.LayerNorm(y, xhat, rstd, x, gamma, beta, 1e-5)
+		k.keep("y", y, true, bf16Factor)
+		k.keep("xhat", xhat, true, bf16Factor)
+		dx, dgamma, dbeta := k.in(m, n), k.in(1, n), k.in(1, n)
+		k.LayerNormGrad(dx, dgamma, dbeta, k.stored(m, n), k.stored(m, n), rstd, gamma, true)
+		k.rows("dx", dx)
+		k.all("dgamma", dgamma)
+		k.all("dbeta", dbeta)
+	}
+}
+
+func halfRest(k *kit) {
+	for _, s := range [][2]int{{1, 1}, {37, 77}, {300, 33}} {
+		m, n := k.batch(s[0]), s[1]
+		x, y, table := k.stored(m, n), k.storedOut(m, n), k.in(1, n)
+		k.DropoutApply(y, x, device.Dropout{P: 0.5, Key: 3}) // times 2: exact
+		k.rows("dropped", y)
+		k.SumTable(table, x)
+		k.all("table", table)
+	}
 }
 
 // sizes of matrices for everything that is not a product.

@@ -8,37 +8,67 @@ import (
 	"scalewm/model/device"
 )
 
+var shapesOfHeads = []device.Heads{
+	{Seqs: 3, Len: 1, Heads: 2, Dim: 16},
+	{Seqs: 5, Len: 3, Heads: 4, Dim: 64, Block: 1},
+	{Seqs: 5, Len: 3, Heads: 4, Dim: 64, Block: 1, Queries: 1},
+	{Seqs: 4, Len: 17, Heads: 3, Dim: 32},
+	{Seqs: 3, Len: 17, Heads: 2, Dim: 24, Drop: device.Dropout{P: 0.2, Key: 99}},
+	{Seqs: 2, Len: 65, Heads: 3, Dim: 64},
+	{Seqs: 2, Len: 65, Heads: 3, Dim: 64, Queries: 1},
+	{Seqs: 2, Len: 12, Heads: 1, Dim: 7, Block: 4, Drop: device.Dropout{P: 0.1, Key: 7}},
+	{Seqs: 2, Len: 12, Heads: 1, Dim: 7, Block: 4, Queries: 5, Drop: device.Dropout{P: 0.1, Key: 7}},
+	{Seqs: 1, Len: 257, Heads: 1, Dim: 64},
+}
+
 func attentions() []testCase {
-	var list []testCase
-	for _, h := range []device.Heads{
-		{Seqs: 3, Len: 1, Heads: 2, Dim: 16},
-		{Seqs: 5, Len: 3, Heads: 4, Dim: 64, Block: 1},
-		{Seqs: 4, Len: 17, Heads: 3, Dim: 32},
-		{Seqs: 3, Len: 17, Heads: 2, Dim: 24, Drop: device.Dropout{P: 0.2, Key: 99}},
-		{Seqs: 2, Len: 65, Heads: 3, Dim: 64},
-		{Seqs: 2, Len: 12, Heads: 1, Dim: 7, Block: 4, Drop: device.Dropout{P: 0.1, Key: 7}},
-		{Seqs: 1, Len: 257, Heads: 1, Dim: 64},
-	} {
-		name := fmt.Sprintf("Attention/%d/%dx%d/block%d/drop%g", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P)
-		list = append(list, testCase{name, func(k *kit) { attention(k, h) }})
+	list := []testCase{{"Attention/room", attentionRoom}}
+	for _, h := range shapesOfHeads {
+		name := fmt.Sprintf("Attention/%d/%dx%d/block%d/drop%g/ask%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
+		list = append(list, testCase{name, func(k *kit) { attention(k, h, false) }})
 	}
 	return list
 }
 
-func attention(k *kit, h device.Heads) {
+func attention(k *kit, h device.Heads, half bool) {
 	h.Seqs = k.batch(h.Seqs)
-	rows, inner := h.Seqs*h.Len, h.Heads*h.Dim
-	qkv, dqkv := k.in(rows, 3*inner), k.out(rows, 3*inner)
-	q, key, v := qkv.Columns(0, inner), qkv.Columns(inner, inner), qkv.Columns(2*inner, inner)
-	out, lse, dout := k.out(rows, inner), k.out(h.Seqs*h.Heads, h.Len), k.in(rows, inner)
-	k.Attention(out, lse, q, key, v, h)
-	k.rows("out", out)
+	in, out, factor := k.in, k.out, 1.0
+	if half {
+		// Probabilities and the gradients of scores are rounded too.
+		in, out, factor = k.stored, k.storedOut, 2*bf16Factor
+	}
+	asking, rows, inner := h.Seqs*h.Asking(), h.Seqs*h.Len, h.Heads*h.Dim
+	q, kv, dq, dkv := in(asking, inner), in(rows, 2*inner), out(asking, inner), out(rows, 2*inner)
+	key, v := kv.Columns(0, inner), kv.Columns(inner, inner)
+	y, lse, dy := out(asking, inner), k.out(h.Seqs*h.Heads, h.Asking()), in(asking, inner)
+	k.Attention(y, lse, q, key, v, h)
+	k.keep("out", y, true, factor)
 	k.rows("lse", lse)
-	k.AttentionGrad(dqkv.Columns(0, inner), dqkv.Columns(inner, inner), dqkv.Columns(2*inner, inner),
-		dout, out, lse, q, key, v, h)
-	k.rows("dqkv", dqkv)
-	k.Attention(dout, device.Mat{}, q, key, v, h)
-	k.rows("out without lse", dout)
+	k.AttentionGrad(dq, dkv.Columns(0, inner), dkv.Columns(inner, inner), dy, y, lse, q, key, v, h)
+	k.keep("dq", dq, true, factor)
+	k.keep("dkv", dkv, true, factor)
+	k.Attention(dy, device.Mat{}, q, key, v, h)
+	k.keep("out without lse", dy, true, factor)
+}
+
+// attentionRoom: keys that are kept in places of their own give what packed ones do.
+func attentionRoom(k *kit) {
+	for _, h := range []device.Heads{
+		{Seqs: k.batch(5), Len: 2, Heads: 4, Dim: 32, Block: 1, Queries: 1, Room: 3},
+		{Seqs: k.batch(3), Len: 20, Heads: 2, Dim: 16, Block: 5, Queries: 5, Room: 25},
+	} {
+		inner := h.Heads * h.Dim
+		q, key, v, out := k.in(h.Seqs*h.Queries, inner), k.in(h.Seqs*h.Room, inner), k.in(h.Seqs*h.Room, inner), k.out(h.Seqs*h.Queries, inner)
+		k.Attention(out, device.Mat{}, q, key, v, h)
+		k.rows("out", out)
+		packed := h
+		packed.Room = 0
+		pk, pv, same := k.out(h.Seqs*h.Len, inner), k.out(h.Seqs*h.Len, inner), k.out(h.Seqs*h.Queries, inner)
+		k.CopyBlocks(pk, h.Len, key, h.Room, h.Len, false)
+		k.CopyBlocks(pv, h.Len, v, h.Room, h.Len, false)
+		k.Attention(same, device.Mat{}, q, pk, pv, packed)
+		k.rows("packed", same)
+	}
 }
 
 func losses() []testCase {

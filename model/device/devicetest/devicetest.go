@@ -108,12 +108,24 @@ const margin = 3 // rows and columns around a strided view
 
 // mat is a rows x cols matrix of f.
 func (k *kit) mat(rows, cols int, f func(r, c int) float64) device.Mat {
-	whole := device.NewMat(k, rows, cols)
+	return k.matIn(k.Alloc, rows, cols, f)
+}
+
+// matIn is mat in memory of alloc.
+func (k *kit) matIn(alloc func(int) device.Buffer, rows, cols int, f func(r, c int) float64) device.Mat {
+	dense := func(rows, cols int) device.Mat {
+		return device.Mat{Buf: alloc(rows * cols), Rows: rows, Cols: cols, Stride: cols}
+	}
+	whole := dense(rows, cols)
 	m := whole
 	if k.strided {
-		whole = device.NewMat(k, rows+margin, cols+2*margin)
+		whole = dense(rows+margin, cols+2*margin)
 		m = whole.RowRange(1, rows).Columns(margin-1, cols)
-		k.Fill(whole, math.NaN())
+		nans := make([]float64, whole.Len())
+		for i := range nans {
+			nans[i] = math.NaN()
+		}
+		k.Upload64(whole, nans)
 	}
 	values := make([]float64, 0, rows*cols)
 	for r := range rows {
@@ -175,6 +187,18 @@ func (k *kit) half(rows, cols int) device.Mat {
 	return k.mat(rows, cols, func(r, c int) float64 {
 		return float64(math.Float32frombits(math.Float32bits(number(key, r, c)) & 0xffff0000))
 	})
+}
+
+// stored is half in memory of AllocHalf, storedOut is out there.
+func (k *kit) stored(rows, cols int) device.Mat {
+	m := k.matIn(k.AllocHalf, rows, cols, func(int, int) float64 { return 0 })
+	values := k.values(k.half(rows, cols))
+	k.Upload64(m, values)
+	return m
+}
+
+func (k *kit) storedOut(rows, cols int) device.Mat {
+	return k.matIn(k.AllocHalf, rows, cols, func(int, int) float64 { return math.NaN() })
 }
 
 // out is a matrix for results, full of NaN so that what is not written shows.

@@ -18,11 +18,17 @@ func heads(h device.Heads, f func(head)) {
 	}
 }
 
-// token is what token t of m has in this head.
-func (h head) token(m device.Mat, t int) []float64 {
+// part is what row r of m has in this head.
+func (h head) part(m device.Mat, r int) []float64 {
 	col := (h.index % h.Heads.Heads) * h.Dim
-	return row(m, h.index/h.Heads.Heads*h.Len+t)[col : col+h.Dim]
+	return row(m, r)[col : col+h.Dim]
 }
+
+// query is what query i, counted from the first that asks, has in m; key what token j has.
+func (h head) query(m device.Mat, i int) []float64 {
+	return h.part(m, h.index/h.Heads.Heads*h.Asking()+i)
+}
+func (h head) key(m device.Mat, j int) []float64 { return h.part(m, h.KeyRow(h.index/h.Heads.Heads)+j) }
 
 func dot(a, b []float64) (sum float64) {
 	for i, v := range a {
@@ -41,14 +47,15 @@ func addScaled(dst []float64, alpha float64, x []float64) {
 func (h head) scores(q, k device.Mat, i int) []float64 {
 	s := make([]float64, h.Keys(i))
 	for j := range s {
-		s[j] = dot(h.token(q, i), h.token(k, j)) / math.Sqrt(float64(h.Dim))
+		s[j] = dot(h.query(q, i), h.key(k, j)) / math.Sqrt(float64(h.Dim))
 	}
 	return s
 }
 
 // keep is the dropout factor of query i and key j.
 func (h head) keep(i, j int) float64 {
-	return keep(h.Drop, uint64((h.index*h.Len+i)*h.Len+j))
+	token := i + h.Len - h.Asking()
+	return keep(h.Drop, uint64((h.index*h.Len+token)*h.Len+j))
 }
 
 func logSumExp(s []float64) float64 {
@@ -65,16 +72,16 @@ func logSumExp(s []float64) float64 {
 
 func (engine) Attention(out, lse, q, k, v device.Mat, hs device.Heads) {
 	heads(hs, func(h head) {
-		for i := range h.Len {
+		for i := range h.Asking() {
 			s := h.scores(q, k, i)
 			l := logSumExp(s)
 			if lse.Given() {
 				row(lse, h.index)[i] = l
 			}
-			o := h.token(out, i)
+			o := h.query(out, i)
 			clear(o)
 			for j := range s {
-				addScaled(o, math.Exp(s[j]-l)*h.keep(i, j), h.token(v, j))
+				addScaled(o, math.Exp(s[j]-l)*h.keep(i, j), h.key(v, j))
 			}
 		}
 	})
@@ -85,15 +92,15 @@ func (e engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, hs
 		e.Fill(m, 0)
 	}
 	heads(hs, func(h head) {
-		for i := range h.Len {
-			do := h.token(dout, i)
-			d := dot(do, h.token(out, i))
+		for i := range h.Asking() {
+			do := h.query(dout, i)
+			d := dot(do, h.query(out, i))
 			for j, s := range h.scores(q, k, i) {
 				p, kept := math.Exp(s-row(lse, h.index)[i]), h.keep(i, j)
-				addScaled(h.token(dv, j), p*kept, do)
-				ds := p * (kept*dot(do, h.token(v, j)) - d) / math.Sqrt(float64(h.Dim))
-				addScaled(h.token(dq, i), ds, h.token(k, j))
-				addScaled(h.token(dk, j), ds, h.token(q, i))
+				addScaled(h.key(dv, j), p*kept, do)
+				ds := p * (kept*dot(do, h.key(v, j)) - d) / math.Sqrt(float64(h.Dim))
+				addScaled(h.query(dq, i), ds, h.key(k, j))
+				addScaled(h.key(dk, j), ds, h.query(q, i))
 			}
 		}
 	})

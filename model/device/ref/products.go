@@ -52,7 +52,12 @@ func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 			if ep.Pre.Given() {
 				row(ep.Pre, r)[c] = v
 			}
-			out[c] = put(out[c], activate(ep.Act, v), ep.Add)
+			if ep.Grad.Given() {
+				v *= slope(ep.Act, row(ep.Grad, r)[c])
+			} else {
+				v = activate(ep.Act, v)
+			}
+			out[c] = put(out[c], v, ep.Add)
 		}
 	}
 }

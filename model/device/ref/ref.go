@@ -41,8 +41,10 @@ func set(m device.Mat, v float64) { row(m, 0)[0] = v }
 // scalar is the only element of a 1x1 matrix.
 func scalar(m device.Mat) float64 { return row(m, 0)[0] }
 
-func (engine) Alloc(n int) device.Buffer { return make(buffer, n) }
-func (engine) Free(device.Buffer)        {}
+func (engine) Alloc(n int) device.Buffer     { return make(buffer, n) }
+func (engine) AllocHalf(n int) device.Buffer { return make(buffer, n) }
+func (engine) Free(device.Buffer)            {}
+func (engine) Freeze(device.Buffer)          {}
 
 func (engine) Upload(dst device.Mat, src []float32) {
 	for r := range dst.Rows {

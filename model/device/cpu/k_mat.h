@@ -1,0 +1,59 @@
+// k_mat.h: vectors of a matrix, whichever way its numbers are stored.
+
+#if VEC_BF16
+// Numbers of bf16 are the upper halves of floats; storing rounds to the nearest.
+static inline vf vload_half(const uint16_t *p) {
+	return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16);
+}
+static inline vf vloadn_half(const uint16_t *p, i64 n) {
+	return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(vtail(n), p)), 16);
+}
+static inline void vstore_half(uint16_t *p, vf v) { _mm256_storeu_si256((__m256i *)p, bf16(v)); }
+static inline void vstoren_half(uint16_t *p, vf v, i64 n) { _mm256_mask_storeu_epi16(p, vtail(n), bf16(v)); }
+#endif
+
+// mat_at is element (r, c) of m; a pointer to uint16_t in disguise where m is half.
+static inline float *mat_at(Mat m, i64 r, i64 c) {
+	i64 at = r * m.stride + c;
+	return m.half ? (float *)((uint16_t *)m.p + at) : m.p + at;
+}
+
+static inline Mat part(Mat m, i64 r, i64 c, i64 rows, i64 cols) {
+	return (Mat){m.p ? mat_at(m, r, c) : NULL, rows, cols, m.stride, m.half};
+}
+
+// mload is the numbers at (r, c..) of m as far as the row goes, at most VL, then zeros; mstore stores them.
+static inline vf mload(Mat m, i64 r, i64 c) {
+	i64 n = m.cols - c;
+#if VEC_BF16
+	if (m.half) {
+		const uint16_t *p = (const uint16_t *)mat_at(m, r, c);
+		return n >= VL ? vload_half(p) : vloadn_half(p, n);
+	}
+#endif
+	const float *p = m.p + r * m.stride + c;
+	return n >= VL ? vload(p) : vloadn(p, n);
+}
+
+static inline void mstore(Mat m, i64 r, i64 c, vf v) {
+	i64 n = m.cols - c;
+#if VEC_BF16
+	if (m.half) {
+		uint16_t *p = (uint16_t *)mat_at(m, r, c);
+		if (n >= VL) vstore_half(p, v);
+		else vstoren_half(p, v, n);
+		return;
+	}
+#endif
+	float *p = m.p + r * m.stride + c;
+	if (n >= VL) vstore(p, v);
+	else vstoren(p, v, n);
+}
+
+// row_floats is n numbers of m at (r, c..): in place, or converted into space.
+static inline const float *row_floats(Mat m, i64 r, i64 c, i64 n, float *space) {
+	if (!m.half) return m.p + r * m.stride + c;
+	Mat line = part(m, r, c, 1, n);
+	for (i64 i = 0; i < n; i += VL) vput(space, i, n, mload(line, 0, i));
+	return space;
+}
