@@ -158,8 +158,9 @@ func (c checked) Gemm(op Op, dst, a, b Mat, ep Epilogue) {
 		inner = b.Cols
 	}
 	ok := op >= NN && op <= TN && ep.Act >= Identity && ep.Act <= ReLU && given(dst, a, b) && k == inner
-	ok = ok && shaped(m, n, dst, ep.Pre, ep.Grad) && shaped(1, n, ep.Bias) && !ep.Bias.Half() && !(ep.Add && dst.Half())
-	needAny(ok, "Gemm", dst, a, b, ep.Bias, ep.Pre, ep.Grad)
+	ok = ok && shaped(m, n, dst, ep.Pre, ep.Grad) && shaped(1, n, ep.Bias) && !ep.Bias.Half() && !(ep.Add && dst.Half()) &&
+		ep.Drop.fits() && (!ep.SumA.Given() || op == TN) && shaped(1, m, ep.SumA) && !ep.SumA.Half()
+	needAny(ok, "Gemm", dst, a, b, ep.Bias, ep.Pre, ep.Grad, ep.SumA)
 	c.Device.Gemm(op, dst, a, b, ep)
 }
 

@@ -55,13 +55,16 @@ const (
 
 // Epilogue is what a product does with each element before it is stored:
 // v = a.b + Bias[col]; Pre = v if given; v = Act(v), or v * Act'(Grad) if that
-// is given; dst = v or dst += v.
+// is given; v = dropout(v) by Drop, element row*N+col; dst = v or dst += v.
 type Epilogue struct {
 	Bias Mat // 1 x N
 	Act  Act
 	Pre  Mat // M x N, the value before Act, which its gradient needs
 	Grad Mat // M x N, what Pre was: v is a gradient on its way back through Act
+	Drop Dropout
 	Add  bool
+	// SumA (1 x M; TN only) += the sums of A's columns: a bias gradient beside its weights'.
+	SumA Mat
 }
 
 // Products are matrix products; fp32 accumulation at least.

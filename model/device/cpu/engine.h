@@ -39,9 +39,11 @@ enum { NN, NT, TN };
 enum { IDENTITY, GELU, GELU_TANH, SILU, RELU };
 
 typedef struct {
-	Mat dst, a, b, bias, pre, grad;
+	Mat dst, a, b, bias, pre, grad, sum_a;
 	const char *packed; // B as PackArgs made it, or NULL
 	int op, act, add, bf16;
+	float drop_p;
+	uint64_t drop_key;
 } GemmArgs;
 
 // Packing B of a product g (NN, NT) for GemmArgs.packed. Without dst only size is filled in.

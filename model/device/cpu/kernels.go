@@ -13,6 +13,7 @@ func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	args := C.GemmArgs{
 		dst: mat(dst), a: mat(a), b: mat(b), bias: mat(ep.Bias), pre: mat(ep.Pre), grad: mat(ep.Grad),
 		op: C.int(op), act: C.int(ep.Act), add: flag(ep.Add), bf16: flag(e.prec == device.BF16),
+		sum_a: mat(ep.SumA), drop_p: C.float(ep.Drop.P), drop_key: C.uint64_t(ep.Drop.Key),
 	}
 	args.packed = (*C.char)(e.packed(factor{b, op}, args))
 	e.call(C.K_GEMM, unsafe.Pointer(&args))
