@@ -4,7 +4,9 @@ Made with CPython 3.11, stable-worldmodel 0.1.1, dm_control 1.0.44, mujoco 3.11.
 numpy 2.4.6 and h5py 3.16.0:
 
     MUJOCO_GL=osmesa python make_reacher.py
-        writes reacher_states.h5 and reacher_frames.h5
+        writes reacher_states.h5, reacher_frames.h5, reacher_varied_states.h5 and reacher_varied_frames.h5
+    MUJOCO_GL=osmesa python make_reacher.py varied
+        writes the last two, of worlds in which the original has drawn all that it lets vary
     python make_reacher.py SEED OUT.h5
         writes other random episodes, without frames
 
@@ -24,15 +26,18 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = np.deg2rad(160)
+# All that the original lets vary, but for agent.finger_locked, which changes nothing.
+FACTORS = ['agent.color', 'agent.arm_density', 'agent.finger_density', 'floor.color', 'target.color', 'target.shape',
+           'rendering.render_target', 'light.intensity']
 
 
 class Recorder:
     """Collects rows of episodes and writes them as one file."""
 
-    def __init__(self, pixels=False):
+    def __init__(self, pixels=False, varied=False):
         self.env = ReacherDMControlWrapper(task='qpos_match', seed=0)
         self.env.reset(seed=0)  # compiles the model once more, for good
-        self.pixels, self.rows, self.ep_len, self.names = pixels, [], [], []
+        self.pixels, self.varied, self.rows, self.ep_len, self.names = pixels, varied, [], [], []
 
     @property
     def data(self):
@@ -59,6 +64,9 @@ class Recorder:
             'substeps': np.int32(substeps), 'step_idx': np.int32(step),
             'action': np.full(2, np.nan),
         }
+        if self.varied:
+            space = self.env.variation_space
+            row |= {f'variation.{n}': np.array(space[n.split('.')[0]][n.split('.')[1]].value).reshape(-1) for n in FACTORS}
         if self.pixels:
             row['pixels'] = self.env.render()
         self.rows.append(row)
@@ -164,7 +172,21 @@ def frames():
     return rec
 
 
+def varied():
+    """Worlds with every factor drawn; the target of half of them is visible, as box or ball."""
+    for name, episodes, steps in [('states', 8, 40), ('frames', 8, 1)]:
+        rec, rng = Recorder(name == 'frames', True), np.random.default_rng(19)
+        for i in range(episodes):
+            obs, _ = rec.env.reset(seed=4000 + 7 * i, options={'variation': ['all']})
+            rec.goal = rec.data.qpos + rng.uniform(-0.4, 0.4, 2)
+            rec.env.set_target_qpos(rec.goal)
+            rec.episode(f'varied {i}', obs, uniform(rng), steps)
+        rec.write(os.path.join(HERE, f'reacher_varied_{name}.h5'))
+
+
 def main():
+    if sys.argv[1:] == ['varied']:
+        return varied()
     if len(sys.argv) > 1:
         states(int(sys.argv[1]), 5, 16).write(sys.argv[2])
         return
@@ -174,6 +196,7 @@ def main():
     edges(rec)
     rec.write(os.path.join(HERE, 'reacher_states.h5'))
     frames().write(os.path.join(HERE, 'reacher_frames.h5'))
+    varied()
 
 
 if __name__ == '__main__':
