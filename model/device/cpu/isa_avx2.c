@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "vec_avx2.h"
 #define VEC_BF16 0
+#define TILES 0
 #define TABLE kernels_avx2
 #include "kernels.h"
 #endif

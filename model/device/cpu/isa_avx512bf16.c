@@ -6,6 +6,7 @@
 #include "vec_avx512.h"
 #include "vec_bf16.h"
 #define VEC_BF16 1
+#define TILES 0
 #define TABLE kernels_avx512bf16
 #include "kernels.h"
 #endif

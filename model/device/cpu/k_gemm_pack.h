@@ -25,130 +25,129 @@ static inline uint32_t bf16_pair(float x, float y) {
 }
 
 // ahead asks for the line that is read a few rows later: rows of a long factor lie far apart.
-static inline void ahead(Mat m, i64 r, i64 c, i64 n) {
-	for (i64 i = 0; i < n; i += m.half ? 32 : 16) __builtin_prefetch(mat_at(m, r + 8, c + i));
+static inline void ahead(Mat m, i64 r) {
+	for (i64 c = 0; c < m.cols; c += m.half ? 32 : 16) __builtin_prefetch(mat_at(m, r + 8, c));
 }
 
-// copy_line writes n words: the floats themselves, or rounded.
-static void copy_line(uint32_t *dst, const float *src, i64 n, int bf16) {
-	if (!bf16) {
-		memcpy(dst, src, n * 4);
-		return;
-	}
+// round_line writes n floats that bf16 could hold.
+static void round_line(uint32_t *dst, const float *src, i64 n) {
 	for (i64 i = 0; i < n; i++) {
 		float v = bf16_round(src[i]);
 		memcpy(dst + i, &v, 4);
 	}
 }
 
-// pair_line writes n words of the pairs (x[i], y[i]); y may be NULL: zeros.
-static void pair_line(uint32_t *dst, const float *x, const float *y, i64 n) {
-	i64 i = 0;
 #if VEC_BF16
-	for (; i + VL <= n; i += VL) vstore((float *)(dst + i), vpair(vload(x + i), y ? vload(y + i) : vset(0.0f)));
-#endif
-	for (; i < n; i++) dst[i] = bf16_pair(x[i], y ? y[i] : 0.0f);
+// mpair is the pairs (m[r][c], m[r+1][c]) of VL columns from c on: zeros past the last row and column.
+static inline vf mpair(Mat m, i64 r, i64 c) {
+	if (!m.half) return vpair(mload(m, r, c), r + 1 < m.rows ? mload(m, r + 1, c) : vset(0.0f));
+	vi lower = (vi)((vu)mload(m, r, c) >> 16);
+	return (vf)(r + 1 < m.rows ? lower | (vi)mload(m, r + 1, c) : lower);
 }
 
-// pairs_along writes (n+1)/2 words of the pairs (x[0], x[1]), (x[2], x[3]), ...
-static void pairs_along(uint32_t *dst, const float *x, i64 n) {
-	i64 i = 0;
-#if VEC_BF16
-	for (; i + VL <= n; i += VL) vstore_bf16(dst + i / 2, vload(x + i));
-#endif
-	for (; i < n; i += 2) dst[i / 2] = bf16_pair(x[i], i + 1 < n ? x[i + 1] : 0.0f);
-}
-
-// slice_a is rows [r0, r0+rows) of A at k0..k0+kn: in place where that is what
-// micro-kernels need, else a copy in `space`.
-static Rows slice_a(const GemmArgs *g, i64 r0, i64 rows, i64 k0, i64 kn, uint32_t *space) {
-	int native = g->bf16 && VEC_BF16;
-	float line0[KC], line1[KC];
-	if (g->op != TN) {
-		if (!g->bf16) return (Rows){(const uint32_t *)mat_at(g->a, r0, k0), g->a.stride, 1};
-		// Pairs that lie in memory as the micro-kernels want them.
-		if (g->a.half && kn % 2 == 0 && g->a.stride % 2 == 0) {
-			return (Rows){(const uint32_t *)mat_at(g->a, r0, k0), g->a.stride / 2, 1};
-		}
-		for (i64 r = 0; r < rows; r++) {
-			const float *a = row_floats(g->a, r0 + r, k0, kn, line0);
-			if (native) pairs_along(space + r * KC, a, kn);
-			else copy_line(space + r * KC, a, kn, 1);
-		}
-		return (Rows){space, KC, 1};
+// pairs_along is the VL pairs (m[r][c], m[r][c+1]), ...: zeros past the last column.
+static inline vf pairs_along(Mat m, i64 r, i64 c) {
+	if (m.half) {
+		i64 n = least(2 * VL, m.cols - c);
+		const uint16_t *p = (const uint16_t *)mat_at(m, r, c);
+		return (vf)(n == 2 * VL ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), p));
 	}
-	i64 step = native ? 2 : 1;
-	for (i64 k = 0; k < kn; k += step) {
-		uint32_t *line = space + k / step * MC;
-		for (i64 j = 0; j < step; j++) ahead(g->a, k0 + k + j, r0, rows);
-		const float *a = row_floats(g->a, k0 + k, r0, rows, line0);
-		if (native) pair_line(line, a, k + 1 < kn ? row_floats(g->a, k0 + k + 1, r0, rows, line1) : NULL, rows);
-		else copy_line(line, a, rows, g->bf16);
-	}
-	return (Rows){space, 1, MC};
+	return vpairs(mload(m, r, c), c + VL < m.cols ? mload(m, r, c + VL) : vset(0.0f));
+}
+#else
+// Where `native` is never true these stand for what is never called.
+static inline vf mpair(Mat m, i64 r, i64 c) { return mload(m, r, c); }
+static inline vf pairs_along(Mat m, i64 r, i64 c) { return mload(m, r, c); }
+#endif
+
+// whole_steps is the words that k numbers of a row or column take: one each, or one a pair, padded
+// with zeros as the micro-kernels want it.
+static inline i64 whole_steps(int native, i64 k) {
+	if (!native) return k;
+	i64 pairs = (k + 1) / 2;
+	return TILES ? (pairs + VL - 1) / VL * VL : pairs;
 }
 
-// transpose_panel packs columns [0, cols) of B stored N x K, a panel's column being a row of b, as
-// lines of `width` words.
-static void transpose_panel(Mat b, uint32_t *dst, i64 width, int bf16) {
-	i64 kn = b.cols, cols = b.rows;
+// copy_step is the words from one copied row of A to the next: never a multiple of a page.
+static inline i64 copy_step(i64 steps) { return (steps + VL - 1) / VL * VL + VL; }
+
+// rows_along lays out rows of A whose steps follow one another in memory: in place where that is
+// what micro-kernels need, else a copy in `space`.
+static Rows rows_along(Mat a, int bf16, i64 steps, uint32_t *space) {
+	i64 apart = copy_step(steps);
+	if (!bf16) return (Rows){(const uint32_t *)a.p, a.stride, 1};
+	int fits = TILES ? a.cols % (2 * VL) == 0 && a.rows % VL == 0 : a.cols % 2 == 0;
+	if (a.half && fits && a.stride % 2 == 0) return (Rows){(const uint32_t *)a.p, a.stride / 2, 1};
+	for (i64 r = 0; r < a.rows; r++) {
+		if (!VEC_BF16) round_line(space + r * apart, a.p + r * a.stride, a.cols);
+		else for (i64 s = 0; s < steps; s += VL) vstore((float *)(space + r * apart + s), pairs_along(a, r, 2 * s));
+	}
+	return (Rows){space, apart, 1};
+}
+
+// rows_across lays out rows of A, which are columns in memory (a is K x M). Vectors are multiplied
+// step by step: lines of all rows. Tiles want each row's steps side by side.
+static Rows rows_across(Mat a, int bf16, i64 steps, uint32_t *space) {
 	int native = bf16 && VEC_BF16;
-	i64 steps = native ? (kn + 1) / 2 : kn;
-	uint32_t lines[VL * KC];
-	for (i64 c = 0; c < width; c += VL) {
-		i64 n = least(VL, cols - c), apart = bf16 ? KC : b.stride;
-		const float *from = bf16 ? (const float *)lines : mat_at(b, c, 0);
-		for (i64 r = 0; bf16 && r < n; r++) {
-			float space[KC];
-			const float *line = row_floats(b, c + r, 0, kn, space);
-			if (native) pairs_along(lines + r * KC, line, kn);
-			else copy_line(lines + r * KC, line, kn, 1);
+	if (native && TILES) {
+		i64 apart = copy_step(steps);
+		for (i64 s = 0; s < steps; s += VL) {
+			for (i64 c = 0; c < a.cols; c += VL) {
+				vf t[VL];
+				for (i64 j = 0; j < VL; j++) t[j] = 2 * (s + j) < a.rows ? mpair(a, 2 * (s + j), c) : vset(0.0f);
+				vtranspose(t);
+				for (i64 j = 0; j < VL; j++) vstore((float *)(space + (c + j) * apart + s), t[j]);
+			}
+			for (i64 k = 2 * s; k < 2 * (s + VL); k++) ahead(a, k + 2 * VL - 8);
 		}
+		return (Rows){space, apart, 1};
+	}
+	i64 apart = (a.cols + VL - 1) / VL * VL;
+	for (i64 s = 0; s < steps; s++) {
+		uint32_t *line = space + s * apart;
+		ahead(a, native ? 2 * s : s);
+		if (native) ahead(a, 2 * s + 1);
+		if (native) for (i64 c = 0; c < a.cols; c += VL) vstore((float *)(line + c), mpair(a, 2 * s, c));
+		else if (bf16) round_line(line, a.p + s * a.stride, a.cols);
+		else memcpy(line, a.p + s * a.stride, a.cols * 4);
+	}
+	return (Rows){space, 1, apart};
+}
+
+// pack_panels writes b (a slice of K x some columns) as panels, `apart` words from one to the next.
+// Lines of all panels are written side by side, since that is how b is read fastest.
+static void pack_panels(Mat b, int bf16, uint32_t *dst, i64 apart) {
+	int native = bf16 && VEC_BF16;
+	i64 steps = whole_steps(native, b.rows);
+	for (i64 s = 0; s < steps; s++) {
+		ahead(b, native ? 2 * s : s);
+		if (native) ahead(b, 2 * s + 1);
+		for (i64 c = 0; c < b.cols; c += VL) {
+			i64 n = least(PANEL, b.cols - c / PANEL * PANEL), width = (n + VL - 1) / VL * VL;
+			float *line = (float *)(dst + c / PANEL * apart + s * width + c % PANEL);
+			if (native) vstore(line, 2 * s < b.rows ? mpair(b, 2 * s, c) : vset(0.0f));
+			else vstore(line, mload(b, s, c));
+			if (bf16 && !native) round_line((uint32_t *)line, line, VL);
+		}
+	}
+}
+
+// transpose_panel packs b, some columns x a slice of K (a panel's column is a row of b), as lines of
+// `width` words.
+static void transpose_panel(Mat b, uint32_t *dst, i64 width, int bf16) {
+	int native = bf16 && VEC_BF16;
+	i64 steps = whole_steps(native, b.cols);
+	for (i64 c = 0; c < width; c += VL) {
 		for (i64 s = 0; s < steps; s += VL) {
 			vf t[VL];
-			i64 here = least(VL, steps - s);
-			for (i64 r = 0; r < VL; r++) t[r] = r < n ? vpart(from + r * apart, s, steps) : vset(0.0f);
+			for (i64 j = 0; j < VL; j++) {
+				if (c + j >= b.rows) t[j] = vset(0.0f);
+				else if (native) t[j] = pairs_along(b, c + j, 2 * s);
+				else t[j] = mload(b, c + j, s);
+				if (bf16 && !native) round_line((uint32_t *)&t[j], (const float *)&t[j], VL);
+			}
 			vtranspose(t);
-			for (i64 j = 0; j < here; j++) vstore((float *)(dst + (s + j) * width + c), t[j]);
+			for (i64 j = 0; j < least(VL, steps - s); j++) vstore((float *)(dst + (s + j) * width + c), t[j]);
 		}
 	}
-}
-
-// pack_line writes a line of a panel: cols numbers at k (and k+1, for pairs), and zeros up to width.
-static void pack_line(const GemmArgs *g, i64 k, i64 end, i64 c0, i64 cols, i64 width, uint32_t *dst) {
-	float line0[PANEL], line1[PANEL];
-	const float *b = row_floats(g->b, k, c0, cols, line0);
-	if (g->bf16 && VEC_BF16) pair_line(dst, b, k + 1 < end ? row_floats(g->b, k + 1, c0, cols, line1) : NULL, cols);
-	else copy_line(dst, b, cols, g->bf16);
-	memset(dst + cols, 0, (width - cols) * 4);
-}
-
-// pack_panels writes columns [c0, c0+cols) of B at k0..k0+kn as panels, PANEL*KC words apart. Lines
-// of all panels are written side by side, since that is how B is read fastest.
-static void pack_panels(const GemmArgs *g, i64 k0, i64 kn, i64 c0, i64 cols, uint32_t *dst) {
-	i64 step = g->bf16 && VEC_BF16 ? 2 : 1;
-	for (i64 k = 0; k < kn; k += step) {
-		for (i64 j = 0; g->op == TN && j < step; j++) ahead(g->b, k0 + k + j, c0, cols);
-		for (i64 c = 0; c < cols; c += PANEL) {
-			i64 n = least(PANEL, cols - c), width = (n + VL - 1) / VL * VL;
-			pack_line(g, k0 + k, k0 + kn, c0 + c, n, width, dst + c * KC + k / step * width);
-		}
-	}
-}
-
-// panel_at is where the slice at k0 of the panel at column c begins.
-static inline size_t panel_at(const Product *p, i64 c, i64 k0) {
-	i64 slices = (p->k + KC - 1) / KC;
-	return (size_t)(c / PANEL * slices + k0 / KC) * PANEL_BYTES;
-}
-
-static void pack_task(const void *args, i64 i, Worker *w) {
-	(void)w;
-	const Product *p = args;
-	const GemmArgs *g = p->g;
-	i64 slices = (p->k + KC - 1) / KC, c0 = i / slices * PANEL, k0 = i % slices * KC;
-	i64 kn = least(KC, p->k - k0), cols = least(PANEL, p->n - c0), width = (cols + VL - 1) / VL * VL;
-	uint32_t *dst = (uint32_t *)(uintptr_t)(p->panels + panel_at(p, c0, k0));
-	if (g->op == NN) pack_panels(g, k0, kn, c0, cols, dst);
-	else transpose_panel(part(g->b, c0, k0, cols, kn), dst, width, g->bf16);
 }

@@ -49,11 +49,3 @@ static inline void mstore(Mat m, i64 r, i64 c, vf v) {
 	if (n >= VL) vstore(p, v);
 	else vstoren(p, v, n);
 }
-
-// row_floats is n numbers of m at (r, c..): in place, or converted into space.
-static inline const float *row_floats(Mat m, i64 r, i64 c, i64 n, float *space) {
-	if (!m.half) return m.p + r * m.stride + c;
-	Mat line = part(m, r, c, 1, n);
-	for (i64 i = 0; i < n; i += VL) vput(space, i, n, mload(line, 0, i));
-	return space;
-}

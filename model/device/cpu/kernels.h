@@ -6,6 +6,8 @@
 
 #include "vecmath.h"
 #include "k_mat.h"
+#include "k_stream.h"
+#include "k_gemm_micro.h"
 #include "k_gemm.h"
 #include "k_pointwise.h"
 #include "k_columns.h"

@@ -8,7 +8,7 @@ import (
 
 // cases are all kernels in all sizes; for bf16 only those that know of it.
 func cases(p device.Precision) []testCase {
-	all := append(gemms(), testCase{"Gemm/frozen", frozen})
+	all := append(gemms(), testCase{"Gemm/frozen", frozen}, testCase{"Gemm/drop", dropped}, testCase{"Gemm/sums", columnSums})
 	if p == device.BF16 {
 		return append(append(all, testCase{"Gemm/rounding", rounding}), halves()...)
 	}
@@ -68,6 +68,31 @@ func epilogue(act device.Act, add bool) testCase {
 		k.Gemm(device.NT, dst, a, b, device.Epilogue{Act: act, Grad: pre, Add: add})
 		k.rows("grad", dst)
 	}}
+}
+
+// dropped: the mask of a product's own dropout is that of DropoutApply.
+func dropped(k *kit) {
+	m, n := k.batch(65), 77
+	a, b := factors(k, device.NN, m, n, 21)
+	for _, d := range []device.Dropout{{P: 0.1, Key: 5}, {P: 0.6, Key: 0xfeedface12345678}} {
+		dst, apart, sum := k.out(m, n), k.out(m, n), k.in(m, n)
+		k.Gemm(device.NN, dst, a, b, device.Epilogue{Act: device.SiLU, Drop: d})
+		k.rows("dst", dst)
+		k.Gemm(device.NN, apart, a, b, device.Epilogue{Act: device.SiLU})
+		k.DropoutApply(apart, apart, d)
+		k.rows("apart", apart)
+		k.Gemm(device.NN, sum, a, b, device.Epilogue{Grad: apart, Act: device.GELU, Drop: d, Add: true})
+		k.rows("sum", sum)
+	}
+}
+
+// columnSums: of a factor of more rows and columns than any block, and without rounding it.
+func columnSums(k *kit) {
+	for _, s := range [][3]int{{300, 17, 1100}, {5, 300, 33}} {
+		a, b, dst, sum := k.in(s[2], s[0]), k.half(s[2], s[1]), k.out(s[0], s[1]), k.in(1, s[0])
+		k.Gemm(device.TN, dst, a, b, device.Epilogue{SumA: sum})
+		k.all("sum", sum)
+	}
 }
 
 // frozen: weights that stay give the same products, and new ones after an upload.
@@ -138,6 +163,11 @@ func halfGemm(k *kit, op device.Op, m, n, inner int) {
 	k.rows("grad", dst)
 	k.Gemm(op, dst, a, k.half(b.Rows, b.Cols), device.Epilogue{Add: true})
 	k.rows("mixed", dst)
+	if op == device.TN {
+		sum := k.in(1, m)
+		k.Gemm(op, dst, a, b, device.Epilogue{SumA: sum})
+		k.all("sum", sum)
+	}
 }
 
 func halfNorm(k *kit) {

@@ -57,7 +57,15 @@ func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 			} else {
 				v = activate(ep.Act, v)
 			}
+			v *= keep(ep.Drop, uint64(r*dst.Cols+c))
 			out[c] = put(out[c], v, ep.Add)
+		}
+	}
+	if ep.SumA.Given() {
+		for k := range a.Rows {
+			for c, v := range row(a, k) {
+				row(ep.SumA, 0)[c] += v
+			}
 		}
 	}
 }
