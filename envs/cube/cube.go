@@ -37,10 +37,9 @@ var (
 	workspace = [3][2]float64{{.25, .6}, {-.35, .35}, {.02, .35}}
 	// table is where a reset puts the cube and its target.
 	table = [2][2]float64{{.3, .55}, {-.3, .3}}
-	// startAt is the effector's place after a reset, and home the joints from which
-	// the controller looks for it.
-	startAt = vec3{.425, 0, .275}
-	home    = [joints]float64{-math.Pi / 2, -math.Pi / 2, math.Pi / 2, -math.Pi / 2, -math.Pi / 2, 0}
+	// home are the joints from which the controller looks for the effector's place
+	// after a reset.
+	home = [joints]float64{-math.Pi / 2, -math.Pi / 2, math.Pi / 2, -math.Pi / 2, -math.Pi / 2, 0}
 )
 
 const actionTypeSwitch = "action_dtype"
@@ -89,6 +88,7 @@ var spec = &envs.Spec{
 	},
 	Switches: []envs.Switch{{Name: actionTypeSwitch, Values: []string{"float32", "float64"},
 		Doc: "the type in which actions are scaled, that of the recorded actions"}},
+	Factors:  factors,
 	Policies: []string{oracle.PlanName, oracle.MarkovName, policy.UniformName},
 	Success:  "after a step the middle of the cube is within 0.04 m of the goal's",
 	Source:   "stable-worldmodel 0.1.1 on OGBench 1.2.1, dm_control 1.0.44 and MuJoCo 3.11.0; recordings of them",

@@ -33,12 +33,19 @@ type outcome struct {
 	stepped bool // false since the last reset or set-state
 }
 
+// snapshot is a state and the stage that it is on.
+type snapshot struct {
+	state
+	stage *stage
+}
+
 // env is one running world.
 type env struct {
 	*stage
 	arrays
 	d       *mujoco.Data
 	hand    *hand
+	vary    *envs.Variation
 	float64 bool // actions are scaled in this type, not in float32
 	s       state
 }
@@ -48,7 +55,14 @@ func newEnv(o envs.Options) (*env, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := loadStage()
+	vary, err := spec.Variation(opt)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := usual(); err != nil {
+		return nil, err
+	}
+	st, err := look{vary, vary.Start()}.stage()
 	if err != nil {
 		return nil, err
 	}
@@ -56,48 +70,39 @@ func newEnv(o envs.Options) (*env, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := st.model.NewData()
-	if err != nil {
-		return nil, fmt.Errorf("cube: making a world: %w", err)
-	}
-	return &env{stage: st, arrays: st.arraysOf(d), d: d, hand: h, float64: opt[actionTypeSwitch] == "float64"}, nil
+	e := &env{hand: h, vary: vary, float64: opt[actionTypeSwitch] == "float64"}
+	return e, e.enter(st)
 }
 
 func (e *env) Spec() *envs.Spec { return spec }
 
-// Reset draws the cube, a target and the effector's yaw, and puts the effector over
+// Reset draws the factors that vary, the cube, a target and the effector's yaw, and puts the effector over
 // the table's middle, as the original's data collection does: at rest, without a goal.
 func (e *env) Reset(r *rand.Rand) error {
+	values, err := e.vary.Draw(r, func(string, []float64) bool { return true })
+	if err != nil {
+		return err
+	}
+	if err := e.change(values); err != nil {
+		return err
+	}
 	if err := e.d.Reset(); err != nil {
 		return err
 	}
-	at, yaw := drawPlace(r)
+	at, yaw := e.place(r, "start")
 	rot := aboutZ(yaw)
 	copy(e.qpos[cubeAt:], at[:])
 	copy(e.qpos[cubeQuat:], rot[:])
 	e.Retarget(r)
 	copy(e.qpos, home[:])
-	start := transform{aboutZ(uniform(r, -math.Pi, math.Pi)).mul(downward), startAt}
+	yaw = -math.Pi + 2*math.Pi*r.Float64()
+	start := transform{aboutZ(yaw).mul(downward), vec3(e.vary.Of(values, "agent.ee_start_position"))}
 	if err := e.hand.reach(start.of(e.flangeFromPinch), e.qpos[:joints]); err != nil {
 		return err
 	}
 	e.s = state{}
 	return e.show()
 }
-
-// Retarget draws a new target, as the collecting policy wants where it has met one.
-func (e *env) Retarget(r *rand.Rand) { e.aim(drawPlace(r)) }
-
-// drawPlace draws where a cube lies on the table, and its yaw.
-func drawPlace(r *rand.Rand) (at vec3, yaw float64) {
-	for i, b := range table {
-		at[i] = uniform(r, b[0], b[1])
-	}
-	at[2] = height
-	return at, uniform(r, 0, 2*math.Pi)
-}
-
-func uniform(r *rand.Rand, lo, hi float64) float64 { return lo + (hi-lo)*r.Float64() }
 
 // show computes what is seen of the present state.
 func (e *env) show() error {
@@ -167,11 +172,7 @@ func (e *env) distance() float64 {
 
 // Frame draws what was seen last, one physics step before qpos.
 func (e *env) Frame(dst []byte) error {
-	pen, err := e.pen()
-	if err == nil {
-		err = pen.Render(context.Background(), e.d, e.camera, dst)
-	}
-	if err != nil {
+	if err := pen.Render(context.Background(), e.d, e.camera, dst); err != nil {
 		return fmt.Errorf("cube: %w", err)
 	}
 	return nil
@@ -185,14 +186,17 @@ func (e *env) Snapshot() envs.Snapshot {
 	copy(s.pinch[:3], e.pinchAt)
 	copy(s.pinch[3:], e.pinchMat)
 	copy(s.pad[:], e.padForce)
-	return s
+	return snapshot{s, e.stage}
 }
 
 // Restore computes what was seen from where it was seen, and then puts the rest.
 func (e *env) Restore(s envs.Snapshot) error {
-	v, ok := s.(state)
+	v, ok := s.(snapshot)
 	if !ok {
 		return fmt.Errorf("cube: restoring a snapshot of another task (%T)", s)
+	}
+	if err := e.enter(v.stage); err != nil {
+		return err
 	}
 	if err := e.d.Reset(); err != nil {
 		return err
@@ -207,7 +211,7 @@ func (e *env) Restore(s envs.Snapshot) error {
 	copy(e.pinchAt, v.pinch[:3])
 	copy(e.pinchMat, v.pinch[3:])
 	copy(e.padForce, v.pad[:])
-	e.s = v
+	e.s = v.state
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 
+	"scalewm/envs"
 	"scalewm/mujoco"
 	"scalewm/mujoco/render"
 	thirdparty "scalewm/third_party"
@@ -24,12 +25,11 @@ var ErrNoFiles = errors.New("cube: OGBench's model files not found")
 //go:embed scene.xml
 var additions []byte
 
-// What the tasks write into the model; float32 numbers of the original among them.
-const (
-	cubeSize  = "0.019999999552965164 0.019999999552965164 0.019999999552965164"
-	lightness = "0.69999998807907104 0.69999998807907104 0.69999998807907104"
-	purple    = "0.61 0.28 0.82 1"
-)
+// keptRenderers is how many looks can be drawn in turn at full speed.
+const keptRenderers = 4
+
+// pen draws all worlds of the process.
+var pen = render.NewCache(keptRenderers, envs.FrameSize, envs.FrameSize)
 
 // findFiles is the folder of OGBench's model files.
 func findFiles() (string, error) {
@@ -52,7 +52,7 @@ func findFiles() (string, error) {
 
 // assemble joins the model files to the scene as OGBench's program does, in the same
 // order, and takes from them the arm alone, on which the controller thinks.
-func assemble(files fs.FS) (scene, arm string, err error) {
+func assemble(files fs.FS, l look) (scene, arm string, err error) {
 	part := map[string]*element{}
 	for name, file := range map[string]string{"arena": "floor_wall.xml", "cubes": "cube_outer.xml", "cube": "cube_inner.xml",
 		"ur5e": "universal_robots_ur5e/ur5e.xml", "arm": "universal_robots_ur5e/ur5e.xml", "gripper": "robotiq_2f85/2f85.xml"} {
@@ -77,7 +77,7 @@ func assemble(files fs.FS) (scene, arm string, err error) {
 	arena.include(part["cubes"])
 	arena.include(part["cube"])
 	arena.include(own)
-	if err := adorn(arena); err != nil {
+	if err := l.adorn(arena); err != nil {
 		return "", "", err
 	}
 	text, err := xml.Marshal(arena)
@@ -102,57 +102,53 @@ func mount(arm, gripper *element) error {
 	return nil
 }
 
-// adorn writes what stable-worldmodel changes at every reset.
-func adorn(scene *element) error {
-	for _, c := range []struct{ tag, name, attr, value string }{
-		{"geom", "object_0", "size", cubeSize},
-		{"geom", "target_object_0", "size", cubeSize},
-		{"light", "global", "diffuse", lightness},
-		{"material", "ur5e/robotiq/black", "rgba", purple},
-		{"material", "ur5e/robotiq/pad_gray", "rgba", purple},
-	} {
-		e := scene.find(c.tag, c.name)
-		if e == nil {
-			return fmt.Errorf("no %s named %s in the model files", c.tag, c.name)
-		}
-		e.set(c.attr, c.value)
-	}
-	return nil
-}
-
-// stage is what all worlds of the process share, for nothing in it changes: the
-// models, and a renderer, made at the first frame.
+// stage is a scene with its factors at certain values. It is never changed, so that
+// many worlds share it.
 type stage struct {
+	values          []float64 // of the factors
 	model, arm      *mujoco.Model
 	pinch, pad      int       // site between the finger tips, body of the right pad
 	flange          int       // the site where the gripper is mounted, in arm
 	flangeFromPinch transform // where the flange is, seen from the pinch site
 	camera          render.Camera
-	pen             func() (*render.Renderer, error)
 }
 
-// loadStage compiles the models once.
-var loadStage = sync.OnceValues(func() (*stage, error) {
-	if err := mujoco.Open(); err != nil {
-		return nil, err
-	}
-	dir, err := findFiles()
+// stages are those in use.
+var stages envs.Stages[stage]
+
+// usual is the scene without variation, which stays.
+var usual = sync.OnceValues(func() (*stage, error) {
+	vary, err := spec.Variation(nil)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newStage(os.DirFS(dir))
-	if err != nil {
-		return nil, fmt.Errorf("cube: making the scene from %s: %w (hint: is something missing there? make setup fetches it)", dir, err)
-	}
-	return s, nil
+	return look{vary, vary.Start()}.stage()
 })
 
-func newStage(files fs.FS) (*stage, error) {
-	scene, arm, err := assemble(files)
+// stage is the compiled look.
+func (l look) stage() (*stage, error) {
+	return stages.Of(l.values, func() (*stage, error) {
+		if err := mujoco.Open(); err != nil {
+			return nil, err
+		}
+		dir, err := findFiles()
+		if err != nil {
+			return nil, err
+		}
+		s, err := newStage(os.DirFS(dir), l)
+		if err != nil {
+			return nil, fmt.Errorf("cube: making the scene from %s: %w (hint: is something missing there? make setup fetches it)", dir, err)
+		}
+		return s, nil
+	})
+}
+
+func newStage(files fs.FS, l look) (*stage, error) {
+	scene, arm, err := assemble(files, l)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{}
+	s := &stage{values: l.values}
 	if s.model, err = mujoco.LoadXML(scene, files); err != nil {
 		return nil, err
 	}
@@ -162,8 +158,26 @@ func newStage(files fs.FS) (*stage, error) {
 	if err := s.find(); err != nil {
 		return nil, err
 	}
-	s.pen = sync.OnceValues(func() (*render.Renderer, error) { return render.New(s.model, 224, 224) })
+	if err := s.paint(l.of("cube.color")); err != nil {
+		return nil, err
+	}
 	return s, s.tune()
+}
+
+// paint colours the cube and hides the target.
+func (s *stage) paint(color []float64) error {
+	for name, alpha := range map[string]float32{"object_0": 1, "target_object_0": 0} {
+		id, err := s.model.ID(mujoco.ObjGeom, name)
+		if err != nil {
+			return err
+		}
+		rgba := mujoco.Row(s.model.GeomRGBA(), id, 4)
+		for i, c := range color {
+			rgba[i] = float32(c)
+		}
+		rgba[3] = alpha
+	}
+	return nil
 }
 
 // find looks up what the world reads and writes.
@@ -193,8 +207,7 @@ func (s *stage) find() error {
 // gains are the stiffness that OGBench gives the arm's motors, in N m/rad.
 var gains = [joints]float64{4500, 4500, 4500, 2000, 2000, 500}
 
-// tune changes the compiled model as OGBench does, hides the target, and measures
-// where the flange is.
+// tune changes the compiled model as OGBench does, and measures where the flange is.
 func (s *stage) tune() error {
 	gain, bias := s.model.ActuatorGainprm(), s.model.ActuatorBiasprm()
 	for i, k := range gains {
@@ -202,11 +215,6 @@ func (s *stage) tune() error {
 		mujoco.Row(gain, i, 10)[2] = -k / 10
 		mujoco.Row(bias, i, 10)[1] = -k
 	}
-	target, err := s.model.ID(mujoco.ObjGeom, "target_object_0")
-	if err != nil {
-		return err
-	}
-	mujoco.Row(s.model.GeomRGBA(), target, 4)[3] = 0
 	flange, err := s.model.ID(mujoco.ObjSite, "ur5e/attachment_site")
 	if err != nil {
 		return err

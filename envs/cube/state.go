@@ -40,7 +40,7 @@ func (a *arrays) aim(at vec3, yaw float64) {
 func (e *env) Observe(column string, dst []float64) error {
 	c, ok := spec.Column(column)
 	if !ok {
-		return fmt.Errorf("cube: no column %q (hint: `scalewm tasks` lists them)", column)
+		return e.vary.Observe(e.stage.values, column, dst)
 	}
 	if len(dst) != c.Width {
 		return fmt.Errorf("cube: column %s has %d numbers, not %d", column, c.Width, len(dst))
@@ -133,8 +133,8 @@ func (o outcome) column(name string) float64 {
 	return 0
 }
 
-// SetState puts joints and cube, at the row's time where it says one; the goal
-// stays. The solver starts from nothing, as after a reset.
+// SetState puts joints and cube, at the row's time and with its factors where it
+// says them; the goal stays. The solver starts from nothing, as after a reset.
 func (e *env) SetState(row envs.Row) error { return e.set(row, make([]float64, nv)) }
 
 // set writes a state; nothing is changed where the row is wrong.
@@ -153,7 +153,14 @@ func (e *env) set(row envs.Row, warm []float64) error {
 			return err
 		}
 	}
+	values, err := e.vary.Read(row, e.stage.values)
+	if err != nil {
+		return err
+	}
 	at, rot := vec3(e.mocapAt), quat(e.mocapQuat)
+	if err := e.change(values); err != nil {
+		return err
+	}
 	if err := e.d.Reset(); err != nil {
 		return err
 	}
@@ -182,7 +189,7 @@ func (e *env) Restart(row envs.Row, first bool) error {
 	if err != nil {
 		return err
 	}
-	at, mat := e.pinchAt, e.pinchMat
+	var at, mat []float64 // without them those that set computes stay
 	if pinched {
 		if at, err = read(row, "sim_pinch_xpos", 3); err != nil {
 			return err
