@@ -39,8 +39,8 @@ func (c checked) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat) {
 // fit says whether the views are those of heads h: asking by query, kept by key.
 func (h Heads) fit(lse Mat, asking, kept []Mat) bool {
 	return h.Seqs >= 0 && h.Len > 0 && h.Heads > 0 && h.Dim > 0 && h.Block >= 0 && h.Drop.fits() &&
-		h.Queries >= 0 && h.Queries <= h.Len && (h.Room == 0 || h.Room >= h.Len) && given(asking...) && given(kept...) &&
-		shaped(h.Seqs*h.Asking(), h.Heads*h.Dim, asking...) && h.holds(kept) && alike(asking, kept) && shaped(h.Seqs*h.Heads, h.Asking(), lse) && !lse.Half()
+		h.Queries >= 0 && h.Queries <= h.Len && given(asking...) && given(kept...) &&
+		shaped(h.Seqs*h.Asking(), h.Heads*h.Dim, asking...) && shaped(h.Seqs*h.Len, h.Heads*h.Dim, kept...) && alike(asking, kept) && shaped(h.Seqs*h.Heads, h.Asking(), lse) && !lse.Half()
 }
 
 // alike says whether all are stored in the same way.
@@ -50,16 +50,6 @@ func alike(lists ...[]Mat) bool {
 			if m.Half() != lists[0][0].Half() {
 				return false
 			}
-		}
-	}
-	return true
-}
-
-// holds says whether the keys of all sequences lie within each of the views.
-func (h Heads) holds(kept []Mat) bool {
-	for _, m := range kept {
-		if m.Cols != h.Heads*h.Dim || (h.Room == 0 && m.Rows != h.Seqs*h.Len) || (h.Seqs > 0 && m.Rows < h.KeyRow(h.Seqs-1)+h.Len) {
-			return false
 		}
 	}
 	return true
@@ -79,7 +69,7 @@ func (c checked) Attention(out, lse, q, k, v Mat, h Heads) {
 }
 
 func (c checked) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads) {
-	ok := h.fit(lse, []Mat{dq, dout, out, q}, []Mat{dk, dv, k, v}) && lse.Given() && h.Room == 0
+	ok := h.fit(lse, []Mat{dq, dout, out, q}, []Mat{dk, dv, k, v}) && lse.Given() && !h.ByToken
 	needAny(ok, "AttentionGrad", dq, dk, dv, dout, out, lse, q, k, v)
 	c.Device.AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v, h)
 }

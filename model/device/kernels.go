@@ -127,10 +127,10 @@ type Heads struct {
 	// Queries > 0: only the last so many tokens of a sequence ask; q and out have
 	// Seqs*Queries rows.
 	Queries int
-	// Room > 0: the sequences of k and v begin Room >= Len rows apart (keys and
-	// values that are kept while a window grows); not for AttentionGrad.
-	Room int
-	Drop Dropout // on probabilities, element ((seq*Heads+head)*Len+query)*Len+key
+	// ByToken: row = token*Seqs + seq instead, so that tokens can be appended to
+	// keys and values that are kept; not for AttentionGrad.
+	ByToken bool
+	Drop    Dropout // on probabilities, element ((seq*Heads+head)*Len+query)*Len+key
 }
 
 // Asking is the count of queries of a sequence.
@@ -141,16 +141,13 @@ func (h Heads) Asking() int {
 	return h.Queries
 }
 
-// apart is the count of rows from one sequence of keys to the next.
-func (h Heads) apart() int {
-	if h.Room == 0 {
-		return h.Len
+// Row is the row of token t of sequence seq, of `tokens` a sequence.
+func (h Heads) Row(seq, t, tokens int) int {
+	if h.ByToken {
+		return t*h.Seqs + seq
 	}
-	return h.Room
+	return seq*tokens + t
 }
-
-// KeyRow is the row of k and v at which sequence s begins.
-func (h Heads) KeyRow(s int) int { return s * h.apart() }
 
 // Attention is softmax(q k^T * scale) v by head.
 type Attention interface {

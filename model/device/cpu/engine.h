@@ -67,7 +67,8 @@ typedef struct { Mat y, xhat, rstd, x, gamma, beta, mean, var; double momentum, 
 
 typedef struct {
 	Mat out, lse, q, k, v, dq, dk, dv, dout;
-	i64 seqs, len, heads, dim, block, asking, apart; // asking: queries of a sequence; apart: rows between sequences of keys
+	i64 seqs, len, heads, dim, block, asking; // asking: queries of a sequence
+	int by_token;
 	float p;
 	uint64_t key;
 } AttentionArgs;
@@ -94,7 +95,8 @@ typedef struct {
 	i64 episodes, k;
 	float temperature;
 } ChosenArgs;
-typedef struct { double flops; int bf16; } PeakArgs; // flops: out, done by each thread's task
+enum { PEAK_FMA, PEAK_BF16, PEAK_READ };
+typedef struct { double work; int what; } PeakArgs; // work: out, operations or bytes of all threads together
 
 // Kernel numbers: the index into an instruction set's table.
 enum {
@@ -114,12 +116,13 @@ enum { OK = 0, NO_MEMORY = 1, BAD_INDEX = 2 };
 
 typedef int (*Kernel)(Pool *, const void *args);
 
-// Instruction sets, best first.
-enum { ISA_AVX512BF16, ISA_AVX512, ISA_AVX2, ISA_PLAIN, ISA_COUNT };
+// Instruction sets, best first; the emulated one is never chosen unless it is asked for.
+enum { ISA_AMX, ISA_AVX512BF16, ISA_AVX512, ISA_AVX2, ISA_PLAIN, ISA_AMX_EMULATED, ISA_COUNT };
 
 extern const Kernel kernels_plain[K_COUNT];
 #if defined(__x86_64__)
 extern const Kernel kernels_avx2[K_COUNT], kernels_avx512[K_COUNT], kernels_avx512bf16[K_COUNT];
+extern const Kernel kernels_amx[K_COUNT], kernels_amx_emulated[K_COUNT]; // NULL where avx512bf16's will do
 #endif
 
 int engine_has(int isa); // whether this machine runs it

@@ -9,22 +9,28 @@ typedef struct {
 	const AttentionArgs *a;
 	i64 len, asking, dim; // keys, queries, columns
 	i64 wide, deep;       // keys and columns as whole vectors
-	i64 head, query, key; // this task's number, and its first rows
+	i64 head, seq; // this task's number, and its sequence
 	i64 col;
 } Head;
 
 static inline i64 whole(i64 n) { return (n + VL - 1) / VL * VL; }
 
 static Head head_of(const AttentionArgs *a, i64 i) {
-	i64 seq = i / a->heads;
 	return (Head){
 		.a = a, .len = a->len, .asking = a->asking, .dim = a->dim, .wide = whole(a->len), .deep = whole(a->dim),
-		.head = i, .query = seq * a->asking, .key = seq * a->apart, .col = i % a->heads * a->dim,
+		.head = i, .seq = i / a->heads, .col = i % a->heads * a->dim,
 	};
 }
 
-static inline Mat of_queries(const Head *h, Mat m) { return part(m, h->query, h->col, h->asking, h->dim); }
-static inline Mat of_keys(const Head *h, Mat m) { return part(m, h->key, h->col, h->len, h->dim); }
+// of_tokens is this head's part of m, which has `tokens` rows a sequence.
+static inline Mat of_tokens(const Head *h, Mat m, i64 tokens) {
+	Mat here = part(m, h->a->by_token ? h->seq : h->seq * tokens, h->col, tokens, h->dim);
+	if (h->a->by_token) here.stride *= h->a->seqs;
+	return here;
+}
+
+static inline Mat of_queries(const Head *h, Mat m) { return of_tokens(h, m, h->asking); }
+static inline Mat of_keys(const Head *h, Mat m) { return of_tokens(h, m, h->len); }
 
 // token_of is the place in its sequence of query i, which is counted from the first that asks.
 static inline i64 token_of(const AttentionArgs *a, i64 i) { return i + a->len - a->asking; }

@@ -163,7 +163,7 @@ func (e *engine) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.M
 func attention(h device.Heads) C.AttentionArgs {
 	return C.AttentionArgs{
 		seqs: C.i64(h.Seqs), len: C.i64(h.Len), heads: C.i64(h.Heads), dim: C.i64(h.Dim), block: C.i64(h.Block),
-		asking: C.i64(h.Asking()), apart: C.i64(h.KeyRow(1)),
+		asking: C.i64(h.Asking()), by_token: flag(h.ByToken),
 		p: C.float(h.Drop.P), key: C.uint64_t(h.Drop.Key),
 	}
 }

@@ -22,7 +22,7 @@ var shapesOfHeads = []device.Heads{
 }
 
 func attentions() []testCase {
-	list := []testCase{{"Attention/room", attentionRoom}}
+	list := []testCase{{"Attention/byToken", byToken}}
 	for _, h := range shapesOfHeads {
 		name := fmt.Sprintf("Attention/%d/%dx%d/block%d/drop%g/ask%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
 		list = append(list, testCase{name, func(k *kit) { attention(k, h, false) }})
@@ -51,23 +51,35 @@ func attention(k *kit, h device.Heads, half bool) {
 	k.keep("out without lse", dy, true, factor)
 }
 
-// attentionRoom: keys that are kept in places of their own give what packed ones do.
-func attentionRoom(k *kit) {
+// byToken: the other order of rows gives the same numbers.
+func byToken(k *kit) {
 	for _, h := range []device.Heads{
-		{Seqs: k.batch(5), Len: 2, Heads: 4, Dim: 32, Block: 1, Queries: 1, Room: 3},
-		{Seqs: k.batch(3), Len: 20, Heads: 2, Dim: 16, Block: 5, Queries: 5, Room: 25},
+		{Seqs: k.batch(5), Len: 3, Heads: 4, Dim: 32, Block: 1, Queries: 1, ByToken: true},
+		{Seqs: k.batch(3), Len: 20, Heads: 2, Dim: 16, Block: 5, Queries: 5, ByToken: true},
 	} {
 		inner := h.Heads * h.Dim
-		q, key, v, out := k.in(h.Seqs*h.Queries, inner), k.in(h.Seqs*h.Room, inner), k.in(h.Seqs*h.Room, inner), k.out(h.Seqs*h.Queries, inner)
-		k.Attention(out, device.Mat{}, q, key, v, h)
-		k.rows("out", out)
-		packed := h
-		packed.Room = 0
-		pk, pv, same := k.out(h.Seqs*h.Len, inner), k.out(h.Seqs*h.Len, inner), k.out(h.Seqs*h.Queries, inner)
-		k.CopyBlocks(pk, h.Len, key, h.Room, h.Len, false)
-		k.CopyBlocks(pv, h.Len, v, h.Room, h.Len, false)
-		k.Attention(same, device.Mat{}, q, pk, pv, packed)
-		k.rows("packed", same)
+		mats := []device.Mat{k.in(h.Seqs*h.Queries, inner), k.in(h.Seqs*h.Len, inner), k.in(h.Seqs*h.Len, inner)}
+		out, turned := k.out(h.Seqs*h.Queries, inner), k.out(h.Seqs*h.Queries, inner)
+		k.Attention(out, device.Mat{}, mats[0], mats[1], mats[2], h)
+		plain := h
+		plain.ByToken = false
+		for i, m := range mats {
+			mats[i] = k.out(m.Rows, inner)
+			turn(k, mats[i], m, m.Rows/h.Seqs)
+		}
+		k.Attention(turned, device.Mat{}, mats[0], mats[1], mats[2], plain)
+		k.all("in the usual order", turned)
+		back := k.out(h.Seqs*h.Queries, inner)
+		turn(k, back, out, h.Queries)
+		k.all("by token", back)
+	}
+}
+
+// turn copies rows by token, tokens of them a sequence, to rows by sequence.
+func turn(k *kit, dst, src device.Mat, tokens int) {
+	seqs := src.Rows / tokens
+	for t := range tokens {
+		k.Copy(dst.Every(t, tokens), src.RowRange(t*seqs, seqs))
 	}
 }
 

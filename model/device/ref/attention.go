@@ -26,9 +26,12 @@ func (h head) part(m device.Mat, r int) []float64 {
 
 // query is what query i, counted from the first that asks, has in m; key what token j has.
 func (h head) query(m device.Mat, i int) []float64 {
-	return h.part(m, h.index/h.Heads.Heads*h.Asking()+i)
+	return h.part(m, h.Row(h.index/h.Heads.Heads, i, h.Asking()))
 }
-func (h head) key(m device.Mat, j int) []float64 { return h.part(m, h.KeyRow(h.index/h.Heads.Heads)+j) }
+
+func (h head) key(m device.Mat, j int) []float64 {
+	return h.part(m, h.Row(h.index/h.Heads.Heads, j, h.Len))
+}
 
 func dot(a, b []float64) (sum float64) {
 	for i, v := range a {
