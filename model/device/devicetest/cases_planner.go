@@ -117,7 +117,7 @@ func infinite(t *testing.T, k *kit) {
 	k.NaNToInf(costs, counts)
 	expect(t, "NaN of each row", k.values(counts), 2, 0)
 	expect(t, "rows without NaN", k.values(costs), inf, 1, inf, 2, 3, 4)
-	if !panics(func() { k.Gather(k.out(1, 2), cand, k.NewInts([]int32{2}), 1) }) {
+	if !panics(func() { k.Gather(k.out(1, 2), cand, k.NewInts([]int32{2}), 1); k.Sync() }) {
 		t.Error("Gather took candidate 2 of 2")
 	}
 }

@@ -1,0 +1,189 @@
+// Package emu runs the GPU's kernels on a processor, for tests: the CUDA C
+// sources are compiled as C++ with emulator.h in place of CUDA, every thread
+// becomes a fibre, and shared memory starts as NaN. It finds wrong indices,
+// missing barriers and divergent exchanges on machines without a GPU. It says
+// nothing about speed.
+package emu
+
+/*
+#cgo LDFLAGS: -ldl
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *call_launch(void *f, void *k, void *args, int grid, int threads, int shared, int how) {
+	return ((const char *(*)(void *, void *, int, int, int, int))f)(k, args, grid, threads, shared, how);
+}
+static long call_size(void *f) { return ((long (*)(void))f)(); }
+static void *call_alloc(void *f, size_t n) { return ((void *(*)(size_t))f)(n); }
+static void call_free(void *f, unsigned long long p, size_t n) { ((void (*)(void *, size_t))f)((void *)p, n); }
+static void copy_in(unsigned long long dst, const void *src, size_t n) { memcpy((void *)dst, src, n); }
+static void copy_out(void *dst, unsigned long long src, size_t n) { memcpy(dst, (const void *)src, n); }
+*/
+import "C"
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"scalewm/model/device/cuda"
+	"scalewm/model/device/cuda/kernels"
+)
+
+//go:embed host/emulator.h
+var header string
+
+//go:embed host/emulator.cpp
+var body string
+
+// ErrUnavailable says that this machine cannot run the emulator.
+var ErrUnavailable = errors.New("the GPU emulator needs g++ on x86-64 (hint: make setup-cuda)")
+
+// Library is the kernels compiled for the processor. One launch runs at a time.
+type Library struct {
+	mu                  sync.Mutex
+	handle              unsafe.Pointer
+	launch, alloc, free unsafe.Pointer
+	kernels             []kernel
+}
+
+type kernel struct {
+	call    unsafe.Pointer
+	size    int // bytes of its arguments
+	threads int // most of a block
+}
+
+// Build compiles and opens the library; its files go to dir.
+func Build(dir string) (*Library, error) {
+	gcc, err := exec.LookPath("g++")
+	if err != nil || runtime.GOARCH != "amd64" {
+		return nil, ErrUnavailable
+	}
+	if err := writeSources(dir); err != nil {
+		return nil, err
+	}
+	object := filepath.Join(dir, "kernels.so")
+	build := exec.Command(gcc, "-std=c++17", "-O1", "-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wextra",
+		"-Werror", "-Wno-unused-function", "-o", object, "all.cpp", "emulator.cpp")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("emu: compiling the kernels for the processor: %w\n%s", err, out)
+	}
+	return open(object)
+}
+
+// writeSources leaves all sources in dir, and all.cpp which includes them, each
+// file of kernels in a namespace of its own.
+func writeSources(dir string) error {
+	var all strings.Builder
+	all.WriteString("#include \"emulator.h\"\n")
+	files := []kernels.Source{{Name: "emulator.h", Text: header}, {Name: "emulator.cpp", Text: body}}
+	for _, h := range kernels.Headers() {
+		files = append(files, h)
+		fmt.Fprintf(&all, "#include \"%s\"\n", h.Name)
+	}
+	for _, s := range kernels.Sources() {
+		files = append(files, s)
+		fmt.Fprintf(&all, "namespace file_%s {\n#include \"%s\"\n}\n", strings.TrimSuffix(s.Name, ".cu"), s.Name)
+	}
+	for _, f := range append(files, kernels.Source{Name: "all.cpp", Text: all.String()}) {
+		if err := os.WriteFile(filepath.Join(dir, f.Name), []byte(f.Text), 0o644); err != nil {
+			return fmt.Errorf("emu: writing the kernels' sources: %w", err)
+		}
+	}
+	return nil
+}
+
+func open(object string) (*Library, error) {
+	path := C.CString(object)
+	defer C.free(unsafe.Pointer(path))
+	l := &Library{handle: C.dlopen(path, C.RTLD_NOW|C.RTLD_LOCAL)}
+	if l.handle == nil {
+		return nil, fmt.Errorf("emu: opening the compiled kernels: %s", C.GoString(C.dlerror()))
+	}
+	l.launch, l.alloc, l.free = l.symbol("emu_launch"), l.symbol("emu_alloc"), l.symbol("emu_free")
+	for _, name := range cuda.Kernels() {
+		k := kernel{call: l.symbol(name)}
+		if k.call == nil {
+			return nil, fmt.Errorf("emu: there is no kernel %q", name)
+		}
+		k.size = int(C.call_size(l.symbol(name + "_size")))
+		k.threads = int(C.call_size(l.symbol(name + "_threads")))
+		l.kernels = append(l.kernels, k)
+	}
+	return l, nil
+}
+
+func (l *Library) symbol(name string) unsafe.Pointer {
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	return C.dlsym(l.handle, s)
+}
+
+// machine is a Library as a cuda.Machine.
+type machine struct {
+	*Library
+	order int
+}
+
+// Machine is an emulated GPU that runs the threads of a block, and the lanes of
+// a warp, in the given order: 1 forwards, 2 backwards, 3 mixed. A kernel whose
+// result depends on it lacks a barrier.
+func (l *Library) Machine(order int) cuda.Machine { return machine{l, order} }
+
+func (machine) ISA() string  { return "emulated" }
+func (machine) Sync() error  { return nil }
+func (machine) Close() error { return nil }
+
+func (m machine) Alloc(bytes int) (cuda.Pointer, error) {
+	p := C.call_alloc(m.alloc, C.size_t(bytes))
+	if p == nil {
+		return 0, fmt.Errorf("no memory for %d bytes", bytes)
+	}
+	return cuda.Pointer(uintptr(p)), nil
+}
+
+func (m machine) Free(p cuda.Pointer, bytes int) {
+	C.call_free(m.free, C.ulonglong(p), C.size_t(bytes))
+}
+
+func (machine) Write(dst cuda.Pointer, src unsafe.Pointer, bytes int) error {
+	C.copy_in(C.ulonglong(dst), src, C.size_t(bytes))
+	return nil
+}
+
+func (machine) Read(dst unsafe.Pointer, src cuda.Pointer, bytes int) error {
+	C.copy_out(dst, C.ulonglong(src), C.size_t(bytes))
+	return nil
+}
+
+func (m machine) Run(launches []cuda.Launch, args []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range launches {
+		if err := m.run(l, args[l.At:l.At+l.Size]); err != nil {
+			return fmt.Errorf("kernel %s on %d blocks of %d: %w", l.Kernel, l.Grid, l.Threads, err)
+		}
+	}
+	return nil
+}
+
+func (m machine) run(l cuda.Launch, args []byte) error {
+	k := m.kernels[l.Kernel]
+	if k.size != len(args) || k.threads < int(l.Threads) {
+		return fmt.Errorf("%d bytes of arguments and %d threads, the kernel has %d and %d", len(args), l.Threads, k.size, k.threads)
+	}
+	trouble := C.call_launch(m.launch, k.call, unsafe.Pointer(unsafe.SliceData(args)), C.int(l.Grid), C.int(l.Threads), C.int(l.Shared), C.int(m.order))
+	if trouble != nil {
+		return errors.New(C.GoString(trouble))
+	}
+	return nil
+}

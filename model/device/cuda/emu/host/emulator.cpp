@@ -1,0 +1,169 @@
+// emulator.cpp: the blocks' threads as fibres on one processor (x86-64).
+#include "emulator.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+Index threadIdx, blockIdx, blockDim, gridDim;
+char *emu_dynamic;
+
+extern char __start_emushared[], __stop_emushared[];
+
+namespace {
+
+enum { MOST = 1024, STACK = 64 << 10 };
+enum State { READY, AT_WARP, AT_BLOCK, DONE };
+
+enum { SHARED_MOST = 232448 }; // bytes that a Hopper block may have
+
+char *dynamic_end;
+void *stacks, *saved[MOST], *scheduler;
+State state[MOST];
+uint64_t given[MOST], taken[MOST / 32][32];
+int current, order;
+void (*kernel)(const void *);
+const void *kernel_args;
+
+// fibre_switch(&from, to) saves the registers a call preserves, and goes on at to.
+extern "C" void fibre_switch(void **from, void *to);
+asm(R"(
+	.globl fibre_switch
+	.type fibre_switch, @function
+fibre_switch:
+	push %rbp
+	push %rbx
+	push %r12
+	push %r13
+	push %r14
+	push %r15
+	mov %rsp, (%rdi)
+	mov %rsi, %rsp
+	pop %r15
+	pop %r14
+	pop %r13
+	pop %r12
+	pop %rbx
+	pop %rbp
+	ret
+)");
+
+void fibre_main() {
+	kernel(kernel_args);
+	state[current] = DONE;
+	fibre_switch(&saved[current], scheduler);
+	abort();
+}
+
+void wait(State s) {
+	int me = current;
+	state[me] = s;
+	fibre_switch(&saved[me], scheduler);
+}
+
+void start(int i) {
+	void **sp = (void **)((char *)stacks + (size_t)(i + 1) * STACK) - 2; // as after a call: 8 off 16
+	*sp = (void *)fibre_main;
+	sp -= 6;
+	saved[i] = sp;
+	state[i] = READY;
+}
+
+void resume(int i) {
+	current = i;
+	threadIdx.x = i;
+	fibre_switch(&scheduler, saved[i]);
+}
+
+// turn is the i-th of n in the chosen order: forwards, backwards, or odd steps.
+int turn(int i, int n) {
+	if (order == 2) return n - 1 - i;
+	if (order == 3) return n % 5 ? (i * 5 + 3) % n : (i * 3 + 1) % n;
+	return i;
+}
+
+int count(int from, int n, State s) {
+	int c = 0;
+	for (int i = from; i < from + n; i++) c += state[i] == s;
+	return c;
+}
+
+// run_warp runs the lanes until all wait for the block or are done.
+void run_warp(int first, const char **trouble) {
+	for (;;) {
+		for (int i = 0; i < 32; i++) {
+			int t = first + turn(i, 32);
+			if (state[t] == READY) resume(t);
+		}
+		if (count(first, 32, AT_WARP) == 0) return;
+		if (count(first, 32, AT_WARP) != 32) {
+			*trouble = "an exchange within a warp that some lanes do not reach";
+			return;
+		}
+		memcpy(taken[first / 32], given + first, sizeof taken[0]);
+		for (int i = first; i < first + 32; i++) state[i] = READY;
+	}
+}
+
+const char *run_block(int threads) {
+	memset(__start_emushared, 0xff, __stop_emushared - __start_emushared);
+	memset(emu_dynamic, 0xff, dynamic_end - emu_dynamic);
+	for (int i = 0; i < threads; i++) start(i);
+	for (const char *trouble = NULL;;) {
+		for (int w = 0; w < threads / 32 && !trouble; w++) run_warp(turn(w, threads / 32) * 32, &trouble);
+		if (trouble) return trouble;
+		int waiting = count(0, threads, AT_BLOCK);
+		if (waiting == 0) return NULL;
+		if (waiting != threads) return "a barrier that some threads do not reach";
+		for (int i = 0; i < threads; i++) state[i] = READY;
+	}
+}
+
+} // namespace
+
+const uint64_t *emu_exchange(uint64_t mine) {
+	given[current] = mine;
+	wait(AT_WARP);
+	return taken[current / 32];
+}
+
+extern "C" void __syncthreads_emu() { wait(AT_BLOCK); }
+
+// guarded is memory that ends, but for up to 15 bytes, at a page that may not be
+// touched, so that running over the end is seen.
+static char *guarded(size_t bytes) {
+	size_t page = 4096, body = (bytes + page - 1) / page * page;
+	char *p = (char *)mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED || mprotect(p + body, page, PROT_NONE)) return NULL;
+	return p + (body - bytes) / 16 * 16;
+}
+
+extern "C" void *emu_alloc(size_t bytes) { return guarded(bytes); }
+
+extern "C" void emu_free(void *p, size_t bytes) {
+	size_t page = 4096, body = (bytes + page - 1) / page * page;
+	munmap((char *)((uintptr_t)p / page * page), body + page);
+}
+
+// emu_launch runs a kernel; it returns what went wrong, or NULL.
+extern "C" const char *emu_launch(void (*k)(const void *), const void *args, int grid, int threads, int shared, int how) {
+	if (!stacks) {
+		stacks = mmap(NULL, (size_t)MOST * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		char *dynamic = guarded(SHARED_MOST);
+		if (stacks == MAP_FAILED || !dynamic) return "no memory for stacks";
+		dynamic_end = dynamic + SHARED_MOST;
+	}
+	if (shared > SHARED_MOST) return "more shared memory than a block may have";
+	emu_dynamic = dynamic_end - (shared + 15) / 16 * 16;
+	kernel = k;
+	kernel_args = args;
+	order = how;
+	gridDim.x = grid;
+	blockDim.x = threads;
+	for (int b = 0; b < grid; b++) {
+		blockIdx.x = how == 2 ? grid - 1 - b : b;
+		const char *trouble = run_block(threads);
+		if (trouble) return trouble;
+	}
+	return NULL;
+}

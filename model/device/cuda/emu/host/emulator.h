@@ -1,0 +1,110 @@
+// emulator.h: enough of CUDA C for the kernels to run on a processor: one block
+// after another, its threads as fibres that change at barriers and at exchanges
+// within a warp. Included by the generated file that includes all kernels.
+#ifndef EMULATOR_H
+#define EMULATOR_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define EMULATOR 1
+#define DEVICE static inline
+#define DEVICE_METHOD inline
+#define UNROLL
+#define INFINITE __builtin_inff()
+#define NOT_A_NUMBER __builtin_nanf("")
+
+// Shared memory lies in a section of its own, which is filled with NaN for every block.
+#define __shared__ static __attribute__((section("emushared")))
+#define SHARED(T, name) T *name = (T *)emu_dynamic
+
+// A kernel is a function of its arguments' address; its size lets callers check theirs.
+#define KERNEL(name, Args, threads) \
+	static void name##_body(const Args &a); \
+	extern "C" void name(const void *args) { name##_body(*(const Args *)args); } \
+	extern "C" long name##_size() { return sizeof(Args); } \
+	extern "C" int name##_threads() { return threads; } \
+	static void name##_body(const Args &a)
+
+struct Index {
+	unsigned x;
+};
+extern Index threadIdx, blockIdx, blockDim, gridDim;
+extern char *emu_dynamic;
+
+struct alignas(8) uint2 {
+	unsigned x, y;
+};
+struct alignas(16) float4 {
+	float x, y, z, w;
+};
+
+// exchange gives every lane's value to all of the warp.
+const uint64_t *emu_exchange(uint64_t mine);
+extern "C" void __syncthreads_emu();
+#define __syncthreads __syncthreads_emu
+static inline void __syncwarp() { emu_exchange(0); }
+
+template <class T> static inline T emu_from(T v, unsigned lane) {
+	uint64_t bits = 0;
+	memcpy(&bits, &v, sizeof v);
+	bits = emu_exchange(bits)[lane % 32];
+	memcpy(&v, &bits, sizeof v);
+	return v;
+}
+
+template <class T> static inline T __shfl_sync(unsigned, T v, int from) { return emu_from(v, from); }
+template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask) { return emu_from(v, threadIdx.x ^ mask); }
+
+static inline unsigned __ballot_sync(unsigned, int v) {
+	const uint64_t *all = emu_exchange(v != 0);
+	unsigned bits = 0;
+	for (int i = 0; i < 32; i++) bits |= (unsigned)all[i] << i;
+	return bits;
+}
+
+static inline float __int_as_float(int i) {
+	float f;
+	memcpy(&f, &i, 4);
+	return f;
+}
+static inline int __ffs(unsigned v) { return __builtin_ffs(v); }
+static inline int __popc(unsigned v) { return __builtin_popcount(v); }
+static inline void sincospi(double x, double *s, double *c) { sincos(M_PI * x, s, c); }
+
+static inline uint32_t emu_bf16(float v) {
+	uint32_t u;
+	memcpy(&u, &v, 4);
+	return v != v ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16;
+}
+static inline uint32_t pack_bf16(float lo, float hi) { return emu_bf16(lo) | emu_bf16(hi) << 16; }
+
+static inline float emu_half(uint32_t pair, int high) {
+	uint32_t u = high ? pair & 0xffff0000u : pair << 16;
+	float v;
+	memcpy(&v, &u, 4);
+	return v;
+}
+
+// mma as PTX describes it: lane 4g+t holds rows g, g+8 and inner 2t.. of a, column g of b.
+static inline void mma(float *c, const uint32_t *a, const uint32_t *b) {
+	uint64_t a0[32], a1[32], b0[32];
+	memcpy(a0, emu_exchange(a[0] | (uint64_t)a[1] << 32), sizeof a0);
+	memcpy(a1, emu_exchange(a[2] | (uint64_t)a[3] << 32), sizeof a1);
+	memcpy(b0, emu_exchange(b[0] | (uint64_t)b[1] << 32), sizeof b0);
+	int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+	for (int e = 0; e < 4; e++) {
+		int low = e / 2, column = 2 * t + e % 2;
+		float sum = 0;
+		for (int k = 0; k < 16; k++) {
+			const uint64_t *frag = k < 8 ? a0 : a1;
+			float x = emu_half((uint32_t)(frag[4 * g + k % 8 / 2] >> (32 * low)), k % 2);
+			float y = emu_half((uint32_t)(b0[4 * column + k % 8 / 2] >> (k < 8 ? 0 : 32)), k % 2);
+			sum += x * y;
+		}
+		c[e] += sum;
+	}
+}
+
+#endif

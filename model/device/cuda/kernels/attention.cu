@@ -1,0 +1,180 @@
+// attention.cu: attention in fp32, for any number of tokens and heads of up to
+// 128 columns. Keys (for the gradient of keys: queries) pass through shared
+// memory 32 at a time; a warp works on ROWS queries (keys), a lane has one of the
+// 32 for products along the head and every 32nd column for sums over the 32.
+#include "args.cuh"
+
+enum { HEAD = 128, PARTS = HEAD / WARP, ROWS = 4, TEAM = 4, BLOCK_ROWS = ROWS * TEAM };
+
+// Head is what a block works on: one head of one sequence, and queries (or keys) from r0.
+struct Head {
+	i64 index, query, key, step, col, r0; // query, key: rows of the sequence's first ones; step: to its next
+};
+
+DEVICE Head head_of(const AttentionArgs &a, i64 rows) {
+	i64 blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS, i = blockIdx.x / blocks, seq = i / a.heads;
+	Head h = {i, seq * a.asking, seq * a.len, 1, i % a.heads * a.dim, blockIdx.x % blocks * BLOCK_ROWS};
+	if (a.by_token) h.query = h.key = seq, h.step = a.seqs;
+	return h;
+}
+
+// keys_of is how many keys query i, counted from the first that asks, sees.
+DEVICE i64 keys_of(const AttentionArgs &a, i64 i) {
+	return a.block == 0 ? a.len : least(a.len, ((i + a.len - a.asking) / a.block + 1) * a.block);
+}
+
+DEVICE float keep_of(const AttentionArgs &a, const Head &h, i64 query, i64 key) {
+	return keep((float)a.p, a.key, (u64)((h.index * a.len + query + a.len - a.asking) * a.len + key));
+}
+
+// stage copies rows [t0, t0+n) of a sequence of `tokens`, whose first row is
+// `first`, to rows of `width` floats; zeros beyond the sequence.
+DEVICE void stage(float *s, const Mat &m, i64 first, i64 tokens, const Head &h, i64 t0, int n, int width) {
+	int dim = width - 1;
+	for (int i = threadIdx.x; i < n * dim; i += blockDim.x) {
+		i64 t = t0 + i / dim;
+		s[i / dim * width + i % dim] = t < tokens ? get(m, first + t * h.step, h.col + i % dim) : 0;
+	}
+}
+
+// dots[i] = row i of the warp's ROWS times this lane's row.
+DEVICE void dots(float *s, const float *rows, const float *mine, int dim, int width) {
+	for (int i = 0; i < ROWS; i++) s[i] = 0;
+	for (int d = 0; d < dim; d++) {
+		float m = mine[d];
+		for (int i = 0; i < ROWS; i++) s[i] = fmaf(rows[i * width + d], m, s[i]);
+	}
+}
+
+// gather adds to sum[i][part] the 32 rows of `tile` weighted by the lanes' w[i].
+DEVICE void gather(float (*sum)[PARTS], const float *w, const float *tile, int dim, int width) {
+	for (int j = 0; j < WARP; j++) {
+		float t[PARTS];
+		for (int p = 0; p < PARTS; p++) t[p] = p * WARP + lane() < dim ? tile[j * width + p * WARP + lane()] : 0;
+		for (int i = 0; i < ROWS; i++) {
+			float wi = __shfl_sync(FULL, w[i], j);
+			for (int p = 0; p < PARTS; p++) sum[i][p] = fmaf(wi, t[p], sum[i][p]);
+		}
+	}
+}
+
+DEVICE void scatter(const Mat &m, i64 first, i64 tokens, const AttentionArgs &a, const Head &h,
+                    const float (*sum)[PARTS], const float *scale) {
+	for (int i = 0; i < ROWS; i++) {
+		i64 t = h.r0 + warp() * ROWS + i;
+		for (int p = 0; p < PARTS; p++) {
+			i64 d = p * WARP + lane();
+			if (t < tokens && d < a.dim) set(m, first + t * h.step, h.col + d, sum[i][p] * scale[i]);
+		}
+	}
+}
+
+KERNEL(attention, AttentionArgs, TEAM *WARP) {
+	SHARED(float, shared);
+	int dim = (int)a.dim, width = dim + 1;
+	float *q = shared, *k = q + BLOCK_ROWS * width, *v = k + WARP * width;
+	Head h = head_of(a, a.asking);
+	float out[ROWS][PARTS] = {}, top[ROWS], total[ROWS] = {}, s[ROWS], scale = 1 / sqrtf((float)dim);
+	for (int i = 0; i < ROWS; i++) top[i] = -INFINITE;
+	stage(q, a.q, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
+	for (i64 t0 = 0; t0 < keys_of(a, least(a.asking, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
+		__syncthreads();
+		stage(k, a.k, h.key, a.len, h, t0, WARP, width);
+		stage(v, a.v, h.key, a.len, h, t0, WARP, width);
+		__syncthreads();
+		dots(s, q + warp() * ROWS * width, k + lane() * width, dim, width);
+		for (int i = 0; i < ROWS; i++) {
+			i64 query = h.r0 + warp() * ROWS + i, key = t0 + lane();
+			bool seen = key < keys_of(a, query);
+			float higher = fmaxf(top[i], warp_max(seen ? s[i] * scale : -INFINITE));
+			float p = seen ? expf(s[i] * scale - higher) : 0, shrink = expf(top[i] - higher);
+			total[i] = total[i] * shrink + warp_sum(p);
+			s[i] = seen && a.p != 0 ? p * keep_of(a, h, query, key) : p;
+			for (int c = 0; c < PARTS; c++) out[i][c] *= shrink;
+			top[i] = higher;
+		}
+		gather(out, s, v, dim, width);
+	}
+	for (int i = 0; i < ROWS; i++) {
+		i64 query = h.r0 + warp() * ROWS + i;
+		if (a.lse.p && lane() == 0 && query < a.asking) at(a.lse, h.index, query) = top[i] + logf(total[i]);
+		total[i] = 1 / total[i];
+	}
+	scatter(a.out, h.query, a.asking, a, h, out, total);
+}
+
+// dq, and delta = dout . out of each query, which attention_grad_kv needs.
+KERNEL(attention_grad_q, AttentionArgs, TEAM *WARP) {
+	SHARED(float, shared);
+	int dim = (int)a.dim, width = dim + 1;
+	float *q = shared, *dout = q + BLOCK_ROWS * width, *k = dout + BLOCK_ROWS * width, *v = k + WARP * width;
+	Head h = head_of(a, a.asking);
+	float dq[ROWS][PARTS] = {}, s[ROWS], dp[ROWS], lse[ROWS], delta[ROWS], scale[ROWS];
+	stage(q, a.q, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
+	stage(dout, a.dout, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
+	__syncthreads();
+	for (int i = 0; i < ROWS; i++) {
+		i64 query = h.r0 + warp() * ROWS + i;
+		float sum = 0;
+		for (int d = lane(); query < a.asking && d < dim; d += WARP)
+			sum = fmaf(dout[(warp() * ROWS + i) * width + d], get(a.out, h.query + query * h.step, h.col + d), sum);
+		delta[i] = warp_sum(sum);
+		lse[i] = query < a.asking ? at(a.lse, h.index, query) : 0;
+		scale[i] = 1 / sqrtf((float)dim);
+		if (lane() == 0 && query < a.asking) a.delta[h.index * a.asking + query] = delta[i];
+	}
+	for (i64 t0 = 0; t0 < keys_of(a, least(a.asking, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
+		__syncthreads();
+		stage(k, a.k, h.key, a.len, h, t0, WARP, width);
+		stage(v, a.v, h.key, a.len, h, t0, WARP, width);
+		__syncthreads();
+		dots(s, q + warp() * ROWS * width, k + lane() * width, dim, width);
+		dots(dp, dout + warp() * ROWS * width, v + lane() * width, dim, width);
+		for (int i = 0; i < ROWS; i++) {
+			i64 query = h.r0 + warp() * ROWS + i, key = t0 + lane();
+			bool seen = query < a.asking && key < keys_of(a, query);
+			float p = seen ? expf(s[i] * scale[i] - lse[i]) : 0;
+			s[i] = seen ? p * (keep_of(a, h, query, key) * dp[i] - delta[i]) : 0;
+		}
+		gather(dq, s, k, dim, width);
+	}
+	scatter(a.dq, h.query, a.asking, a, h, dq, scale);
+}
+
+// dk and dv: a warp's rows are keys, a lane has a query.
+KERNEL(attention_grad_kv, AttentionArgs, TEAM *WARP) {
+	SHARED(float, shared);
+	int dim = (int)a.dim, width = dim + 1;
+	float *k = shared, *v = k + BLOCK_ROWS * width, *q = v + BLOCK_ROWS * width, *dout = q + WARP * width;
+	Head h = head_of(a, a.len);
+	float dk[ROWS][PARTS] = {}, dv[ROWS][PARTS] = {}, s[ROWS], dp[ROWS], one[ROWS], scale[ROWS];
+	for (int i = 0; i < ROWS; i++) {
+		one[i] = 1;
+		scale[i] = 1 / sqrtf((float)dim);
+	}
+	stage(k, a.k, h.key, a.len, h, h.r0, BLOCK_ROWS, width);
+	stage(v, a.v, h.key, a.len, h, h.r0, BLOCK_ROWS, width);
+	for (i64 t0 = 0; t0 < a.asking; t0 += WARP) {
+		if (keys_of(a, least(a.asking, t0 + WARP) - 1) <= h.r0) continue; // none of these sees any of the keys
+		__syncthreads();
+		stage(q, a.q, h.query, a.asking, h, t0, WARP, width);
+		stage(dout, a.dout, h.query, a.asking, h, t0, WARP, width);
+		__syncthreads();
+		i64 query = t0 + lane();
+		float lse = query < a.asking ? at(a.lse, h.index, query) : 0;
+		float delta = query < a.asking ? a.delta[h.index * a.asking + query] : 0;
+		dots(s, k + warp() * ROWS * width, q + lane() * width, dim, width);
+		dots(dp, v + warp() * ROWS * width, dout + lane() * width, dim, width);
+		for (int i = 0; i < ROWS; i++) {
+			i64 key = h.r0 + warp() * ROWS + i;
+			bool seen = query < a.asking && key < keys_of(a, query);
+			float p = seen ? expf(s[i] * scale[i] - lse) : 0, kept = seen ? keep_of(a, h, query, key) : 0;
+			s[i] = seen ? p * (kept * dp[i] - delta) : 0;
+			dp[i] = p * kept;
+		}
+		gather(dk, s, q, dim, width);
+		gather(dv, dp, dout, dim, width);
+	}
+	scatter(a.dk, h.key, a.len, a, h, dk, scale);
+	scatter(a.dv, h.key, a.len, a, h, dv, one);
+}

@@ -1,0 +1,161 @@
+// common.cuh: what all kernels share. Every kernel takes one structure by value
+// (args.cuh), runs on a one-dimensional grid of blocks of whole warps, and adds
+// in an order that depends on shapes only: no atomics.
+//
+// The files are compiled twice: by NVRTC to PTX, and by a C++ compiler for the
+// emulator (emu/emulator.h), which is where EMULATOR is defined. So they use
+// nothing but the built-ins named there.
+#ifndef COMMON_CUH
+#define COMMON_CUH
+
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+typedef unsigned short u16;
+typedef unsigned char u8;
+
+#ifndef EMULATOR
+#define KERNEL(name, Args, threads) extern "C" __global__ void __launch_bounds__(threads) name(const Args a)
+#define DEVICE static __device__ __forceinline__
+#define DEVICE_METHOD __device__ __forceinline__
+#define UNROLL _Pragma("unroll")
+#define SHARED(T, name) extern __shared__ float4 name##_raw[]; T *name = (T *)name##_raw
+#define INFINITE __int_as_float(0x7f800000)
+#define NOT_A_NUMBER __int_as_float(0x7fc00000)
+#endif
+
+// pack_bf16 rounds to the nearest, ties to even: lo in the low half.
+#ifndef EMULATOR
+DEVICE u32 pack_bf16(float lo, float hi) {
+	u32 v;
+	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
+	return v;
+}
+#endif
+
+#define FULL 0xffffffffu
+enum { WARP = 32, THREADS = 256, WARPS = THREADS / WARP };
+
+// Mat is a view of floats, or of bf16 where half says so.
+struct Mat {
+	float *p;
+	i64 rows, cols, stride, half;
+};
+
+DEVICE float *row(const Mat &m, i64 r) { return m.p + r * m.stride; }
+DEVICE float &at(const Mat &m, i64 r, i64 c) { return m.p[r * m.stride + c]; }
+
+DEVICE float widen(u32 bf16) { return __int_as_float((int)(bf16 << 16)); }
+
+// get and set know of bf16; at is for matrices that are always floats.
+DEVICE float get(const Mat &m, i64 r, i64 c) {
+	i64 i = r * m.stride + c;
+	return m.half ? widen(((const u16 *)m.p)[i]) : m.p[i];
+}
+
+DEVICE void set(const Mat &m, i64 r, i64 c, float v) {
+	i64 i = r * m.stride + c;
+	if (m.half) ((u16 *)m.p)[i] = (u16)pack_bf16(v, 0);
+	else m.p[i] = v;
+}
+
+DEVICE i64 least(i64 a, i64 b) { return a < b ? a : b; }
+
+DEVICE int lane() { return threadIdx.x % WARP; }
+DEVICE int warp() { return threadIdx.x / WARP; }
+// The warp's number in the grid.
+DEVICE i64 grid_warp() { return (i64)blockIdx.x * (blockDim.x / WARP) + warp(); }
+
+template <class T> DEVICE T warp_sum(T v) {
+	for (int m = WARP / 2; m; m >>= 1) v += __shfl_xor_sync(FULL, v, m);
+	return v;
+}
+
+DEVICE float warp_max(float v) {
+	for (int m = WARP / 2; m; m >>= 1) v = fmaxf(v, __shfl_xor_sync(FULL, v, m));
+	return v;
+}
+
+// block_sum is the same on all threads; the block has at most 32 warps.
+DEVICE double block_sum(double v) {
+	__shared__ double sums[WARP];
+	v = warp_sum(v);
+	__syncthreads(); // an earlier call's readers are done
+	if (lane() == 0) sums[warp()] = v;
+	__syncthreads();
+	double total = 0;
+	for (int i = 0; i < (int)blockDim.x / WARP; i++) total += sums[i];
+	return total;
+}
+
+// tiles calls f(r, c) for the elements of the block's piece of a rows x cols
+// matrix: pieces are TILE columns of one row.
+enum { TILE = 1024 };
+template <class F> DEVICE void tiles(i64 cols, F f) {
+	i64 pieces = (cols + TILE - 1) / TILE, r = blockIdx.x / pieces, c0 = blockIdx.x % pieces * TILE;
+	i64 end = least(cols, c0 + TILE);
+	for (i64 c = c0 + threadIdx.x; c < end; c += THREADS) f(r, c);
+}
+
+// Philox4x32-10 (dataset/rng): key words lo, hi; counter words lo, hi, 0, 0.
+struct Words {
+	u32 w[4];
+};
+
+DEVICE Words philox(u64 key, u64 block) {
+	u32 k0 = (u32)key, k1 = (u32)(key >> 32), c0 = (u32)block, c1 = (u32)(block >> 32), c2 = 0, c3 = 0;
+	for (int i = 0; i < 10; i++) {
+		u64 p0 = (u64)0xD2511F53u * c0, p1 = (u64)0xCD9E8D57u * c2;
+		c0 = (u32)(p1 >> 32) ^ c1 ^ k0;
+		c2 = (u32)(p0 >> 32) ^ c3 ^ k1;
+		c1 = (u32)p1;
+		c3 = (u32)p0;
+		k0 += 0x9E3779B9u;
+		k1 += 0xBB67AE85u;
+	}
+	Words x = {{c0, c1, c2, c3}};
+	return x;
+}
+
+// keep is what dropout multiplies element i by.
+DEVICE float keep(float p, u64 key, u64 i) {
+	if (p == 0) return 1;
+	u32 word = philox(key, i / 4).w[i % 4];
+	return (float)(word >> 8) * 0x1p-24f < p ? 0.0f : 1 / (1 - p);
+}
+
+// Acts, in the contract's order.
+enum { IDENTITY, GELU, GELU_TANH, SILU, RELU };
+
+DEVICE float phi(float x) { return 0.5f * erfcf(-0.70710678118f * x); }
+DEVICE float sigmoid(float x) { return 1 / (1 + expf(-x)); }
+DEVICE float gelu_tanh(float x) { return tanhf(0.7978845608f * (x + 0.044715f * x * x * x)); }
+
+DEVICE float activate(i64 act, float x) {
+	switch (act) {
+	case GELU: return x * phi(x);
+	case GELU_TANH: return 0.5f * x * (1 + gelu_tanh(x));
+	case SILU: return x * sigmoid(x);
+	case RELU: return x < 0 ? 0 : x;
+	}
+	return x;
+}
+
+// slope is the derivative of activate at x.
+DEVICE float slope(i64 act, float x) {
+	switch (act) {
+	case GELU: return phi(x) + x * expf(-0.5f * x * x) * 0.3989422804f;
+	case GELU_TANH: {
+		float t = gelu_tanh(x);
+		return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
+	}
+	case SILU: {
+		float s = sigmoid(x);
+		return s * (1 + x * (1 - s));
+	}
+	case RELU: return x <= 0 ? 0 : 1;
+	}
+	return 1;
+}
+
+#endif

@@ -1,0 +1,191 @@
+// gemm.cu: matrix products. One block computes a tile of the result; the inner
+// dimension is walked in steps of one length from its beginning (of the piece),
+// so an element's sum does not depend on the tile or on how many rows there are.
+// bf16 rounds while a tile goes to shared memory and multiplies with tensor
+// cores; fp32 uses plain multiply-adds.
+#include "args.cuh"
+#include "mma.cuh"
+
+enum { NN, NT, TN };
+
+// finish is the epilogue of one element.
+DEVICE void finish(const GemmArgs &a, i64 r, i64 c, float v) {
+	if (a.bias.p) v += a.bias.p[c];
+	if (a.pre.p) set(a.pre, r, c, v);
+	v = a.grad.p ? v * slope(a.act, get(a.grad, r, c)) : activate(a.act, v);
+	if (a.drop != 0) v *= keep((float)a.drop, a.drop_key, (u64)(r * a.n + c));
+	set(a.dst, r, c, a.add ? get(a.dst, r, c) + v : v);
+}
+
+DEVICE void put(const GemmArgs &a, i64 piece, i64 r, i64 c, float v) {
+	if (r >= a.m || c >= a.n) return;
+	if (a.splits == 1) finish(a, r, c, v);
+	else a.part[(piece * a.m + r) * a.n + c] = v;
+}
+
+// load4 reads columns c..c+3 of a row, with zeros from end on.
+DEVICE void load4(float *v, const Mat &m, i64 r, i64 c, i64 end, bool there, bool vec) {
+	if (there && vec && c + 3 < end) {
+		i64 i = r * m.stride + c;
+		if (m.half) {
+			uint2 h = *(const uint2 *)((const u16 *)m.p + i);
+			v[0] = widen(h.x), v[1] = __int_as_float((int)(h.x & 0xffff0000u));
+			v[2] = widen(h.y), v[3] = __int_as_float((int)(h.y & 0xffff0000u));
+			return;
+		}
+		float4 f = *(const float4 *)(m.p + i);
+		v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
+		return;
+	}
+	for (int i = 0; i < 4; i++) v[i] = there && c + i < end ? get(m, r, c + i) : 0;
+}
+
+// Tile is a factor's ROWS x DEPTH piece (rows of the result by inner index) on
+// its way from device memory to shared memory. DEEP: the inner index runs along
+// the matrix's columns; else along its rows, and two of them are read at once.
+template <int ROWS, int DEPTH, bool DEEP> struct Tile {
+	static const int LOADS = ROWS * DEPTH / 8 / THREADS < 1 ? 1 : ROWS * DEPTH / 8 / THREADS; // of 8 numbers
+	float v[LOADS][8];
+
+	// Item i: DEEP eight numbers along a row, else four columns of two rows.
+	static DEVICE_METHOD int r_of(int i) { return DEEP ? i / (DEPTH / 8) : i % (ROWS / 4) * 4; }
+	static DEVICE_METHOD int k_of(int i) { return DEEP ? i % (DEPTH / 8) * 8 : i / (ROWS / 4) * 2; }
+	static DEVICE_METHOD bool item(int l, int *i) {
+		*i = l * THREADS + threadIdx.x;
+		return *i < ROWS * DEPTH / 8;
+	}
+
+	DEVICE_METHOD void load(const Mat &m, i64 r0, i64 rows, i64 k0, i64 end, bool vec) {
+		for (int l = 0, i; l < LOADS; l++) {
+			if (!item(l, &i)) continue;
+			i64 r = r0 + r_of(i), k = k0 + k_of(i);
+			if (DEEP) {
+				load4(v[l], m, r, k, end, r < rows, vec);
+				load4(v[l] + 4, m, r, k + 4, end, r < rows, vec);
+			} else {
+				load4(v[l], m, k, r, rows, k < end, vec);
+				load4(v[l] + 4, m, k + 1, r, rows, k + 1 < end, vec);
+			}
+		}
+	}
+
+	// To pairs of bf16: s[r][k/2].
+	DEVICE_METHOD void store(u32 *s, int stride) {
+		for (int l = 0, i; l < LOADS; l++) {
+			if (!item(l, &i)) continue;
+			u32 *to = s + r_of(i) * stride + k_of(i) / 2;
+			for (int j = 0; j < 4; j++) {
+				if (DEEP) to[j] = pack_bf16(v[l][2 * j], v[l][2 * j + 1]);
+				else to[j * stride] = pack_bf16(v[l][j], v[l][4 + j]);
+			}
+		}
+	}
+
+	// To floats: s[k][r].
+	DEVICE_METHOD void store(float *s, int stride) {
+		for (int l = 0, i; l < LOADS; l++) {
+			if (!item(l, &i)) continue;
+			float *to = s + k_of(i) * stride + r_of(i);
+			for (int j = 0; j < 8; j++) to[DEEP ? j * stride : j / 4 * stride + j % 4] = v[l][j];
+		}
+	}
+};
+
+// Place is what a block computes.
+struct Place {
+	i64 r0, c0, piece, k0, end;
+};
+
+template <int BM, int BN> DEVICE Place place(const GemmArgs &a) {
+	i64 wide = (a.n + BN - 1) / BN, high = (a.m + BM - 1) / BM, tile = blockIdx.x % (wide * high);
+	i64 piece = blockIdx.x / (wide * high);
+	Place p = {tile / wide * BM, tile % wide * BN, piece, piece * a.span, least(a.k, (piece + 1) * a.span)};
+	return p;
+}
+
+// bf16: eight warps, each 32 x 32 of a tile of 128 x 64, two buffers of 32 inner indices.
+template <int OP> DEVICE void gemm_bf16(const GemmArgs &a) {
+	enum { BM = 128, BN = 64, BK = 32, STRIDE = BK / 2 + 4 };
+	SHARED(u32, shared);
+	Tile<BM, BK, OP != TN> ta;
+	Tile<BN, BK, OP == NT> tb;
+	Place p = place<BM, BN>(a);
+	int g = lane() / 4, t = lane() % 4, wm = warp() / 2 * 32, wn = warp() % 2 * 32;
+	float acc[2][4][4] = {};
+	ta.load(a.a, p.r0, a.m, p.k0, p.end, a.vec_a);
+	tb.load(a.b, p.c0, a.n, p.k0, p.end, a.vec_b);
+	for (i64 k0 = p.k0, step = 0; k0 < p.end; k0 += BK, step++) {
+		u32 *sa = shared + step % 2 * (BM + BN) * STRIDE, *sb = sa + BM * STRIDE;
+		ta.store(sa, STRIDE);
+		tb.store(sb, STRIDE);
+		__syncthreads();
+		if (k0 + BK < p.end) {
+			ta.load(a.a, p.r0, a.m, k0 + BK, p.end, a.vec_a);
+			tb.load(a.b, p.c0, a.n, k0 + BK, p.end, a.vec_b);
+		}
+		for (int kk = 0; kk < BK / 2; kk += 8) {
+			u32 fa[2][4], fb[4][2];
+			for (int i = 0; i < 2; i++) mma_load_a(fa[i], sa + (wm + 16 * i) * STRIDE + kk, STRIDE);
+			for (int j = 0; j < 4; j++) mma_load_b(fb[j], sb + (wn + 8 * j) * STRIDE + kk, STRIDE);
+			for (int i = 0; i < 2; i++) {
+				for (int j = 0; j < 4; j++) mma(acc[i][j], fa[i], fb[j]);
+			}
+		}
+	}
+	for (int i = 0; i < 2; i++) {
+		for (int j = 0; j < 4; j++) {
+			for (int e = 0; e < 4; e++)
+				put(a, p.piece, p.r0 + wm + 16 * i + g + e / 2 * 8, p.c0 + wn + 8 * j + 2 * t + e % 2, acc[i][j][e]);
+		}
+	}
+}
+
+// fp32: thread (x, y) has columns x*4.. and rows y*4.. of both halves of a tile of 128 x 64.
+template <int OP> DEVICE void gemm_fp32(const GemmArgs &a) {
+	enum { BM = 128, BN = 64, BK = 16, SA = BM + 4, SB = BN + 4 };
+	SHARED(float, shared);
+	Tile<BM, BK, OP != TN> ta;
+	Tile<BN, BK, OP == NT> tb;
+	Place p = place<BM, BN>(a);
+	int x = threadIdx.x % 16 * 4, y = threadIdx.x / 16 * 4;
+	float acc[8][4] = {};
+	ta.load(a.a, p.r0, a.m, p.k0, p.end, a.vec_a);
+	tb.load(a.b, p.c0, a.n, p.k0, p.end, a.vec_b);
+	for (i64 k0 = p.k0, step = 0; k0 < p.end; k0 += BK, step++) {
+		float *sa = shared + step % 2 * BK * (SA + SB), *sb = sa + BK * SA;
+		ta.store(sa, SA);
+		tb.store(sb, SB);
+		__syncthreads();
+		if (k0 + BK < p.end) {
+			ta.load(a.a, p.r0, a.m, k0 + BK, p.end, a.vec_a);
+			tb.load(a.b, p.c0, a.n, k0 + BK, p.end, a.vec_b);
+		}
+		for (int k = 0; k < BK; k++) {
+			float4 lo = *(float4 *)(sa + k * SA + y), hi = *(float4 *)(sa + k * SA + BM / 2 + y);
+			float4 b = *(float4 *)(sb + k * SB + x);
+			float va[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w}, vb[4] = {b.x, b.y, b.z, b.w};
+			for (int i = 0; i < 8; i++) {
+				for (int j = 0; j < 4; j++) acc[i][j] = fmaf(va[i], vb[j], acc[i][j]);
+			}
+		}
+	}
+	for (int i = 0; i < 8; i++) {
+		for (int j = 0; j < 4; j++) put(a, p.piece, p.r0 + y + i / 4 * BM / 2 + i % 4, p.c0 + x + j, acc[i][j]);
+	}
+}
+
+KERNEL(gemm_bf16_nn, GemmArgs, THREADS) { gemm_bf16<NN>(a); }
+KERNEL(gemm_bf16_nt, GemmArgs, THREADS) { gemm_bf16<NT>(a); }
+KERNEL(gemm_bf16_tn, GemmArgs, THREADS) { gemm_bf16<TN>(a); }
+KERNEL(gemm_fp32_nn, GemmArgs, THREADS) { gemm_fp32<NN>(a); }
+KERNEL(gemm_fp32_nt, GemmArgs, THREADS) { gemm_fp32<NT>(a); }
+KERNEL(gemm_fp32_tn, GemmArgs, THREADS) { gemm_fp32<TN>(a); }
+
+// The pieces' sums, in order.
+KERNEL(gemm_add, GemmArgs, THREADS) {
+	tiles(a.n, [&](i64 r, i64 c) {
+		float v = 0;
+		for (i64 i = 0; i < a.splits; i++) v += a.part[(i * a.m + r) * a.n + c];
+		finish(a, r, c, v);
+	});
+}

@@ -1,0 +1,50 @@
+package cuda
+
+import "scalewm/model/device"
+
+// sumChunks is the count of partial sums of a flat sum.
+const sumChunks = 512
+
+// addUp adds what the kernel before left in scratch.
+func (e *engine) addUp(dst device.Mat, part Pointer, chunks int, scale float64) {
+	launch(e, kAddUp, 1, threads, 0, &sumArgs{dst: view(dst), part: part, chunks: int64(chunks), scale: scale})
+}
+
+func (e *engine) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64) {
+	part := e.scratch(sumChunks * 8)
+	launch(e, kMSE, sumChunks, threads, 0, &mseArgs{view(loss), view(dpred), view(dtarget), view(pred), view(target),
+		part, weight, sumChunks})
+	e.addUp(loss, part, sumChunks, 1/float64(pred.Len()))
+}
+
+func (e *engine) SumSquares(dst, x device.Mat) {
+	part := e.scratch(sumChunks * 8)
+	launch(e, kSumSquares, sumChunks, threads, 0, &sumArgs{x: view(x), part: part})
+	e.addUp(dst, part, sumChunks, 1)
+}
+
+func (e *engine) SIGReg(loss, du, u device.Mat, t int, weight float64) {
+	blocks := t * ceil(u.Cols, 32)
+	part := e.scratch(blocks * 8)
+	launch(e, kSIGReg, blocks, threads, 0, &sigregArgs{view(loss), view(du), view(u), part, int64(t), weight})
+	e.addUp(loss, part, blocks, float64(u.Rows/t)/float64(t*u.Cols))
+}
+
+func (e *engine) PairDistance(dst, z device.Mat, pairs device.Ints) {
+	launch(e, kPairDistance, ceil(dst.Cols, warps), threads, 0,
+		&distanceArgs{dst: view(dst), z: view(z), pairs: e.indices(pairs), fault: e.fault.p, count: int64(dst.Cols)})
+}
+
+func (e *engine) PairDistanceGrad(dz, ddist, z device.Mat, pairs device.Ints) {
+	launch(e, kPairDistanceGrad, z.Rows*ceil(z.Cols, threads), threads, 0,
+		&distanceArgs{view(dz), view(ddist), view(z), e.indices(pairs), e.fault.p, int64(ddist.Cols)})
+}
+
+func (e *engine) Correlation(result, dx, x, y device.Mat, form device.CorrelationForm, weight float64) {
+	launch(e, kCorrelation, 1, 1024, 0,
+		&correlationArgs{view(result), view(dx), view(x), view(y), weight, flag(form == device.Paper)})
+}
+
+func (e *engine) LatentCost(dst, pred, goal device.Mat, mean bool) {
+	launch(e, kLatentCost, ceil(dst.Len(), warps), threads, 0, &costArgs{view(dst), view(pred), view(goal), flag(mean)})
+}

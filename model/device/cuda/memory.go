@@ -1,0 +1,206 @@
+package cuda
+
+import (
+	"unsafe"
+
+	"scalewm/model/device"
+)
+
+// block is device memory for n elements. It keeps its address when it is given
+// back, until the pool hands the memory to somebody else.
+type block struct {
+	p    Pointer
+	n    int
+	size int // bytes in the pool
+}
+
+func (b *block) Len() int { return b.n }
+
+type (
+	buffer struct{ block } // float32
+	ints   struct{ block } // int32
+	bytes  struct{ block } // uint8
+	halves struct{ block } // bf16
+)
+
+// Half makes halves a device.HalfBuffer.
+func (*halves) Half() {}
+
+// pool keeps freed memory for the next who asks for as much: asking the driver
+// takes a millisecond and waits for the GPU.
+type pool struct {
+	free map[int][]Pointer
+	all  map[Pointer]int
+	held int // bytes
+}
+
+// grain is what sizes are rounded up to.
+const grain = 512
+
+// take gets memory of at least n bytes, with any contents. When the machine has
+// no more, what is free here is given back to it once.
+func (e *engine) take(n int) (Pointer, int) {
+	size := max(grain, (n+grain-1)/grain*grain)
+	if list := e.pool.free[size]; len(list) > 0 {
+		e.pool.free[size] = list[:len(list)-1]
+		return list[len(list)-1], size
+	}
+	p, err := e.machine.Alloc(size)
+	if err != nil && e.trim() {
+		p, err = e.machine.Alloc(size)
+	}
+	if err != nil {
+		e.fail(err)
+		return 0, 0
+	}
+	e.pool.all[p] = size
+	e.pool.held += size
+	return p, size
+}
+
+// trim gives free memory back to the machine, once nothing uses it any more.
+func (e *engine) trim() bool {
+	e.Sync()
+	any := false
+	for size, list := range e.pool.free {
+		for _, p := range list {
+			e.machine.Free(p, size)
+			delete(e.pool.all, p)
+			e.pool.held -= size
+			any = true
+		}
+	}
+	clear(e.pool.free)
+	return any
+}
+
+func (e *engine) alloc(n, width int) block {
+	if e.err != nil {
+		return block{n: n}
+	}
+	p, size := e.take(n * width)
+	b := block{p, n, size}
+	if e.err == nil { // zeros, as many floats as the memory has
+		e.fill(mat{p: p, rows: 1, cols: int64(size / 4), stride: int64(size / 4)}, 0)
+	}
+	return b
+}
+
+func (e *engine) Alloc(n int) device.Buffer { return &buffer{e.alloc(n, 4)} }
+
+// AllocHalf is bf16 where products compute in bf16.
+func (e *engine) AllocHalf(n int) device.Buffer {
+	if e.prec != device.BF16 {
+		return e.Alloc(n)
+	}
+	return &halves{e.alloc(n, 2)}
+}
+
+// Freeze has no use here: products round what they read.
+func (e *engine) Freeze(device.Buffer) {}
+
+func (e *engine) AllocInts(n int) device.Ints   { return &ints{e.alloc(n, 4)} }
+func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.alloc(n, 1)} }
+
+// Free returns memory to the pool. Kernels that still use it run before those of its next owner.
+func (e *engine) Free(b device.Buffer) {
+	m, whole := b.(*buffer)
+	at := &block{}
+	if whole {
+		at = &m.block
+	} else {
+		at = &b.(*halves).block
+	}
+	if at.p == 0 {
+		return
+	}
+	e.pool.free[at.size] = append(e.pool.free[at.size], at.p)
+	*at = block{}
+}
+
+// scratch is memory for n bytes that a kernel leaves to the next ones of the same call.
+func (e *engine) scratch(n int) Pointer {
+	if n > e.work.size {
+		if e.work.p != 0 {
+			e.pool.free[e.work.size] = append(e.pool.free[e.work.size], e.work.p)
+		}
+		e.work = block{}
+		p, size := e.take(n)
+		e.work = block{p, n, size}
+	}
+	return e.work.p
+}
+
+// dense is m if it is floats whose rows follow one another, else a dense
+// stand-in of the same shape.
+func (e *engine) dense(m device.Mat) (mat, bool) {
+	v := view(m)
+	if m.Dense() && v.half == 0 {
+		return v, true
+	}
+	return mat{p: e.scratch(4 * m.Len()), rows: v.rows, cols: v.cols, stride: v.cols}, false
+}
+
+func (e *engine) Upload(dst device.Mat, src []float32) {
+	if dst.Len() == 0 {
+		return
+	}
+	to, direct := e.dense(dst)
+	e.write(to.p, unsafe.Pointer(unsafe.SliceData(src)), 4*len(src))
+	if !direct {
+		e.each(kCopy, []mat{view(dst)}, []mat{to})
+	}
+}
+
+func (e *engine) Download(dst []float32, src device.Mat) {
+	if src.Len() == 0 {
+		return
+	}
+	from, direct := e.dense(src)
+	if !direct {
+		e.each(kCopy, []mat{from}, []mat{view(src)})
+	}
+	e.read(unsafe.Pointer(unsafe.SliceData(dst)), from.p, 4*len(dst))
+}
+
+// host is a buffer of n floats on the host.
+func (e *engine) host(n int) []float32 {
+	if cap(e.stage) < n {
+		e.stage = make([]float32, n)
+	}
+	return e.stage[:n]
+}
+
+func (e *engine) Upload64(dst device.Mat, src []float64) {
+	narrow := e.host(len(src))
+	for i, v := range src {
+		narrow[i] = float32(v)
+	}
+	e.Upload(dst, narrow)
+}
+
+func (e *engine) Download64(dst []float64, src device.Mat) {
+	narrow := e.host(len(dst))
+	e.Download(narrow, src)
+	for i, v := range narrow {
+		dst[i] = float64(v)
+	}
+}
+
+func (e *engine) NewInts(src []int32) device.Ints {
+	dst := e.AllocInts(len(src))
+	e.UploadInts(dst, src)
+	return dst
+}
+
+func (e *engine) UploadInts(dst device.Ints, src []int32) {
+	e.write(dst.(*ints).p, unsafe.Pointer(unsafe.SliceData(src)), 4*len(src))
+}
+
+func (e *engine) DownloadInts(dst []int32, src device.Ints) {
+	e.read(unsafe.Pointer(unsafe.SliceData(dst)), src.(*ints).p, 4*len(dst))
+}
+
+func (e *engine) UploadBytes(dst device.Bytes, src []byte) {
+	e.write(dst.(*bytes).p, unsafe.Pointer(unsafe.SliceData(src)), len(src))
+}

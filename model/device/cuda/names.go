@@ -1,0 +1,84 @@
+package cuda
+
+const (
+	kFill Kernel = iota
+	kCopy
+	kCopyBlocks
+	kActivate
+	kActivateGrad
+	kAxpy
+	kMul
+	kGateAdd
+	kGateGrad
+	kModulate
+	kModulateGrad
+	kAddTable
+	kDropout
+	kCandidates
+	kClip
+	kLerp
+	kPatches
+	kAdamW
+	kLayerNorm
+	kLayerNormGrad
+	kNormGradSums
+	kNormGradAdd
+	kSumTable
+	kSumTableAdd
+	kBatchNorm
+	kBatchNormEval
+	kBatchNormGrad
+	kNormalizeColumns
+	kAddUp
+	kMSE
+	kSumSquares
+	kSIGReg
+	kPairDistance
+	kPairDistanceGrad
+	kCorrelation
+	kLatentCost
+	kNormal
+	kNaNToInf
+	kSmallestK
+	kMoments
+	kWeightedMean
+	kSoftmin
+	kGather
+	kKeepBest
+	kColor
+	kGemmFP32 // nn; nt and tn follow
+	kGemmFP32NT
+	kGemmFP32TN
+	kGemmBF16
+	kGemmBF16NT
+	kGemmBF16TN
+	kGemmAdd
+	kAttention
+	kAttentionGradQ
+	kAttentionGradKV
+	kAttentionFew
+	kAttentionFewGrad
+	kernelCount
+)
+
+var names = [kernelCount]string{
+	kFill: "fill", kCopy: "copy", kCopyBlocks: "copy_blocks", kActivate: "activate_each", kActivateGrad: "activate_grad",
+	kAxpy: "axpy", kMul: "mul", kGateAdd: "gate_add", kGateGrad: "gate_grad", kModulate: "modulate",
+	kModulateGrad: "modulate_grad", kAddTable: "add_table", kDropout: "dropout", kCandidates: "candidates", kClip: "clip",
+	kLerp: "lerp", kPatches: "patches", kAdamW: "adamw", kLayerNorm: "layer_norm", kLayerNormGrad: "layer_norm_grad",
+	kNormGradSums: "norm_grad_sums", kNormGradAdd: "norm_grad_add", kSumTable: "sum_table", kSumTableAdd: "sum_table_add",
+	kBatchNorm: "batch_norm", kBatchNormEval: "batch_norm_eval", kBatchNormGrad: "batch_norm_grad",
+	kNormalizeColumns: "normalize_columns", kAddUp: "add_up", kMSE: "mse", kSumSquares: "sum_squares", kSIGReg: "sigreg",
+	kPairDistance: "pair_distance", kPairDistanceGrad: "pair_distance_grad", kCorrelation: "correlation",
+	kLatentCost: "latent_cost", kNormal: "normal", kNaNToInf: "nan_to_inf", kSmallestK: "smallest_k", kMoments: "moments",
+	kWeightedMean: "weighted_mean", kSoftmin: "softmin", kGather: "gather", kKeepBest: "keep_best", kColor: "color",
+	kGemmFP32: "gemm_fp32_nn", kGemmFP32NT: "gemm_fp32_nt", kGemmFP32TN: "gemm_fp32_tn",
+	kGemmBF16: "gemm_bf16_nn", kGemmBF16NT: "gemm_bf16_nt", kGemmBF16TN: "gemm_bf16_tn", kGemmAdd: "gemm_add",
+	kAttention: "attention", kAttentionGradQ: "attention_grad_q", kAttentionGradKV: "attention_grad_kv",
+	kAttentionFew: "attention_few", kAttentionFewGrad: "attention_few_grad",
+}
+
+// Kernels are the names of all kernels, by their index.
+func Kernels() []string { return names[:] }
+
+func (k Kernel) String() string { return names[k] }

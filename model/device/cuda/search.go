@@ -1,0 +1,68 @@
+package cuda
+
+import "scalewm/model/device"
+
+// Normal sends the keys with the launch, so that planning needs no transfers;
+// more episodes than fit take several launches.
+func (e *engine) Normal(dst device.Mat, keys []uint64, offset uint64) {
+	group := dst.Rows / len(keys)
+	for i := 0; i < len(keys); i += keysOfLaunch {
+		n := min(keysOfLaunch, len(keys)-i)
+		args := normalArgs{dst: view(dst.RowRange(i*group, n*group)), offset: offset, group: int64(group)}
+		copy(args.keys[:], keys[i:i+n])
+		launch(e, kNormal, tiles(n*group, dst.Cols), threads, 0, &args)
+	}
+}
+
+func (e *engine) Color(dst, noise, taps device.Mat) {
+	launch(e, kColor, ceil(dst.Rows*(dst.Cols/taps.Cols), threads), threads, 0,
+		&eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(noise), view(taps)}})
+}
+
+func (e *engine) Candidates(dst, mean, std, noise device.Mat) {
+	e.tiled(kCandidates, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(mean), view(std), view(noise)}})
+}
+
+func (e *engine) Clip(dst, low, high device.Mat) {
+	e.tiled(kClip, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(low), view(high)}})
+}
+
+func (e *engine) Lerp(dst, x device.Mat, keep float64) {
+	e.eachWith(kLerp, []mat{view(dst)}, []mat{view(x)}, eachArgs{alpha: keep})
+}
+
+func (e *engine) NaNToInf(x, count device.Mat) {
+	launch(e, kNaNToInf, x.Rows, threads, 0, &eachArgs{out: [3]mat{view(count)}, in: [5]mat{view(x)}})
+}
+
+func (e *engine) SmallestK(idx device.Ints, costs device.Mat, k int) {
+	launch(e, kSmallestK, costs.Rows*ceil(costs.Cols, threads), threads, 0,
+		&eliteArgs{costs: view(costs), idx: e.indices(idx), fault: e.fault.p, k: int64(k)})
+}
+
+func (e *engine) Moments(mean, std, cand device.Mat, idx device.Ints, k, ddof int) {
+	launch(e, kMoments, tiles(mean.Rows, mean.Cols), threads, 0, &eliteArgs{
+		mean: view(mean), std: view(std), cand: view(cand), idx: e.indices(idx), fault: e.fault.p, k: int64(k), ddof: int64(ddof)})
+}
+
+func (e *engine) Softmin(weights, costs device.Mat, idx device.Ints, temperature float64) {
+	launch(e, kSoftmin, weights.Rows, threads, 0, &eliteArgs{mean: view(weights), costs: view(costs), idx: e.indices(idx), fault: e.fault.p,
+		k: int64(weights.Cols), temperature: temperature})
+}
+
+func (e *engine) WeightedMean(mean, cand, weights device.Mat, idx device.Ints) {
+	launch(e, kWeightedMean, tiles(mean.Rows, mean.Cols), threads, 0, &eliteArgs{
+		mean: view(mean), std: view(weights), cand: view(cand), idx: e.indices(idx), fault: e.fault.p, k: int64(weights.Cols)})
+}
+
+func (e *engine) Gather(dst, cand device.Mat, idx device.Ints, k int) {
+	episodes := idx.Len() / k
+	args := eliteArgs{std: view(dst), cand: view(cand), idx: e.indices(idx), fault: e.fault.p, k: int64(k), ddof: int64(dst.Rows / episodes)}
+	args.mean.rows = int64(episodes)
+	launch(e, kGather, tiles(dst.Rows, dst.Cols), threads, 0, &args)
+}
+
+func (e *engine) KeepBest(best, lowest, cand, costs device.Mat, idx device.Ints, k int) {
+	launch(e, kKeepBest, best.Rows, threads, 0, &eliteArgs{mean: view(best), std: view(lowest), cand: view(cand),
+		costs: view(costs), idx: e.indices(idx), fault: e.fault.p, k: int64(k)})
+}
