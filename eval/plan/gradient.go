@@ -40,6 +40,7 @@ func (g Gradient) Solve(ctx context.Context, d device.Device, p Problem) (Plan, 
 	sample := func(iteration int) {
 		if iteration == 0 {
 			s.sampleWhite(0)
+			s.std = device.Mat{} // nothing is sampled from here on
 		}
 	}
 	step := device.AdamW{LR: rate, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Decay: 0.01}

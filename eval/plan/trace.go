@@ -6,7 +6,8 @@ import "scalewm/model/device"
 // during the call of Trace.
 type Step struct {
 	Iteration int
-	Mean, Std device.Mat  // E x W, after the iteration; Gradient has neither
+	Mean      device.Mat  // E x W, after the iteration; Gradient's stays where it began
+	Std       device.Mat  // E x W, after the iteration; Gradient has none
 	Costs     device.Mat  // E x C, NaN already +Inf
 	Elites    device.Ints // E*K, best first
 	Weights   device.Mat  // E x K, of the elites: MPPI only

@@ -1,0 +1,216 @@
+package plan_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"scalewm/eval/plan"
+	"scalewm/model/device"
+	"scalewm/model/device/ref"
+)
+
+// judged is what a cost saw in one iteration.
+type judged struct {
+	each              int
+	candidates, costs []float64
+}
+
+// watched is a bowl for n episodes that keeps what it sees.
+func watched(d device.Device, n int) (*bowl, *[]judged) {
+	var seen []judged
+	b := &bowl{d: d, target: targets(n), nanAbove: math.Inf(1)}
+	b.watch = func(each int, candidates, costs []float64) { seen = append(seen, judged{each, candidates, costs}) }
+	return b, &seen
+}
+
+// row is candidate c of episode e.
+func (j judged) row(e, c int) []float64 {
+	return j.candidates[(e*j.each+c)*testWidth : (e*j.each+c+1)*testWidth]
+}
+
+// TestFilter: the factors and moments of eval-spec sections 1.3 and 8.
+func TestFilter(t *testing.T) {
+	taps := plan.Taps(5, 2)
+	for k, want := range []float64{5, 5, 2.5} {
+		got := 0.0
+		for i, v := range taps {
+			got += v * math.Cos(2*math.Pi*float64(i*k)/5)
+		}
+		if math.Abs(got-want) > 1e-12 {
+			t.Errorf("bin %d: factor %g, want %g", k, got, want)
+		}
+	}
+	d := ref.New()
+	const rows = 20000
+	white, z, filter := device.NewMat(d, rows, 5), device.NewMat(d, rows, 5), device.NewMat(d, 1, 5)
+	d.Upload64(filter, taps)
+	d.Normal(white, keys(1), 0)
+	d.Color(z, white, filter)
+	var square, lag float64
+	for i, x := 0, values(d, z); i < len(x); i += 5 {
+		mean, variance := (x[i]+x[i+1]+x[i+2]+x[i+3]+x[i+4])/5, 0.0
+		for j := range 5 {
+			variance += (x[i+j] - mean) * (x[i+j] - mean) / 4
+			square += x[i+j] * x[i+j]
+			lag += x[i+j] * x[i+(j+1)%5] * 5 / 4 * min(1, float64(4-j)) // pairs inside the series
+		}
+		if math.Abs(variance-1) > 1e-9 {
+			t.Fatalf("series %d has variance %g, want 1", i/5, variance)
+		}
+	}
+	if rms := math.Sqrt(square / 5 / rows); math.Abs(rms-1.246) > 0.01 {
+		t.Errorf("RMS %g, want 1.246", rms)
+	}
+	if r := lag / square; math.Abs(r-0.48) > 0.02 {
+		t.Errorf("lag-1 correlation %g, want 0.48", r)
+	}
+}
+
+// TestClip: candidates, kept ones too, lie within the bounds; the mean need not.
+func TestClip(t *testing.T) {
+	d := ref.New()
+	low, high := []float64{-0.5, -2}, []float64{0.25, 0.5}
+	b, seen := watched(d, 2)
+	p := problem(b, keys(2), 0)
+	p.Low, p.High = plan.ClipRaw.Bounds(low, high, []float64{3, 4}, []float64{2, 2})
+	solve(t, d, plan.ICEM{Candidates: 20, Iterations: 3, Elites: 4}, p)
+	touched := 0
+	for _, j := range *seen {
+		for i, v := range j.candidates {
+			if v < low[i%2] || v > high[i%2] {
+				t.Fatalf("candidate number %d is %g, outside of its bounds", i, v)
+			}
+			if v == low[i%2] || v == high[i%2] {
+				touched++
+			}
+		}
+	}
+	if touched < 100 {
+		t.Errorf("only %d of the numbers were clipped", touched)
+	}
+	lo, hi := plan.ClipEnv.Bounds(low, high, []float64{1, 0}, []float64{0.5, 2})
+	if !slices.Equal(lo, []float64{-3, -1}) || !slices.Equal(hi, []float64{-1.5, 0.25}) {
+		t.Errorf("the task's bounds as z-scores: %v to %v", lo, hi)
+	}
+	if lo, hi := plan.ClipNone.Bounds(low, high, nil, nil); lo != nil || hi != nil {
+		t.Error("no bounds are bounds")
+	}
+}
+
+// TestKept: the first candidates of an iteration are the mean and the elites of the one before.
+func TestKept(t *testing.T) {
+	d := ref.New()
+	b, seen := watched(d, 2)
+	p := problem(b, keys(2), 0)
+	var elites []int32
+	var means [][]float64
+	p.Trace = func(s plan.Step) {
+		list := make([]int32, s.Elites.Len())
+		d.DownloadInts(list, s.Elites)
+		elites, means = append(elites, list...), append(means, values(d, s.Mean))
+	}
+	solve(t, d, plan.ICEM{Candidates: 20, Iterations: 3, Elites: 4, Keep: new(3)}, p)
+	for it := 1; it < 3; it++ {
+		now, before := (*seen)[it], (*seen)[it-1]
+		for e := range 2 {
+			if !slices.Equal(now.row(e, 0), means[it-1][e*testWidth:(e+1)*testWidth]) {
+				t.Errorf("iteration %d, episode %d: candidate 0 is not the mean", it, e)
+			}
+			for i := range 3 {
+				if !slices.Equal(now.row(e, 1+i), before.row(e, int(elites[(it-1)*8+e*4+i]))) {
+					t.Errorf("iteration %d, episode %d: candidate %d is not elite %d", it, e, 1+i, i)
+				}
+			}
+		}
+	}
+}
+
+// TestReturn: the best elite of the last iteration, the best of all, or the mean.
+func TestReturn(t *testing.T) {
+	d := ref.New()
+	for _, ret := range []plan.Return{plan.ReturnElite, plan.ReturnBest} {
+		b, seen := watched(d, 3)
+		// Without kept elites and with a wide start the last iteration need not hold the best.
+		found := solve(t, d, plan.ICEM{Candidates: 12, Iterations: 4, Elites: 4, Keep: new(0), Momentum: new(0.95), Return: ret}, problem(b, keys(3), 0))
+		from := 3
+		if ret == plan.ReturnBest {
+			from = 0
+		}
+		for e := range 3 {
+			want := math.Inf(1)
+			for _, j := range (*seen)[from:] {
+				want = min(want, slices.Min(j.costs[e*12:(e+1)*12]))
+			}
+			x := actions(d, found)[e*testWidth : (e+1)*testWidth]
+			if found.Cost[e] != want || b.cost(e, x) != want {
+				t.Errorf("return %d, episode %d: reported %g, costs %g, want %g", ret, e, found.Cost[e], b.cost(e, x), want)
+			}
+		}
+	}
+	b := &bowl{d: d, target: targets(1), nanAbove: math.Inf(1)}
+	frozen := actions(d, solve(t, d, plan.ICEM{Candidates: 12, Iterations: 4, Elites: 4, Momentum: new(1.0)}, problem(b, keys(1), 0)))
+	if slices.ContainsFunc(frozen, func(v float64) bool { return v != 0 }) {
+		t.Errorf("with momentum 1 the mean moved to %v", frozen)
+	}
+}
+
+// TestDecay: max(2K, C/1.25^i) candidates, which are the first of those that a whole population has.
+func TestDecay(t *testing.T) {
+	d := ref.New()
+	run := func(c plan.ICEM) []judged {
+		c.Candidates, c.Iterations, c.Elites = 40, 8, 5
+		b, seen := watched(d, 2)
+		solve(t, d, c, problem(b, keys(2), 0))
+		return *seen
+	}
+	whole, shrunk := run(plan.ICEM{}), run(plan.ICEM{Decay: 1.25})
+	for it, want := range []int{40, 32, 25, 20, 16, 13, 10, 10} {
+		if shrunk[it].each != want {
+			t.Errorf("iteration %d has %d candidates, want %d", it, shrunk[it].each, want)
+		}
+	}
+	for e := range 2 {
+		for c := range 32 {
+			if !slices.Equal(shrunk[1].row(e, c), whole[1].row(e, c)) {
+				t.Fatalf("episode %d: candidate %d of iteration 1 is another one", e, c)
+			}
+		}
+	}
+	if same := run(plan.ICEM{Decay: 1}); !slices.Equal(same[7].candidates, whole[7].candidates) {
+		t.Error("decay 1 is not none")
+	}
+}
+
+// TestShiftElites: the elites that an earlier plan carried over begin the first
+// candidates, whose tails are those they would have had.
+func TestShiftElites(t *testing.T) {
+	d := ref.New()
+	c := plan.ICEM{Candidates: 12, Iterations: 2, Elites: 4, Keep: new(3), ShiftElites: true}
+	b, _ := watched(d, 2)
+	first := solve(t, d, c, problem(b, keys(2), 0))
+	if first.Elites.Rows != 6 || first.Elites.Cols != testWidth {
+		t.Fatalf("kept elites of 2 episodes: %s, want 6x%d", first.Elites, testWidth)
+	}
+	const executed = 8 // two of five blocks
+	again := func(carried device.Mat) judged {
+		b, seen := watched(d, 2)
+		p := problem(b, keys(2), 1)
+		p.Carried = carried
+		solve(t, d, c, p)
+		return (*seen)[0]
+	}
+	fresh, shifted := again(device.Mat{}), again(first.Elites.Columns(executed, testWidth-executed))
+	elites := values(d, first.Elites)
+	for e := range 2 {
+		for c := range 12 {
+			want := slices.Clone(fresh.row(e, c))
+			if c >= 1 && c <= 3 {
+				copy(want, elites[(e*3+c-1)*testWidth+executed:(e*3+c)*testWidth])
+			}
+			if !slices.Equal(shifted.row(e, c), want) {
+				t.Errorf("episode %d, candidate %d is %v, want %v", e, c, shifted.row(e, c), want)
+			}
+		}
+	}
+}

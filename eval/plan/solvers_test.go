@@ -1,0 +1,160 @@
+package plan_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/eval/plan"
+	"scalewm/model/device"
+	"scalewm/model/device/ref"
+)
+
+// solvers are all of them, small, with every option on somewhere.
+func solvers() map[string]plan.Solver {
+	return map[string]plan.Solver{
+		"CEM":  plan.CEM{Candidates: 33, Iterations: 5, Elites: 4},
+		"iCEM": plan.ICEM{Candidates: 33, Iterations: 5, Elites: 6},
+		"iCEM with everything": plan.ICEM{Candidates: 33, Iterations: 5, Elites: 6, NoiseBeta: new(0.5), Momentum: new(0.3), Keep: new(2),
+			Return: plan.ReturnBest, Population: true, Decay: 1.25, ShiftElites: true},
+		"MPPI":     plan.MPPI{Candidates: 33, Iterations: 5, Elites: 4, Temperature: 20},
+		"MPPI all": plan.MPPI{Candidates: 33, Iterations: 5, Elites: 33, Temperature: 20},
+		"gradient": plan.Gradient{Candidates: 12, Iterations: 5},
+	}
+}
+
+// TestBatchInvariance: an episode's plan has the same bits alone, among seven,
+// and in another place of the batch.
+func TestBatchInvariance(t *testing.T) {
+	ts, ks := targets(7), keys(7)
+	for name, d := range devices(t) {
+		for label, s := range solvers() {
+			t.Run(name+"/"+label, func(t *testing.T) {
+				batch := func(es ...int) ([]float64, plan.Plan) {
+					b := &bowl{d: d, nanAbove: 1.5}
+					var k []uint64
+					for _, e := range es {
+						b.target, k = append(b.target, ts[e]), append(k, ks[e])
+					}
+					p := problem(b, k, 1)
+					p.Low, p.High = []float64{-1, -2}, []float64{1, 1.5}
+					found := solve(t, d, s, p)
+					return actions(d, found), found
+				}
+				all, whole := batch(0, 1, 2, 3, 4, 5, 6)
+				shuffled, _ := batch(3, 1, 6)
+				for e := range 7 {
+					alone, one := batch(e)
+					if !slices.Equal(alone, all[e*testWidth:(e+1)*testWidth]) || one.Cost[0] != whole.Cost[e] || one.NaNs[0] != whole.NaNs[e] {
+						t.Errorf("episode %d plans differently alone and among seven", e)
+					}
+				}
+				if !slices.Equal(shuffled[2*testWidth:], all[6*testWidth:]) {
+					t.Error("episode 6 plans differently in another place of the batch")
+				}
+			})
+		}
+	}
+}
+
+// TestPlansAreBetter: what a solver returns costs much less than the mean
+// action, and what it reports less.
+func TestPlansAreBetter(t *testing.T) {
+	d := ref.New()
+	for name, s := range map[string]plan.Solver{"CEM": plan.CEM{}, "iCEM": plan.ICEM{}, "MPPI": plan.MPPI{}, "gradient": plan.Gradient{Iterations: 90}} {
+		b := &bowl{d: d, target: targets(3), nanAbove: math.Inf(1)}
+		found := solve(t, d, s, problem(b, keys(3), 0))
+		x := actions(d, found)
+		for e := range 3 {
+			start, end := b.cost(e, make([]float64, testWidth)), b.cost(e, x[e*testWidth:(e+1)*testWidth])
+			if end > 0.25*start || found.Cost[e] > start {
+				t.Errorf("%s, episode %d: cost %g from %g, reported %g", name, e, end, start, found.Cost[e])
+			}
+		}
+	}
+}
+
+// TestZeroValues are the documented numbers (eval-spec 1.3 to 1.5).
+func TestZeroValues(t *testing.T) {
+	d := ref.New()
+	for name, pair := range map[string][2]plan.Solver{
+		"iCEM":     {plan.ICEM{}, plan.ICEM{Candidates: 300, Iterations: 30, Elites: 30, VarScale: 1, NoiseBeta: new(2.0), Momentum: new(0.1), Keep: new(5)}},
+		"MPPI":     {plan.MPPI{}, plan.MPPI{Candidates: 300, Iterations: 30, Elites: 30, VarScale: 1, Temperature: 0.5}},
+		"gradient": {plan.Gradient{}, plan.Gradient{Candidates: 100, Iterations: 30, VarScale: 1, Rate: 0.1}},
+	} {
+		b := &bowl{d: d, target: targets(1), nanAbove: math.Inf(1)}
+		zero := actions(d, solve(t, d, pair[0], problem(b, keys(1), 0)))
+		if b.calls != 30 || !slices.Equal(zero, actions(d, solve(t, d, pair[1], problem(b, keys(1), 0)))) {
+			t.Errorf("%s: the zero value runs %d iterations and is not the published one", name, b.calls)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	d := ref.New()
+	b := &bowl{d: d, target: targets(1), nanAbove: math.Inf(1)}
+	ok := problem(b, keys(1), 0)
+	change := func(f func(*plan.Problem)) plan.Problem {
+		p := ok
+		f(&p)
+		return p
+	}
+	blind := struct{ plan.Cost }{b}
+	cases := []struct {
+		name, says string
+		solver     plan.Solver
+		p          plan.Problem
+	}{
+		{"one elite has no unbiased deviation", "1 elites", plan.CEM{Candidates: 10, Elites: 1}, ok},
+		{"more elites than candidates", "11 elites", plan.ICEM{Candidates: 10, Elites: 11}, ok},
+		{"no candidates", "-1 candidates", plan.MPPI{Candidates: -1}, ok},
+		{"width of broken blocks", "21 numbers in 5 blocks", plan.CEM{}, change(func(p *plan.Problem) { p.Width = 21 })},
+		{"no episodes", "0 episodes", plan.ICEM{ShiftElites: true}, change(func(p *plan.Problem) { p.Episodes = 0 })},
+		{"bounds of another task", "3 lower and 3 upper", plan.ICEM{}, change(func(p *plan.Problem) { p.Low, p.High = make([]float64, 3), make([]float64, 3) })},
+		{"one bound", "2 lower and 0 upper", plan.ICEM{}, change(func(p *plan.Problem) { p.Low = make([]float64, 2) })},
+		{"momentum", "momentum 2", plan.ICEM{Momentum: new(2.0)}, ok},
+		{"noise", "beta NaN", plan.ICEM{NoiseBeta: new(math.NaN())}, ok},
+		{"decay that grows", "decay 0.8", plan.ICEM{Decay: 0.8}, ok},
+		{"too many carried", "carried", plan.ICEM{Candidates: 30, ShiftElites: true}, change(func(p *plan.Problem) { p.Carried = device.NewMat(d, 30, 4) })},
+		{"temperature", "temperature -1", plan.MPPI{Temperature: -1}, ok},
+		{"a cost without gradients", "gradients: false", plan.Gradient{}, change(func(p *plan.Problem) { p.Cost = blind })},
+		{"rate", "rate -1", plan.Gradient{Rate: -1}, ok},
+	}
+	for _, tc := range cases {
+		_, err := tc.solver.Solve(context.Background(), d, tc.p)
+		if err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%s: error %v, want one with %q and a hint", tc.name, err, tc.says)
+		}
+	}
+}
+
+// TestRecords: the effective sample size of MPPI lies between the one sequence
+// that a low temperature picks and all that a high one takes.
+func TestRecords(t *testing.T) {
+	d := ref.New()
+	for _, tc := range []struct{ temperature, want float64 }{{1e-9, 1}, {1e9, 7}} {
+		b := &bowl{d: d, target: targets(2), nanAbove: math.Inf(1)}
+		var last []plan.Record
+		p := problem(b, keys(2), 0)
+		p.Trace = func(s plan.Step) { last = s.Records(d) }
+		found := solve(t, d, plan.MPPI{Candidates: 20, Iterations: 2, Elites: 7, VarScale: 0.25, Temperature: tc.temperature}, p)
+		for e, r := range last {
+			if math.Abs(r.Effective-tc.want) > 1e-6 || r.Scale != 0.25 {
+				t.Errorf("temperature %g: %+v, want an effective size of %g and scale 0.25", tc.temperature, r, tc.want)
+			}
+			if !(r.Best <= r.Elite && r.Elite <= r.Mean) || math.Abs(r.Elite-found.Cost[e]) > 1e-9 {
+				t.Errorf("temperature %g: %+v, reported cost %g", tc.temperature, r, found.Cost[e])
+			}
+		}
+	}
+	b := &bowl{d: d, target: targets(1), nanAbove: math.Inf(1)}
+	p := problem(b, keys(1), 0)
+	p.Trace = func(s plan.Step) {
+		if r := s.Records(d)[0]; r.Effective != 1 || r.Scale != 0 || r.Best != r.Elite {
+			t.Errorf("gradient descent: %+v", r)
+		}
+	}
+	solve(t, d, plan.Gradient{Candidates: 4, Iterations: 2}, p)
+}
