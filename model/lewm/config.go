@@ -51,8 +51,13 @@ func (c Config) Validate() error {
 		if f.v < 1 {
 			return fmt.Errorf("model: %s is %d (hint: it must be at least 1)", f.name, f.v)
 		}
+		if f.v > 1<<16 {
+			return fmt.Errorf("model: %s is %d (hint: the published model's widths are near 2000)", f.name, f.v)
+		}
 	}
 	switch {
+	case c.Layers > 1000 || c.PredictorDepth > 1000:
+		return fmt.Errorf("model: layers %d and predictor_depth %d (hint: the published model has 12 and 6)", c.Layers, c.PredictorDepth)
 	case c.ImageSize < c.Patch: // the original drops what a patch does not divide
 		return fmt.Errorf("model: patch %d is larger than image_size %d (hint: choose a divisor)", c.Patch, c.ImageSize)
 	case c.Width%c.Heads != 0:

@@ -14,16 +14,15 @@ import (
 type hydra struct {
 	Encoder   hydraViT `json:"encoder"`
 	Predictor struct {
-		NumFrames  int     `json:"num_frames"`
-		InputDim   int     `json:"input_dim"`
-		HiddenDim  int     `json:"hidden_dim"`
-		OutputDim  int     `json:"output_dim"`
-		Depth      int     `json:"depth"`
-		Heads      int     `json:"heads"`
-		MLP        int     `json:"mlp_dim"`
-		HeadDim    int     `json:"dim_head"`
-		Dropout    float64 `json:"dropout"`
-		EmbDropout float64 `json:"emb_dropout"`
+		NumFrames int     `json:"num_frames"`
+		InputDim  int     `json:"input_dim"`
+		HiddenDim int     `json:"hidden_dim"`
+		OutputDim int     `json:"output_dim"`
+		Depth     int     `json:"depth"`
+		Heads     int     `json:"heads"`
+		MLP       int     `json:"mlp_dim"`
+		HeadDim   int     `json:"dim_head"`
+		Dropout   float64 `json:"dropout"`
 	} `json:"predictor"`
 	Action struct {
 		InputDim int `json:"input_dim"`

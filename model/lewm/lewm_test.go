@@ -1,20 +1,15 @@
 package lewm
 
 import (
-	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
 	"scalewm/model/nn"
-	"scalewm/model/weights"
 )
 
 func tiny() Config {
@@ -346,83 +341,10 @@ func TestModelGradient(t *testing.T) {
 	}
 }
 
-func checkpoint(t *testing.T, m *Model, change func(s *weights.Sidecar)) string {
-	t.Helper()
-	b, sum, err := weights.Encode(nil, m.Tensors())
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, _ := json.Marshal(m.Config())
-	s := weights.Sidecar{Kind: Kind, Schema: model.Schema, Config: config, SHA256: sum}
-	change(&s)
-	side, _ := s.Encode()
-	dir := t.TempDir()
-	for name, data := range map[string][]byte{weights.FileName: b, weights.SidecarName: side} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-func TestLoad(t *testing.T) {
-	dev, m := stirred(t)
-	m.SetBatches(12)
-	back, _, err := Load(dev, checkpoint(t, m, func(*weights.Sidecar) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fork := m.Fork(ref.New())
-	for i, want := range m.Tensors() {
-		for _, o := range []*Model{back, fork} {
-			got := o.Tensors()[i]
-			if got.Name != want.Name || len(got.F32) != len(want.F32) || (o == back && len(want.I64) == 1 && got.I64[0] != 12) {
-				t.Fatalf("%s came back as %s", want.Name, got.Name)
-			}
-			for j := range want.F32 {
-				if got.F32[j] != want.F32[j] {
-					t.Fatalf("%s differs", want.Name)
-				}
-			}
-		}
-	}
-	for name, c := range map[string]struct {
-		change func(s *weights.Sidecar)
-		want   string
-	}{
-		"kind":   {func(s *weights.Sidecar) { s.Kind = "dinowm" }, "of kind"},
-		"schema": {func(s *weights.Sidecar) { s.Schema = 99 }, "schema 99"},
-		"sum":    {func(s *weights.Sidecar) { s.SHA256 = "00" }, "not those of their sidecar"},
-		"config": {func(s *weights.Sidecar) { s.Config = []byte(`{"patch":"x"}`) }, "config"},
-		"shape": {func(s *weights.Sidecar) {
-			c := tiny()
-			c.Projector++
-			s.Config, _ = json.Marshal(c)
-		}, "another geometry"},
-		"deeper": {func(s *weights.Sidecar) {
-			c := tiny()
-			c.Layers++
-			s.Config, _ = json.Marshal(c)
-		}, "no tensor"},
-		"shallower": {func(s *weights.Sidecar) {
-			c := tiny()
-			c.Layers--
-			s.Config, _ = json.Marshal(c)
-		}, "tensors the model has not"},
-	} {
-		_, _, err := Load(dev, checkpoint(t, m, c.change))
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "(hint: ") {
-			t.Errorf("%s: %v, want %q and a hint", name, err, c.want)
-		}
-	}
-	if _, _, err := Load(dev, t.TempDir()); err == nil || !strings.Contains(err.Error(), "(hint: ") {
-		t.Errorf("an empty folder: %v", err)
-	}
-}
-
 func TestValidate(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
 		"patch": func(c *Config) { c.Patch = 9 }, "heads": func(c *Config) { c.Heads = 3 }, "dropout": func(c *Config) { c.Dropout = 1 },
+		"layers": func(c *Config) { c.Layers = 5000 }, "width": func(c *Config) { c.Width = 1 << 20 },
 		"history": func(c *Config) { c.History = 0 }, "one predictor head": func(c *Config) { c.PredictorHeads, c.PredictorHeadDim = 1, c.Dim },
 	} {
 		c := tiny()

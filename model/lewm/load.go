@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"scalewm/model"
 	"scalewm/model/device"
@@ -70,6 +69,21 @@ func describe(s *weights.Sidecar, f *weights.File) error {
 }
 
 func fromFile(dev device.Device, f *weights.File, s *weights.Sidecar) (*Model, error) {
+	m, err := declared(s)
+	if err != nil {
+		return nil, err
+	}
+	ts, err := m.take(f)
+	if err != nil {
+		return nil, err
+	}
+	m.Alloc(dev, false)
+	m.set64(ts)
+	return m, nil
+}
+
+// declared is the model that a sidecar describes, without memory.
+func declared(s *weights.Sidecar) (*Model, error) {
 	if s.Kind != Kind {
 		return nil, fmt.Errorf("the checkpoint is of kind %q, not %q (hint: give one of a LeWM-family training)", s.Kind, Kind)
 	}
@@ -80,25 +94,24 @@ func fromFile(dev device.Device, f *weights.File, s *weights.Sidecar) (*Model, e
 	if err := json.Unmarshal(s.Config, &c); err != nil {
 		return nil, fmt.Errorf("the sidecar's config: %v (hint: the file is torn; train again)", err)
 	}
-	m, err := Declare(c)
-	if err != nil {
-		return nil, err
-	}
-	m.Alloc(dev, false)
-	if err := m.SetTensors(f); err != nil {
-		m.Free()
-		return nil, err
-	}
-	return m, nil
+	return Declare(c)
 }
 
-// batchCounters are the tensors of BatchNorm's count of training passes.
-func (m *Model) batchCounters() map[string]*int64 {
-	return map[string]*int64{
-		"pred_proj.net.1.num_batches_tracked": &m.predProj.Batches,
-		"projector.net.1.num_batches_tracked": &m.projector.Batches,
+// Checked is the config of a checkpoint and its tensors, in the model's order,
+// as they would be written again; it fails where Load would.
+func Checked(f *weights.File, s *weights.Sidecar) (Config, []weights.Tensor, error) {
+	m, err := declared(s)
+	if err != nil {
+		return Config{}, nil, err
 	}
+	ts, err := m.take(f)
+	return m.cfg, ts, err
 }
+
+// counterNames are the tensors of BatchNorm's count of training passes.
+var counterNames = [2]string{"projector.net.1.num_batches_tracked", "pred_proj.net.1.num_batches_tracked"}
+
+func (m *Model) counters() [2]*int64 { return [2]*int64{&m.projector.Batches, &m.predProj.Batches} }
 
 // own lists the model's parameters and buffers, without what a method added.
 func (m *Model) own() []*nn.Param {
@@ -113,48 +126,61 @@ func (m *Model) Tensors() []weights.Tensor {
 		m.dev.Download(v, p.Value)
 		ts = append(ts, weights.Tensor{Name: p.Name, Shape: p.Shape, F32: v})
 	}
-	counters := m.batchCounters()
-	for _, n := range []string{"projector.net.1.num_batches_tracked", "pred_proj.net.1.num_batches_tracked"} {
-		ts = append(ts, weights.Tensor{Name: n, I64: []int64{*counters[n]}})
+	for i, c := range m.counters() {
+		ts = append(ts, weights.Tensor{Name: counterNames[i], I64: []int64{*c}})
 	}
 	return ts
 }
 
-// SetTensors takes every tensor of the model from f. A missing one, one of
-// another shape and one that has no place are errors: loaded in part, a model
-// would be a random one.
-func (m *Model) SetTensors(f *weights.File) error {
-	known := map[string]bool{}
+// names are the tensors of the state dict and their shapes, in our order.
+func (m *Model) names() (names []string, shapes map[string][]int) {
+	shapes = map[string][]int{}
 	for _, p := range m.own() {
-		known[p.Name] = true
-		if shape, ok := f.Shape(p.Name); ok && !slices.Equal(shape, p.Shape) {
-			return fmt.Errorf("tensor %s is %v, the model needs %v (hint: the checkpoint has another geometry)", p.Name, shape, p.Shape)
+		names, shapes[p.Name] = append(names, p.Name), p.Shape
+	}
+	for _, n := range counterNames {
+		names, shapes[n] = append(names, n), nil
+	}
+	return names, shapes
+}
+
+// take reads every tensor of the model from f. A missing one, one of another
+// shape, one that has no place and one that holds no finite number are errors:
+// loaded in part, a model would be a random one.
+func (m *Model) take(f *weights.File) ([]weights.Tensor, error) {
+	names, shapes := m.names()
+	for _, n := range f.Names() {
+		if _, ok := shapes[n]; !ok {
+			return nil, fmt.Errorf("the checkpoint has a tensor the model has not: %s (hint: it has another geometry, or is of another kind)", n)
 		}
-		v, err := f.Float64(p.Name)
+	}
+	var ts []weights.Tensor
+	for _, n := range names {
+		if shape, ok := f.Shape(n); ok && !slices.Equal(shape, shapes[n]) {
+			return nil, fmt.Errorf("tensor %s is %v, the model needs %v (hint: the checkpoint has another geometry)", n, shape, shapes[n])
+		}
+		t, err := f.Tensor(n)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		v := t.Float64()
 		if i := slices.IndexFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }); i >= 0 {
-			return fmt.Errorf("tensor %s has %g at %d (hint: the training diverged or the file is damaged; take an earlier checkpoint)", p.Name, v[i], i)
+			return nil, fmt.Errorf("tensor %s has %g at %d (hint: the training diverged or the file is damaged; take an earlier checkpoint)", n, v[i], i)
 		}
-		m.dev.Upload64(p.Value, v)
+		ts = append(ts, t)
 	}
-	for n, c := range m.batchCounters() {
-		known[n] = true
-		v, err := f.Float64(n)
-		if err != nil {
-			return err
-		}
-		if len(v) != 1 {
-			return fmt.Errorf("tensor %s is not a scalar (hint: the checkpoint has another geometry)", n)
-		}
-		*c = int64(v[0])
+	return ts, nil
+}
+
+// set64 uploads what take returned.
+func (m *Model) set64(ts []weights.Tensor) {
+	own := m.own()
+	for i, p := range own {
+		m.dev.Upload64(p.Value, ts[i].Float64())
 	}
-	extra := slices.DeleteFunc(f.Names(), func(n string) bool { return known[n] })
-	if len(extra) > 0 {
-		return fmt.Errorf("the checkpoint has tensors the model has not: %s (hint: it has another geometry)", strings.Join(extra[:min(3, len(extra))], ", "))
+	for i, c := range m.counters() {
+		*c = int64(ts[len(own)+i].Float64()[0])
 	}
-	return nil
 }
 
 // Fork is the same model for another goroutine, on a device of its own.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -230,23 +229,8 @@ func (p *plan) finished() (bool, error) {
 
 // finish writes the checkpoint, the sidecar last, and drops the resume point.
 func (p *plan) finish(m *lewm.Model) error {
-	b, sum, err := weights.Encode(nil, m.Tensors())
-	if err != nil {
+	if err := weights.Save(filepath.Join(p.out, weights.FileName), m.Tensors(), &p.side); err != nil {
 		return err
-	}
-	p.side.SHA256 = sum
-	side, err := p.side.Encode()
-	if err != nil {
-		return fmt.Errorf("writing the sidecar: %w", err)
-	}
-	for _, f := range []struct {
-		name string
-		b    []byte
-	}{{weights.FileName, b}, {weights.SidecarName, side}} {
-		err := cell.WriteFile(filepath.Join(p.out, f.name), func(w io.Writer) error { _, err := w.Write(f.b); return err })
-		if err != nil {
-			return err
-		}
 	}
 	return p.dropResume()
 }

@@ -1,16 +1,18 @@
 package weights
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"scalewm/dataset/cell"
 )
 
 // Names of a checkpoint's files in its folder. A published one has PTName and
@@ -139,12 +141,24 @@ func (s *Sidecar) Encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// Encode is the bytes of a file of tensors, and their hex SHA-256 for the sidecar.
-func Encode(meta map[string]string, tensors []Tensor) ([]byte, string, error) {
-	var b bytes.Buffer
-	if err := Write(&b, meta, tensors); err != nil {
-		return nil, "", err
+// Save writes tensors, as a .pt or a safetensors file by the path's ending, and
+// then the sidecar s, whose SHA256 it sets. Both appear whole or not at all.
+func Save(path string, tensors []Tensor, s *Sidecar) error {
+	sum := sha256.New()
+	err := cell.WriteFile(path, func(w io.Writer) error {
+		w = io.MultiWriter(w, sum)
+		if filepath.Ext(path) == ".pt" {
+			return WritePT(w, tensors)
+		}
+		return Write(w, nil, tensors)
+	})
+	if err != nil {
+		return err
 	}
-	sum := sha256.Sum256(b.Bytes())
-	return b.Bytes(), hex.EncodeToString(sum[:]), nil
+	s.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	side, err := s.Encode()
+	if err != nil {
+		return fmt.Errorf("writing the sidecar of %s: %w", path, err)
+	}
+	return cell.WriteFile(SidecarOf(path), func(w io.Writer) error { _, err := w.Write(side); return err })
 }

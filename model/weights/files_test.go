@@ -12,19 +12,12 @@ import (
 // write puts a checkpoint of the sample tensors into a folder.
 func write(t *testing.T) (dir string, s Sidecar) {
 	t.Helper()
-	b, sum, err := Encode(nil, sample())
-	if err != nil {
-		t.Fatal(err)
-	}
 	s = Sidecar{Kind: "lewm", Schema: 1, ID: "ab", Method: "scale", Task: "tworoom", Config: []byte(`{"dim":48}`), Train: []byte(`{}`),
-		Step: 1500, Seed: 3072, ActionMean: []float64{0.1, -0.2}, ActionStd: []float64{1, 2}, QName: "full", SHA256: sum}
-	side, err := s.Encode()
-	if err != nil {
+		Step: 1500, Seed: 3072, ActionMean: []float64{0.1, -0.2}, ActionStd: []float64{1, 2}, QName: "full"}
+	dir = t.TempDir()
+	if err := Save(filepath.Join(dir, FileName), sample(), &s); err != nil {
 		t.Fatal(err)
 	}
-	dir = t.TempDir()
-	put(t, filepath.Join(dir, FileName), b)
-	put(t, filepath.Join(dir, SidecarName), side)
 	return dir, s
 }
 

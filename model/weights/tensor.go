@@ -37,6 +37,21 @@ func (t Tensor) layout() (dtype string, size, n int) {
 	return dtype, size, n
 }
 
+// Float64 is the tensor's numbers, widened exactly.
+func (t Tensor) Float64() []float64 {
+	if t.F64 != nil {
+		return t.F64
+	}
+	v := make([]float64, 0, max(len(t.F32), len(t.I64)))
+	for _, x := range t.F32 {
+		v = append(v, float64(x))
+	}
+	for _, x := range t.I64 {
+		v = append(v, float64(x))
+	}
+	return v
+}
+
 // write writes the numbers, little-endian.
 func (t Tensor) write(w io.Writer) error {
 	const batch = 1 << 16

@@ -1,0 +1,243 @@
+package lewm
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/model"
+	"scalewm/model/device/ref"
+	"scalewm/model/weights"
+)
+
+// checkpoint writes a model's checkpoint with a sidecar that change spoils
+// after it was written.
+func checkpoint(t *testing.T, m *Model, change func(s *weights.Sidecar)) string {
+	t.Helper()
+	config, _ := json.Marshal(m.Config())
+	s := weights.Sidecar{Kind: Kind, Schema: model.Schema, Config: config}
+	path := filepath.Join(t.TempDir(), weights.FileName)
+	if err := weights.Save(path, m.Tensors(), &s); err != nil {
+		t.Fatal(err)
+	}
+	change(&s)
+	side, _ := s.Encode()
+	write(t, weights.SidecarOf(path), side)
+	return filepath.Dir(path)
+}
+
+func write(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	dev, m := stirred(t)
+	m.SetBatches(12)
+	back, _, err := Load(dev, checkpoint(t, m, func(*weights.Sidecar) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameTensors(t, m, back)
+	if got := *back.counters()[0]; got != 12 {
+		t.Errorf("%d batches came back of 12", got)
+	}
+	sameTensors(t, m, m.Fork(ref.New()))
+	for name, c := range map[string]struct {
+		change func(s *weights.Sidecar)
+		want   string
+	}{
+		"kind":      {func(s *weights.Sidecar) { s.Kind = "dinowm" }, "of kind"},
+		"schema":    {func(s *weights.Sidecar) { s.Schema = 99 }, "schema 99"},
+		"sum":       {func(s *weights.Sidecar) { s.SHA256 = "00" }, "not those of their sidecar"},
+		"config":    {func(s *weights.Sidecar) { s.Config = []byte(`{"patch":"x"}`) }, "config"},
+		"shape":     {geometry(func(c *Config) { c.Projector++ }), "another geometry"},
+		"deeper":    {geometry(func(c *Config) { c.Layers++ }), "no tensor"},
+		"shallower": {geometry(func(c *Config) { c.Layers-- }), "a tensor the model has not"},
+	} {
+		_, _, err := Load(dev, checkpoint(t, m, c.change))
+		refused(t, name, err, c.want)
+	}
+	_, _, err = Load(dev, t.TempDir())
+	refused(t, "an empty folder", err, "opening weights")
+}
+
+// geometry changes the config of a sidecar.
+func geometry(change func(*Config)) func(*weights.Sidecar) {
+	return func(s *weights.Sidecar) {
+		c := tiny()
+		change(&c)
+		s.Config, _ = json.Marshal(c)
+	}
+}
+
+func refused(t *testing.T, name string, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+		t.Errorf("%s: %v, want %q and a hint", name, err, want)
+	}
+}
+
+func sameTensors(t *testing.T, a, b *Model) {
+	t.Helper()
+	theirs := b.Tensors()
+	for i, want := range a.Tensors() {
+		if got := theirs[i]; got.Name != want.Name || !slices.Equal(got.Shape, want.Shape) || !slices.Equal(got.F32, want.F32) {
+			t.Fatalf("%s came back as %s", want.Name, got.Name)
+		}
+	}
+}
+
+// publish writes a model as it would be published: a .pt file and config.json.
+func publish(t *testing.T, m *Model, change func(ts []weights.Tensor) []weights.Tensor) string {
+	t.Helper()
+	dir := t.TempDir()
+	config, err := m.Config().Hydra()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, weights.HydraName), config)
+	path := filepath.Join(dir, weights.PTName)
+	if err := weights.Save(path, change(m.Tensors()), &weights.Sidecar{Kind: Kind}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(weights.SidecarOf(path)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A published checkpoint is found by its folder and by its path, and a wrong
+// one is refused whatever is wrong with it.
+func TestLoadPublished(t *testing.T) {
+	dev, m := stirred(t)
+	dir := publish(t, m, slices.Clone[[]weights.Tensor])
+	for _, path := range []string{dir, filepath.Join(dir, weights.PTName)} {
+		back, side, err := Load(dev, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameTensors(t, m, back)
+		if back.Config() != m.Config() {
+			t.Errorf("config %+v, want %+v", back.Config(), m.Config())
+		}
+		if side.Kind != Kind || side.Method != "lewm" || side.Protocol != "paper" || side.Task != "" {
+			t.Errorf("sidecar %+v", side)
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(ts []weights.Tensor) []weights.Tensor
+		want   string
+	}{
+		"missing": {func(ts []weights.Tensor) []weights.Tensor { return ts[1:] }, "no tensor"},
+		"extra": {func(ts []weights.Tensor) []weights.Tensor {
+			return append(ts, weights.Tensor{Name: "encoder.pooler.dense.bias", Shape: []int{1}, F32: []float32{0}})
+		}, "a tensor the model has not: encoder.pooler"},
+		"shape": {func(ts []weights.Tensor) []weights.Tensor { ts[4].Shape = []int{1, len(ts[4].F32)}; return ts }, "the model needs"},
+		"nan":   {func(ts []weights.Tensor) []weights.Tensor { ts[4].F32[1] = float32(math.NaN()); return ts }, "has NaN at 1"},
+		"inf":   {func(ts []weights.Tensor) []weights.Tensor { ts[4].F32[0] = float32(math.Inf(-1)); return ts }, "has -Inf at 0"},
+	} {
+		_, _, err := Load(dev, publish(t, m, c.change))
+		refused(t, name, err, c.want)
+	}
+	two := publish(t, m, slices.Clone[[]weights.Tensor])
+	write(t, filepath.Join(two, "weights_epoch_9.pt"), nil)
+	_, _, err := Load(dev, two)
+	refused(t, "two files", err, "2 .pt files")
+	bare := publish(t, m, slices.Clone[[]weights.Tensor])
+	os.Remove(filepath.Join(bare, weights.HydraName))
+	_, _, err = Load(dev, bare)
+	refused(t, "no config.json", err, "config.json")
+}
+
+// The tree of the released models as lewm-spec 1.8 lists it, and its variants.
+const released = `{"_target_": "stable_worldmodel.wm.lewm.LeWM",
+ "encoder": {"_target_": "stable_pretraining.backbone.utils.vit_hf", "size": "tiny", "patch_size": 14, "image_size": 224, "pretrained": false, "use_mask_token": false},
+ "predictor": {"_target_": "stable_worldmodel.wm.lewm.module.Predictor", "num_frames": 3, "input_dim": 192, "hidden_dim": 192, "output_dim": 192, "depth": 6, "heads": 16, "mlp_dim": 2048, "dim_head": 64, "dropout": 0.1, "emb_dropout": 0.0},
+ "action_encoder": {"_target_": "stable_worldmodel.wm.lewm.module.Embedder", "input_dim": 25, "emb_dim": 192},
+ "projector": {"_target_": "m.MLP", "input_dim": 192, "output_dim": 192, "hidden_dim": 2048, "norm_fn": {"_target_": "torch.nn.BatchNorm1d", "_partial_": true}},
+ "pred_proj": {"_target_": "m.MLP", "input_dim": 192, "output_dim": 192, "hidden_dim": 2048, "norm_fn": {"_target_": "torch.nn.BatchNorm1d", "_partial_": true}}}`
+
+// embedder is a file with only the tensor that the tree does not describe.
+func embedder(t *testing.T) *weights.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), weights.PTName)
+	ts := []weights.Tensor{{Name: "action_encoder.patch_embed.weight", Shape: []int{10, 25, 1}, F32: make([]float32, 250)}}
+	if err := weights.Save(path, ts, &weights.Sidecar{}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := weights.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestParseHydra(t *testing.T) {
+	want := paper()
+	want.ActionDim = 5
+	f := embedder(t)
+	for name, swap := range map[string][2]string{
+		"released":       {"", ""},
+		"size left out":  {`"size": "tiny", `, ""},
+		"le-wm's":        {"stable_worldmodel.wm.lewm.LeWM", "jepa.JEPA"},
+		"ViTModel's own": {`"size": "tiny", "patch_size": 14, "image_size": 224`, `"config": {"hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768, "patch_size": 14, "image_size": 224}`},
+	} {
+		got, err := parseHydra([]byte(strings.Replace(released, swap[0], swap[1], 1)), f)
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for name, c := range map[string]struct{ old, new, want string }{
+		"not JSON":     {`{`, `[`, "config.json"},
+		"a word":       {`"patch_size": 14`, `"patch_size": "14"`, "config.json"},
+		"size":         {`"tiny"`, `"giant"`, "giant"},
+		"mask token":   {`"use_mask_token": false`, `"use_mask_token": true`, "mask token"},
+		"no biases":    {`"pretrained"`, `"qkv_bias": false, "pretrained"`, "qkv_bias"},
+		"epsilon":      {`"pretrained"`, `"layer_norm_eps": 1e-6, "pretrained"`, "layer_norm_eps"},
+		"activation":   {`"pretrained"`, `"hidden_act": "relu", "pretrained"`, "relu"},
+		"channels":     {`"pretrained"`, `"num_channels": 4, "pretrained"`, "3 channels"},
+		"encoder":      {"stable_pretraining.backbone.utils.vit_hf", "torchvision.models.resnet18", "resnet18"},
+		"norm":         {"torch.nn.BatchNorm1d", "torch.nn.LayerNorm", "projector without BatchNorm1d"},
+		"no projector": {`"projector"`, `"project"`, "projector without BatchNorm1d"},
+		"hidden width": {`"hidden_dim": 192`, `"hidden_dim": 128`, "predictor.hidden_dim is 128"},
+		"mlp scale":    {`"emb_dim": 192`, `"emb_dim": 192, "mlp_scale": 2`, "mlp_scale"},
+		"latent width": {`"emb_dim": 192`, `"emb_dim": 64`, "action_encoder.emb_dim is 64"},
+	} {
+		_, err := parseHydra([]byte(strings.Replace(released, c.old, c.new, 1)), f)
+		refused(t, name, err, c.want)
+	}
+}
+
+// What Hydra writes is read back, whatever the size.
+func TestHydra(t *testing.T) {
+	wide := tiny()
+	wide.Smoothed, wide.FrameSkip, wide.ActionDim = 7, 1, 3
+	for _, c := range []Config{tiny(), paper(), wide} {
+		b, err := c.Hydra()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := parseHydra(b, embedder(t)); err != nil || got != c {
+			t.Errorf("%+v came back as %+v, %v", c, got, err)
+		}
+	}
+}
+
+func FuzzHydra(f *testing.F) {
+	f.Add([]byte(released))
+	f.Add([]byte(`{"projector":{"norm_fn":{"_target_":"BatchNorm1d"}},"pred_proj":{"norm_fn":{"_target_":"BatchNorm1d"}},"encoder":{"num_attention_heads":-1}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if c, err := parseHydra(b, &weights.File{}); err == nil && c.Validate() == nil {
+			if _, err := c.Hydra(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
