@@ -34,10 +34,17 @@ func processor(m machine) finding {
 		orElse(strings.Join(cpu.Features(), " "), "no SIMD that we use"))}
 }
 
-// kernels names the instruction sets that training and planning can run on here.
+// kernels names the instruction sets that training and planning can run on here,
+// the default for bf16 first, and has each multiply.
 func kernels(m machine) finding {
 	have := cpu.Paths()
 	f := finding{Name: "kernels", OK: true, Value: "can run as " + strings.Join(have, ", ")}
+	for _, path := range have {
+		if err := cpu.Check(path); err != nil {
+			f.OK, f.Fix = false, "nothing to do: it is not used by itself; a newer kernel or hypervisor may cure it"
+			f.Value += "; " + err.Error()
+		}
+	}
 	if forced := m.getenv(cpu.PathVariable); forced != "" {
 		f.Value += "; " + cpu.PathVariable + " forces " + forced
 		if f.OK = slices.Contains(have, forced); !f.OK {

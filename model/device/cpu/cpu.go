@@ -23,7 +23,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 	"unsafe"
 
 	xcpu "golang.org/x/sys/cpu"
@@ -40,10 +39,17 @@ type Options struct {
 // PathVariable is the environment variable that forces an instruction set.
 const PathVariable = "SCALEWM_CPU"
 
-// paths are the instruction sets' names, best first, in engine.h's order.
-var paths = []string{C.ISA_AVX512BF16: "avx512bf16", C.ISA_AVX512: "avx512", C.ISA_AVX2: "avx2", C.ISA_PLAIN: "plain"}
+// paths are the instruction sets' names, in engine.h's order: best first.
+var paths = []string{C.ISA_AMX: "amx", C.ISA_AVX512BF16: "avx512bf16", C.ISA_AVX512: "avx512", C.ISA_AVX2: "avx2",
+	C.ISA_PLAIN: "plain", C.ISA_AMX_EMULATED: Emulated}
 
-// Paths are the instruction sets that this machine runs, best first.
+// Emulated is the path that does what "amx" does with the tiles imitated, bit
+// for bit and slowly, on any machine that has avx512bf16. Only PathVariable
+// chooses it.
+const Emulated = "amx-emulated"
+
+// Paths are the instruction sets that this machine runs, best first, and last
+// the emulated one where it can be asked for.
 func Paths() []string {
 	var have []string
 	for isa, name := range paths {
@@ -55,7 +61,9 @@ func Paths() []string {
 }
 
 // native says whether an instruction set multiplies bf16.
-func native(isa int) bool { return isa == C.ISA_AVX512BF16 }
+func native(isa int) bool {
+	return isa == C.ISA_AMX || isa == C.ISA_AVX512BF16 || isa == C.ISA_AMX_EMULATED
+}
 
 // HasBF16 says whether this machine multiplies bf16.
 func HasBF16() bool { return slices.Contains(Paths(), "avx512bf16") }
@@ -79,22 +87,26 @@ func Features() []string {
 	return have
 }
 
-// choose is the instruction set for a precision: the forced one, or the best.
-// For fp32 products AVX512-BF16 has nothing to add, and the plainer name lets
-// results of more machines be compared.
-func choose(p device.Precision, forced string) (int, error) {
+// choose is the instruction sets that may be used for a precision, best first:
+// the forced one alone, or all. For fp32 products those that multiply bf16 have
+// nothing to add, and the plainer name lets results of more machines be compared.
+func choose(p device.Precision, forced string) ([]int, error) {
 	have := Paths()
 	if forced != "" {
 		if !slices.Contains(have, forced) {
-			return 0, fmt.Errorf("cpu: %s=%q is not an instruction set of this machine (hint: it has %s)",
+			return nil, fmt.Errorf("cpu: %s=%q is not an instruction set of this machine (hint: it has %s)",
 				PathVariable, forced, strings.Join(have, ", "))
 		}
-		return slices.Index(paths, forced), nil
+		return []int{slices.Index(paths, forced)}, nil
 	}
-	if p == device.FP32 && have[0] == "avx512bf16" {
-		return C.ISA_AVX512, nil
+	var list []int
+	for _, name := range have {
+		isa := slices.Index(paths, name)
+		if name != Emulated && (p == device.BF16 || !native(isa)) {
+			list = append(list, isa)
+		}
 	}
-	return slices.Index(paths, have[0]), nil
+	return list, nil
 }
 
 // engine implements device.Device.
@@ -116,14 +128,17 @@ func New(opt Options) (device.Device, error) {
 	return device.Checked(e), nil
 }
 
-func start(opt Options) (*engine, error) {
+func start(opt Options) (*engine, error) { return startOn(os.Getenv(PathVariable), opt) }
+
+// startOn is start with a forced path, or "" for the best of those that verify finds sound.
+func startOn(forced string, opt Options) (*engine, error) {
 	if opt.Precision == "" {
 		opt.Precision = device.FP32
 	}
 	if opt.Precision != device.FP32 && opt.Precision != device.BF16 {
 		return nil, fmt.Errorf("cpu: precision %q (hint: fp32 or bf16)", opt.Precision)
 	}
-	isa, err := choose(opt.Precision, os.Getenv(PathVariable))
+	list, err := choose(opt.Precision, forced)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +149,14 @@ func start(opt Options) (*engine, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("cpu: cannot start %d threads (hint: ask for fewer)", opt.Threads)
 	}
-	return &engine{pool: pool, isa: isa, prec: opt.Precision, owned: map[unsafe.Pointer]struct{}{}}, nil
+	e := &engine{pool: pool, prec: opt.Precision, owned: map[unsafe.Pointer]struct{}{}}
+	for _, e.isa = range list {
+		if err = e.verify(); err == nil {
+			return e, nil
+		}
+	}
+	e.Close()
+	return nil, err
 }
 
 func (e *engine) Kind() device.Kind {
@@ -177,23 +199,4 @@ func (e *engine) call(kernel int, args unsafe.Pointer) {
 	case C.BAD_INDEX:
 		panic("device: an index in device memory is out of range")
 	}
-}
-
-// Peak measures the multiply-adds of the machine in GFLOP/s: the best of a few
-// short loops in registers on all threads at once (0: GOMAXPROCS), with the
-// products that precision p would use.
-func Peak(p device.Precision, threads int) (float64, error) {
-	e, err := start(Options{Precision: p, Threads: threads})
-	if err != nil {
-		return 0, err
-	}
-	defer e.Close()
-	var best float64
-	for range 25 { // short, so that one of them is undisturbed
-		args := C.PeakArgs{bf16: flag(p == device.BF16)}
-		begin := time.Now()
-		e.call(C.K_PEAK, unsafe.Pointer(&args))
-		best = max(best, float64(args.flops)/float64(time.Since(begin).Nanoseconds()))
-	}
-	return best, e.err
 }

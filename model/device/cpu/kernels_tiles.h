@@ -1,0 +1,20 @@
+// kernels_tiles.h: the kernels that use tiles, and their table. The including file says whether the
+// tiles are the machine's, and named the table.
+#define _GNU_SOURCE
+#include "engine.h"
+
+#include <math.h>
+#include <string.h>
+
+#define VEC_BF16 1
+#define TILES 1
+#include "vec_avx512.h"
+#include "vec_bf16.h"
+#include "vecmath.h"
+#include "k_mat.h"
+#include "k_stream.h"
+#include "k_gemm_micro.h"
+#include "k_gemm.h"
+#include "k_peak.h"
+
+const Kernel TABLE[K_COUNT] = {[K_GEMM] = gemm, [K_PACK] = pack, [K_PEAK] = peak};
