@@ -12,48 +12,77 @@ type Attention struct {
 	Drop       float64
 	Site       int
 
-	x, qkv, att, lse device.Mat
-	seqs             Seqs
-	token            int
+	x, q, kv, att, lse device.Mat
+	seqs               Seqs
+	token              int
 }
 
 func (a *Attention) heads(p *Pass) device.Heads {
-	return device.Heads{Seqs: a.seqs.Count, Len: a.seqs.Len, Heads: a.Heads, Dim: a.Dim, Block: a.Block, Drop: p.Dropout(a.Site, a.Drop)}
+	h := device.Heads{Seqs: a.seqs.Count, Len: a.seqs.Len, Heads: a.Heads, Dim: a.Dim, Block: a.Block, Drop: p.Dropout(a.Site, a.Drop)}
+	if a.token != All {
+		h.Queries = 1
+	}
+	return h
 }
 
-// split sees a packed q|k|v as its three parts.
-func (a *Attention) split(m device.Mat) (q, k, v device.Mat) {
-	w := a.Heads * a.Dim
-	return m.Columns(0, w), m.Columns(w, w), m.Columns(2*w, w)
+// width is that of q, of k and of v.
+func (a *Attention) width() int { return a.Heads * a.Dim }
+
+// query and keys are the parts of the packed projection.
+func (a *Attention) query() *Linear { return a.QKV.rows(0, a.width()) }
+func (a *Attention) keys() *Linear  { return a.QKV.rows(a.width(), 2*a.width()) }
+
+// split sees packed columns as parts of a width.
+func split(m device.Mat, width int) (first, second device.Mat) {
+	return m.Columns(0, width), m.Columns(width, m.Cols-width)
+}
+
+// project computes q and k|v: in one product, or q of the asking tokens only.
+func (a *Attention) project(p *Pass) {
+	if a.token == All {
+		a.q, a.kv = split(a.QKV.Half(p, a.x), a.width())
+		return
+	}
+	a.q, a.kv = a.query().Half(p, a.seqs.only(a.x, a.token)), a.keys().Half(p, a.x)
 }
 
 // Into writes (or adds) the result for the tokens x to dst: all of them, or
-// only one of every sequence, which then are dst's rows. With dropout it must
-// not add.
+// only one of every sequence, which then are dst's rows (with a mask it must
+// be the last, which the kernel takes the only query for).
 func (a *Attention) Into(p *Pass, dst, x device.Mat, s Seqs, token int, add bool) {
 	a.x, a.seqs, a.token = x, s, token
-	a.qkv = a.QKV.Forward(p, x)
-	a.att = p.Mat(x.Rows, a.Heads*a.Dim)
-	a.lse = p.kept(s.Count*a.Heads, s.Len)
-	q, k, v := a.split(a.qkv)
-	p.Dev.Attention(a.att, a.lse, q, k, v, a.heads(p))
-	a.Out.Into(p, dst, s.only(a.att, token), device.Epilogue{Add: add})
-	p.drop(dst, p.Dropout(a.Site+1, a.Drop))
+	a.project(p)
+	a.att = p.Half(a.q.Rows, a.width())
+	a.lse = p.kept(s.Count*a.Heads, a.heads(p).Asking())
+	k, v := split(a.kv, a.width())
+	p.Dev.Attention(a.att, a.lse, a.q, k, v, a.heads(p))
+	a.Out.Into(p, dst, a.att, device.Epilogue{Drop: p.Dropout(a.Site+1, a.Drop), Add: add})
 }
 
 // Backward adds the parameters' gradients and returns that of the tokens. dy
 // has dst's rows; with dropout it is changed.
 func (a *Attention) Backward(p *Pass, dy device.Mat) device.Mat {
 	p.drop(dy, p.Dropout(a.Site+1, a.Drop))
-	a.Out.Grad(p, dy, a.seqs.only(a.att, a.token))
-	datt := p.Mat(a.att.Rows, a.att.Cols)
-	if a.token != All {
-		p.Dev.Fill(datt, 0)
+	datt := a.Out.Backward(p, dy, a.att)
+	if a.token == All {
+		dqkv := p.Half(a.x.Rows, 3*a.width())
+		dq, dkv := split(dqkv, a.width())
+		a.grad(p, dq, dkv, datt)
+		return a.QKV.Backward(p, dqkv, a.x)
 	}
-	a.Out.InputGrad(p, a.seqs.only(datt, a.token), dy, false)
-	dqkv := p.Mat(a.qkv.Rows, a.qkv.Cols)
-	q, k, v := a.split(a.qkv)
-	dq, dk, dv := a.split(dqkv)
-	p.Dev.AttentionGrad(dq, dk, dv, datt, a.att, a.lse, q, k, v, a.heads(p))
-	return a.QKV.Backward(p, dqkv, a.x)
+	dq, dkv := p.Half(a.q.Rows, a.width()), p.Half(a.x.Rows, 2*a.width())
+	a.grad(p, dq, dkv, datt)
+	a.keys().Grad(p, dkv, a.x)
+	a.query().Grad(p, dq, a.seqs.only(a.x, a.token))
+	dx := p.Mat(a.x.Rows, a.x.Cols)
+	a.keys().InputGrad(p, dx, dkv, device.Epilogue{})
+	a.query().InputGrad(p, a.seqs.only(dx, a.token), dq, device.Epilogue{Add: true})
+	return dx
+}
+
+// grad is the way back through the softmax.
+func (a *Attention) grad(p *Pass, dq, dkv, datt device.Mat) {
+	k, v := split(a.kv, a.width())
+	dk, dv := split(dkv, a.width())
+	p.Dev.AttentionGrad(dq, dk, dv, datt, a.att, a.lse, a.q, k, v, a.heads(p))
 }

@@ -182,6 +182,6 @@ func (b *Conditional) Backward(p *Pass, dx, dsilu device.Mat) {
 	b.first.leave(p, dx, dshift, dscale, b.att.Backward(p, dy), scale)
 
 	b.ada.Grad(p, dmod, b.silu)
-	b.ada.InputGrad(p, dsilu, dmod, true)
+	b.ada.InputGrad(p, dsilu, dmod, device.Epilogue{Add: true})
 	p.Release(mark)
 }

@@ -35,24 +35,49 @@ func (l *Linear) Forward(p *Pass, x device.Mat) device.Mat {
 	return y
 }
 
-// Grad adds the gradients of W and b.
-func (l *Linear) Grad(p *Pass, dy, x device.Mat) {
-	p.Dev.Gemm(device.TN, l.W.Grad, dy, x, device.Epilogue{Add: true})
-	if l.B != nil {
-		p.Dev.SumTable(l.B.Grad, dy)
-	}
+// Half is Forward into memory that products read.
+func (l *Linear) Half(p *Pass, x device.Mat) device.Mat {
+	y := p.Half(x.Rows, l.Out())
+	l.Into(p, y, x, device.Epilogue{})
+	return y
 }
 
-// InputGrad writes (or adds) the gradient of the input.
-func (l *Linear) InputGrad(p *Pass, dx, dy device.Mat, add bool) {
-	p.Dev.Gemm(device.NN, dx, dy, l.W.Value, device.Epilogue{Add: add})
+// rows is the layer that computes only the outputs [first, first+n).
+func (l *Linear) rows(first, n int) *Linear {
+	part := func(p *Param, of func(device.Mat) device.Mat) *Param {
+		s := &Param{rows: n}
+		s.Value = of(p.Value)
+		if p.Grad.Given() {
+			s.Grad = of(p.Grad)
+		}
+		return s
+	}
+	s := &Linear{W: part(l.W, func(m device.Mat) device.Mat { return m.RowRange(first, n) })}
+	if l.B != nil {
+		s.B = part(l.B, func(m device.Mat) device.Mat { return m.Columns(first, n) })
+	}
+	return s
+}
+
+// Grad adds the gradients of W and b.
+func (l *Linear) Grad(p *Pass, dy, x device.Mat) {
+	ep := device.Epilogue{Add: true}
+	if l.B != nil {
+		ep.SumA = l.B.Grad
+	}
+	p.Dev.Gemm(device.TN, l.W.Grad, dy, x, ep)
+}
+
+// InputGrad writes the gradient of the input.
+func (l *Linear) InputGrad(p *Pass, dx, dy device.Mat, ep device.Epilogue) {
+	p.Dev.Gemm(device.NN, dx, dy, l.W.Value, ep)
 }
 
 // Backward is Grad, and the gradient of x in new memory.
 func (l *Linear) Backward(p *Pass, dy, x device.Mat) device.Mat {
 	l.Grad(p, dy, x)
-	dx := p.Mat(x.Rows, x.Cols)
-	l.InputGrad(p, dx, dy, false)
+	dx := p.Half(x.Rows, x.Cols)
+	l.InputGrad(p, dx, dy, device.Epilogue{})
 	return dx
 }
 
@@ -67,14 +92,15 @@ type MLP struct {
 	x, pre, h device.Mat
 }
 
-// Into writes (or adds) the result for x to dst. With dropout it must not add.
+// Into writes (or adds) the result for x to dst.
 func (m *MLP) Into(p *Pass, dst, x device.Mat, add bool) {
-	m.x, m.pre = x, p.kept(x.Rows, m.In.Out())
-	m.h = p.Mat(x.Rows, m.In.Out())
-	m.In.Into(p, m.h, x, device.Epilogue{Act: m.Act, Pre: m.pre})
-	p.drop(m.h, p.Dropout(m.Site, m.Drop))
-	m.Out.Into(p, dst, m.h, device.Epilogue{Add: add})
-	p.drop(dst, p.Dropout(m.Site+1, m.Drop))
+	m.x, m.pre = x, device.Mat{}
+	if p.Train {
+		m.pre = p.Half(x.Rows, m.In.Out())
+	}
+	m.h = p.Half(x.Rows, m.In.Out())
+	m.In.Into(p, m.h, x, device.Epilogue{Act: m.Act, Pre: m.pre, Drop: p.Dropout(m.Site, m.Drop)})
+	m.Out.Into(p, dst, m.h, device.Epilogue{Drop: p.Dropout(m.Site+1, m.Drop), Add: add})
 }
 
 // Forward is Into new memory.
@@ -84,12 +110,20 @@ func (m *MLP) Forward(p *Pass, x device.Mat) device.Mat {
 	return y
 }
 
-// Backward adds the parameters' gradients and returns that of x. With dropout
-// dy is changed.
-func (m *MLP) Backward(p *Pass, dy device.Mat) device.Mat {
+// BackwardInto adds the parameters' gradients and writes (or adds) that of x.
+// With dropout dy is changed.
+func (m *MLP) BackwardInto(p *Pass, dx, dy device.Mat, add bool) {
 	p.drop(dy, p.Dropout(m.Site+1, m.Drop))
-	dh := m.Out.Backward(p, dy, m.h)
-	p.drop(dh, p.Dropout(m.Site, m.Drop))
-	p.Dev.ActivateGrad(dh, dh, m.pre, m.Act)
-	return m.In.Backward(p, dh, m.x)
+	m.Out.Grad(p, dy, m.h)
+	dh := p.Half(m.h.Rows, m.h.Cols)
+	m.Out.InputGrad(p, dh, dy, device.Epilogue{Act: m.Act, Grad: m.pre, Drop: p.Dropout(m.Site, m.Drop)})
+	m.In.Grad(p, dh, m.x)
+	m.In.InputGrad(p, dx, dh, device.Epilogue{Add: add})
+}
+
+// Backward is BackwardInto new memory.
+func (m *MLP) Backward(p *Pass, dy device.Mat) device.Mat {
+	dx := p.Half(m.x.Rows, m.x.Cols)
+	m.BackwardInto(p, dx, dy, false)
+	return dx
 }

@@ -15,16 +15,20 @@ func NewLayerNorm(s *Set, name string, n int, eps float64) *LayerNorm {
 	return &LayerNorm{s.Vector(name+".weight", n, Const(1)), s.Vector(name+".bias", n, Const(0)), eps, device.Mat{}, device.Mat{}}
 }
 
-// Forward returns the normalised rows of x in new memory.
+// Forward returns the normalised rows of x in new memory: with an affine part
+// in that which products read, since one follows everywhere.
 func (l *LayerNorm) Forward(p *Pass, x device.Mat) device.Mat {
-	y := p.Mat(x.Rows, x.Cols)
 	l.rstd = p.kept(x.Rows, 1)
 	if l.Gamma == nil {
-		l.xhat = y
-		p.Dev.LayerNorm(y, device.Mat{}, l.rstd, x, device.Mat{}, device.Mat{}, l.Eps)
-		return y
+		l.xhat = p.Mat(x.Rows, x.Cols)
+		p.Dev.LayerNorm(l.xhat, device.Mat{}, l.rstd, x, device.Mat{}, device.Mat{}, l.Eps)
+		return l.xhat
 	}
-	l.xhat = p.kept(x.Rows, x.Cols)
+	y := p.Half(x.Rows, x.Cols)
+	l.xhat = device.Mat{}
+	if p.Train {
+		l.xhat = p.Half(x.Rows, x.Cols)
+	}
 	p.Dev.LayerNorm(y, l.xhat, l.rstd, x, l.Gamma.Value, l.Beta.Value, l.Eps)
 	return y
 }
@@ -93,8 +97,9 @@ func (q *Projector) Forward(p *Pass, x device.Mat) device.Mat {
 
 // Backward adds the parameters' gradients and returns that of x.
 func (q *Projector) Backward(p *Pass, dy device.Mat) device.Mat {
-	dh := q.Out.Backward(p, dy, q.h)
-	p.Dev.ActivateGrad(dh, dh, q.y, device.GELU)
+	q.Out.Grad(p, dy, q.h)
+	dh := p.Mat(q.h.Rows, q.h.Cols)
+	q.Out.InputGrad(p, dh, dy, device.Epilogue{Act: device.GELU, Grad: q.y})
 	dpre := p.Mat(dh.Rows, dh.Cols)
 	p.Dev.BatchNormGrad(dpre, q.Gamma.Grad, q.Beta.Grad, dh, q.xhat, q.rstd, q.Gamma.Value)
 	return q.In.Backward(p, dpre, q.x)

@@ -120,5 +120,5 @@ func (a *Aux) Loss(p *nn.Pass, loss, dz, z, q device.Mat, weight float64) {
 	}
 	dpred := p.Zero(pred.Rows, pred.Cols)
 	p.Dev.MSE(loss, dpred, device.Mat{}, pred, q, weight*a.scale)
-	p.Dev.Axpy(dz, 1, a.mlp.Backward(p, dpred))
+	a.mlp.BackwardInto(p, dz, dpred, true)
 }
