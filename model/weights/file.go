@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 )
@@ -31,9 +32,9 @@ func Open(path string) (*File, error) {
 	return open(path, b)
 }
 
-// open parses a file's bytes by what they begin with.
+// open parses a file's bytes by what they begin with, or claim to be.
 func open(path string, b []byte) (f *File, err error) {
-	if bytes.HasPrefix(b, []byte(zipMagic)) {
+	if bytes.HasPrefix(b, []byte(zipMagic)) || filepath.Ext(path) == ".pt" {
 		f, err = ParsePT(b)
 	} else {
 		f, err = Parse(b)

@@ -1,0 +1,279 @@
+package weights
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Files that torch.save wrote, with what PyTorch says they hold
+// (testdata/pt.py): every dtype, shared and strided storages, parameters, a
+// state dict inside a trainer's dict, two protocols.
+func TestParsePT(t *testing.T) {
+	b, err := os.ReadFile("testdata/expected.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var expected map[string]map[string]struct {
+		DType  string
+		Shape  []int
+		Values []float64
+	}
+	if err := json.Unmarshal(b, &expected); err != nil {
+		t.Fatal(err)
+	}
+	for file, tensors := range expected {
+		t.Run(file, func(t *testing.T) {
+			f, err := Open(filepath.Join("testdata", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(f.Names()) != len(tensors) {
+				t.Errorf("tensors %v, want %d", f.Names(), len(tensors))
+			}
+			for name, want := range tensors {
+				got, err := f.Float64(name)
+				shape, _ := f.Shape(name)
+				if err != nil || f.DType(name) != want.DType || !cmp.Equal(shape, want.Shape) || !cmp.Equal(got, want.Values) {
+					t.Errorf("%s: %s %v %v %v, want %+v", name, f.DType(name), shape, got, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRefusesPT(t *testing.T) {
+	for file, want := range map[string]string{
+		"module.pt":   `asks for "torch.nn.modules.linear.Linear"`,
+		"expanded.pt": "does not lie in its storage of 1",
+		"list.pt":     "no dict",
+		"number.pt":   `entry "n" is not a tensor`,
+		"legacy.pt":   "not a whole file of torch.save",
+		"missing.pt":  "opening weights",
+	} {
+		_, err := Open(filepath.Join("testdata", file))
+		refuses(t, file, err, want)
+	}
+	whole, err := os.ReadFile("testdata/plain.pt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ParsePT(whole[:len(whole)-100])
+	refuses(t, "torn", err, "not a whole file")
+	z, err := zip.NewReader(bytes.NewReader(whole), int64(len(whole)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range z.File {
+		if at, err := f.DataOffset(); err == nil && f.Name == "plain/data/1" {
+			whole[at]++
+		}
+	}
+	_, err = ParsePT(whole)
+	refuses(t, "changed", err, "has changed since it was written")
+}
+
+func refuses(t *testing.T, name string, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+		t.Errorf("%s: %v, want %q and a hint", name, err, want)
+	}
+}
+
+// archiveOf is a file of torch.save with a pickle and one storage "0" of 4
+// float32.
+func archiveOf(t testing.TB, pickle string, method uint16) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, text := range map[string]string{"data.pkl": pickle, "data/0": strings.Repeat("\x00\x00\x80\x3f", 4)} {
+		h := zip.FileHeader{Name: "archive/" + name, Method: method, UncompressedSize64: uint64(len(text)),
+			CompressedSize64: uint64(len(text)), CRC32: crc32.ChecksumIEEE([]byte(text))}
+		w, err := z.CreateRaw(&h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// text and num are opcodes of a string and of a 32-bit number.
+func text(s string) string { return fmt.Sprintf("\x8c%c%s", len(s), s) }
+func num(n uint32) string {
+	return "J" + string([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
+}
+
+// tensorOf is the pickle of {"w": tensor}, its storage of count numbers, with
+// the opcodes of offset, shape and strides.
+func tensorOf(storage string, count uint32, rest string) string {
+	return "\x80\x02}" + text("w") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\n" + storage + "\n" +
+		text("0") + text("cpu") + num(count) + "tQ" + rest + "\x89}tRs."
+}
+
+// A pickle can do nothing: each of these would run, crash or exhaust Python.
+func TestHostilePickles(t *testing.T) {
+	shape := func(offset, d, stride uint32) string { return num(offset) + num(d) + "\x85" + num(stride) + "\x85" }
+	good := tensorOf("FloatStorage", 4, shape(1, 3, 1))
+	if f, err := ParsePT(archiveOf(t, good, zip.Store)); err != nil || len(f.Names()) != 1 {
+		t.Fatalf("the pickle that the others are spoilt from: %v", err)
+	}
+	for name, c := range map[string]struct{ pickle, want string }{
+		"os.system":           {"cos\nsystem\n(" + text("touch /owned") + "tR.", `asks for "os.system"`},
+		"builtins.eval":       {"\x80\x04" + text("builtins") + text("eval") + "\x93" + text("1") + "\x85R.", `asks for "builtins.eval"`},
+		"INST":                {"(ios\nsystem\n.", "opcode 0x69"},
+		"NEWOBJ":              {")}\x81.", "opcode 0x81"},
+		"EXT1":                {"\x82\x01.", "opcode 0x82"},
+		"other persistent":    {"}" + text("w") + text("file:///etc/passwd") + "Qs.", "not a tensor"},
+		"empty":               {"", "torn"},
+		"no value":            {".", "torn"},
+		"a mark as value":     {"(.", "torn"},
+		"underflow":           {"R.", "torn"},
+		"BUILD of nothing":    {"b.", "torn"},
+		"TUPLE without mark":  {"t.", "torn"},
+		"SETITEMS of a half":  {"}(" + text("w") + "u.", "torn"},
+		"APPEND to a number":  {num(1) + num(2) + "a.", "torn"},
+		"missing memo":        {"h\x07.", "torn"},
+		"long string":         {"X\xff\xff\xff\x7fw", "torn"},
+		"long integer":        {"\x8a\xff" + strings.Repeat("\x01", 255) + ".", "integer of 255 bytes"},
+		"call of a string":    {text("w") + ")R.", "torn"},
+		"OrderedDict(…)":      {"ccollections\nOrderedDict\n" + num(1) + "\x85R.", "torn"},
+		"parameter of a dict": {"ctorch._utils\n_rebuild_parameter\n(}\x89}tR.", "torn"},
+		"itself":              {"}q\x00" + text("w") + "h\x00s.", "not a tensor"},
+		"other storage":       {tensorOf("ComplexFloatStorage", 4, shape(0, 1, 1)), "asks for"},
+		"storage of others":   {tensorOf("FloatStorage", 5, shape(0, 1, 1)), "16 bytes for 5 numbers"},
+		"negative storage":    {tensorOf("FloatStorage", 1<<31, shape(0, 1, 1)), "16 bytes for -"},
+		"behind the end":      {tensorOf("FloatStorage", 4, shape(2, 3, 1)), "does not lie in"},
+		"far offset":          {tensorOf("FloatStorage", 4, shape(1<<30, 1, 1)), "does not lie in"},
+		"negative offset":     {tensorOf("FloatStorage", 4, shape(1<<31, 1, 1)), "does not lie in"},
+		"negative axis":       {tensorOf("FloatStorage", 4, shape(0, 1<<31, 1)), "does not lie in"},
+		"negative stride":     {tensorOf("FloatStorage", 4, shape(3, 2, 0xffffffff)), "strides [-1]"},
+		"wide stride":         {tensorOf("FloatStorage", 4, shape(0, 2, 4)), "does not lie in"},
+		"repeated number":     {tensorOf("FloatStorage", 4, shape(0, 1<<30, 0)), "does not lie in"},
+		"axes unlike":         {tensorOf("FloatStorage", 4, num(0)+num(1)+"\x85)"), "torn"},
+		"axis of a string":    {tensorOf("FloatStorage", 4, num(0)+text("3")+"\x85"+num(1)+"\x85"), "torn"},
+	} {
+		_, err := ParsePT(archiveOf(t, c.pickle, zip.Store))
+		refuses(t, name, err, c.want)
+	}
+	_, err := ParsePT(archiveOf(t, good, zip.Deflate))
+	refuses(t, "compressed", err, "is compressed")
+}
+
+// A thousand tensors over one storage claim far more than the file holds.
+func TestBoundedPT(t *testing.T) {
+	one := "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\nFloatStorage\n" + text("0") + text("cpu") + num(4) +
+		"tQ" + num(0) + num(4) + "\x85" + num(1) + "\x85\x89}tRq\x00" // remembered as 0
+	p := "\x80\x02}" + text("w") + one + "s"
+	for i := range 1000 {
+		p += text(fmt.Sprint(i)) + "h\x00s"
+	}
+	b := archiveOf(t, p+".", zip.Store)
+	if _, err := ParsePT(b); err != nil {
+		t.Fatalf("16 kB of tensors in a file of %d bytes: %v", len(b), err)
+	}
+	f, _ := ParsePT(b)
+	refuses(t, "a smaller file", f.bounded(3000), "more than four times")
+}
+
+// What WritePT writes is read back; peers_test.go shows it to PyTorch.
+func TestWritePT(t *testing.T) {
+	ts := append(sample(), Tensor{Name: "empty", Shape: []int{0, 3}, F32: []float32{}})
+	var a, b bytes.Buffer
+	if err := WritePT(&a, ts); err != nil {
+		t.Fatal(err)
+	}
+	if err := WritePT(&b, ts); err != nil || !bytes.Equal(a.Bytes(), b.Bytes()) {
+		t.Errorf("equal tensors give other bytes (%v)", err)
+	}
+	f, err := ParsePT(a.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range ts {
+		got, err := f.Tensor(want.Name)
+		if err != nil || !cmp.Equal(got.Float64(), want.Float64()) || len(got.Shape) != len(want.Shape) {
+			t.Errorf("%s came back as %+v (%v), want %+v", want.Name, got, err, want)
+		}
+	}
+	if len(f.Names()) != len(ts) {
+		t.Errorf("tensors %v", f.Names())
+	}
+}
+
+func FuzzParsePT(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.pt")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no files to begin with", err)
+	}
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		file, err := ParsePT(b)
+		if err != nil {
+			return
+		}
+		for _, n := range file.Names() {
+			if v, err := file.Float64(n); err == nil && len(v)*2 > 4*len(b) {
+				t.Errorf("%s: %d numbers of a file of %d bytes", n, len(v), len(b))
+			}
+		}
+	})
+}
+
+// The pickle is fuzzed by itself, since few changes of a whole archive keep its sums.
+func FuzzPickle(f *testing.F) {
+	f.Add(pickleOf(sample()))
+	f.Add("\x80\x04\x95\x00\x00\x00\x00\x00\x00\x00\x00}\x94" + text("w") + "\x94]\x94(K\x01M\x02\x00J\x03\x00\x00\x00G?\xf0\x00\x00\x00\x00\x00\x00e0N\x88\x85.")
+	f.Add(tensorOf("FloatStorage", 4, num(0)+num(2)+num(2)+"\x86"+num(2)+num(1)+"\x86"))
+	storage := make([]byte, 16)
+	f.Fuzz(func(t *testing.T, pickle string) {
+		a := &archive{storages: map[string][]byte{"0": storage}}
+		u := unpickler{r: bytes.NewReader([]byte(pickle)), known: knownGlobal, call: a.call}
+		v, err := u.run()
+		if err != nil {
+			return
+		}
+		if file, err := stateDict(v); err == nil {
+			for _, n := range file.Names() {
+				if x, err := file.Float64(n); err == nil && len(x) > len(storage) {
+					t.Errorf("%d numbers of a storage of %d bytes", len(x), len(storage))
+				}
+			}
+		}
+	})
+}
+
+// The numbers of a pickle, by hand from pickletools.
+func TestPickleNumbers(t *testing.T) {
+	for p, want := range map[string]any{
+		"K\xff.": int64(255), "M\x01\x02.": int64(513), "J\xff\xff\xff\xff.": int64(-1), "\x8a\x00.": int64(0),
+		"\x8a\x01\x80.": int64(-128), "\x8a\x06\x00\x00\x00\x00\x00\x01.": int64(1 << 40),
+		"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f.": int64(math.MaxInt64), "G\xc0\x04\x00\x00\x00\x00\x00\x00.": -2.5,
+		"N.": nil, "\x88.": true, "\x89.": false, "X\x02\x00\x00\x00\xc3\xa9.": "é", "K\x01q\x05K\x020h\x05.": int64(1),
+	} {
+		u := unpickler{r: bytes.NewReader([]byte(p))}
+		if v, err := u.run(); err != nil || v != want {
+			t.Errorf("%q is %v, %v, want %v", p, v, err, want)
+		}
+	}
+}
