@@ -11,6 +11,7 @@ import (
 
 // File is the tensors of a parsed file, of either format.
 type File struct {
+	PT    bool              // it is a file of torch.save
 	Meta  map[string]string // safetensors' metadata
 	views map[string]view
 }

@@ -72,3 +72,38 @@ func FuzzSidecar(f *testing.F) {
 		}
 	})
 }
+
+// A folder's checkpoint is ours if there is one, else its only .pt file, whose
+// sidecar is read where there is one and else made up of its config.json.
+func TestLoadPT(t *testing.T) {
+	dir := t.TempDir()
+	s := Sidecar{Kind: "lewm"}
+	path := filepath.Join(dir, "epoch_3.pt")
+	if err := Save(path, sample(), &s); err != nil {
+		t.Fatal(err)
+	}
+	f, got, err := Load(dir)
+	if err != nil || !f.PT || got.Kind != "lewm" || got.SHA256 != s.SHA256 {
+		t.Errorf("a .pt with a sidecar: %+v, %v", got, err)
+	}
+	os.Remove(SidecarOf(path))
+	_, _, err = Load(dir)
+	refuses(t, "no config", err, "config.json")
+	put(t, filepath.Join(dir, HydraName), []byte("{"))
+	_, _, err = Load(path)
+	refuses(t, "config", err, "is not JSON")
+	put(t, filepath.Join(dir, HydraName), []byte(`{"a":1}`))
+	if _, got, err = Load(path); err != nil || got.Kind != Published || string(got.Config) != `{"a":1}` || got.SHA256 != s.SHA256 {
+		t.Errorf("published: %+v, %v", got, err)
+	}
+	put(t, filepath.Join(dir, "other.pt"), nil)
+	_, _, err = Load(dir)
+	refuses(t, "two", err, "2 .pt files")
+	own := Sidecar{Kind: "own"}
+	if err := Save(filepath.Join(dir, FileName), sample(), &own); err != nil {
+		t.Fatal(err)
+	}
+	if f, got, err := Load(dir); err != nil || f.PT || got.Kind != "own" {
+		t.Errorf("beside ours: %+v, %v", got, err)
+	}
+}

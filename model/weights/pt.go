@@ -238,7 +238,7 @@ func stateDict(v any) (*File, error) {
 			}
 		}
 	}
-	f := &File{views: map[string]view{}}
+	f := &File{PT: true, views: map[string]view{}}
 	for i, key := range d.keys {
 		name, ok := key.(string)
 		v, isTensor := d.values[i].(view)

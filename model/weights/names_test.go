@@ -1,0 +1,68 @@
+package weights
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The tensors of a layer as Hugging Face's ViT names them in transformers
+// 4.57.6 and 5.23.0 (their state dicts), behind the encoder's own name.
+func TestTransformersNames(t *testing.T) {
+	for four, five := range map[string]string{
+		"encoder.encoder.layer.11.attention.attention.query.weight": "encoder.layers.11.attention.q_proj.weight",
+		"encoder.encoder.layer.0.attention.attention.key.bias":      "encoder.layers.0.attention.k_proj.bias",
+		"encoder.encoder.layer.0.attention.attention.value.weight":  "encoder.layers.0.attention.v_proj.weight",
+		"encoder.encoder.layer.3.attention.output.dense.weight":     "encoder.layers.3.attention.o_proj.weight",
+		"encoder.encoder.layer.0.intermediate.dense.bias":           "encoder.layers.0.mlp.fc1.bias",
+		"encoder.encoder.layer.0.output.dense.weight":               "encoder.layers.0.mlp.fc2.weight",
+		"encoder.encoder.layer.0.layernorm_before.weight":           "encoder.layers.0.layernorm_before.weight",
+		"encoder.encoder.layer.0.layernorm_after.bias":              "encoder.layers.0.layernorm_after.bias",
+		// What neither generation has, and what both share, stays as it is.
+		"encoder.layernorm.weight":                      "encoder.layernorm.weight",
+		"encoder.embeddings.cls_token":                  "encoder.embeddings.cls_token",
+		"predictor.transformer.layers.0.mlp.net.1.bias": "predictor.transformer.layers.0.mlp.net.1.bias",
+		"encoder.encoder.layer.0.strange.weight":        "encoder.encoder.layer.0.strange.weight",
+	} {
+		if got := Transformers5(four); got != five {
+			t.Errorf("%s in 5: %s, want %s", four, got, five)
+		}
+		for _, name := range []string{four, five} {
+			if got := Transformers4(name); got != four {
+				t.Errorf("%s in 4: %s, want %s", name, got, four)
+			}
+		}
+	}
+}
+
+func fileOf(names ...string) *File {
+	f := &File{views: map[string]view{}}
+	for _, n := range names {
+		f.views[n] = view{dtype: "F32"}
+	}
+	return f
+}
+
+func TestUnwrap(t *testing.T) {
+	for name, c := range map[string]struct{ have, want []string }{
+		"bare":      {[]string{"a.mark", "b"}, []string{"a.mark", "b"}},
+		"Lightning": {[]string{"model.a.mark", "model.b", "sigreg.t"}, []string{"a.mark", "b"}},
+		"twice":     {[]string{"module._orig_mod.a.mark", "module._orig_mod.b"}, []string{"a.mark", "b"}},
+		"no mark":   {[]string{"model.b"}, []string{"model.b"}},
+		"unknown":   {[]string{"teacher.a.mark"}, []string{"teacher.a.mark"}},
+	} {
+		f := fileOf(c.have...)
+		if err := f.Unwrap("a.mark"); err != nil || !cmp.Equal(f.Names(), c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, f.Names(), err, c.want)
+		}
+	}
+}
+
+func TestRename(t *testing.T) {
+	f := fileOf("a", "b", "c")
+	err := f.Rename(func(n string) string { return map[string]string{"a": "x", "b": "y"}[n] })
+	if err != nil || !cmp.Equal(f.Names(), []string{"x", "y"}) {
+		t.Errorf("%v, %v", f.Names(), err)
+	}
+	refuses(t, "two of one name", f.Rename(func(string) string { return "z" }), `tensors "x" and "y"`)
+}
