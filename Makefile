@@ -49,8 +49,8 @@ bench: setup ## benchmarks; each reports its rate or ratio
 	go test -run '^$$' -bench . ./...
 
 EPISODES ?= 300
-campaign-collect: setup ## rates and moments of EPISODES (300) collected episodes a planar task, kills survived; minutes
-	SCALEWM_CAMPAIGN=$(EPISODES) nice go test -count 1 -timeout 0 -run '^TestCampaign$$' -v ./dataset/collect
+campaign-collect: setup ## rates and moments of EPISODES (300) collected episodes a task, kills survived; minutes
+	SCALEWM_CAMPAIGN=$(EPISODES) nice go test -count 1 -timeout 0 -run '^TestCampaign' -v ./dataset/collect
 
 lint: setup ## formatting, vet, no source file over 450 lines
 	@bad=$$($(sources) '*.go' | xargs gofmt -l); [ -z "$$bad" ] || { echo "not formatted: $$bad"; exit 1; }

@@ -1,0 +1,193 @@
+package collect
+
+import (
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"scalewm/dataset/rng"
+	"scalewm/envs"
+
+	_ "scalewm/envs/cube"
+	_ "scalewm/envs/reacher"
+)
+
+// ahead is how many steps after a start the goal of an evaluation lies.
+const ahead = 25
+
+// The tasks of MuJoCo draw slowly, so that the campaign compares their states alone,
+// with envs-spec 4.6 and 5.6; figures of the published sets where they are known there.
+var publishedStates = []published{
+	{"reacher", 10_000, 2_010_000, []figure{
+		entry("action", 0, 0, 1/math.Sqrt(3), -1, 1), entry("action", 1, 0, 1/math.Sqrt(3), -1, 1),
+		circular("cos shoulder", 0, math.Cos, -.012982, .705403), circular("sin shoulder", 0, math.Sin, -.010076, .708616),
+		circular("cos wrist", 1, math.Cos, .134983, .656818), circular("sin wrist", 1, math.Sin, -.006901, .741837),
+		entry("qpos", 0, unknown, unknown, -8.20, 7.91), entry("qpos", 1, unknown, unknown, -2.947, 2.947),
+		entry("finger_pos", 0, unknown, .128, unknown, unknown), entry("finger_pos", 1, unknown, .1275, unknown, unknown),
+	}},
+	{"cube", 10_000, 2_010_000, []figure{
+		entry("action", 0, unknown, unknown, -1, 1), entry("action", 1, unknown, unknown, -1, 1), entry("action", 2, unknown, unknown, -1, 1),
+		entry("action", 3, unknown, unknown, -1, 1), entry("action", 4, unknown, unknown, -1, 1),
+		entry("proprio_effector_pos", 0, .4235, .0697, unknown, unknown), entry("proprio_effector_pos", 1, unknown, unknown, unknown, unknown),
+		entry("proprio_effector_pos", 2, .1266, .0853, unknown, unknown),
+		{"cos 2 yaw", func(row envs.Row) float64 { return math.Cos(2 * row["proprio_effector_yaw"][0]) }, unknown, unknown, unknown, unknown},
+		{"sin 2 yaw", func(row envs.Row) float64 { return math.Sin(2 * row["proprio_effector_yaw"][0]) }, unknown, unknown, unknown, unknown},
+		entry("proprio_gripper_opening", 0, .2880, .2504, unknown, unknown),
+		entry("privileged_block_0_pos", 2, .0691, .0825, unknown, unknown),
+	}},
+}
+
+func circular(name string, joint int, of func(float64) float64, mean, sd float64) figure {
+	return figure{name, func(row envs.Row) float64 { return of(row["qpos"][joint]) }, mean, sd, unknown, unknown}
+}
+
+// TestCampaignStates lets the default policy of each task act in as many episodes as
+// the campaign has. What it says is Markdown, for docs/performance.md.
+func TestCampaignStates(t *testing.T) {
+	episodes, err := strconv.Atoi(os.Getenv(campaignEnv))
+	if err != nil || episodes < 2 {
+		t.Skip("campaign: make campaign-collect runs it (minutes)")
+	}
+	for _, p := range publishedStates {
+		t.Run(p.task, func(t *testing.T) {
+			task, err := envs.Lookup(p.task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.task == "reacher" { // which costs little, and whose deviations need more episodes for 3 %
+				episodes *= 10
+			}
+			runs := p.play(t, task, episodes)
+			t.Logf("%d episodes of %d rows each, as the published ones", episodes, p.rows/p.episodes)
+			t.Log("| | mean | published | SD | published | range | published |")
+			for _, fig := range p.columns {
+				var m tally
+				for _, r := range runs {
+					for i := range r.rows {
+						m.add(fig.of(r.row(task.Spec, i)))
+					}
+					m.endEpisode()
+				}
+				fig.compare(t, &m)
+			}
+			if p.task == "cube" {
+				solvedAhead(t, runs)
+			}
+		})
+	}
+}
+
+// row is row i, of the columns that figures are made of.
+func (e episode) row(s *envs.Spec, i int) envs.Row {
+	row := envs.Row{"action": e.columns["action"][i*s.ActionDim : (i+1)*s.ActionDim]}
+	for name, v := range e.columns {
+		if c, ok := s.Column(name); ok {
+			row[name] = v[i*c.Width : (i+1)*c.Width]
+		}
+	}
+	return row
+}
+
+// play records episodes without frames.
+func (p published) play(t *testing.T, task envs.Task, episodes int) []episode {
+	runs := make([]episode, episodes)
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	for w := range errs {
+		wg.Go(func() {
+			e, err := task.New(nil)
+			if err != nil {
+				errs[w] = err
+				return
+			}
+			defer e.Close()
+			for i := w; i < episodes && errs[w] == nil; i += len(errs) {
+				runs[i], errs[w] = playOne(task, e, i)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range runs {
+		if r.rows != p.rows/p.episodes {
+			t.Errorf("an episode has %d rows", r.rows)
+		}
+	}
+	return runs
+}
+
+// playOne is an episode with the streams that a collection gives it.
+func playOne(task envs.Task, e envs.Env, i int) (episode, error) {
+	ep := episode{columns: map[string][]float64{}}
+	name := task.Spec.Policies[0]
+	policy, err := task.Policy(name)
+	if err != nil {
+		return ep, err
+	}
+	if err := errors.Join(e.Reset(rng.Stream("collect", task.Spec.Name, name, int64(1), i)),
+		policy.Reset(e, rng.Stream("collect-policy", task.Spec.Name, name, int64(1), i))); err != nil {
+		return ep, err
+	}
+	w := &worker{job: &Job{task: task}, env: e}
+	action := make([]float64, task.Spec.ActionDim)
+	for ; ; ep.rows++ {
+		for _, name := range []string{"qpos", "finger_pos", "proprio_effector_pos", "proprio_effector_yaw", "proprio_gripper_opening", "privileged_block_0_pos"} {
+			if c, ok := task.Spec.Column(name); ok {
+				v := make([]float64, c.Width)
+				if err := e.Observe(name, v); err != nil {
+					return ep, err
+				}
+				ep.columns[name] = append(ep.columns[name], v...)
+			}
+		}
+		if ep.rows == task.Spec.MaxSteps {
+			ep.columns["action"] = append(ep.columns["action"], slices.Repeat([]float64{math.NaN()}, len(action))...)
+			ep.rows++
+			return ep, nil
+		}
+		if err := w.act(policy, action); err != nil {
+			return ep, err
+		}
+		ep.columns["action"] = append(ep.columns["action"], action...)
+		if _, err := e.Step(action); err != nil {
+			return ep, err
+		}
+	}
+}
+
+// compare wants known means within three standard errors and deviations within 3 %.
+func (f figure) compare(t *testing.T, m *tally) {
+	mean, sd, se := m.moments()
+	span := known(f.min)
+	if !math.IsNaN(f.max) {
+		span += " to " + known(f.max)
+	}
+	t.Logf("| %s | %.4g ± %.2g | %s | %.4g | %s | %.4g to %.4g | %s |", f.name, mean, se, known(f.mean), sd, known(f.sd), m.low, m.high, span)
+	if math.Abs(mean-f.mean) > 3*se || math.Abs(sd/f.sd-1) > 0.03 {
+		t.Errorf("%s: mean %g ± %g, published %g; deviation %g, published %g", f.name, mean, se, f.mean, sd, f.sd)
+	}
+}
+
+// solvedAhead is how many starts have the cube where it is 25 steps later.
+func solvedAhead(t *testing.T, runs []episode) {
+	var m tally
+	for _, r := range runs {
+		block := r.columns["privileged_block_0_pos"]
+		for i := 0; i+3*ahead < len(block); i += 3 {
+			a, b := block[i:i+3], block[i+3*ahead:]
+			m.add(flag(math.Hypot(math.Hypot(a[0]-b[0], a[1]-b[1]), a[2]-b[2]) <= 0.04))
+		}
+		m.endEpisode()
+	}
+	share, _, se := m.moments()
+	t.Logf("of the starts %.3f ± %.3f are solved %d steps later already (published .32 to .38)", share, se, ahead)
+	if share < .32 || share > .38 {
+		t.Errorf("a share of %.3f", share)
+	}
+}
