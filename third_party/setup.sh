@@ -5,6 +5,7 @@
 #   third_party/setup.sh base      what the default build and the tests need
 #   third_party/setup.sh peers     the Python programs that tests compare with
 #   third_party/setup.sh browser   a browser for the tests of the HTML report
+#   third_party/setup.sh cuda      what the GPU build and the tests of its kernels need
 #
 # Everything but Debian packages, Go's own module cache and one stamp stays in
 # third_party/fetched. Packages are installed by root only; anybody else is
@@ -74,18 +75,27 @@ stamp_headers() {
   grep -qs "$sum" "$package/stamp.h" || echo "// headers of the wheel $sum" >"$package/stamp.h"
 }
 
-# fetch_wheels: planar tasks do not need these, so a failure is a warning.
+# fetch_wheels: planar tasks need none of these, so a failure is a warning.
 fetch_wheels() {
-  rows wheel name version file sha256 python platform keep | while IFS=$'\t' read -r name version file sha python platform keep; do
-    wheel_here "$name" "$sha" && continue
+  rows wheel set name version file sha256 python platform keep | while IFS=$'\t' read -r set name version file sha python platform keep; do
+    if [ "$set" != "$want" ] || wheel_here "$name" "$sha"; then continue; fi
     if [ "$(uname -sm)" != "Linux x86_64" ]; then
-      warn "the pinned $name is for Linux on x86-64; tasks with physics will not run here"
+      warn "the pinned $name is for Linux on x86-64; tasks with physics and the GPU will not run here"
       continue
     fi
     unpack_wheel "$name" "$version" "$file" "$sha" "$python" "$platform" "$keep" </dev/null ||
-      warn "$name $version could not be fetched; the planar tasks work without it (try again later: make setup)"
+      warn "$name $version could not be fetched; the planar tasks work without it (try again later)"
     rm -rf "$fetched/$name.part"
   done
+}
+
+# link_cuda leaves in fetched/cuda what the GPU build links with.
+link_cuda() {
+  local runtime=$fetched/nvidia_cuda_runtime_cu12 nvrtc=$fetched/nvidia_cuda_nvrtc_cu12
+  [ -d "$runtime" ] && [ -d "$nvrtc" ] || die "the wheels of the GPU build are not there (hint: try again later)"
+  mkdir -p "$fetched/cuda"
+  ln -sfn ../nvidia_cuda_nvrtc_cu12/libnvrtc.so.12 "$fetched/cuda/libnvrtc.so"
+  [ "$fetched/cuda/libcuda.a" -nt "$here/libcuda.sh" ] || "$here/libcuda.sh" "$runtime/include" "$fetched/cuda"
 }
 
 requirements() { rows peer name version | while IFS=$'\t' read -r name version; do echo "$name==$version"; done; }
@@ -108,10 +118,13 @@ announce() {
       printf '  %-32s %6s MB  to the system, by apt: %s\n' "$name" "$mb" "$purpose"
     done <<<"$packages"
     case $want in
-    base)
-      rows wheel name version sha256 mb for | while IFS=$'\t' read -r name version sha mb purpose; do
-        wheel_here "$name" "$sha" || printf '  %-32s %6s MB  to third_party/fetched/%s: %s\n' "$name $version" "$mb" "$name" "$purpose"
+    base | cuda)
+      rows wheel set name version sha256 mb for | while IFS=$'\t' read -r set name version sha mb purpose; do
+        [ "$set" != "$want" ] || wheel_here "$name" "$sha" ||
+          printf '  %-32s %6s MB  to third_party/fetched/%s: %s\n' "$name $version" "$mb" "$name" "$purpose"
       done
+      ;;&
+    base)
       modules_here || printf '  %-32s %6s MB  to %s: the libraries of go.mod\n' "Go modules" 90 "$(go env GOMODCACHE)"
       ;;
     peers)
@@ -122,7 +135,7 @@ announce() {
   [ -z "$plan" ] || printf 'set-up fetches:\n%s\n' "$plan"
 }
 
-case $want in base | peers | browser) ;; *) die "unknown part \"$want\" (hint: base, peers or browser)" ;; esac
+case $want in base | peers | browser | cuda) ;; *) die "unknown part \"$want\" (hint: base, peers, browser or cuda)" ;; esac
 command -v dpkg-query >/dev/null || die "this script knows Debian and Ubuntu only (hint: install the [[apt]] packages of third_party/manifest.toml your system's way, then: make build)"
 packages=$(missing_packages)
 names=$(cut -f1 <<<"$packages" | paste -sd' ')
@@ -146,4 +159,8 @@ base)
   stamp_headers
   ;;
 peers) fetch_peers ;;
+cuda)
+  fetch_wheels
+  link_cuda
+  ;;
 esac

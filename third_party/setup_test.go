@@ -21,8 +21,8 @@ type manifest struct {
 		MB             int
 	}
 	Wheel []struct {
-		Name, Version, File, Python, Platform, SHA256, Licence, Keep, For string
-		Bytes, MB                                                         int
+		Set, Name, Version, File, Python, Platform, SHA256, Licence, Keep, For string
+		Bytes, MB                                                              int
 	}
 	Peer []struct{ Name, Version string }
 }
@@ -40,14 +40,14 @@ func TestManifestIsComplete(t *testing.T) {
 		t.Fatalf("an empty part: %+v", m)
 	}
 	for _, a := range m.Apt {
-		if a.Name == "" || a.For == "" || a.MB == 0 || !strings.Contains(" base peers browser ", " "+a.Set+" ") {
+		if a.Name == "" || a.For == "" || a.MB == 0 || !strings.Contains(" base peers browser cuda ", " "+a.Set+" ") {
 			t.Errorf("incomplete package %+v", a)
 		}
 	}
 	sha := regexp.MustCompile(`^[0-9a-f]{64}$`)
 	for _, w := range m.Wheel {
 		if !sha.MatchString(w.SHA256) || !strings.HasPrefix(w.File, w.Name+"-"+w.Version+"-") || w.Bytes == 0 ||
-			w.Licence == "" || w.Keep == "" || w.For == "" || w.MB != (w.Bytes+500_000)/1_000_000 {
+			(w.Set != "base" && w.Set != "cuda") || w.Licence == "" || w.Keep == "" || w.For == "" || w.MB != (w.Bytes+500_000)/1_000_000 {
 			t.Errorf("incomplete wheel %+v", w)
 		}
 	}
@@ -207,6 +207,42 @@ func TestNothingToDoIsSilent(t *testing.T) {
 	m.putWheels(t)
 	if out, code, calls := m.setup(t, "base"); out != "" || code != 0 || calls != "" {
 		t.Errorf("printed %q, exit %d, ran %q; want silence", out, code, calls)
+	}
+}
+
+// The GPU build cannot do without its wheels; with them, what it links is made.
+func TestCuda(t *testing.T) {
+	m := newMachine(t, "1000", "*")
+	if out, code, _ := m.setup(t, "cuda"); code != 1 || !strings.Contains(out, "the wheels of the GPU build are not there") {
+		t.Errorf("without wheels: exit %d, printed %q", code, out)
+	}
+	m.putWheels(t)
+	writeFile(t, filepath.Join(m.root, "third_party/libcuda.sh"), "#!/bin/bash\necho \"made ${1##*/} in ${2##*/}\" >>"+m.log+"\n")
+	if out, code, calls := m.setup(t, "cuda"); code != 0 || out != "" || !strings.Contains(calls, "made include in cuda") {
+		t.Errorf("with wheels: exit %d, printed %q, ran %q", code, out, calls)
+	}
+	if to, err := os.Readlink(filepath.Join(m.root, "third_party/fetched/cuda/libnvrtc.so")); err != nil || !strings.HasSuffix(to, "libnvrtc.so.12") {
+		t.Errorf("libnvrtc.so leads to %q (%v)", to, err)
+	}
+}
+
+// A program linked with libcuda.a starts without a driver: functions say that
+// there is no device, and cuInit, whose failure would end the process, succeeds.
+// (Where there is a driver, it has no cuSomething either.)
+func TestLibcudaWithoutDriver(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "cuda.h"), "typedef int CUresult;\nCUresult cuInit(unsigned);\nCUresult cuSomething (double x, int y);\n")
+	writeFile(t, filepath.Join(dir, "main.c"), `#include "cuda.h"
+		int libcuda_state(void);
+		int main(void) { return cuInit(0) != 0 || cuSomething(1, 2) != 100 || libcuda_state() == 1; }`)
+	for _, step := range [][]string{
+		{"bash", "libcuda.sh", dir, filepath.Join(dir, "out")},
+		{"gcc", "-o", filepath.Join(dir, "main"), filepath.Join(dir, "main.c"), filepath.Join(dir, "out", "libcuda.a")},
+		{filepath.Join(dir, "main")},
+	} {
+		if out, err := exec.Command(step[0], step[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", step, err, out)
+		}
 	}
 }
 
