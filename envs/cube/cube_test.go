@@ -76,10 +76,12 @@ var still = []float64{0, 0, 0, 0, 0}
 // meshes, fine shadows and smooth edges, until the test ends: the suite draws hundreds
 // of frames and looks at none.
 func lean(t *testing.T) {
-	e := started(t, 1)
+	e, kept := started(t, 1), pen
+	pen = render.NewCache(1, envs.FrameSize, envs.FrameSize)
+	t.Cleanup(func() { pen = kept })
 	m := e.model
 	group, mesh, faces, shadows, samples := m.GeomGroup(), m.GeomDataID(), m.MeshFacenum(), m.VisQualityShadowsize(), m.VisQualityOffsamples()
-	defer func(a, b int32) { *shadows, *samples = a, b }(*shadows, *samples) // the renderer keeps its own
+	defer func(a, b int32) { *shadows, *samples = a, b }(*shadows, *samples)
 	*shadows, *samples = 64, 0
 	for g, id := range mesh {
 		if group[g] == 2 && id >= 0 && faces[id] > 3000 {
