@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -17,23 +18,25 @@ type Failure struct {
 	Err error
 }
 
-// Missing lists the sets of a job (by index) whose cells are not in the store.
-func (j Job) Missing(store cell.Store) ([]int, error) {
-	var out []int
+// Missing lists the sets of a job (by index) whose cells are not in the store,
+// and the ids of those among them whose files are there and torn.
+func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 	for i := range j.Sets {
 		id, err := cell.ID(record.Kind, j.Spec(i))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		done, err := store.Done(id)
-		if err != nil {
-			return nil, err
+		switch err := store.Load(id, nil, nil); {
+		case err == nil:
+			continue
+		case errors.Is(err, cell.ErrTorn):
+			torn = append(torn, id)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, nil, err
 		}
-		if !done {
-			out = append(out, i)
-		}
+		todo = append(todo, i)
 	}
-	return out, nil
+	return todo, torn, nil
 }
 
 // Cells makes the missing cells of a job and returns every cell of the job that
@@ -41,12 +44,16 @@ func (j Job) Missing(store cell.Store) ([]int, error) {
 // busy, so that an interruption loses little. If sets fail together, each is
 // tried alone, so that a failing one does not take the others with it.
 func Cells(ctx context.Context, store cell.Store, j Job) ([]record.Cell, []Failure, error) {
-	todo, err := j.Missing(store)
+	todo, _, err := j.Missing(store)
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(todo) == 0 {
+		cells, err := j.load(store, nil)
+		return cells, nil, err
+	}
 	var failed []Failure
-	for group := range slices.Chunk(todo, j.abreast()) {
+	for group := range slices.Chunk(todo, j.setsAbreast()) {
 		bad, err := j.makeAll(ctx, store, group)
 		if err != nil {
 			return nil, nil, err
@@ -57,13 +64,13 @@ func Cells(ctx context.Context, store cell.Store, j Job) ([]record.Cell, []Failu
 	return cells, failed, err
 }
 
-// abreast is how many sets it takes to fill a batch of planRows candidates.
-func (j Job) abreast() int {
-	if j.Arm.World == nil {
+// setsAbreast is how many sets it takes to fill a batch.
+func (j Job) setsAbreast() int {
+	if !j.Arm.Plans() {
 		return len(j.Sets)
 	}
-	rows := len(j.Sets[0].Starts) * j.Tier.Candidates
-	return (planRows + rows - 1) / rows
+	n := len(j.Sets[0].Starts)
+	return (j.abreast() + n - 1) / n
 }
 
 // makeAll runs and saves sets together, or one by one where that fails. A cell

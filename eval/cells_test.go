@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"scalewm/dataset/cell"
@@ -69,8 +70,8 @@ func TestCellBytes(t *testing.T) {
 
 	must(t, os.WriteFile(filepath.Join(dir, cells[0].ID+".json"), want[cells[0].ID+".json"][:40], 0o666))
 	must(t, os.Remove(filepath.Join(dir, cells[2].ID+".json")))
-	if todo, err := j.Missing(cell.Store{Dir: dir}); err != nil || len(todo) != 2 || todo[0] != 0 || todo[1] != 2 {
-		t.Errorf("missing %v, %v", todo, err)
+	if todo, torn, err := j.Missing(cell.Store{Dir: dir}); err != nil || !slices.Equal(todo, []int{0, 2}) || !slices.Equal(torn, []string{cells[0].ID}) {
+		t.Errorf("missing %v, torn %v, %v", todo, torn, err)
 	}
 	if _, _, err := Cells(ctx, cell.Store{Dir: dir}, j); err != nil {
 		t.Fatal(err)
@@ -149,25 +150,25 @@ func TestFailedSet(t *testing.T) {
 }
 
 // TestAbreast: low tiers need many sets side by side to fill a batch of 4096
-// candidates, the highest tier needs none.
+// candidates, the highest tier needs none; random actions have no batch.
 func TestAbreast(t *testing.T) {
-	world := &dotWorld{}
+	plans := testJob(t, "T1", 1, "s101").Arm
 	for _, tc := range []struct {
-		arm      Arm
-		tier     Tier
-		episodes int
-		want     int
+		arm                   Arm
+		tier                  Tier
+		batch, episodes, want int
 	}{
-		{Arm{World: world}, newTier("T1", 300, 30), 100, 1},
-		{Arm{World: world}, newTier("T1", 300, 30), 10, 2},
-		{Arm{World: world}, newTier("T5", 10, 3), 10, 41},
-		{Arm{}, Tier{}, 10, 6},
+		{plans, newTier("T1", 300, 30), 0, 100, 1},
+		{plans, newTier("T1", 300, 30), 0, 10, 2},
+		{plans, newTier("T5", 10, 3), 0, 10, 41},
+		{plans, newTier("T5", 10, 3), 16, 10, 2},
+		{Arm{}, Tier{}, 0, 10, 6},
 	} {
-		j := Job{Arm: tc.arm, Tier: tc.tier}
+		j := Job{Arm: tc.arm, Tier: tc.tier, Batch: tc.batch}
 		for range 6 {
 			j.Sets = append(j.Sets, Set{Starts: make([]Start, tc.episodes)})
 		}
-		if got := j.abreast(); got != tc.want {
+		if got := j.setsAbreast(); got != tc.want {
 			t.Errorf("%s, sets of %d: %d side by side, want %d", tc.tier.Name, tc.episodes, got, tc.want)
 		}
 	}

@@ -16,6 +16,7 @@ type Data struct {
 	dataset.Source
 	Fingerprint string
 	Actions     dataset.Moments // of the action column
+	Pool        Pool            // of the paper's draws
 	task        envs.Task
 	columns     []string // state, goal and factor columns of the task that the file has
 	heldOut     []int    // episodes not trained on, nil under the paper's protocol
@@ -118,8 +119,11 @@ func (d *Data) place(e envs.Env, s Start, ids ...any) error {
 	return nil
 }
 
-// Set draws the named set of n episodes.
+// Set draws the named set of n episodes, or reads the one in a file, whole.
 func (d *Data) Set(name string, n int) (Set, error) {
+	if isSetFile(name) {
+		return d.readSet(name)
+	}
 	seed, err := setSeed(name)
 	if err != nil {
 		return Set{}, err
@@ -128,7 +132,7 @@ func (d *Data) Set(name string, n int) (Set, error) {
 	if d.protocol == Strict {
 		starts, err = d.drawStrict(n, seed)
 	} else {
-		starts, err = Draw(d.lengths(), n, seed, MinusOne)
+		starts, err = Draw(d.lengths(), n, seed, d.Pool)
 	}
 	if err != nil {
 		return Set{}, fmt.Errorf("set %s: %w", name, err)

@@ -5,21 +5,28 @@ import (
 	"fmt"
 
 	"scalewm/envs"
+	"scalewm/eval/plan"
 	"scalewm/eval/record"
 	"scalewm/model"
 )
 
 // Arm is what acts: a world model with a planner, or the random policy.
 type Arm struct {
-	Method    string      // lewm, scale, aux, untrained, random
-	TrainSeed int         // of the checkpoint, or of an untrained model's weights
-	Weights   string      // SHA-256 of the weights file, "" for random
-	World     model.World // nil: uniform random actions
+	Method    string // lewm, scale, aux, untrained, random
+	TrainSeed int    // of the checkpoint, or of an untrained model's weights
+	Weights   string // SHA-256 of the weights file; "": uniform random actions
+	Precision string // of the products while planning
+	// World is the loaded model. Without it an arm that plans can be asked for its
+	// cells, but not run.
+	World model.World
 	// Protocol of the checkpoint's training; "" where nothing was trained.
 	// Checkpoints are evaluated under their own: under strict, one of the
 	// paper's protocol has seen the held-out episodes.
 	Protocol Protocol
 }
+
+// Plans says that the arm is a model, and not random actions.
+func (a Arm) Plans() bool { return a.Weights != "" }
 
 // Job is one arm at one tier on some sets. The sets are planned side by side,
 // which no result depends on.
@@ -28,12 +35,17 @@ type Job struct {
 	Data     *Data
 	Protocol Protocol
 	Arm      Arm
-	Solver   string // cem; ignored by the random arm
-	Tier     Tier
-	Sets     []Set
-	Workers  int    // goroutines that simulate, 0: one
-	Version  string // of the program, for the measured times
-	Progress func(done, total int64, note string)
+	// Solver (of Solvers), Tier (Tier.For the solver), Temperature (of mppi) and
+	// Clip (of icem) say how the arm plans; random actions ignore them.
+	Solver      string
+	Tier        Tier
+	Temperature float64
+	Clip        plan.Clip
+	Sets        []Set
+	Workers     int    // goroutines that simulate, 0: one
+	Batch       int    // episodes planned side by side, 0: as many as keep the device busy
+	Version     string // of the program, for the measured times
+	Progress    func(done, total int64, note string)
 }
 
 // Spec determines the cell of the job's set i.
@@ -44,13 +56,18 @@ func (j Job) Spec(i int) record.Spec {
 		Budget: Budget, GoalOffset: GoalOffset,
 		Set: j.Sets[i].Name, SetHash: j.Sets[i].Hash, Episodes: len(j.Sets[i].Starts),
 	}
-	if j.Arm.World == nil {
+	if !j.Arm.Plans() {
 		return s
 	}
-	s.TrainSeed, s.Weights = j.Arm.TrainSeed, j.Arm.Weights
-	s.Precision = string(j.Arm.World.Device().Kind().Precision)
+	s.TrainSeed, s.Weights, s.Precision = j.Arm.TrainSeed, j.Arm.Weights, j.Arm.Precision
 	s.Solver, s.Tier, s.Horizon = j.Solver, j.Tier.Name, Horizon
 	s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
+	switch j.Solver {
+	case MPPI:
+		s.Temperature = j.Temperature
+	case ICEM:
+		s.Clip = clipName(j.Clip)
+	}
 	return s
 }
 
@@ -79,8 +96,11 @@ func Run(ctx context.Context, j Job) ([]Outcome, error) {
 
 // Check refuses an arm that was not made for this task, data or protocol.
 func (j Job) Check() error {
-	if j.Arm.World == nil {
+	if !j.Arm.Plans() {
 		return nil
+	}
+	if j.Solver == MPPI && !(j.Temperature > 0) {
+		return fmt.Errorf("mppi has the temperature %g (hint: stock, paper, tuned or a positive number)", j.Temperature)
 	}
 	info := j.Arm.World.Info()
 	if info.FrameSkip != Block {

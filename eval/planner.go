@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"scalewm/dataset"
@@ -11,36 +12,53 @@ import (
 )
 
 // planRows bounds the candidates that are rolled out at once, and with them the
-// scratch of a rollout; encodeFrames does the same for frames.
+// scratch of a rollout: enough to keep a CPU busy, and a GPU. encodeFrames does
+// the same for frames.
 const (
 	planRows     = 4096
+	planRowsGPU  = 32768
 	encodeFrames = 64
 )
 
+// abreast is how many of a job's episodes are planned side by side.
+func (j Job) abreast() int {
+	if j.Batch > 0 {
+		return j.Batch
+	}
+	rows := planRows
+	if j.Arm.World.Device().Kind().Backend == "cuda" {
+		rows = planRowsGPU
+	}
+	return max(rows/j.Tier.Candidates, 1)
+}
+
 // planner turns frames into actions: encode, search, scale back.
 type planner struct {
-	world    model.World
-	info     model.Info
-	dev      device.Device
-	solver   plan.Solver
-	tier     Tier
-	protocol Protocol
-	sets     []Set
-	actions  dataset.Moments
-	pixels   device.Bytes // frames on their way to the encoder
-	host     []byte
+	world     model.World
+	info      model.Info
+	dev       device.Device
+	solver    plan.Solver
+	tier      Tier
+	abreast   int // episodes
+	protocol  Protocol
+	sets      []Set
+	actions   dataset.Moments
+	low, high []float64    // bounds of one action that iCEM clips to, z-scored
+	pixels    device.Bytes // frames on their way to the encoder
+	host      []byte
 
 	encoding, planning time.Duration
 }
 
 func newPlanner(j Job) (*planner, error) {
-	solver, err := newSolver(j.Solver, j.Tier)
+	solver, err := j.newSolver()
 	if err != nil {
 		return nil, err
 	}
 	w := j.Arm.World
-	p := &planner{world: w, info: w.Info(), dev: w.Device(), solver: solver, tier: j.Tier,
+	p := &planner{world: w, info: w.Info(), dev: w.Device(), solver: solver, tier: j.Tier, abreast: j.abreast(),
 		protocol: j.Protocol, sets: j.Sets, actions: j.Data.Actions}
+	p.low, p.high = j.Clip.Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, p.actions.Mean, p.actions.Std)
 	p.host = make([]byte, encodeFrames*p.frameBytes())
 	p.pixels = p.dev.AllocBytes(len(p.host))
 	return p, nil
@@ -81,11 +99,10 @@ func (p *planner) encodeGoals(eps []*episode) error {
 }
 
 // plan gives each episode the actions of its plan number replan, as many
-// episodes side by side as planRows allows.
+// episodes side by side as fit.
 func (p *planner) plan(ctx context.Context, eps []*episode, replan int) error {
-	n := max(planRows/p.tier.Candidates, 1)
-	for from := 0; from < len(eps); from += n {
-		if err := p.planBatch(ctx, eps[from:min(from+n, len(eps))], replan); err != nil {
+	for batch := range slices.Chunk(eps, p.abreast) {
+		if err := p.planBatch(ctx, batch, replan); err != nil {
 			return err
 		}
 	}
@@ -107,7 +124,7 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	}
 	width := Horizon * p.info.ActionWidth
 	found, err := p.solver.Solve(ctx, p.dev, plan.Problem{
-		Episodes: len(eps), Horizon: Horizon, Width: width, Cost: c,
+		Episodes: len(eps), Horizon: Horizon, Width: width, Cost: c, Low: p.low, High: p.high,
 		Noise: plan.Keyed{Device: p.dev, Keys: keys, Replan: replan, Iterations: p.tier.Iterations},
 	})
 	if err != nil {
@@ -173,8 +190,9 @@ func newLatentCost(w model.World, episodes, candidates int) *latentCost {
 
 // Costs implements plan.Cost.
 func (c *latentCost) Costs(dst, candidates device.Mat) error {
-	c.world.Rollout(c.pred, c.start, candidates, Horizon)
-	c.world.Device().LatentCost(dst, c.pred, c.goal, c.world.Info().CostMean)
+	pred := c.pred.RowRange(0, candidates.Rows*c.world.Info().Patches)
+	c.world.Rollout(pred, c.start, candidates, Horizon)
+	c.world.Device().LatentCost(dst, pred, c.goal, c.world.Info().CostMean)
 	return c.world.Device().Err()
 }
 

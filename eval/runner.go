@@ -69,7 +69,7 @@ func newRunner(j Job) (*runner, error) {
 		}
 		r.workers = append(r.workers, &worker{Env: e, px: make([]byte, envs.FrameBytes)})
 	}
-	if j.Arm.World == nil {
+	if !j.Arm.Plans() {
 		return r, nil
 	}
 	for _, w := range r.workers {
@@ -83,7 +83,7 @@ func newRunner(j Job) (*runner, error) {
 func (r *runner) newEpisode(set, index int, s Start) *episode {
 	ep := &episode{set: set, index: index, start: s}
 	ep.row = record.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: Budget}
-	if r.Arm.World != nil {
+	if r.Arm.Plans() {
 		ep.row.PlannerSeed = rng.PlannerSeed(index, r.Tier.Name)
 	}
 	return ep
@@ -309,6 +309,7 @@ func (r *runner) times(share float64) record.Run {
 		Seconds:  share * time.Since(r.began).Seconds(),
 		Simulate: share * r.simulating.Seconds(),
 		Render:   share * time.Duration(r.rendering.Load()).Seconds(),
+		Episode:  time.Since(r.began).Seconds() / float64(len(r.episodes)),
 	}
 	if p := r.planner; p != nil {
 		run.Encode = share * (r.loading + p.encoding).Seconds()

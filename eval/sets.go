@@ -20,7 +20,7 @@ type Start struct {
 	Row        int `json:"start"`      // row within it
 }
 
-// Set is a drawn evaluation set; its seed is the number in its name.
+// Set is an evaluation set; the seed of a drawn one is the number in its name.
 type Set struct {
 	Name   string // s101
 	Starts []Start
@@ -41,7 +41,8 @@ func newSet(name string, starts []Start) Set {
 // SetNames are the published sets.
 func SetNames() []string { return []string{"s101", "s102", "s103", "s104", "s105", "s106"} }
 
-// ParseSets reads a comma-separated list of set names; "all" are the published six.
+// ParseSets reads a comma-separated list of set names and files of sets; "all"
+// are the published six.
 func ParseSets(s string) ([]string, error) {
 	if s == "all" {
 		return SetNames(), nil
@@ -49,7 +50,7 @@ func ParseSets(s string) ([]string, error) {
 	var out []string
 	for name := range strings.SplitSeq(s, ",") {
 		name = strings.TrimSpace(name)
-		if _, err := setSeed(name); err != nil {
+		if _, err := setSeed(name); err != nil && !isSetFile(name) {
 			return nil, err
 		}
 		if !slices.Contains(out, name) {
@@ -64,7 +65,7 @@ func setSeed(name string) (uint64, error) {
 	digits, ok := strings.CutPrefix(name, "s")
 	seed, err := strconv.ParseUint(digits, 10, 32)
 	if !ok || err != nil {
-		return 0, fmt.Errorf("unknown set %q (hint: s101 to s106, or s and another seed)", name)
+		return 0, fmt.Errorf("unknown set %q (hint: s101 to s106, or s and another seed, or a file that ends in .json)", name)
 	}
 	return seed, nil
 }
@@ -79,6 +80,17 @@ const (
 	// Full draws from all of them, as later versions of the original do.
 	Full
 )
+
+// ParsePool reads a pool's name.
+func ParsePool(s string) (Pool, error) {
+	switch s {
+	case "minus-one":
+		return MinusOne, nil
+	case "full":
+		return Full, nil
+	}
+	return 0, fmt.Errorf("unknown pool %q (hint: minus-one, as published, or full)", s)
+}
 
 // Draw draws n starts without replacement from the valid starts of episodes of
 // these lengths, as NumPy's default generator does, sorted (eval-spec section 3).

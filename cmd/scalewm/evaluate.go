@@ -2,15 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
@@ -24,19 +24,18 @@ import (
 	"scalewm/model/weights"
 )
 
-// evaluation is what all arms of a task meet: data, sets, tiers. `eval` runs
-// one arm of it, `reproduce` all.
+// evaluation is what all arms of a task meet. `eval` runs one arm of it,
+// `reproduce` all.
 type evaluation struct {
-	task     envs.Task
-	protocol eval.Protocol
-	solvers  []string
-	tiers    []eval.Tier
-	workers  int
-	out      string // cells go to out/cells, films to out/watch
+	settings
+	task    envs.Task
+	workers int
+	out     string // cells go to out/cells, sets to out/sets, films to out/watch
 
-	file *hdf5.File
-	data *eval.Data
-	sets []eval.Set
+	file  *hdf5.File
+	data  *eval.Data
+	drawn []eval.Set
+	gate  record.Gate
 
 	// Frames at the model's size, where several arms of this task train.
 	frames     dataset.FrameReader
@@ -51,24 +50,28 @@ func (e *evaluation) close() {
 	e.file.Close()
 }
 
-// openData opens the data set and draws the sets.
-func (e *evaluation) openData(path string, sets []string, episodes int) error {
-	var err error
+// openData opens the data set and draws the sets of so many episodes.
+func (e *evaluation) openData(path string, episodes int) (err error) {
 	if e.file, err = hdf5.Open(path); err != nil {
 		return err
 	}
-	if e.data, err = eval.NewData(e.file, e.task, e.protocol); err != nil {
+	if err = e.draw(episodes); err != nil {
 		e.file.Close()
+	}
+	return err
+}
+
+func (e *evaluation) draw(episodes int) (err error) {
+	if e.data, err = eval.NewData(e.file, e.task, e.protocol); err != nil {
 		return err
 	}
-	e.sets = nil
-	for _, name := range sets {
+	e.data.Pool = e.pool
+	for _, name := range e.sets {
 		s, err := e.data.Set(name, episodes)
 		if err != nil {
-			e.file.Close()
 			return err
 		}
-		e.sets = append(e.sets, s)
+		e.drawn = append(e.drawn, s)
 	}
 	return nil
 }
@@ -77,42 +80,138 @@ func (e *evaluation) store() cell.Store {
 	return cell.Store{Dir: filepath.Join(e.out, record.CellsDir)}
 }
 
+// ladder keeps the cells of tuning apart from those of the results.
+func (e *evaluation) ladder() cell.Store {
+	return cell.Store{Dir: filepath.Join(e.out, "tuning")}
+}
+
+// renderGate compares drawn and stored frames, and keeps the verdict beside the
+// sets' files.
+func (e *evaluation) renderGate(ctx context.Context) (record.Gate, error) {
+	diff, err := eval.RenderGate(ctx, e.data)
+	if err != nil {
+		return record.Gate{}, err
+	}
+	e.gate = record.Gate{Task: e.task.Spec.Name, Data: e.data.Fingerprint, Error: diff, Limit: eval.MaxRenderError}
+	err = cell.WriteFile(filepath.Join(e.out, record.GatesDir, e.task.Spec.Name+".json"), func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(e.gate)
+	})
+	for _, s := range e.drawn {
+		if err == nil {
+			err = e.data.WriteSet(filepath.Join(e.out, "sets", e.task.Spec.Name+"-"+s.Name+".json"), s)
+		}
+	}
+	return e.gate, err
+}
+
+func (e *evaluation) plansWith(solver string) bool { return slices.Contains(e.solvers, solver) }
+
+// bare is a job without a planner: all that random actions need.
+func (e *evaluation) bare(a eval.Arm, sets []eval.Set) eval.Job {
+	return eval.Job{Task: e.task, Data: e.data, Protocol: e.protocol, Arm: a, Sets: sets,
+		Clip: e.clip, Workers: e.workers, Batch: e.batch, Version: version()}
+}
+
+// job is one unit: an arm with a solver at a tier on some sets.
+func (e *evaluation) job(a eval.Arm, solver string, t eval.Tier, sets []eval.Set) (j eval.Job, err error) {
+	j = e.bare(a, sets)
+	j.Solver = solver
+	if j.Tier, err = t.For(solver); err != nil {
+		return j, err
+	}
+	if solver == eval.MPPI {
+		j.Temperature, err = e.temperature.For(e.task.Spec.Name, a.Method)
+	}
+	return j, err
+}
+
 // jobs are an arm's units: one for each solver and tier, one in all for random actions.
-func (e *evaluation) jobs(arm eval.Arm) []eval.Job {
-	j := eval.Job{Task: e.task, Data: e.data, Protocol: e.protocol, Arm: arm, Sets: e.sets, Workers: e.workers, Version: version()}
-	if arm.World == nil {
-		return []eval.Job{j}
+func (e *evaluation) jobs(a eval.Arm) ([]eval.Job, error) {
+	if !a.Plans() {
+		return []eval.Job{e.bare(a, e.drawn)}, nil
 	}
 	var out []eval.Job
 	for _, solver := range e.solvers {
 		for _, tier := range e.tiers {
-			j.Solver, j.Tier = solver, tier
+			j, err := e.job(a, solver, tier, e.drawn)
+			if err != nil {
+				return nil, err
+			}
 			out = append(out, j)
 		}
 	}
-	return out
+	return out, nil
+}
+
+// fits refuses a checkpoint that was made for something else.
+func (e *evaluation) fits(a eval.Arm, path string) error {
+	if err := e.bare(a, e.drawn).Check(); err != nil {
+		return fmt.Errorf("evaluating %s: %w", path, err)
+	}
+	return nil
+}
+
+// choose tunes mppi's temperature with the baseline's checkpoint.
+func (e *evaluation) choose(ctx context.Context, c *command, a eval.Arm) (eval.Choice, error) {
+	j, err := e.tuningJob(a)
+	if err != nil {
+		return eval.Choice{}, err
+	}
+	show := newProgress(c.stderr, "tuning mppi on "+e.task.Spec.Name)
+	defer show.close()
+	j.Progress = show.report
+	return eval.Tune(ctx, e.ladder(), j)
+}
+
+// tuningJob is the baseline on the set that the temperature is chosen on.
+func (e *evaluation) tuningJob(a eval.Arm) (eval.Job, error) {
+	s, err := e.data.Set(eval.TuningSet, len(e.drawn[0].Starts))
+	return e.bare(a, []eval.Set{s}), err
+}
+
+// chosen is what choose found before.
+func (e *evaluation) chosen(a eval.Arm) (eval.Choice, error) {
+	j, err := e.tuningJob(a)
+	if err != nil {
+		return eval.Choice{}, err
+	}
+	return eval.Tuned(e.ladder(), j)
+}
+
+// lastChoice is the temperature that was chosen for this task and data.
+func (e *evaluation) lastChoice(a eval.Arm) (eval.Choice, error) {
+	return eval.FindChoice(e.ladder(), e.bare(a, e.drawn))
 }
 
 // label says which unit a job is: "tworoom lewm s3072 cem T1".
 func label(j eval.Job) string {
-	words := []string{j.Task.Spec.Name, j.Arm.Method}
-	if j.Arm.World != nil {
-		words = append(words, fmt.Sprintf("s%d", j.Arm.TrainSeed), j.Solver, j.Tier.Name)
-	}
-	return strings.Join(words, " ")
+	u := eval.Unit{Task: j.Task.Spec.Name, Method: j.Arm.Method, Seed: int64(j.Arm.TrainSeed), Solver: j.Solver, Tier: j.Tier.Name}
+	return u.Name()
 }
 
 // loadArm reads a checkpoint onto a device and checks that it is the task's.
-func loadArm(dev device.Device, dir, task string) (eval.Arm, error) {
-	m, side, err := lewm.Load(dev, dir)
+func loadArm(dev device.Device, path, task string) (eval.Arm, error) {
+	m, side, err := lewm.Load(dev, path)
 	if err != nil {
 		return eval.Arm{}, err
 	}
-	if side.Task != task {
+	arm, err := describeArm(side, dev, path, task)
+	if err != nil {
 		m.Free()
-		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", dir, side.Task, task)
+		return eval.Arm{}, err
 	}
-	arm := eval.Arm{Method: side.Method, TrainSeed: int(side.Seed), Weights: side.SHA256, World: m, Protocol: eval.Protocol(side.Protocol)}
+	arm.World = m
+	return arm, nil
+}
+
+// describeArm is the arm of a checkpoint without the model. A published
+// checkpoint does not say its task.
+func describeArm(side *weights.Sidecar, dev device.Device, path, task string) (eval.Arm, error) {
+	if side.Task != task && side.Task != "" {
+		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", path, side.Task, task)
+	}
+	arm := eval.Arm{Method: side.Method, TrainSeed: int(side.Seed), Weights: side.SHA256, Protocol: eval.Protocol(side.Protocol),
+		Precision: string(dev.Kind().Precision)}
 	if side.Method == train.Untrained {
 		arm.Protocol = ""
 	}
@@ -120,23 +219,24 @@ func loadArm(dev device.Device, dir, task string) (eval.Arm, error) {
 }
 
 // randomArm acts uniformly at random.
-var randomArm = eval.Arm{Method: "random"}
+var randomArm = eval.Arm{Method: eval.Random}
 
-// trained says whether a whole checkpoint lies in dir.
-func trained(dir string) (bool, error) {
-	_, _, err := weights.Load(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+// readArm describes the checkpoint in a folder of train, fs.ErrNotExist where
+// there is none.
+func readArm(dev device.Device, dir, task string) (eval.Arm, error) {
+	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
+	if err != nil {
+		return eval.Arm{}, err
 	}
-	return err == nil, err
+	return describeArm(side, dev, dir, task)
 }
 
 // watch leaves a film of the first episode of the first set, unless it is there.
 func (e *evaluation) watch(ctx context.Context, j eval.Job) error {
 	// random actions have no tier; their film carries the name of the first
 	path := filepath.Join(e.out, "watch", strings.Join([]string{e.task.Spec.Name, j.Arm.Method, e.tiers[0].Name}, "-")+".gif")
-	if _, err := os.Stat(path); err == nil {
-		return nil
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	film, err := eval.Watch(ctx, j, 0)
 	if err != nil {
@@ -147,6 +247,13 @@ func (e *evaluation) watch(ctx context.Context, j eval.Job) error {
 
 // run makes the missing cells of one job, and the film of an arm's first.
 func (e *evaluation) run(ctx context.Context, c *command, j eval.Job, film bool) ([]record.Cell, []eval.Failure, error) {
+	_, torn, err := j.Missing(e.store())
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, id := range torn {
+		fmt.Fprintf(c.stderr, "%s: cell %s is torn and is made again\n", label(j), id)
+	}
 	show := newProgress(c.stderr, "evaluating "+label(j))
 	defer show.close()
 	j.Progress = show.report
@@ -155,47 +262,4 @@ func (e *evaluation) run(ctx context.Context, c *command, j eval.Job, film bool)
 		err = e.watch(ctx, j)
 	}
 	return cells, failed, err
-}
-
-// score is one line of the table of results: the success of an arm at a tier,
-// mean and standard deviation over sets in percent (as in report.json).
-type score struct {
-	Task   string  `json:"task"`
-	Method string  `json:"method"`
-	Seed   int     `json:"seed"`
-	Solver string  `json:"solver"`
-	Tier   string  `json:"tier"`
-	Sets   int     `json:"sets"`
-	N      int     `json:"n"`
-	Mean   float64 `json:"mean"`
-	SD     float64 `json:"sd"`
-}
-
-// newScore sums up the cells of one job.
-func newScore(cells []record.Cell) score {
-	s := cells[0].Spec
-	out := score{Task: s.Task, Method: s.Method, Seed: s.TrainSeed, Solver: s.Solver, Tier: s.Tier, Sets: len(cells)}
-	for _, c := range cells {
-		out.N += len(c.Result.Rows)
-		out.Mean += c.Result.Rate() / float64(len(cells))
-	}
-	for _, c := range cells {
-		d := c.Result.Rate() - out.Mean
-		out.SD += d * d
-	}
-	out.SD = math.Sqrt(out.SD / float64(max(len(cells)-1, 1)))
-	return out
-}
-
-func printScores(w io.Writer, scores []score) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "task\tmethod\tseed\tsolver\ttier\tsets\tepisodes\tsuccess\tSD")
-	for _, s := range scores {
-		seed := fmt.Sprint(s.Seed)
-		if s.Solver == "" {
-			seed, s.Solver, s.Tier = "-", "-", "-"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.1f %%\t%.1f\n", s.Task, s.Method, seed, s.Solver, s.Tier, s.Sets, s.N, s.Mean, s.SD)
-	}
-	return t.Flush()
 }

@@ -5,165 +5,181 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"scalewm/dataset"
+	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/eval"
+	"scalewm/eval/report"
 	"scalewm/model/train"
 )
 
-// taskNames reads the --tasks flag.
-func taskNames(list string) ([]string, error) {
-	if list == "all" {
-		return envs.Names(), nil
-	}
-	names := strings.Split(list, ",")
-	for _, name := range names {
-		if _, err := envs.Lookup(name); err != nil {
-			return nil, usagef("reproduce: %v", err)
-		}
-	}
-	return names, nil
+// stage is the task that is being worked on: its data set, opened when the
+// first unit needs it, and the arm that was loaded last.
+type stage struct {
+	*evaluation
+	name string
+	arm  eval.Arm
+	free func() // of the arm's model
 }
 
-// fail notes that a unit failed, and the rest goes on; only an interruption ends the run.
-func (r *reproduction) fail(ctx context.Context, unit string, err error) error {
+// leave gives back what the task's units shared.
+func (s *stage) leave() {
+	if s.free != nil {
+		s.free()
+	}
+	if s.evaluation != nil {
+		s.close()
+	}
+	*s = stage{}
+}
+
+// do runs a unit, unless one that it needs has failed. Only an interruption is
+// an error: a failing unit is noted, and the rest goes on.
+func (r *reproduction) do(ctx context.Context, u eval.Unit) error {
+	if u.Task != r.stage.name {
+		r.stage.leave()
+		r.stage.name = u.Task
+	}
+	if r.broken[u.Task] || r.broken[u.Arm()] {
+		return ctx.Err()
+	}
+	err := r.run(ctx, u)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		r.failed = append(r.failed, fmt.Sprintf("%s: %v", unit, err))
-		fmt.Fprintf(r.stderr, "%s failed: %v\n", unit, err)
-	}
-	return nil
-}
-
-// arm is one line of the grid: a method with a training seed, or random actions.
-type arm struct {
-	method string
-	seed   int64
-}
-
-// ours lists the arms of the next task that belong to this shard.
-func (r *reproduction) ours() []arm {
-	var out []arm
-	for _, m := range r.methods {
-		seeds := r.seeds
-		if m == randomArm.Method {
-			seeds = seeds[:1] // it is not trained
-		}
-		for _, s := range seeds {
-			if r.shard.Has(r.arms) {
-				out = append(out, arm{m, s})
-			}
-			r.arms++
-		}
-	}
-	return out
-}
-
-func (r *reproduction) task(ctx context.Context, name string) error {
-	arms := r.ours()
-	if len(arms) == 0 {
-		return nil
-	}
-	data := filepath.Join(r.out, "data", name+".h5")
-	there, err := r.collect(ctx, name, data)
-	if err != nil || ctx.Err() != nil {
-		return r.fail(ctx, "collect "+name, err)
-	}
-	if !there { // a dry run without data
-		for _, a := range arms {
-			r.say("train and evaluate", fmt.Sprintf("%s %s s%d", name, a.method, a.seed), "to do")
-		}
-		return nil
-	}
-	e, err := r.evaluation(ctx, name, data)
-	if err != nil {
-		return r.fail(ctx, "evaluate "+name, err)
-	}
-	defer e.close()
-	for _, a := range arms {
-		if err := r.arm(ctx, e, data, a); err != nil {
-			return err
+		r.fail(string(u.Verb)+" "+u.Name(), err)
+		switch u.Verb {
+		case eval.Collect:
+			r.broken[u.Task] = true
+		case eval.Train:
+			r.broken[u.Arm()] = true
 		}
 	}
 	return nil
 }
 
-// collect makes the task's data set, and says whether it is there.
-func (r *reproduction) collect(ctx context.Context, task, path string) (bool, error) {
+// fail notes that a unit failed.
+func (r *reproduction) fail(unit string, err error) {
+	r.failed = append(r.failed, fmt.Sprintf("%s: %v", unit, err))
+	fmt.Fprintf(r.stderr, "%s failed: %v\n", unit, err)
+}
+
+func (r *reproduction) run(ctx context.Context, u eval.Unit) error {
+	switch u.Verb {
+	case eval.Collect:
+		return r.collect(ctx, u)
+	case eval.Report:
+		return r.report()
+	}
+	if err := r.open(ctx); err != nil {
+		r.broken[u.Task] = true
+		return err
+	}
+	switch u.Verb {
+	case eval.Train:
+		return r.train(ctx, u)
+	case eval.TuneMPPI:
+		return r.tune(ctx, u)
+	}
+	return r.evaluate(ctx, u)
+}
+
+func (r *reproduction) dataPath(task string) string { return filepath.Join(r.out, "data", task+".h5") }
+func (r *reproduction) armPath(u eval.Unit) string  { return filepath.Join(r.out, "train", u.Arm()) }
+
+// collection is what is collected of a task.
+func (r *reproduction) collection(task string) collect.Spec {
 	p := r.preset.Collect
-	if _, err := os.Stat(path); r.dry && errors.Is(err, fs.ErrNotExist) {
-		r.say("collect", task, fmt.Sprintf("to do: %d episodes", p.Episodes))
-		return false, nil
-	}
-	job, err := collect.Prepare(path, collect.Spec{Task: task, Policy: p.Policy, Episodes: p.Episodes, Seed: p.Seed})
+	return collect.Spec{Task: task, Policy: p.Policy, Episodes: atMost(p.Episodes, p.AtMost[task]), Seed: p.Seed}
+}
+
+// collect makes the task's data set.
+func (r *reproduction) collect(ctx context.Context, u eval.Unit) error {
+	spec := r.collection(u.Task)
+	job, err := collect.Prepare(r.dataPath(u.Task), spec)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer job.Close()
 	if job.Done {
-		r.say("collect", task, "done")
-		return true, nil
+		r.say(u, "done")
+		return nil
 	}
-	fmt.Fprintf(r.stderr, "collecting %d episodes of %s needs about %s of disk while it works\n", p.Episodes, task, hdf5.MB(job.Need))
-	began, show := time.Now(), newProgress(r.stderr, "collecting "+task)
+	fmt.Fprintf(r.stderr, "collecting %d episodes of %s needs about %s of disk while it works\n", spec.Episodes, u.Task, hdf5.MB(job.Need))
+	began, show := time.Now(), newProgress(r.stderr, "collecting "+u.Task)
 	defer show.close()
 	res, err := job.Run(ctx, r.workers, show.report)
 	if err == nil {
-		r.say("collect", task, fmt.Sprintf("%d rows, %s", res.Rows, since(began)))
+		r.say(u, fmt.Sprintf("%d rows, %s", res.Rows, since(began)))
 	}
-	return err == nil, err
+	return err
 }
 
-// evaluation opens the data, draws the sets and passes the render gate.
-func (r *reproduction) evaluation(ctx context.Context, name, data string) (*evaluation, error) {
+// open opens the stage's data, draws the sets and passes the render gate.
+func (r *reproduction) open(ctx context.Context) error {
+	if r.stage.evaluation != nil {
+		return nil
+	}
+	e, err := r.evaluation(r.stage.name)
+	if err != nil {
+		return err
+	}
+	if _, err := e.renderGate(ctx); err != nil {
+		e.close()
+		return err
+	}
+	r.stage.evaluation = e
+	return nil
+}
+
+// evaluation opens a task's data and draws its sets.
+func (r *reproduction) evaluation(name string) (*evaluation, error) {
 	task, err := envs.Lookup(name)
 	if err != nil {
 		return nil, err
 	}
-	e := &evaluation{task: task, out: r.out, workers: r.workers}
-	if _, err := e.choose(r.protocol, r.solvers, r.tiers, strings.Join(r.sets, ",")); err != nil {
-		return nil, err
-	}
-	if err := e.openData(data, r.sets, r.preset.Eval.Episodes); err != nil {
-		return nil, err
-	}
-	if _, err := eval.RenderGate(ctx, e.data); err != nil {
-		e.close()
-		return nil, err
-	}
-	return e, nil
+	e := &evaluation{settings: r.settings, task: task, out: r.out, workers: r.workers}
+	e.sets = r.grid.Sets[name]
+	return e, e.openData(r.dataPath(name), atMost(r.episodes, r.preset.Eval.AtMost[name]))
 }
 
-// arm trains, where there is something to train, and evaluates.
-func (r *reproduction) arm(ctx context.Context, e *evaluation, data string, a arm) error {
-	if a.method == randomArm.Method {
-		return r.judge(ctx, e, randomArm)
-	}
-	unit := fmt.Sprintf("%s %s s%d", e.task.Spec.Name, a.method, a.seed)
-	dir := filepath.Join(r.out, "train", fmt.Sprintf("%s-%s-s%d", e.task.Spec.Name, a.method, a.seed))
-	there, err := r.train(ctx, e, data, dir, unit, a)
-	if err != nil || ctx.Err() != nil {
-		return r.fail(ctx, "train "+unit, err)
-	}
-	if !there {
-		r.say("evaluate", unit, fmt.Sprintf("to do: %d cells", len(r.solvers)*len(e.tiers)*len(e.sets)))
-		return nil
-	}
-	loaded, err := loadArm(r.planner, dir, e.task.Spec.Name)
+// train makes the checkpoint of an arm. Another process that trains it in the
+// same folder is waited for.
+func (r *reproduction) train(ctx context.Context, u eval.Unit) error {
+	dir := r.armPath(u)
+	release, err := cell.Lock(ctx, dir)
 	if err != nil {
-		return r.fail(ctx, "evaluate "+unit, err)
+		return err
 	}
-	defer loaded.World.(interface{ Free() }).Free()
-	return r.judge(ctx, e, loaded)
+	defer release()
+	e := r.stage.evaluation
+	o := train.Options{Dev: r.trainer, Data: e.file, DataPath: r.dataPath(u.Task), Method: u.Method, Seed: u.Seed,
+		Protocol: string(r.protocol), Out: dir, Workers: r.workers}
+	if err := r.preset.applyTo(&o, u.Task); err != nil {
+		return err
+	}
+	o.Begin = func() error { return r.preset.writeTo(dir) }
+	began, show := time.Now(), newProgress(r.stderr, "training "+u.Name())
+	o.Progress = show.report
+	o.Frames = func(ctx context.Context) (dataset.FrameReader, error) { return e.sharedFrames(ctx, o) }
+	defer show.close()
+	res, err := train.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	state := "done"
+	if !res.Skipped {
+		state = fmt.Sprintf("%d steps, loss %.4f, %s", res.Steps, res.Loss, since(began))
+	}
+	r.say(u, state)
+	return nil
 }
 
 // sharedFrames makes the frames that all of a task's arms train on, once.
@@ -178,72 +194,128 @@ func (e *evaluation) sharedFrames(ctx context.Context, o train.Options) (dataset
 	return e.frames, nil
 }
 
-// train makes the checkpoint in dir, and says whether it is there.
-func (r *reproduction) train(ctx context.Context, e *evaluation, data, dir, unit string, a arm) (bool, error) {
-	if r.dry {
-		there, err := trained(dir)
-		state := "to do"
-		if there {
-			state = "done"
-		}
-		r.say("train", unit, state)
-		return there, err
+// tune chooses mppi's temperature on the task.
+func (r *reproduction) tune(ctx context.Context, u eval.Unit) error {
+	began := time.Now()
+	if err := r.load(u); err != nil {
+		return err
 	}
-	o := train.Options{Dev: r.trainer, Data: e.file, DataPath: data, Method: a.method, Seed: a.seed, Protocol: r.protocol, Out: dir, Workers: r.workers}
-	if err := r.preset.applyTo(&o, e.task.Spec.Name); err != nil {
-		return false, err
-	}
-	o.Begin = func() error { return r.preset.writeTo(dir) }
-	began, show := time.Now(), newProgress(r.stderr, "training "+unit)
-	o.Progress = show.report
-	o.Frames = func(ctx context.Context) (dataset.FrameReader, error) { return e.sharedFrames(ctx, o) }
-	defer show.close()
-	res, err := train.Run(ctx, o)
+	c, err := r.stage.choose(ctx, r.command, r.stage.arm)
 	if err != nil {
-		return false, err
+		return err
 	}
-	state := "done"
-	if !res.Skipped {
-		state = fmt.Sprintf("%d steps, loss %.4f, %s", res.Steps, res.Loss, since(began))
-	}
-	r.say("train", unit, state)
-	return true, nil
-}
-
-// judge makes the missing cells of an arm, or counts them in a dry run.
-func (r *reproduction) judge(ctx context.Context, e *evaluation, a eval.Arm) error {
-	for i, j := range e.jobs(a) {
-		todo, err := j.Missing(e.store())
-		if err != nil {
-			return r.fail(ctx, "evaluate "+label(j), err)
-		}
-		if r.dry {
-			r.say("evaluate", label(j), fmt.Sprintf("%d of %d cells to do", len(todo), len(j.Sets)))
-			continue
-		}
-		began := time.Now()
-		cells, bad, err := e.run(ctx, r.command, j, i == 0)
-		if err := r.fail(ctx, "evaluate "+label(j), err); err != nil {
-			return err
-		}
-		for _, b := range bad {
-			if err := r.fail(ctx, "evaluate "+label(j)+" "+b.Set, b.Err); err != nil {
-				return err
-			}
-		}
-		if len(cells) == 0 {
-			continue
-		}
-		s := newScore(cells)
-		r.scores = append(r.scores, s)
-		r.say("evaluate", label(j), fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(todo)-len(bad), len(j.Sets), s.Mean, since(began)))
-	}
+	r.stage.temperature = r.stage.temperature.Chosen(c)
+	r.say(u, fmt.Sprintf("temperature %g of %v, %s", c.Temperature, c.Ladder, since(began)))
 	return nil
 }
 
+// load puts the unit's model on the device, where it is not there already.
+func (r *reproduction) load(u eval.Unit) error {
+	s := &r.stage
+	if s.arm.World != nil && s.arm.Method == u.Method && int64(s.arm.TrainSeed) == u.Seed {
+		return nil
+	}
+	if s.free != nil {
+		s.free()
+	}
+	s.arm, s.free = eval.Arm{}, nil
+	a, err := loadArm(r.planner, r.armPath(u), u.Task)
+	if err != nil {
+		return err
+	}
+	s.arm, s.free = a, a.World.(interface{ Free() }).Free
+	return s.fits(a, r.armPath(u))
+}
+
+// evaluate makes the missing cells of a unit; a model is loaded only for them.
+func (r *reproduction) evaluate(ctx context.Context, u eval.Unit) error {
+	j, todo, _, err := r.missing(r.stage.evaluation, u)
+	if err != nil {
+		return err
+	}
+	film := r.films(u)
+	if u.Method != eval.Random && (len(todo) > 0 || film) {
+		if err := r.load(u); err != nil {
+			return err
+		}
+		j.Arm = r.stage.arm
+	}
+	began := time.Now()
+	cells, bad, err := r.stage.run(ctx, r.command, j, film)
+	if err != nil {
+		return err
+	}
+	for _, b := range bad {
+		r.fail(string(u.Verb)+" "+u.Name()+" "+b.Set, b.Err)
+	}
+	if len(cells) == 0 {
+		return nil
+	}
+	s := newScore(cells)
+	r.scores = append(r.scores, s)
+	r.say(u, fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(todo)-len(bad), len(j.Sets), s.Mean, since(began)))
+	return nil
+}
+
+// films says whether the unit shows its method: one film each, whatever the shards.
+func (r *reproduction) films(u eval.Unit) bool {
+	g := r.grid
+	if u.Sets[0] != g.Sets[u.Task][0] {
+		return false
+	}
+	return u.Method == eval.Random || u.Seed == g.Seeds[0] && u.Solver == g.Solvers[0] && u.Tier == g.Tiers[0]
+}
+
+// missing is the job of an evaluation unit, without its model, and which of its
+// cells are to be made (all of them where the checkpoint is not there).
+func (r *reproduction) missing(e *evaluation, u eval.Unit) (j eval.Job, todo []int, torn []string, err error) {
+	a := randomArm
+	if u.Method != eval.Random {
+		if a, err = readArm(r.planner, r.armPath(u), u.Task); err != nil {
+			return j, nil, nil, err
+		}
+	}
+	var sets []eval.Set
+	for i, name := range r.grid.Sets[u.Task] {
+		if slices.Contains(u.Sets, name) {
+			sets = append(sets, e.drawn[i])
+		}
+	}
+	if u.Method == eval.Random {
+		j = e.bare(a, sets)
+	} else {
+		tier := e.tiers[slices.Index(r.grid.Tiers, u.Tier)]
+		if j, err = e.job(a, u.Solver, tier, sets); err != nil {
+			return j, nil, nil, err
+		}
+	}
+	todo, torn, err = j.Missing(e.store())
+	return j, todo, torn, err
+}
+
+// report makes the page of everything in the folder.
+func (r *reproduction) report() error {
+	if !slices.ContainsFunc(r.scores, func(s score) bool { return s.Solver != "" }) {
+		return nil // no model was evaluated: there is nothing to compare
+	}
+	_, err := makeReport(r.stdout, r.out, r.out, report.Formats())
+	return err
+}
+
 // say prints what became of a unit.
-func (r *reproduction) say(verb, unit, state string) {
-	fmt.Fprintf(r.stdout, "%-9s %s: %s\n", verb, unit, state)
+func (r *reproduction) say(u eval.Unit, state string) {
+	fmt.Fprintf(r.stdout, "%-9s %s: %s\n", u.Verb, u.Name(), state)
 }
 
 func since(t time.Time) string { return time.Since(t).Round(100 * time.Millisecond).String() }
+
+// atMost is n, or the cap where there is one that is lower.
+func atMost(n, cap int) int {
+	if cap > 0 {
+		return min(n, cap)
+	}
+	return n
+}
+
+// notYet says that something is not there and no error.
+func notYet(err error) bool { return errors.Is(err, fs.ErrNotExist) }

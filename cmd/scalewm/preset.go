@@ -29,9 +29,10 @@ type Preset struct {
 
 // CollectPreset says how much data a run collects.
 type CollectPreset struct {
-	Episodes int    `toml:"episodes"`
-	Policy   string `toml:"policy"`
-	Seed     int64  `toml:"seed"`
+	Episodes int            `toml:"episodes"`
+	AtMost   map[string]int `toml:"at_most"` // episodes of tasks that are slow to draw
+	Policy   string         `toml:"policy"`  // "": the task's own first one
+	Seed     int64          `toml:"seed"`
 }
 
 // EvalPreset is the evaluation grid of a run.
@@ -40,6 +41,9 @@ type EvalPreset struct {
 	Tiers    []string `toml:"tiers"`
 	Sets     []string `toml:"sets"`
 	Episodes int      `toml:"episodes"` // a set
+	// AtMost and SetsAtMost cap episodes and sets of tasks that are slow.
+	AtMost     map[string]int `toml:"at_most"`
+	SetsAtMost map[string]int `toml:"sets_at_most"`
 }
 
 // PresetNames lists the built-in presets.

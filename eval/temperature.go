@@ -1,0 +1,66 @@
+package eval
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// stockTemperature is the original's default, and DINO-WM's in every table.
+const stockTemperature = 0.5
+
+// published are the temperatures of the paper's tables, chosen on set s101 with
+// the LeWM arm and shared by the LeWM family (eval-spec section 1.4).
+var published = map[string]float64{"pusht": 64, "reacher": 32, "cube": 32, "tworoom": 64, "pointmaze": 256}
+
+// Ladder are the temperatures that tuning tries.
+func Ladder() []float64 { return []float64{.5, 2, 8, 32, 64, 128, 256, 512} }
+
+// Temperature says where MPPI's temperature comes from.
+type Temperature struct {
+	source string  // stock, paper, tuned or value
+	value  float64 // where the source is value, or tuning is done
+}
+
+// ParseTemperature reads stock, paper, tuned or a positive number.
+func ParseTemperature(s string) (Temperature, error) {
+	if slices.Contains([]string{"stock", "paper", "tuned"}, s) {
+		return Temperature{source: s}, nil
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v > 0 && v <= 1e9) {
+		return Temperature{}, fmt.Errorf("unknown temperature %q (hint: stock, paper, tuned or a positive number)", s)
+	}
+	return Temperature{source: "value", value: v}, nil
+}
+
+// NeedsTuning says that the temperature has to be chosen first, see Tune.
+func (t Temperature) NeedsTuning() bool { return t.source == "tuned" && t.value == 0 }
+
+// Chosen is t after tuning.
+func (t Temperature) Chosen(c Choice) Temperature {
+	if t.source == "tuned" {
+		t.value = c.Temperature
+	}
+	return t
+}
+
+// For is the temperature of a method on a task. DINO-WM's costs are means where
+// LeWM's are sums, so that it keeps the stock one beside any tuned for LeWM.
+func (t Temperature) For(task, method string) (float64, error) {
+	switch {
+	case t.source == "value":
+		return t.value, nil
+	case t.source == "stock" || method == "dinowm":
+		return stockTemperature, nil
+	case t.source == "tuned" && t.value > 0:
+		return t.value, nil
+	case t.source == "tuned":
+		return 0, fmt.Errorf("the temperature of mppi on %s is not tuned yet (hint: evaluate the lewm checkpoint with --temperature tuned into the same folder first)", task)
+	}
+	v, ok := published[task]
+	if !ok {
+		return 0, fmt.Errorf("the paper has no temperature for mppi on %s (hint: --temperature stock, tuned or a number)", task)
+	}
+	return v, nil
+}
