@@ -142,6 +142,14 @@ type Controlled interface {
 	StepControl(control []float64) (Step, error)
 }
 
+// Drawer is implemented by tasks that OpenGL draws. In software it draws one frame at
+// a time in a process, whatever the number of worlds, so that processes draw on all cores.
+type Drawer interface {
+	// OneCore is the environment of a process that draws on one core; nil where a
+	// graphics card draws. It is known after a frame.
+	OneCore() []string
+}
+
 // Policy acts in an Env: collection and the random baseline.
 type Policy interface {
 	// Reset is called after the Env's own Reset, with the policy's own stream.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -31,12 +33,26 @@ func (s switches) Set(v string) error {
 	return nil
 }
 
+// prepareCollection is a job whose processes are this very program.
+func prepareCollection(out string, s collect.Spec) (*collect.Job, error) {
+	job, err := collect.Prepare(out, s)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return job, nil // goroutines make the same bytes
+	}
+	job.Spawn = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self) }
+	return job, nil
+}
+
 func runCollect(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "the `file` to write; finished shards wait in FILE.parts until it is whole")
 	episodes := c.Int("episodes", 200, "number of `episodes`")
 	policy := c.String("policy", "", "a `name` from `scalewm tasks`; the task's first is the default")
 	seed := c.Int64("seed", 1, "`seed` of the episodes")
-	workers := c.Int("workers", 0, "`goroutines` at work; 0 is one a core (the file does not depend on it)")
+	workers := c.Int("workers", 0, "`number` of goroutines, or of processes where OpenGL draws in software, at work; 0 is one a core (the file does not depend on it)")
 	size := c.Int("size", dataset.FrameSize, "edge of the stored frames in `pixels`; only 224, since smaller presets resize when they read")
 	sw := switches{}
 	c.Var(sw, "switch", "`NAME=VALUE` of a task's switch or factor (NAME=sample draws a factor anew in every episode); repeatable")
@@ -51,7 +67,7 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	if *size != dataset.FrameSize {
 		return usagef("collect: --size %d: data sets are stored at %d pixels; a preset's image size is set when the set is read", *size, dataset.FrameSize)
 	}
-	job, err := collect.Prepare(*out, collect.Spec{Task: pos[0], Policy: *policy, Episodes: *episodes, Seed: *seed, Switches: envs.Options(sw)})
+	job, err := prepareCollection(*out, collect.Spec{Task: pos[0], Policy: *policy, Episodes: *episodes, Seed: *seed, Switches: envs.Options(sw)})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"scalewm/dataset/collect"
 )
 
 // Exit codes; scripts rely on them.
@@ -34,6 +36,10 @@ func usagef(format string, args ...any) error {
 }
 
 func main() {
+	if os.Getenv(collect.ServeVariable) != "" {
+		signal.Ignore(os.Interrupt) // which the process that is served gets too
+		os.Exit(exitCode(collect.Serve(context.Background(), os.Stdin, os.Stdout), os.Stderr))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

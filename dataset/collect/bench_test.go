@@ -33,7 +33,7 @@ func BenchmarkTwoRoom(b *testing.B) {
 	rows, bytes, i := 0, 0, 0
 	began := cpuTime(b)
 	for b.Loop() {
-		e, err := w.record(i)
+		e, err := w.record(b.Context(), i)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 
@@ -29,9 +30,13 @@ const SpecAttr = "collect_spec"
 // layoutVersion changes when the same spec gives other bytes.
 const layoutVersion = 1
 
-// rowsPerShard keeps a shard's work at a few seconds for the drawn tasks and
-// below a minute wherever a row costs at most 10 ms.
+// rowsPerShard keeps a shard's work at a few seconds for the tasks that we draw
+// ourselves. Where OpenGL draws, a row costs up to half a second in software, and a
+// shard is one episode.
 const rowsPerShard = 5000
+
+// measuredRows of the first episode say how much disk the work takes.
+const measuredRows = 20
 
 // maxEpisodes is a thousand times the published sets.
 const maxEpisodes = 10_000_000
@@ -54,7 +59,11 @@ type Job struct {
 	Done bool
 	// Need is about how many more bytes of disk the work takes, shards and file together.
 	Need int64
+	// Spawn makes the command of a process that calls Serve; ctx kills it. Where it is
+	// set, tasks that OpenGL draws in software are collected in such processes.
+	Spawn func(ctx context.Context) *exec.Cmd
 
+	oneCore []string // environment of these processes; nil where none are needed
 	task    envs.Task
 	columns []dataset.Column
 	shards  []*shard
@@ -75,6 +84,25 @@ type shard struct {
 func Prepare(out string, s Spec) (*Job, error) { return prepare(out, s, rowsPerShard) }
 
 func prepare(out string, s Spec, shardRows int) (*Job, error) {
+	j, err := newJob(out, s)
+	if err != nil {
+		return nil, err
+	}
+	if j.Done, err = j.exists(); err != nil || j.Done {
+		return j, err
+	}
+	if err := j.claim(); err != nil {
+		return nil, err
+	}
+	if err := j.plan(shardRows); err != nil {
+		j.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// newJob checks the spec and completes it.
+func newJob(out string, s Spec) (*Job, error) {
 	task, err := envs.Lookup(s.Task)
 	if err != nil {
 		return nil, fmt.Errorf("collecting: %w", err)
@@ -92,18 +120,7 @@ func prepare(out string, s Spec, shardRows int) (*Job, error) {
 		return nil, fmt.Errorf("collecting: %w", err)
 	}
 	s.Version = layoutVersion
-	j := &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec, s.Switches), parts: out + ".parts"}
-	if j.Done, err = j.exists(); err != nil || j.Done {
-		return j, err
-	}
-	if err := j.claim(); err != nil {
-		return nil, err
-	}
-	if err := j.plan(shardRows); err != nil {
-		j.Close()
-		return nil, err
-	}
-	return j, nil
+	return &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec, s.Switches), parts: out + ".parts"}, nil
 }
 
 // exists says whether the output is there with the same spec; another file is
@@ -142,15 +159,21 @@ func (j *Job) specText() string {
 
 // plan cuts the episodes into shards and finds those that are finished.
 func (j *Job) plan(shardRows int) error {
+	w, err := newWorker(j)
+	if err != nil {
+		return err
+	}
+	defer w.close()
 	each := max(1, shardRows/(j.task.Spec.MaxSteps+1))
+	if _, ok := w.env.(envs.Drawer); ok {
+		each = 1
+	}
 	missing := 0
 	for from := 0; from < j.Spec.Episodes; from += each {
-		s := &shard{Spec: j.Spec, From: from, To: min(from+each, j.Spec.Episodes)}
-		id, err := cell.ID("collect", s)
+		s, err := j.shard(from, min(from+each, j.Spec.Episodes))
 		if err != nil {
 			return err
 		}
-		s.path = filepath.Join(j.parts, id+".part")
 		if p, err := readPart(s.path); err == nil {
 			s.have = p.fits(j.columns, s.To-s.From)
 		}
@@ -159,19 +182,28 @@ func (j *Job) plan(shardRows int) error {
 		}
 		j.shards = append(j.shards, s)
 	}
-	return j.estimate(missing)
+	return j.estimate(w, missing)
 }
 
-// estimate measures the first episode and assumes episodes of full length.
-func (j *Job) estimate(missing int) error {
-	w, err := newWorker(j)
+// shard is the run of episodes [from, to), in a file named by what it holds.
+func (j *Job) shard(from, to int) (*shard, error) {
+	s := &shard{Spec: j.Spec, From: from, To: to}
+	id, err := cell.ID("collect", s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer w.close()
-	e, err := w.record(0)
+	s.path = filepath.Join(j.parts, id+".part")
+	return s, nil
+}
+
+// estimate measures the beginning of the first episode and assumes episodes of full length.
+func (j *Job) estimate(w *worker, missing int) error {
+	e, err := w.begin(context.Background(), 0, measuredRows)
 	if err != nil {
 		return fmt.Errorf("collecting %s into %s: %w", j.Spec.Task, j.Out, err)
+	}
+	if d, ok := w.env.(envs.Drawer); ok {
+		j.oneCore = d.OneCore()
 	}
 	bytes, rows := int64(0), int64(e.rows)
 	for _, f := range e.frames {
@@ -203,15 +235,27 @@ func (j *Job) Run(ctx context.Context, workers int, progress func(done, total in
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	p := newPool(j, progress)
-	if err := p.run(ctx, workers); err != nil {
+	rows, err := j.makeShards(ctx, workers, progress)
+	if err != nil {
 		return Result{}, fmt.Errorf("collecting %s into %s: %w", j.Spec.Task, j.Out, err)
 	}
 	if err := j.assemble(ctx); err != nil {
 		return Result{}, err
 	}
 	j.Close()
-	return j.finish(p.rows)
+	return j.finish(rows)
+}
+
+// makeShards makes the missing ones, in processes where that is faster, and counts their rows.
+func (j *Job) makeShards(ctx context.Context, workers int, progress func(done, total int64, note string)) (rows int, err error) {
+	if j.Spawn != nil && j.oneCore != nil {
+		c := newCrew(j, progress)
+		err = c.run(ctx, workers)
+		return c.rows, err
+	}
+	p := newPool(j, progress)
+	err = p.run(ctx, workers)
+	return p.rows, err
 }
 
 // finish removes the shards and describes the file, of which rows are new.

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -53,7 +54,12 @@ func (w *worker) close() { w.env.Close() }
 
 // record plays episode number i. Row t holds the state before action t, and
 // action t itself; the last row has no action, which is NaN (envs-spec 0.1).
-func (w *worker) record(i int) (episode, error) {
+func (w *worker) record(ctx context.Context, i int) (episode, error) {
+	return w.begin(ctx, i, w.job.task.Spec.MaxSteps+1)
+}
+
+// begin is the first rows of an episode; it stops between them when ctx ends.
+func (w *worker) begin(ctx context.Context, i, rows int) (episode, error) {
 	s := w.job.Spec
 	ep := episode{columns: map[string][]float64{}}
 	fail := func(step int, err error) (episode, error) {
@@ -82,8 +88,11 @@ func (w *worker) record(i int) (episode, error) {
 			return fail(ep.rows, err)
 		}
 		ep.rows++
-		if step.Terminated || step.Truncated {
+		if step.Terminated || step.Truncated || ep.rows == rows {
 			break
+		}
+		if err := ctx.Err(); err != nil {
+			return ep, err
 		}
 		if err := w.act(policy, action); err != nil {
 			return fail(ep.rows, err)

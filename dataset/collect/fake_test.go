@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 
 	"scalewm/envs"
 )
@@ -22,7 +23,47 @@ var fakeSpec = &envs.Spec{
 	Switches: []envs.Switch{{Name: "floor", Values: []string{"dry", "wet"}}},
 }
 
+// drawnSpec is the same task, but drawn by what draws one frame at a time. Its other
+// policies go wrong in processes that serve.
+var drawnSpec = func() *envs.Spec {
+	s := *fakeSpec
+	s.Name, s.Policies = "drawn", []string{"walk", "broken", "dies"}
+	return &s
+}()
+
+// drawnEnv is a fakeEnv of that task.
+type drawnEnv struct{ fakeEnv }
+
+func (e *drawnEnv) Spec() *envs.Spec  { return drawnSpec }
+func (e *drawnEnv) OneCore() []string { return []string{"COLLECT_TEST_CORES=1"} }
+
+// servedPolicy is broken, or ends its process, where that serves; and it wants the
+// environment that the task asks for.
+type servedPolicy struct {
+	fakePolicy
+	dies bool
+}
+
+func (p *servedPolicy) Act(e envs.Env, dst []float64) error {
+	if os.Getenv(ServeVariable) == "" {
+		p.broken = false
+	} else if p.dies && p.n == 3 {
+		fmt.Fprintln(os.Stderr, "the card is on fire")
+		os.Exit(7)
+	} else if os.Getenv("COLLECT_TEST_CORES") != "1" {
+		return fmt.Errorf("served in another environment")
+	}
+	return p.fakePolicy.Act(e, dst)
+}
+
 func init() {
+	envs.Register(envs.Task{
+		Spec: drawnSpec,
+		New:  func(o envs.Options) (envs.Env, error) { return &drawnEnv{fakeEnv{wet: o["floor"] == "wet"}}, nil },
+		Policy: func(name string) (envs.Policy, error) {
+			return &servedPolicy{fakePolicy{broken: name == "broken"}, name == "dies"}, nil
+		},
+	})
 	envs.Register(envs.Task{
 		Spec: fakeSpec,
 		New:  func(o envs.Options) (envs.Env, error) { return &fakeEnv{wet: o["floor"] == "wet"}, nil },

@@ -81,7 +81,7 @@ func (p *pool) work(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		e, err := w.record(t.into.From + t.at)
+		e, err := w.record(ctx, t.into.From+t.at)
 		if err != nil {
 			return err
 		}

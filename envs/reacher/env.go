@@ -154,6 +154,9 @@ func (e *env) Frame(dst []byte) error {
 	return nil
 }
 
+// OneCore is the environment of a process that draws on one core.
+func (e *env) OneCore() []string { return pen.OneCore() }
+
 func (e *env) Snapshot() envs.Snapshot {
 	s := e.s
 	if err := e.d.State(s.physics[:], hidden); err != nil {

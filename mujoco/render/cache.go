@@ -33,6 +33,17 @@ func (c *Cache) Render(ctx context.Context, d *mujoco.Data, cam Camera, dst []by
 	return r.Render(ctx, d, cam, dst)
 }
 
+// OneCore is the environment of a process that is to draw on one core; nil where a
+// graphics card draws, and before the first frame.
+func (c *Cache) OneCore() []string {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	if len(c.used) == 0 || !c.used[0].info.Software() {
+		return nil
+	}
+	return []string{"LP_NUM_THREADS=0"} // of llvmpipe
+}
+
 // of finds a model's renderer or makes it, and moves it to the end.
 func (c *Cache) of(m *mujoco.Model) (r *Renderer, err error) {
 	i := slices.IndexFunc(c.used, func(r *Renderer) bool { return r.model == m })

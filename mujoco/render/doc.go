@@ -10,7 +10,7 @@
 // OSMesa, opened at run time. MUJOCO_GL=egl or osmesa chooses; unset, EGL is tried
 // first. MUJOCO_EGL_DEVICE_ID chooses among EGL's devices. One choice holds for the
 // whole process, because MuJoCo resolves OpenGL once. [Renderer.Info] says what is
-// drawing: "llvmpipe" in it means software.
+// drawing.
 //
 // A [Renderer] keeps one context, one scene and one OS thread, and is made once for
 // many episodes: making one costs as much as ten frames. Changes of the model's colours,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 
 	"scalewm/mujoco"
@@ -37,6 +38,9 @@ type Info struct {
 	Backend                   string // EGL or OSMesa
 	Vendor, Renderer, Version string // as OpenGL names itself
 }
+
+// Software says that the processor draws, and no graphics card.
+func (i Info) Software() bool { return strings.Contains(i.Renderer, "llvmpipe") }
 
 // Renderer draws one model, in one size. Calls from several goroutines take turns.
 type Renderer struct {
