@@ -36,3 +36,13 @@ type World interface {
 	// Forwards is the number of predictor calls of one Rollout of h blocks.
 	Forwards(h int) int
 }
+
+// Differentiable is a World whose planning cost has a gradient.
+type Differentiable interface {
+	World
+	// CostGrad judges candidates (E*C) x (H*ActionWidth) by the cost of Info
+	// between the latent that Rollout predicts and the goal's: cost is E x C, start
+	// and goal (E*P) x D. grad, shaped as candidates, gets the gradient of every
+	// cost in its own candidate.
+	CostGrad(cost, grad, start, goal, candidates device.Mat, h int)
+}

@@ -71,7 +71,9 @@ func (r *Predictor) Backward(p *Pass, dy device.Mat) (dx, dc device.Mat) {
 		r.blocks[i].Backward(p, dx, dc)
 	}
 	p.Dev.ActivateGrad(dc, dc, r.c, device.SiLU)
-	p.Dev.SumTable(r.pos.Grad.RowRange(0, r.seqs.Len), dx)
+	if r.pos.Grad.Given() {
+		p.Dev.SumTable(r.pos.Grad.RowRange(0, r.seqs.Len), dx)
+	}
 	return dx, dc
 }
 
@@ -154,7 +156,7 @@ func (b *Conditional) Forward(p *Pass, x, silu device.Mat, s Seqs, token int) {
 	shift, scale, gate = b.parts(s.only(b.mod, token), 1)
 	b.second.y = b.mlp.Forward(p, b.second.enter(p, x, shift, scale))
 	p.Dev.GateAdd(x, x, gate, b.second.y)
-	if !p.Train {
+	if !p.keeps() {
 		p.Release(mark)
 	}
 }

@@ -33,3 +33,10 @@ func (e *Embedder) Forward(p *Pass, x device.Mat) device.Mat {
 func (e *Embedder) Backward(p *Pass, dy device.Mat) {
 	e.conv.Grad(p, e.mlp.Backward(p, dy), e.x)
 }
+
+// BackwardInto is Backward, and writes the gradient of the actions to dx.
+func (e *Embedder) BackwardInto(p *Pass, dx, dy device.Mat) {
+	d := e.mlp.Backward(p, dy)
+	e.conv.Grad(p, d, e.x)
+	e.conv.InputGrad(p, dx, d, device.Epilogue{})
+}

@@ -59,8 +59,11 @@ func (l *Linear) rows(first, n int) *Linear {
 	return s
 }
 
-// Grad adds the gradients of W and b.
+// Grad adds the gradients of W and b, where the set has some.
 func (l *Linear) Grad(p *Pass, dy, x device.Mat) {
+	if !l.W.Grad.Given() {
+		return
+	}
 	ep := device.Epilogue{Add: true}
 	if l.B != nil {
 		ep.SumA = l.B.Grad
@@ -95,7 +98,7 @@ type MLP struct {
 // Into writes (or adds) the result for x to dst.
 func (m *MLP) Into(p *Pass, dst, x device.Mat, add bool) {
 	m.x, m.pre = x, device.Mat{}
-	if p.Train {
+	if p.keeps() {
 		m.pre = p.Half(x.Rows, m.In.Out())
 	}
 	m.h = p.Half(x.Rows, m.In.Out())

@@ -26,7 +26,7 @@ func (l *LayerNorm) Forward(p *Pass, x device.Mat) device.Mat {
 	}
 	y := p.Half(x.Rows, x.Cols)
 	l.xhat = device.Mat{}
-	if p.Train {
+	if p.keeps() {
 		l.xhat = p.Half(x.Rows, x.Cols)
 	}
 	p.Dev.LayerNorm(y, l.xhat, l.rstd, x, l.Gamma.Value, l.Beta.Value, l.Eps)
@@ -74,15 +74,19 @@ func (q *Projector) Into(p *Pass, dst, x device.Mat) {
 	q.x = x
 	pre := q.In.Forward(p, x)
 	q.y = p.Mat(pre.Rows, pre.Cols)
-	if !p.Train {
+	switch {
+	case p.Train:
+		q.Batches++
+		q.xhat, q.rstd = p.Mat(pre.Rows, pre.Cols), p.Mat(1, pre.Cols)
+		p.Dev.BatchNorm(q.y, q.xhat, q.rstd, pre, q.state())
+	case p.Slope:
+		p.Dev.BatchNormEval(q.y, pre, q.state())
+	default:
 		p.Dev.BatchNormEval(q.y, pre, q.state())
 		p.Dev.Activate(q.y, q.y, device.GELU)
 		q.Out.Into(p, dst, q.y, device.Epilogue{})
 		return
 	}
-	q.Batches++
-	q.xhat, q.rstd = p.Mat(pre.Rows, pre.Cols), p.Mat(1, pre.Cols)
-	p.Dev.BatchNorm(q.y, q.xhat, q.rstd, pre, q.state())
 	q.h = p.Mat(pre.Rows, pre.Cols)
 	p.Dev.Activate(q.h, q.y, device.GELU)
 	q.Out.Into(p, dst, q.h, device.Epilogue{})
@@ -101,6 +105,13 @@ func (q *Projector) Backward(p *Pass, dy device.Mat) device.Mat {
 	dh := p.Mat(q.h.Rows, q.h.Cols)
 	q.Out.InputGrad(p, dh, dy, device.Epilogue{Act: device.GELU, Grad: q.y})
 	dpre := p.Mat(dh.Rows, dh.Cols)
+	if p.Slope { // by running statistics the norm is a factor for each column
+		bn := q.state()
+		bn.Beta = p.Zero(1, dh.Cols)
+		bn.Mean = bn.Beta
+		p.Dev.BatchNormEval(dpre, dh, bn)
+		return q.In.Backward(p, dpre, q.x)
+	}
 	p.Dev.BatchNormGrad(dpre, q.Gamma.Grad, q.Beta.Grad, dh, q.xhat, q.rstd, q.Gamma.Value)
 	return q.In.Backward(p, dpre, q.x)
 }

@@ -155,4 +155,5 @@ def main(out, names):
                     f.create_dataset(f"{group}/{k}", data=v.numpy(), compression="gzip", shuffle=True)
 
 
-main(sys.argv[1], sys.argv[2:])
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,146 @@
+package lewm
+
+import (
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"scalewm/dataset/hdf5"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+	"scalewm/model/device/ref"
+)
+
+// slopes are the costs and gradients of a model's candidates.
+func slopes(m *Model, start, goal, candidates device.Mat, h int) (cost, grad []float64) {
+	d := m.Device()
+	c, g := device.NewMat(d, start.Rows, candidates.Rows/start.Rows), device.NewMat(d, candidates.Rows, candidates.Cols)
+	m.CostGrad(c, g, start, goal, candidates, h)
+	return download(d, c), download(d, g)
+}
+
+// TestCostGrad: the costs are Rollout's, the gradients those of central
+// differences, over more steps than the predictor sees.
+func TestCostGrad(t *testing.T) {
+	dev, m := stirred(t)
+	r := rand.New(rand.NewPCG(11, 12))
+	const episodes, each, h = 2, 3, 5
+	start, goal := upload(dev, r, episodes, 6), upload(dev, r, episodes, 6)
+	cand, last := upload(dev, r, episodes*each, h*10), device.NewMat(dev, episodes*each, 6)
+	costs := device.NewMat(dev, episodes, each)
+	value := func() []float64 {
+		m.Rollout(last, start, cand, h)
+		dev.LatentCost(costs, last, goal, m.Info().CostMean)
+		return download(dev, costs)
+	}
+	cost, grad := slopes(m, start, goal, cand, h)
+	same(t, "cost", cost, value())
+	x := download(dev, cand)
+	for range 60 {
+		i, step := r.IntN(len(x)), 1e-5
+		old := x[i]
+		x[i] = old + step
+		dev.Upload64(cand, x)
+		up := value()
+		x[i] = old - step
+		dev.Upload64(cand, x)
+		down := value()
+		x[i] = old
+		for c := range up {
+			want := 0.0 // of other candidates' costs
+			if c == i/cand.Cols {
+				want = grad[i]
+			}
+			if got := (up[c] - down[c]) / (2 * step); math.Abs(got-want) > 1e-7*(1+math.Abs(want)) {
+				t.Errorf("candidate %d, number %d: gradient %g, differences %g", c, i%cand.Cols, want, got)
+			}
+		}
+	}
+}
+
+// TestCostGradReference compares with PyTorch's gradients (testdata/rollgrad.py).
+func TestCostGradReference(t *testing.T) {
+	fast, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fast.Close()
+	for _, name := range []string{"tiny", "one"} {
+		for _, dev := range []device.Device{ref.New(), fast} {
+			t.Run(name+"/"+dev.Kind().Backend, func(t *testing.T) { costGradReference(t, dev, name) })
+		}
+	}
+}
+
+func costGradReference(t *testing.T, dev device.Device, name string) {
+	folder := filepath.Join("testdata", "reference", "lewm_paper_"+name)
+	m, _, err := Load(dev, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(path, array string) ([]float64, []int) {
+		tree, err := hdf5.OpenTree(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tree.Close()
+		v, shape, err := tree.Read(array)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v, shape
+	}
+	matrix := func(v []float64, rows int) device.Mat {
+		for i := range v {
+			if math.IsNaN(v[i]) { // a missing action is the mean one
+				v[i] = 0
+			}
+		}
+		mat := device.NewMat(dev, rows, len(v)/rows)
+		dev.Upload64(mat, v)
+		return mat
+	}
+	reference := filepath.Join(folder, "reference.h5")
+	emb, shape := read(reference, "f64/emb")
+	goals, _ := read(reference, "f64/goal_emb")
+	plans, dims := read(reference, "input/candidates")
+	want, _ := read(filepath.Join("testdata", "rollgrad", name+".h5"), "grad")
+	start := matrix(emb, shape[0]*shape[1]).Every(0, shape[1])
+	_, got := slopes(m, start, matrix(goals, shape[0]), matrix(plans, dims[0]*dims[1]), dims[2])
+
+	tolerance, size := 1e-8, slices.Max(want) // relative, for a model in float64
+	if dev.Kind().Backend != "ref" {
+		tolerance = 1e-4 // as for gradients in training (reference-cases B)
+	}
+	for i := range want {
+		if !(math.Abs(got[i]-want[i]) <= tolerance*size) {
+			t.Fatalf("gradient %d is %g, want %g (largest %g)", i, got[i], want[i], size)
+		}
+	}
+}
+
+// TestCostGradRowsAreAlone: the same bytes whoever is judged beside a candidate,
+// and wherever a chunk ends.
+func TestCostGradRowsAreAlone(t *testing.T) {
+	for _, p := range []device.Precision{device.FP32, device.BF16} {
+		dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		m := stirredOn(t, dev)
+		r := rand.New(rand.NewPCG(13, 14))
+		const each = gradRows/2 + 2 // two episodes are more than a chunk
+		start, goal, cand := upload(dev, r, 2, 6), upload(dev, r, 2, 6), upload(dev, r, 2*each, 30)
+		cost, grad := slopes(m, start, goal, cand, 3)
+		for _, i := range []int{0, each - 1, gradRows - 1, gradRows, 2*each - 1} {
+			e := i / each
+			oneCost, oneGrad := slopes(m, start.RowRange(e, 1), goal.RowRange(e, 1), cand.RowRange(i, 1), 3)
+			if oneCost[0] != cost[i] || !slices.Equal(oneGrad, grad[i*30:(i+1)*30]) {
+				t.Errorf("%s: candidate %d alone has other bytes", p, i)
+			}
+		}
+	}
+}
