@@ -30,7 +30,11 @@ func (m *Model) Device() device.Device { return m.dev }
 // Forwards is one predictor call a block.
 func (m *Model) Forwards(h int) int { return h }
 
+// evalPass begins a call. The weights of a model that does not train stay.
 func (m *Model) evalPass() *nn.Pass {
+	if !m.set.Grad.Given() {
+		m.dev.Freeze(m.set.Value.Buf)
+	}
 	m.arena.Reset()
 	return &nn.Pass{Dev: m.dev, Arena: m.arena}
 }
@@ -92,16 +96,15 @@ func (m *Model) unroll(p *nn.Pass, start, candidates device.Mat, h int, open fun
 // predictBlocks fills rows 1..h of every sequence of z. Step t sees the last
 // History latents; positions count from 0 in every window, however short.
 func (m *Model) predictBlocks(p *nn.Pass, z, candidates device.Mat, h int) {
-	n := candidates.Rows
-	act := m.embedder.Forward(p, candidates.Reshape(n*h, m.cfg.ActionWidth()))
+	n, width := candidates.Rows, m.cfg.ActionWidth()
+	blocks := p.Mat(h*n, width) // by block, as Unroll wants its rows
 	for t := range h {
-		w := min(t+1, m.cfg.History)
-		lo := t + 1 - w
+		m.dev.Copy(blocks.RowRange(t*n, n), candidates.Columns(t*width, width))
+	}
+	u := m.predictor.Unroll(p, m.embedder.Forward(p, blocks), n)
+	for t := range h {
 		mark := p.Mark()
-		x, c := p.Mat(n*w, m.cfg.Dim), p.Mat(n*w, m.cfg.Dim)
-		m.dev.CopyBlocks(x, w, z.RowRange(lo, z.Rows-lo), h+1, w, false)
-		m.dev.CopyBlocks(c, w, act.RowRange(lo, act.Rows-lo), h, w, false)
-		last := m.predictor.Forward(p, x, c, nn.Seqs{Count: n, Len: w}, w-1)
+		last := u.Next(t, func(dst device.Mat, t int) { m.dev.Copy(dst, z.Every(t, h+1)) })
 		m.predProj.Into(p, z.Every(t+1, h+1), last)
 		p.Release(mark)
 	}

@@ -1,0 +1,39 @@
+package nn
+
+import (
+	"math"
+	"testing"
+
+	"scalewm/model/device"
+	"scalewm/model/device/ref"
+)
+
+// TestUnroll: with everything kept that can be, each step gives what the whole
+// predictor gives for the window of that step. In float64 what differs is the
+// order of nothing: 1e-12.
+func TestUnroll(t *testing.T) {
+	const n, h, frames, dim = 5, 5, 3, 8
+	dev := ref.New()
+	var set Set
+	r := NewPredictor(&set, "predictor", PredictorConfig{Frames: frames, Dim: dim, Depth: 3, Heads: 2, HeadDim: 6, MLP: 10})
+	ready(dev, &set, stream(1))
+	// By token: row t*n + i is latent (or action) t of sequence i.
+	z, act := random(dev, stream(2), h*n, dim), random(dev, stream(3), h*n, dim)
+	p := &Pass{Dev: dev, Arena: device.NewArena(dev)}
+	u := r.Unroll(p, act, n)
+	for step := range h {
+		got := values(dev, u.Next(step, func(dst device.Mat, t int) { dev.Copy(dst, z.RowRange(t*n, n)) }))
+		w := min(step+1, frames)
+		x, c := p.Mat(n*w, dim), p.Mat(n*w, dim)
+		for i := range w {
+			from := (step + 1 - w + i) * n
+			dev.Copy(x.Every(i, w), z.RowRange(from, n))
+			dev.Copy(c.Every(i, w), act.RowRange(from, n))
+		}
+		for i, want := range values(dev, r.Forward(p, x, c, Seqs{Count: n, Len: w}, w-1)) {
+			if math.Abs(got[i]-want) > 1e-12 {
+				t.Fatalf("step %d, number %d: %.15g, the whole window gives %.15g", step, i, got[i], want)
+			}
+		}
+	}
+}
