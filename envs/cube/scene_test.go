@@ -1,0 +1,188 @@
+package cube
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unsafe"
+)
+
+// bytesOf is the memory of an array.
+func bytesOf(v reflect.Value) []byte {
+	if v.Len() == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(v.UnsafePointer()), uintptr(v.Len())*v.Type().Elem().Size())
+}
+
+// numbers are the values of an array, or what a pointer points to.
+func numbers(v reflect.Value) (out []float64) {
+	if v.Kind() == reflect.Pointer {
+		return []float64{v.Elem().Convert(reflect.TypeFor[float64]()).Float()}
+	}
+	for i := range v.Len() {
+		out = append(out, v.Index(i).Convert(reflect.TypeFor[float64]()).Float())
+	}
+	return out
+}
+
+// fields are the fields of the compiled scene, by MuJoCo's names in lower case
+// without underscores.
+func fields(t *testing.T) map[string]reflect.Value {
+	out := map[string]reflect.Value{}
+	model := reflect.ValueOf(world(t).model)
+	for i := range model.NumMethod() {
+		m := model.Type().Method(i)
+		if m.Type.NumIn() != 1 || m.Type.NumOut() != 1 {
+			continue
+		}
+		if k := m.Type.Out(0).Kind(); k == reflect.Slice || k == reflect.Pointer {
+			out[strings.ToLower(m.Name)] = model.Method(i).Call(nil)[0]
+		}
+	}
+	return out
+}
+
+// Every array of the model has the bytes of the original's, every option its
+// number (testdata/make_model.py).
+func TestModelIsTheOriginals(t *testing.T) {
+	ours := fields(t)
+	b, err := os.ReadFile("testdata/model.json")
+	must(t, err)
+	var theirs map[string]any
+	must(t, json.Unmarshal(b, &theirs))
+	for name, want := range theirs {
+		v, ok := ours[strings.ToLower(name)]
+		if !ok {
+			t.Errorf("no field %s", name)
+			continue
+		}
+		switch want := want.(type) {
+		case string:
+			if sum := sha256.Sum256(bytesOf(v)); hex.EncodeToString(sum[:8]) != want {
+				t.Errorf("%s has other bytes", name)
+			}
+		case []any:
+			got := numbers(v)
+			if !slices.EqualFunc(want, got, func(a any, b float64) bool { return a == b }) {
+				t.Errorf("%s is %v, the original's %v", name, got, want)
+			}
+		}
+	}
+}
+
+// copied is a file system in memory with the model files; edit changes one of them.
+func copied(t *testing.T) fstest.MapFS {
+	t.Helper()
+	world(t)
+	dir, err := findFiles()
+	must(t, err)
+	out := fstest.MapFS{}
+	for _, p := range []string{"floor_wall.xml", "cube_outer.xml", "cube_inner.xml", "universal_robots_ur5e/ur5e.xml", "robotiq_2f85/2f85.xml"} {
+		b, err := os.ReadFile(filepath.Join(dir, p))
+		must(t, err)
+		out[p] = &fstest.MapFile{Data: b}
+	}
+	return out
+}
+
+// usualLook is the look without variation.
+func usualLook(t testing.TB) look {
+	t.Helper()
+	v, err := spec.Variation(nil)
+	must(t, err)
+	return look{v, v.Start()}
+}
+
+// Files that lack something are errors that say what.
+func TestBrokenFiles(t *testing.T) {
+	for what, c := range map[string]struct {
+		file, old, new, want string
+	}{
+		"no arm":             {"universal_robots_ur5e/ur5e.xml", "", "", "ur5e.xml"},
+		"not XML":            {"robotiq_2f85/2f85.xml", "<mujoco", "<<", "2f85.xml"},
+		"no flange":          {"universal_robots_ur5e/ur5e.xml", "attachment_site", "elsewhere", "attachment_site"},
+		"no cube":            {"cube_inner.xml", "object_0", "thing", "object_0"},
+		"no mesh":            {"floor_wall.xml", "wall_3", "wall_3", "base_0.obj"}, // none is in the copy
+		"no motor":           {"universal_robots_ur5e/ur5e.xml", "<actuator>", "<actuator><broken/>", "broken"},
+		"an unknown element": {"cube_outer.xml", "<worldbody>", "<worldbody><nothing/>", "nothing"},
+	} {
+		files := copied(t)
+		if c.old == "" {
+			delete(files, c.file)
+		} else {
+			files[c.file] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(string(files[c.file].Data), c.old, c.new))}
+		}
+		if _, err := newStage(files, usualLook(t)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q in it", what, err, c.want)
+		}
+	}
+	if _, err := newStage(fstest.MapFS{}, usualLook(t)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no files: %v", err)
+	}
+}
+
+// parse reads a document from text.
+func parse(t testing.TB, text string) *element {
+	t.Helper()
+	e, err := readMJCF(fstest.MapFS{"a.xml": {Data: []byte(text)}}, "a.xml")
+	must(t, err)
+	return e
+}
+
+// A document that is attached keeps its order; its names and references stand behind
+// the prefix, its options win, its meshes are found from the root.
+func TestAttach(t *testing.T) {
+	child := parse(t, `<mujoco><!-- no --><compiler meshdir="m" angle="radian"/><option cone="elliptic"/>
+<default><default class="c"><geom size="1"/></default></default>
+<asset><mesh file="a.obj"/><mesh name="b" class="c" file="x.stl"/></asset>
+<worldbody><body name="p" childclass="c"><geom mesh="a" class="c"/></body></worldbody></mujoco>`)
+	child.locate("dir")
+	root := parse(t, `<mujoco><option cone="pyramidal" gravity="0 0 0"/><worldbody><geom name="floor"/></worldbody></mujoco>`)
+	root.attach(root.section("worldbody"), child, "k/")
+	got, err := xml.Marshal(root)
+	must(t, err)
+	want := `<mujoco><option cone="elliptic" gravity="0 0 0"></option>` +
+		`<worldbody><geom name="floor"></geom><body name="k/"><body name="k/p" childclass="k/c"><geom mesh="k/a" class="k/c"></geom></body></body></worldbody>` +
+		`<compiler meshdir="" angle="radian"></compiler>` +
+		`<default><default class="k/c"><geom size="1"></geom></default></default>` +
+		`<asset><mesh file="dir/m/a.obj" name="k/a"></mesh><mesh name="k/b" class="k/c" file="dir/m/x.stl"></mesh></asset></mujoco>`
+	if string(got) != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	root.drop("geom", "asset")
+	if root.find("geom", "floor") != nil || len(root.section("asset").Children) != 0 || root.find("body", "k/p") == nil {
+		t.Error("drop leaves what it should remove, or the reverse")
+	}
+}
+
+// FuzzMJCF: no file makes the assembly panic; what is assembled is XML.
+func FuzzMJCF(f *testing.F) {
+	f.Add([]byte(`<mujoco><worldbody><body name="wrist_3_link"><site name="attachment_site" pos="0 0 1"/></body></worldbody></mujoco>`))
+	f.Add([]byte(`<mujoco><asset><mesh file="a.obj"/><texture name="grid"/></asset><worldbody><geom name="object_0"/></worldbody></mujoco>`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		files := fstest.MapFS{}
+		for _, p := range []string{"floor_wall.xml", "cube_outer.xml", "cube_inner.xml", "universal_robots_ur5e/ur5e.xml", "robotiq_2f85/2f85.xml"} {
+			files[p] = &fstest.MapFile{Data: b}
+		}
+		scene, arm, err := assemble(files, usualLook(t))
+		if err != nil {
+			return
+		}
+		for _, text := range []string{scene, arm} {
+			if err := xml.Unmarshal([]byte(text), new(element)); err != nil {
+				t.Errorf("%v in %q", err, text)
+			}
+		}
+	})
+}
