@@ -71,3 +71,33 @@ func TestPeak(t *testing.T) {
 		}
 	})
 }
+
+// TestShortGELU: where results are stored as bf16 their activation may err by 4e-5 and its
+// derivative by 1.7e-4 (vecmath.h), and by the rounding, 2^-8 of the value.
+func TestShortGELU(t *testing.T) {
+	const n = 512 // -8 to 8 in steps of 1/32: exact in bf16
+	d, r := open(device.BF16)(t, 1), ref.New()
+	defer d.Close()
+	results := func(d device.Device) (act, slope []float64) {
+		x, one := sweep(d, n+1, 8).Reshape(n+1, 1), device.NewMat(d, 1, 1)
+		d.Fill(one, 1)
+		dst := device.Mat{Buf: d.AllocHalf(n + 1), Rows: n + 1, Cols: 1, Stride: 1}
+		d.Gemm(device.NN, dst, x, one, device.Epilogue{Act: device.GELU})
+		act = values(d, dst)
+		ones := device.NewMat(d, n+1, 1)
+		d.Fill(ones, 1)
+		d.Gemm(device.NN, dst, ones, one, device.Epilogue{Act: device.GELU, Grad: x})
+		return act, values(d, dst)
+	}
+	act, slope := results(d)
+	wantAct, wantSlope := results(r)
+	for i := range act {
+		x := float64(i-n/2) / 32
+		if e := math.Abs(act[i] - wantAct[i]); e > 4e-5+3.3e-5*max(0, math.Abs(x)-4)+0x1p-8*math.Abs(wantAct[i]) {
+			t.Errorf("GELU(%g) = %g, want %g", x, act[i], wantAct[i])
+		}
+		if e := math.Abs(slope[i] - wantSlope[i]); e > 1.7e-4+0x1p-8*math.Abs(wantSlope[i]) {
+			t.Errorf("GELU'(%g) = %g, want %g", x, slope[i], wantSlope[i])
+		}
+	}
+}

@@ -159,8 +159,11 @@ func halfGemm(k *kit, op device.Op, m, n, inner int) {
 	k.Gemm(op, stored, a, b, device.Epilogue{Bias: k.in(1, n), Act: device.GELU, Pre: pre})
 	k.keep("stored", stored, true, bf16Factor)
 	k.keep("pre", pre, true, bf16Factor)
-	k.Gemm(op, dst, a, b, device.Epilogue{Act: device.GELU, Grad: k.stored(m, n)})
+	grad := k.stored(m, n)
+	k.Gemm(op, dst, a, b, device.Epilogue{Act: device.GELU, Grad: grad})
 	k.rows("grad", dst)
+	k.Gemm(op, stored, a, b, device.Epilogue{Act: device.GELU, Grad: grad})
+	k.keep("grad stored", stored, true, bf16Factor)
 	k.Gemm(op, dst, a, k.half(b.Rows, b.Cols), device.Epilogue{Add: true})
 	k.rows("mixed", dst)
 	if op == device.TN {
