@@ -13,6 +13,7 @@ import (
 	"scalewm/dataset/hdf5"
 	"scalewm/model/device/cpu"
 	"scalewm/mujoco"
+	thirdparty "scalewm/third_party"
 )
 
 func program(machine) finding {
@@ -90,7 +91,7 @@ func dataLibraries(machine) finding {
 // mujocoLibrary looks where the program will, and opens nothing.
 func mujocoLibrary(m machine) finding {
 	env := m.getenv(mujoco.Variable)
-	for _, p := range mujoco.Candidates(env, m.exeDir, m.checkout) {
+	for _, p := range thirdparty.Candidates(env, m.exeDir, m.checkout, "mujoco", "libmujoco.so."+mujoco.Version) {
 		if m.isFile(p) {
 			return finding{Name: "MuJoCo", OK: true, Value: p}
 		}
@@ -125,7 +126,7 @@ func glLibraries(m machine) finding {
 func gpu(m machine) finding {
 	if !m.exists("/dev/nvidia0") {
 		return finding{Name: "GPU", Value: "no NVIDIA device: everything runs on the processor",
-			Fix: "none needed: this version computes on the processor only"}
+			Fix: "none needed; with one, make cuda builds the binary that uses it"}
 	}
 	driver := strings.Fields(field(m.read("/proc/driver/nvidia/version"), "NVRM version", ":"))
 	version := "unknown driver"
@@ -135,7 +136,11 @@ func gpu(m machine) finding {
 			break
 		}
 	}
-	return finding{Name: "GPU", OK: true, Value: "NVIDIA, " + version + " (not used by this build)"}
+	if !gpuBuild {
+		return finding{Name: "GPU", OK: true, Value: "NVIDIA, " + version + " (not used by this binary)",
+			Fix: "make setup-cuda && make cuda leaves bin/scalewm-cuda, which uses it"}
+	}
+	return finding{Name: "GPU", OK: true, Value: "NVIDIA, " + version}
 }
 
 // peers are the Python programs that some tests compare with.
