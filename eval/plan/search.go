@@ -53,7 +53,10 @@ func (s *search) rowOf(v []float64) device.Mat {
 	return m
 }
 
-func (s *search) free() { s.arena.Free() }
+func (s *search) free() {
+	s.arena.Free()
+	s.d.Free(s.elites)
+}
 
 // run repeats: sample the candidates, judge them, update the distribution.
 func (s *search) run(ctx context.Context, sample func(iteration int), update func()) error {

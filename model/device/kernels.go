@@ -9,7 +9,7 @@ type Memory interface {
 	// Attention and AttentionGrad (all but lse), SumTable (src), DropoutApply,
 	// Upload and Download take it.
 	AllocHalf(n int) Buffer
-	Free(Buffer)
+	Free(Buffer) // of any kind: Ints and Bytes too
 	// Freeze promises that the numbers of b stay until they are uploaded anew:
 	// products may keep what they make of weights in it.
 	Freeze(b Buffer)

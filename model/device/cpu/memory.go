@@ -17,7 +17,8 @@ type block struct {
 	n int
 }
 
-func (b *block) Len() int { return b.n }
+func (b *block) Len() int       { return b.n }
+func (b *block) memory() *block { return b }
 
 type (
 	buffer struct { // float32
@@ -103,15 +104,12 @@ func (e *engine) release(p unsafe.Pointer) {
 }
 
 func (e *engine) Free(b device.Buffer) {
-	switch b := b.(type) {
-	case *buffer:
+	if b, ok := b.(*buffer); ok {
 		e.thaw(b)
-		e.release(b.p)
-		b.p, b.n = nil, 0
-	case *halves:
-		e.release(b.p)
-		b.p, b.n = nil, 0
 	}
+	m := b.(interface{ memory() *block }).memory()
+	e.release(m.p)
+	*m = block{}
 }
 
 // rows calls f with each row of m and the same elements' place in a dense copy.

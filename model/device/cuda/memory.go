@@ -14,7 +14,8 @@ type block struct {
 	size int // bytes in the pool
 }
 
-func (b *block) Len() int { return b.n }
+func (b *block) Len() int       { return b.n }
+func (b *block) memory() *block { return b }
 
 type (
 	buffer struct{ block } // float32
@@ -104,13 +105,7 @@ func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.alloc(n, 1)} }
 
 // Free returns memory to the pool. Kernels that still use it run before those of its next owner.
 func (e *engine) Free(b device.Buffer) {
-	m, whole := b.(*buffer)
-	at := &block{}
-	if whole {
-		at = &m.block
-	} else {
-		at = &b.(*halves).block
-	}
+	at := b.(interface{ memory() *block }).memory()
 	if at.p == 0 {
 		return
 	}

@@ -149,6 +149,9 @@ func memory(t *testing.T, d device.Device) {
 	if b := d.Alloc(5); b.Len() != 5 || k.values(device.Mat{Buf: b, Rows: 1, Cols: 5, Stride: 5})[4] != 0 {
 		t.Error("Alloc(5) is not five zeros")
 	}
+	d.Free(d.NewInts([]int32{1}))
+	d.Free(d.AllocBytes(1))
+	d.Free(d.AllocHalf(1))
 	for _, v := range k.views {
 		k.untouched(v)
 	}
