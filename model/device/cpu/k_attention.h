@@ -204,7 +204,7 @@ static int attend(Pool *pool, const AttentionArgs *a, int grad) {
 	Head h = head_of(a, 0);
 	i64 heads = a->seqs * a->heads;
 	if (h.len <= FEW) {
-		pool_run(pool, grad ? few_grad_task : few_task, a, few_tasks(a));
+		grad ? few_grad(pool, a) : few(pool, a);
 		return OK;
 	}
 #if VEC_BF16
