@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser build demo test bench campaign-collect lint fuzz clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda demo test test-cuda-compile bench campaign-collect lint fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,9 +33,22 @@ setup-peers: ## the Python programs that some tests compare with (4 GB)
 setup-browser: ## a browser for the tests of the HTML report
 	@third_party/setup.sh browser
 
+setup-cuda: ## headers and compiler of the GPU's kernels (89 MB; no GPU needed)
+	@third_party/setup.sh cuda
+
 build: setup ## leave bin/scalewm
 	@mkdir -p bin
 	go build -buildvcs=false -ldflags '-X main.revision=$(revision)' -o bin/scalewm ./cmd/scalewm
+
+# The GPU build: cgo finds what make setup-cuda fetched; NVRTC makes PTX of the kernels.
+fetched := $(CURDIR)/third_party/fetched
+cuda_env = CGO_CFLAGS="-O2 -g -I$(fetched)/nvidia_cuda_runtime_cu12/include -I$(fetched)/nvidia_cuda_nvrtc_cu12/include" \
+  CGO_LDFLAGS="-O2 -g -L$(fetched)/cuda" LD_LIBRARY_PATH="$(fetched)/nvidia_cuda_nvrtc_cu12"
+
+cuda: setup setup-cuda ## leave bin/scalewm-cuda, on any machine; it runs on an NVIDIA GPU, or else as bin/scalewm
+	@mkdir -p bin
+	$(cuda_env) go run -tags cuda ./model/device/cuda/compile -out model/device/cuda/gpu/ptx
+	$(cuda_env) go build -tags cuda -buildvcs=false -ldflags '-X main.revision=$(revision)' -o bin/scalewm-cuda ./cmd/scalewm
 
 demo: build ## the whole path on Two-Room: data, three models, planning, report
 	bin/scalewm reproduce --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo
@@ -44,6 +57,12 @@ demo: build ## the whole path on Two-Room: data, three models, planning, report
 test: setup ## vet and all tests, ending with the list of skipped ones
 	go vet ./...
 	go run ./cmd/testsum ./...
+	@if [ -e third_party/fetched/cuda/libcuda.a ]; then $(MAKE) test-cuda-compile; \
+	  else echo "skipped: the GPU build and its kernels' compilation (make setup-cuda)"; fi
+
+test-cuda-compile: cuda ## compile the GPU's kernels for all targets, vet and test the GPU build; no GPU needed
+	$(cuda_env) go vet -tags cuda ./model/device/cuda/... ./cmd/scalewm
+	$(cuda_env) go run -tags cuda ./cmd/testsum -tags cuda ./model/device/cuda/compile ./model/device/cuda/gpu
 
 bench: setup ## benchmarks; each reports its rate or ratio
 	go test -run '^$$' -bench . ./...
@@ -54,7 +73,7 @@ campaign-collect: setup ## rates and moments of EPISODES (300) collected episode
 
 lint: setup ## formatting, vet, no source file over 450 lines
 	@bad=$$($(sources) '*.go' | xargs gofmt -l); [ -z "$$bad" ] || { echo "not formatted: $$bad"; exit 1; }
-	@$(sources) '*.go' '*.c' '*.h' | grep -v _test.go | xargs wc -l | \
+	@$(sources) '*.go' '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' | grep -v _test.go | xargs wc -l | \
 	  awk '$$2 != "total" && $$1 > 450 { print "over 450 lines:", $$2, $$1; bad = 1 } END { exit bad }'
 	go vet ./...
 

@@ -1,35 +1,53 @@
 package main
 
 import (
+	"fmt"
+	"io"
+
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 )
 
 // deviceFlags are --device and --precision of the verbs that compute.
-type deviceFlags struct{ name, precision *string }
+type deviceFlags struct {
+	name, precision *string
+	stderr          io.Writer // for the one line that says why auto is not the GPU
+}
 
 func (c *command) deviceFlags(precisions string) deviceFlags {
 	return deviceFlags{
-		c.String("device", "auto", "`where` to compute: auto or cpu"),
+		c.String("device", "auto", "`where` to compute: auto, cpu or cuda (in the binary of make cuda, whose auto is the GPU if there is one)"),
 		c.String("precision", "auto", "`of` the matrix products: fp32, bf16, or auto: "+precisions),
+		c.stderr,
 	}
 }
 
 // open starts the device; wantBF16 is what auto means where the machine multiplies bf16.
 func (f deviceFlags) open(wantBF16 bool) (device.Device, error) {
-	if *f.name != "auto" && *f.name != "cpu" {
-		return nil, usagef("--device %s: this program has auto and cpu", *f.name)
-	}
 	p := device.Precision(*f.precision)
-	switch p {
-	case "auto":
-		p = device.FP32
-		if wantBF16 && cpu.HasBF16() {
-			p = device.BF16
-		}
-	case device.FP32, device.BF16:
-	default:
+	if p != "auto" && p != device.FP32 && p != device.BF16 {
 		return nil, usagef("--precision %s: choose fp32, bf16 or auto", p)
 	}
-	return cpu.New(cpu.Options{Precision: p})
+	pick := func(has bool) device.Precision {
+		switch {
+		case p != "auto":
+			return p
+		case wantBF16 && has:
+			return device.BF16
+		}
+		return device.FP32
+	}
+	switch {
+	case *f.name == "cuda":
+		return openGPU(pick(true))
+	case *f.name == "auto" && gpuBuild:
+		d, err := openGPU(pick(true))
+		if err == nil {
+			return d, nil
+		}
+		fmt.Fprintln(f.stderr, "scalewm: computing on the processor:", err)
+	case *f.name != "auto" && *f.name != "cpu":
+		return nil, usagef("--device %s: choose auto, cpu or cuda", *f.name)
+	}
+	return cpu.New(cpu.Options{Precision: pick(cpu.HasBF16())})
 }

@@ -137,8 +137,7 @@ func gpu(m machine) finding {
 		}
 	}
 	if !gpuBuild {
-		return finding{Name: "GPU", OK: true, Value: "NVIDIA, " + version + " (not used by this binary)",
-			Fix: "make setup-cuda && make cuda leaves bin/scalewm-cuda, which uses it"}
+		version += " (not used by this binary: make setup-cuda && make cuda leaves bin/scalewm-cuda, which does)"
 	}
 	return finding{Name: "GPU", OK: true, Value: "NVIDIA, " + version}
 }

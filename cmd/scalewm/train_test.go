@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -106,12 +107,17 @@ func TestDeviceFlags(t *testing.T) {
 	for _, c := range []struct{ device, precision, want string }{
 		{"tpu", "auto", "--device tpu"}, {"cpu", "fp8", "--precision fp8"},
 	} {
-		if _, err := (deviceFlags{text(c.device), text(c.precision)}).open(true); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := (deviceFlags{text(c.device), text(c.precision), io.Discard}).open(true); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v", c.device, c.precision, err)
 		}
 	}
+	if !gpuBuild {
+		if _, err := (deviceFlags{text("cuda"), text("auto"), io.Discard}).open(true); err == nil || !strings.Contains(err.Error(), "make cuda") {
+			t.Errorf("cuda in a binary without it: %v", err)
+		}
+	}
 	for _, p := range []string{"fp32", "bf16"} {
-		d, err := deviceFlags{text("auto"), text(p)}.open(false)
+		d, err := deviceFlags{text("cpu"), text(p), io.Discard}.open(false)
 		if err != nil || string(d.Kind().Precision) != p {
 			t.Fatalf("%s: %v", p, err)
 		}

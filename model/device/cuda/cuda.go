@@ -27,6 +27,7 @@ type engine struct {
 
 	launches []Launch
 	args     []byte
+	graphs   *graphs
 
 	pool  pool
 	work  block     // scratch
@@ -44,7 +45,7 @@ func New(m Machine, p device.Precision) (device.Device, error) {
 	if p != device.FP32 && p != device.BF16 {
 		return nil, fmt.Errorf("cuda: products in %s are not offered (hint: fp32 or bf16)", p)
 	}
-	e := &engine{machine: m, prec: p, pool: pool{free: map[int][]Pointer{}, all: map[Pointer]int{}}}
+	e := &engine{machine: m, prec: p, graphs: newGraphs(m), pool: pool{free: map[int][]Pointer{}, all: map[Pointer]int{}}}
 	e.fault = e.alloc(1, 4)
 	if e.err != nil {
 		return nil, e.err
@@ -73,7 +74,7 @@ func (e *engine) Close() error {
 	}
 	clear(e.pool.all)
 	clear(e.pool.free)
-	closing := e.machine.Close()
+	closing := errors.Join(e.graphs.close(), e.machine.Close())
 	if e.err == nil {
 		e.err = errors.New("cuda: the device is closed")
 	}
@@ -102,7 +103,7 @@ func (e *engine) flush() {
 	if len(e.launches) == 0 || e.err != nil {
 		return
 	}
-	e.fail(e.machine.Run(e.launches, e.args))
+	e.fail(e.graphs.run(e.launches, e.args))
 	e.launches, e.args = e.launches[:0], e.args[:0]
 }
 

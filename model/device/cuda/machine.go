@@ -16,6 +16,8 @@ type Machine interface {
 	// Run runs kernels one after another; it may return before they have run.
 	// The arguments of a launch lie at args[Launch.At:].
 	Run(launches []Launch, args []byte) error
+	// Graph keeps the launches ready to be started again.
+	Graph(launches []Launch, args []byte) (Graph, error)
 	// Sync waits for all launches and returns what went wrong in them.
 	Sync() error
 	Close() error

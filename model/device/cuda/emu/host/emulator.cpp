@@ -20,8 +20,9 @@ enum { SHARED_MOST = 232448 }; // bytes that a Hopper block may have
 char *dynamic_end;
 void *stacks, *saved[MOST], *scheduler;
 State state[MOST];
-uint64_t given[MOST], taken[MOST / 32][32];
-int current, order;
+Given given[MOST], taken[MOST / 32][32];
+int turns[32]; // the lanes of a warp in the chosen order
+int current, order, at_warp[MOST / 32], at_block;
 void (*kernel)(const void *);
 const void *kernel_args;
 
@@ -55,9 +56,10 @@ void fibre_main() {
 	abort();
 }
 
-void wait(State s) {
+void wait(State s, int *count) {
 	int me = current;
 	state[me] = s;
+	++*count;
 	fibre_switch(&saved[me], scheduler);
 }
 
@@ -82,21 +84,16 @@ int turn(int i, int n) {
 	return i;
 }
 
-int count(int from, int n, State s) {
-	int c = 0;
-	for (int i = from; i < from + n; i++) c += state[i] == s;
-	return c;
-}
-
 // run_warp runs the lanes until all wait for the block or are done.
 void run_warp(int first, const char **trouble) {
-	for (;;) {
+	for (int *waiting = &at_warp[first / 32];;) {
+		*waiting = 0;
 		for (int i = 0; i < 32; i++) {
-			int t = first + turn(i, 32);
+			int t = first + turns[i];
 			if (state[t] == READY) resume(t);
 		}
-		if (count(first, 32, AT_WARP) == 0) return;
-		if (count(first, 32, AT_WARP) != 32) {
+		if (*waiting == 0) return;
+		if (*waiting != 32) {
 			*trouble = "an exchange within a warp that some lanes do not reach";
 			return;
 		}
@@ -110,24 +107,24 @@ const char *run_block(int threads) {
 	memset(emu_dynamic, 0xff, dynamic_end - emu_dynamic);
 	for (int i = 0; i < threads; i++) start(i);
 	for (const char *trouble = NULL;;) {
+		at_block = 0;
 		for (int w = 0; w < threads / 32 && !trouble; w++) run_warp(turn(w, threads / 32) * 32, &trouble);
 		if (trouble) return trouble;
-		int waiting = count(0, threads, AT_BLOCK);
-		if (waiting == 0) return NULL;
-		if (waiting != threads) return "a barrier that some threads do not reach";
+		if (at_block == 0) return NULL;
+		if (at_block != threads) return "a barrier that some threads do not reach";
 		for (int i = 0; i < threads; i++) state[i] = READY;
 	}
 }
 
 } // namespace
 
-const uint64_t *emu_exchange(uint64_t mine) {
-	given[current] = mine;
-	wait(AT_WARP);
+const Given *emu_exchange(uint64_t a, uint64_t b, uint64_t c) {
+	given[current] = {{a, b, c}};
+	wait(AT_WARP, &at_warp[current / 32]);
 	return taken[current / 32];
 }
 
-extern "C" void __syncthreads_emu() { wait(AT_BLOCK); }
+extern "C" void __syncthreads_emu() { wait(AT_BLOCK, &at_block); }
 
 // guarded is memory that ends, but for up to 15 bytes, at a page that may not be
 // touched, so that running over the end is seen.
@@ -158,6 +155,7 @@ extern "C" const char *emu_launch(void (*k)(const void *), const void *args, int
 	kernel = k;
 	kernel_args = args;
 	order = how;
+	for (int i = 0; i < 32; i++) turns[i] = turn(i, 32);
 	gridDim.x = grid;
 	blockDim.x = threads;
 	for (int b = 0; b < grid; b++) {

@@ -40,8 +40,11 @@ struct alignas(16) float4 {
 	float x, y, z, w;
 };
 
-// exchange gives every lane's value to all of the warp.
-const uint64_t *emu_exchange(uint64_t mine);
+// exchange gives every lane's words to all of the warp.
+struct Given {
+	uint64_t word[3];
+};
+const Given *emu_exchange(uint64_t a, uint64_t b = 0, uint64_t c = 0);
 extern "C" void __syncthreads_emu();
 #define __syncthreads __syncthreads_emu
 static inline void __syncwarp() { emu_exchange(0); }
@@ -49,7 +52,7 @@ static inline void __syncwarp() { emu_exchange(0); }
 template <class T> static inline T emu_from(T v, unsigned lane) {
 	uint64_t bits = 0;
 	memcpy(&bits, &v, sizeof v);
-	bits = emu_exchange(bits)[lane % 32];
+	bits = emu_exchange(bits)[lane % 32].word[0];
 	memcpy(&v, &bits, sizeof v);
 	return v;
 }
@@ -58,9 +61,9 @@ template <class T> static inline T __shfl_sync(unsigned, T v, int from) { return
 template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask) { return emu_from(v, threadIdx.x ^ mask); }
 
 static inline unsigned __ballot_sync(unsigned, int v) {
-	const uint64_t *all = emu_exchange(v != 0);
+	const Given *all = emu_exchange(v != 0);
 	unsigned bits = 0;
-	for (int i = 0; i < 32; i++) bits |= (unsigned)all[i] << i;
+	for (int i = 0; i < 32; i++) bits |= (unsigned)all[i].word[0] << i;
 	return bits;
 }
 
@@ -89,18 +92,14 @@ static inline float emu_half(uint32_t pair, int high) {
 
 // mma as PTX describes it: lane 4g+t holds rows g, g+8 and inner 2t.. of a, column g of b.
 static inline void mma(float *c, const uint32_t *a, const uint32_t *b) {
-	uint64_t a0[32], a1[32], b0[32];
-	memcpy(a0, emu_exchange(a[0] | (uint64_t)a[1] << 32), sizeof a0);
-	memcpy(a1, emu_exchange(a[2] | (uint64_t)a[3] << 32), sizeof a1);
-	memcpy(b0, emu_exchange(b[0] | (uint64_t)b[1] << 32), sizeof b0);
+	const Given *all = emu_exchange(a[0] | (uint64_t)a[1] << 32, a[2] | (uint64_t)a[3] << 32, b[0] | (uint64_t)b[1] << 32);
 	int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 	for (int e = 0; e < 4; e++) {
 		int low = e / 2, column = 2 * t + e % 2;
 		float sum = 0;
 		for (int k = 0; k < 16; k++) {
-			const uint64_t *frag = k < 8 ? a0 : a1;
-			float x = emu_half((uint32_t)(frag[4 * g + k % 8 / 2] >> (32 * low)), k % 2);
-			float y = emu_half((uint32_t)(b0[4 * column + k % 8 / 2] >> (k < 8 ? 0 : 32)), k % 2);
+			float x = emu_half((uint32_t)(all[4 * g + k % 8 / 2].word[k / 8] >> (32 * low)), k % 2);
+			float y = emu_half((uint32_t)(all[4 * column + k % 8 / 2].word[2] >> (32 * (k / 8))), k % 2);
 			sum += x * y;
 		}
 		c[e] += sum;

@@ -1,0 +1,76 @@
+//go:build cuda
+
+// Command compile makes PTX of the GPU's kernels, by NVRTC, on any machine: a
+// file NAME.ARCH.ptx for each file of kernels and each target.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gorgonia.org/cu/nvrtc"
+
+	"scalewm/model/device/cuda/kernels"
+)
+
+// targets are what PTX is made for: anything from Ampere on, and Hopper with
+// the features that only it has.
+var targets = []string{"80", "90a"}
+
+func main() {
+	out := flag.String("out", "", "folder for the PTX files")
+	flag.Parse()
+	if err := run(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "compile:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out string) error {
+	if out == "" {
+		return fmt.Errorf("no folder for the PTX files (hint: -out model/device/cuda/kernels/ptx)")
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	for _, source := range kernels.Sources() {
+		for _, target := range targets {
+			ptx, err := ptx(source, target)
+			if err != nil {
+				return err
+			}
+			name := strings.TrimSuffix(source.Name, ".cu") + ".sm_" + target + ".ptx"
+			if err := os.WriteFile(filepath.Join(out, name), []byte(ptx), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ptx compiles one file for one target.
+func ptx(source kernels.Source, target string) (string, error) {
+	var headers []nvrtc.Include
+	for _, h := range kernels.Headers() {
+		headers = append(headers, nvrtc.Include{Source: h.Text, Name: h.Name})
+	}
+	p, err := nvrtc.CreateProgram(source.Text, source.Name, headers...)
+	if err != nil {
+		return "", fmt.Errorf("%s: starting NVRTC: %w", source.Name, err)
+	}
+	defer p.Destroy()
+	err = p.Compile("--gpu-architecture=compute_"+target, "--std=c++17")
+	log, logErr := p.GetLog()
+	if log = strings.Trim(log, "\x00\n "); err != nil || logErr != nil || log != "" { // a warning is an error
+		return "", fmt.Errorf("%s for sm_%s: %w\n%s", source.Name, target, errors.Join(err, logErr), log)
+	}
+	text, err := p.GetPTX()
+	if err != nil {
+		return "", fmt.Errorf("%s for sm_%s: fetching the PTX: %w", source.Name, target, err)
+	}
+	return strings.TrimRight(text, "\x00"), nil
+}

@@ -1,0 +1,47 @@
+//go:build cuda
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/model/device/cuda"
+)
+
+// TestEveryKernelCompiles: each kernel that the engine launches is in the PTX of
+// both targets, once, and none is there that nobody launches.
+func TestEveryKernelCompiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := run(dir); err != nil {
+		t.Fatal(err)
+	}
+	entry := regexp.MustCompile(`\.visible \.entry (\w+)\(`)
+	for _, target := range targets {
+		files, err := filepath.Glob(filepath.Join(dir, "*.sm_"+target+".ptx"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no PTX for sm_%s (%v)", target, err)
+		}
+		var found []string
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), ".target sm_"+target) {
+				t.Errorf("%s is for another target", filepath.Base(f))
+			}
+			for _, m := range entry.FindAllStringSubmatch(string(text), -1) {
+				found = append(found, m[1])
+			}
+		}
+		want := slices.Sorted(slices.Values(cuda.Kernels()))
+		if slices.Sort(found); !slices.Equal(found, want) {
+			t.Errorf("kernels for sm_%s:\n%v\nlaunched:\n%v", target, found, want)
+		}
+	}
+}

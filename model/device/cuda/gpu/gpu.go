@@ -1,0 +1,190 @@
+//go:build cuda
+
+// Package gpu is the GPU itself, as the Machine of package cuda: context,
+// memory, modules and streams through gorgonia.org/cu, and beside it what that
+// lacks - launches with a structure of arguments, graphs, page-locked memory -
+// in driver.c. Linking it needs make setup-cuda; running it needs a driver, and
+// where there is none Open says so.
+package gpu
+
+/*
+#include "driver.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"scalewm/model/device/cuda"
+)
+
+// Oldest driver (CUDA 12.8, whose PTX the kernels are) and GPU (Ampere).
+const (
+	oldestDriver = 12080
+	oldestGPU    = 8
+)
+
+// machine implements cuda.Machine on one GPU.
+type machine struct {
+	device    cu.Device
+	context   cu.CUContext
+	stream    cu.Stream
+	isa       string
+	modules   []cu.Module
+	functions []C.CUfunction // by cuda.Kernel
+	stage     stage
+}
+
+// Open starts GPU 0.
+func Open() (cuda.Machine, error) {
+	if err := available(); err != nil {
+		return nil, err
+	}
+	m := &machine{}
+	if err := m.start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the GPU: %w", err), m.Close())
+	}
+	return m, nil
+}
+
+// available says why there is no GPU to use.
+func available() error {
+	const hint = "(hint: use --device cpu, or install NVIDIA's driver 570 or later)"
+	switch state := C.libcuda_state(); state {
+	case 0:
+	case -1:
+		return fmt.Errorf("no NVIDIA driver: libcuda.so.1 is not here %s", hint)
+	case C.CUDA_ERROR_NO_DEVICE:
+		return errors.New("no NVIDIA GPU is visible (hint: use --device cpu, or look at nvidia-smi and CUDA_VISIBLE_DEVICES)")
+	default:
+		return fmt.Errorf("NVIDIA's driver does not start: error %d %s", state, hint)
+	}
+	if v := cu.Version(); v < oldestDriver {
+		return fmt.Errorf("NVIDIA's driver is for CUDA %d.%d, 12.8 is needed %s", v/1000, v%1000/10, hint)
+	}
+	return nil
+}
+
+func (m *machine) start() (err error) {
+	if m.device, err = cu.GetDevice(0); err != nil {
+		return err
+	}
+	major, minor, err := m.device.ComputeCapability()
+	if err != nil {
+		return err
+	}
+	if major < oldestGPU {
+		return fmt.Errorf("its compute capability is %d.%d, 8.0 is needed (hint: use --device cpu)", major, minor)
+	}
+	m.isa = "sm_80"
+	if major == 9 && minor == 0 {
+		m.isa = "sm_90a"
+	}
+	if m.context, err = m.device.RetainPrimaryCtx(); err != nil {
+		return err
+	}
+	release, err := m.enter()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if m.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
+		return err
+	}
+	return m.load()
+}
+
+// enter makes the context that of this thread; the caller stays on it until release.
+func (m *machine) enter() (release func(), err error) {
+	runtime.LockOSThread()
+	if err := cu.SetCurrentContext(m.context); err != nil {
+		runtime.UnlockOSThread()
+		return nil, m.lost(err)
+	}
+	return runtime.UnlockOSThread, nil
+}
+
+// load compiles the PTX for this GPU and finds all kernels in it.
+func (m *machine) load() error {
+	files, err := ptx(m.isa)
+	if err != nil {
+		return err
+	}
+	for name, text := range files {
+		module, err := cu.LoadData(text)
+		if err != nil {
+			return fmt.Errorf("loading the kernels of %s: %w (hint: a newer driver)", name, err)
+		}
+		m.modules = append(m.modules, module)
+	}
+	for _, name := range cuda.Kernels() {
+		f, err := m.function(name)
+		if err != nil {
+			return err
+		}
+		m.functions = append(m.functions, f)
+	}
+	return nil
+}
+
+func (m *machine) function(name string) (C.CUfunction, error) {
+	for _, module := range m.modules {
+		f, err := module.Function(name)
+		if err != nil {
+			continue // of another file
+		}
+		handle := *(*C.CUfunction)(unsafe.Pointer(&f)) // cu keeps it to itself
+		return handle, m.result(C.gpu_prepare(handle), "preparing kernel "+name)
+	}
+	return nil, fmt.Errorf("kernel %s is in no file of PTX (hint: make cuda)", name)
+}
+
+func (m *machine) ISA() string { return m.isa }
+
+// result is a driver's answer as an error.
+func (m *machine) result(code C.int, doing string) error {
+	if code == 0 {
+		return nil
+	}
+	return m.lost(fmt.Errorf("%s: %s", doing, C.GoString(C.gpu_error(code))))
+}
+
+// lost says what a failure while running means.
+func (m *machine) lost(err error) error {
+	return fmt.Errorf("the GPU failed: %w (hint: results up to the last checkpoint stand; go on with train --resume)", err)
+}
+
+func (m *machine) Sync() error {
+	release, err := m.enter()
+	if err != nil {
+		return err
+	}
+	defer release()
+	return m.result(C.gpu_sync(m.handle()), "waiting for kernels")
+}
+
+// handle is the stream for driver.c.
+func (m *machine) handle() C.CUstream { return *(*C.CUstream)(unsafe.Pointer(&m.stream)) }
+
+// Close gives everything back. What failed before does not hinder it.
+func (m *machine) Close() error {
+	release, err := m.enter()
+	if err != nil {
+		return err
+	}
+	defer release()
+	err = m.stage.free()
+	for _, module := range m.modules {
+		err = errors.Join(err, module.Unload())
+	}
+	m.modules = nil
+	if m.handle() != nil {
+		err = errors.Join(err, m.stream.Destroy())
+	}
+	return errors.Join(err, m.device.ReleasePrimaryCtx())
+}
