@@ -57,6 +57,7 @@ var floors = []rule{
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
 	{of: "eval/compare", ours: []string{"eval/compare", "eval/record", "eval/stats", "dataset/cell", "dataset/rng"}},
+	{of: "eval/encode", ours: []string{"dataset", "model$", "model/device", "model/weights", "eval/encode"}, libraries: []string{"golang.org/x/sync"}},
 	{of: "eval/probe", ours: []string{"dataset", "model", "eval/stats", "eval/probe"}, libraries: []string{"gonum.org/v1/gonum"}},
 	{of: "eval/compare", ours: []string{"eval/record", "eval/stats", "dataset/cell", "dataset/rng"}},
 	{of: "eval/report", ours: []string{"eval/record", "eval/stats", "eval/report", "dataset/cell", "dataset/rng"},

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"scalewm/dataset"
+	"scalewm/dataset/hdf5"
+	"scalewm/envs"
+	"scalewm/eval/encode"
+	"scalewm/model/lewm"
+)
+
+func init() {
+	register(verb{name: "encode", summary: "turn the frames of a data set into latents",
+		example: "scalewm encode --weights runs/scale-3072 --data tworoom.h5 --out tworoom-scale.h5", run: runEncode})
+}
+
+func runEncode(ctx context.Context, c *command, args []string) error {
+	path := c.String("weights", "", "the checkpoint: a `folder` that train wrote, or a published one with weights.pt and config.json")
+	data := c.String("data", "", "the data set, a `file` in HDF5")
+	out := c.String("out", "", "the `file` to write; finished parts wait in FILE.parts until it is whole")
+	workers := c.Int("workers", 0, "`goroutines` that read frames; 0 is one a core (the file does not depend on it)")
+	dev := c.deviceFlags("fp32")
+	asJSON := c.Bool("json", false, "print one JSON object")
+	if _, err := c.parse(args, 0, 0); err != nil {
+		return err
+	}
+	for _, f := range [][2]string{{"weights", *path}, {"data", *data}, {"out", *out}} {
+		if f[1] == "" {
+			return usagef("encode needs --%s (`scalewm encode --help` shows an example)", f[0])
+		}
+	}
+	file, err := hdf5.Open(*data)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	d, err := dev.open(false)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	m, side, err := lewm.Load(d, *path)
+	if err != nil {
+		return err
+	}
+	defer m.Free()
+	if err := checkEncoded(file, side.Task); err != nil {
+		return fmt.Errorf("encoding %s with %s: %w", *data, *path, err)
+	}
+	p := newProgress(c.stderr, "encoding")
+	res, err := encode.Run(ctx, encode.Job{Data: file, World: m, Weights: side.SHA256, Out: *out, Workers: orCores(*workers), Progress: p.report})
+	p.close()
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		return c.printJSON(map[string]any{"out": *out, "rows": res.Rows, "episodes": res.Episodes, "width": res.Width,
+			"new_rows": res.New, "already_done": res.Skipped, "device": d.Kind().String()})
+	}
+	note := fmt.Sprintf("%d latents of %d numbers", res.Rows, res.Width)
+	if res.Skipped {
+		note += ", was encoded before"
+	}
+	_, err = fmt.Fprintf(c.stdout, "%s: %s\n", *out, note)
+	return err
+}
+
+// checkEncoded says why a data set is none of the task that a checkpoint names;
+// a published one names none.
+func checkEncoded(src dataset.Source, task string) error {
+	if task == "" {
+		return nil
+	}
+	t, err := envs.Lookup(task)
+	if err != nil {
+		return err
+	}
+	return dataset.CheckTask(src, task, t.Spec.ID, t.Spec.ActionDim)
+}

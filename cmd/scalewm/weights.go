@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/cell"
+	"scalewm/envs"
+	"scalewm/model/lewm"
+	"scalewm/model/train"
+	"scalewm/model/weights"
+)
+
+func init() {
+	register(verb{name: "weights", args: "info|convert IN [OUT]", summary: "look at a checkpoint, or turn PyTorch's files into ours and back",
+		example: "scalewm weights info runs/scale-3072\n" +
+			"scalewm weights convert lewm-tworooms runs/published --task tworoom\n" +
+			"scalewm weights convert runs/scale-3072 scale-pt --json", run: runWeights})
+}
+
+func runWeights(_ context.Context, c *command, args []string) error {
+	asJSON := c.Bool("json", false, "print one JSON object")
+	j := weightsJob{
+		task:     c.String("task", "", "convert: `name` of the task that a published checkpoint is of"),
+		method:   c.String("method", "", "convert: `objective` that a published checkpoint was trained on, if it is not lewm"),
+		spelling: c.Int("transformers", 4, "convert to .pt: `version` of transformers that shall load it, 4 or 5; the published files have 4's names"),
+	}
+	pos, err := c.parse(args, 2, 3)
+	if err != nil {
+		return err
+	}
+	j.in = pos[1]
+	switch {
+	case pos[0] == "info" && len(pos) == 2:
+		i, err := describeWeights(j.in)
+		if err != nil {
+			return err
+		}
+		return c.showWeights(i, *asJSON)
+	case pos[0] == "convert" && len(pos) == 3:
+		j.out = pos[2]
+		path, err := j.convert()
+		if err != nil {
+			return err
+		}
+		i, err := describeWeights(path)
+		if err != nil {
+			return err
+		}
+		return c.showWeights(i, *asJSON)
+	case pos[0] == "info" || pos[0] == "convert":
+		return usagef("weights %s: %d paths (`scalewm weights --help` shows an example)", pos[0], len(pos)-1)
+	}
+	return usagef("weights: unknown action %q%s (info or convert)", pos[0], nearest(pos[0], []string{"info", "convert"}))
+}
+
+// weightsInfo is what `weights info --json` and `weights convert --json` print.
+type weightsInfo struct {
+	File     string           `json:"file"`
+	Kind     string           `json:"kind"`
+	Method   string           `json:"method"`
+	Task     string           `json:"task"` // empty: published, for any task whose action blocks fit
+	Seed     int64            `json:"seed"`
+	Step     int              `json:"step"`
+	Protocol string           `json:"protocol"`
+	SHA256   string           `json:"sha256"`
+	Config   lewm.Config      `json:"config"`
+	Values   int              `json:"values"`
+	DTypes   map[string]int   `json:"dtypes"` // tensors by dtype
+	Tensors  map[string][]int `json:"tensors"`
+}
+
+// describeWeights reads and checks a whole checkpoint.
+func describeWeights(path string) (weightsInfo, error) {
+	f, s, err := lewm.Read(path)
+	if err != nil {
+		return weightsInfo{}, err
+	}
+	cfg, ts, err := lewm.Checked(f, s)
+	if err != nil {
+		return weightsInfo{}, fmt.Errorf("checking %s: %w", path, err)
+	}
+	i := weightsInfo{File: path, Kind: s.Kind, Method: s.Method, Task: s.Task, Seed: s.Seed, Step: s.Step, Protocol: s.Protocol,
+		SHA256: s.SHA256, Config: cfg, DTypes: map[string]int{}, Tensors: map[string][]int{}}
+	for _, t := range ts {
+		i.Values += len(t.Float64())
+		i.DTypes[f.DType(t.Name)]++
+		i.Tensors[t.Name] = append([]int{}, t.Shape...)
+	}
+	return i, nil
+}
+
+func (c *command) showWeights(i weightsInfo, asJSON bool) error {
+	if asJSON {
+		return c.printJSON(i)
+	}
+	var dtypes []string
+	for d, n := range i.DTypes {
+		dtypes = append(dtypes, fmt.Sprintf("%d %s", n, d))
+	}
+	slices.Sort(dtypes)
+	task := i.Task
+	if task == "" {
+		task = fmt.Sprintf("not said; action blocks of %d", i.Config.ActionWidth())
+	}
+	g := i.Config
+	_, err := fmt.Fprintf(c.stdout, "%s: %s\n  method     %s, seed %d, %d steps, protocol %s\n  task       %s\n"+
+		"  encoder    %d px, patch %d, %d layers of %d, %d heads\n  latent     %d\n  predictor  %d frames, %d blocks, %d heads of %d\n"+
+		"  tensors    %d of %d numbers (%s)\n  sha256     %s\n",
+		i.File, i.Kind, i.Method, i.Seed, i.Step, i.Protocol, task, g.ImageSize, g.Patch, g.Layers, g.Width, g.Heads, g.Dim,
+		g.History, g.PredictorDepth, g.PredictorHeads, g.PredictorHeadDim, len(i.Tensors), i.Values, strings.Join(dtypes, ", "), i.SHA256)
+	return err
+}
+
+// weightsJob is one conversion.
+type weightsJob struct {
+	in, out      string
+	task, method *string
+	spelling     *int
+}
+
+// convert writes the checkpoint in the other format, or the one that the
+// ending of out names, and returns the path of the file of tensors.
+func (j weightsJob) convert() (string, error) {
+	f, s, err := lewm.Read(j.in)
+	if err != nil {
+		return "", err
+	}
+	cfg, ts, err := lewm.Checked(f, s)
+	if err != nil {
+		return "", fmt.Errorf("converting %s: %w", j.in, err)
+	}
+	if s.Task == "" {
+		if err := j.claim(s, &cfg); err != nil {
+			return "", err
+		}
+	} else if *j.task != "" && *j.task != s.Task {
+		return "", fmt.Errorf("converting %s: it was trained on the task %s, not %s (hint: leave --task out)", j.in, s.Task, *j.task)
+	}
+	path, err := j.target(f.PT)
+	if err != nil {
+		return "", err
+	}
+	if filepath.Ext(path) == ".pt" {
+		if err := j.forPyTorch(path, cfg, ts); err != nil {
+			return "", err
+		}
+	}
+	return path, weights.Save(path, ts, s)
+}
+
+// claim says of a published checkpoint what its files do not.
+func (j weightsJob) claim(s *weights.Sidecar, cfg *lewm.Config) (err error) {
+	if *j.method != "" {
+		if !slices.Contains(train.Methods(), *j.method) {
+			return usagef("weights convert: no method named %q (%s)", *j.method, strings.Join(train.Methods(), ", "))
+		}
+		s.Method = *j.method
+	}
+	if *j.task == "" {
+		return nil
+	}
+	t, err := envs.Lookup(*j.task)
+	if err != nil {
+		return usagef("weights convert: %v", err)
+	}
+	if t.Spec.ActionDim != cfg.ActionDim {
+		return fmt.Errorf("converting %s: its action blocks hold %d numbers a step, the task %s has %d (hint: name its own task)",
+			j.in, cfg.ActionDim, *j.task, t.Spec.ActionDim)
+	}
+	s.Task = *j.task
+	return nil
+}
+
+// target is the path of the file to write; neither it nor what goes beside it
+// may be there.
+func (j weightsJob) target(fromPT bool) (string, error) {
+	path := j.out
+	if ext := filepath.Ext(path); ext != ".pt" && ext != filepath.Ext(weights.FileName) {
+		name := weights.PTName
+		if fromPT {
+			name = weights.FileName
+		}
+		path = filepath.Join(path, name)
+	}
+	beside := []string{path, weights.SidecarOf(path)}
+	if filepath.Ext(path) == ".pt" {
+		beside = append(beside, filepath.Join(filepath.Dir(path), weights.HydraName))
+	}
+	for _, p := range beside {
+		if _, err := os.Stat(p); err == nil {
+			return "", fmt.Errorf("converting %s: %s is there already (hint: remove it or choose another OUT)", j.in, p)
+		}
+	}
+	return path, nil
+}
+
+// forPyTorch writes the config.json of a .pt file and spells its tensors.
+func (j weightsJob) forPyTorch(path string, cfg lewm.Config, ts []weights.Tensor) error {
+	switch *j.spelling {
+	case 4:
+	case 5:
+		for i := range ts {
+			ts[i].Name = weights.Transformers5(ts[i].Name)
+		}
+	default:
+		return usagef("weights convert: --transformers is 4 or 5")
+	}
+	config, err := cfg.Hydra()
+	if err != nil {
+		return err
+	}
+	return cell.WriteFile(filepath.Join(filepath.Dir(path), weights.HydraName), func(w io.Writer) error { _, err := w.Write(config); return err })
+}

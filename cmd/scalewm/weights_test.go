@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// published is a checkpoint as PyTorch wrote it, in the names of transformers 5
+// and inside a trainer's dict (model/lewm/testdata/lewm_paper.py), of action
+// blocks of 25 numbers.
+const published = "../../model/lewm/testdata/reference/lewm_paper_five"
+
+// weightsSession runs `weights ARGS --json`.
+func weightsSession(t *testing.T, args ...string) weightsInfo {
+	t.Helper()
+	out, errs, code := session(append([]string{"weights", "--json"}, args...)...)
+	var i weightsInfo
+	if err := json.Unmarshal([]byte(out), &i); code != exitDone || err != nil {
+		t.Fatalf("%v: exit %d, %v: %s%s", args, code, err, out, errs)
+	}
+	return i
+}
+
+// A published checkpoint becomes ours and a published one again, and its
+// tensors are the same all the way.
+func TestWeightsThereAndBack(t *testing.T) {
+	dir := t.TempDir()
+	ours, pt, five := filepath.Join(dir, "ours"), filepath.Join(dir, "pt"), filepath.Join(dir, "five", "epoch.pt")
+	want := weightsSession(t, "info", published)
+	if want.Task != "" || want.Method != "lewm" || want.Config.ActionWidth() != 25 || want.DTypes["I64"] != 2 {
+		t.Errorf("published: %+v", want)
+	}
+	got := weightsSession(t, "convert", published, ours, "--method", "scale")
+	if got.Method != "scale" || got.Task != "" || got.File != filepath.Join(ours, "weights.safetensors") {
+		t.Errorf("ours: %+v", got)
+	}
+	for _, c := range [][]string{{ours, pt}, {pt, five, "--transformers", "5"}} {
+		got = weightsSession(t, append([]string{"convert"}, c...)...)
+		if got.Method != "scale" || got.Config != want.Config || !cmp.Equal(got.Tensors, want.Tensors) || got.Values != want.Values {
+			t.Errorf("%v: %+v", c, got)
+		}
+	}
+	again := weightsSession(t, "convert", five, filepath.Join(dir, "again.safetensors"))
+	if first := weightsSession(t, "info", ours); first.SHA256 != again.SHA256 {
+		t.Error("the tensors changed on the way")
+	}
+	text, _, code := session("weights", "info", pt)
+	if code != exitDone || !strings.Contains(text, "20 px, patch 4, 2 layers of 20, 4 heads") {
+		t.Errorf("info: %s", text)
+	}
+}
+
+func TestWeightsRefusals(t *testing.T) {
+	dir := t.TempDir()
+	weightsSession(t, "convert", published, dir)
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"unknown action":    {[]string{"show", published}, exitUsage, "unknown action"},
+		"info of two":       {[]string{"info", published, dir}, exitUsage, "2 paths"},
+		"convert of one":    {[]string{"convert", published}, exitUsage, "1 paths"},
+		"no such method":    {[]string{"convert", published, dir + "/x", "--method", "best"}, exitUsage, "best"},
+		"no such task":      {[]string{"convert", published, dir + "/x", "--task", "chess"}, exitUsage, "chess"},
+		"another task":      {[]string{"convert", published, dir + "/x", "--task", "tworoom"}, exitFailed, "(hint: "},
+		"transformers 3":    {[]string{"convert", published, dir + "/x.pt", "--transformers", "3"}, exitUsage, "4 or 5"},
+		"there already":     {[]string{"convert", published, dir}, exitFailed, "there already"},
+		"nothing there":     {[]string{"info", dir + "/none"}, exitFailed, "(hint: "},
+		"not a checkpoint":  {[]string{"info", "weights_test.go"}, exitFailed, "(hint: "},
+		"a whole module":    {[]string{"info", "../../model/weights/testdata/module.pt"}, exitFailed, "config.json"},
+		"nothing was said":  {nil, exitUsage, "weights needs"},
+		"a flag of its own": {[]string{"info", published, "--precision", "fp32"}, exitUsage, "precision"},
+	} {
+		_, errs, code := session(append([]string{"weights"}, c.args...)...)
+		if code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q, want %d and %q in one line", name, code, errs, c.code, c.want)
+		}
+	}
+	if left, _ := filepath.Glob(dir + "/x*"); len(left) > 0 {
+		t.Errorf("refusals left %v", left)
+	}
+}
+
+// PyTorch's safe loader and stable-worldmodel's strict one read what convert
+// writes (testdata/load_strict.py), and encode with it as the original did.
+func TestWeightsInPyTorch(t *testing.T) {
+	python := os.Getenv("SCALEWM_PEERS")
+	if python == "" {
+		t.Skip("peers: SCALEWM_PEERS names no Python with torch, transformers and stable-worldmodel")
+	}
+	version, err := exec.Command(python, "-c", "import transformers; print(transformers.__version__.split('.')[0])").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	weightsSession(t, "convert", published, dir+"/weights.pt", "--transformers", strings.TrimSpace(string(version)))
+	out, err := exec.Command(python, "testdata/load_strict.py", dir, published).CombinedOutput()
+	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(out)), "equal") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

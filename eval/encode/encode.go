@@ -1,0 +1,228 @@
+// Package encode turns the frames of a data set into latents: a file in the
+// layout of a data set with a column emb in the place of the frames, for probes
+// and for whoever wants the embeddings without the model. It knows no task.
+package encode
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"scalewm/dataset"
+	"scalewm/dataset/cell"
+	"scalewm/dataset/hdf5"
+	"scalewm/model"
+	"scalewm/model/device"
+)
+
+// Column is the name of the latents' column: P*D numbers of float32 a row.
+const Column = "emb"
+
+// schema is the version of the layout of parts and results.
+const schema = 1
+
+// Job is one data set to be encoded by one model.
+type Job struct {
+	Data     *hdf5.File
+	World    model.World
+	Weights  string // hex SHA-256 of the model's weights
+	Out      string // path; finished parts wait in Out.parts
+	Workers  int    // goroutines that read frames, at least 1
+	Progress func(done, total int64, note string)
+
+	partRows int // of a finished part; 0 is partRows
+}
+
+// partRows is the rows of a part: seconds of work that a kill can lose.
+const partRows = 2048
+
+// Result says what is in the file.
+type Result struct {
+	Rows, Episodes, Width int
+	New                   int  // rows encoded by this call
+	Skipped               bool // the file was there, with these latents
+}
+
+// spec is what the file's bytes depend on.
+type spec struct {
+	Schema                int
+	Data, Weights, Device string
+}
+
+// Run encodes the data set. A call after an interruption goes on where that
+// stopped; one after the end finds that there is nothing to do. The file
+// depends on data, weights and kind of device only.
+func Run(ctx context.Context, j Job) (Result, error) {
+	r, err := j.run(ctx)
+	if err != nil {
+		return r, fmt.Errorf("encoding %s: %w", j.Data.Path(), err)
+	}
+	return r, nil
+}
+
+func (j Job) run(ctx context.Context) (Result, error) {
+	w := j.World.Info()
+	r := Result{Rows: j.Data.Rows(), Episodes: len(j.Data.Episodes()), Width: w.Patches * w.Dim}
+	if !j.Data.HasFrames() {
+		return r, errors.New("it has no pixels (hint: give the data set with its frames, not latents)")
+	}
+	if _, err := dataset.FindColumn(j.Data, Column); err == nil {
+		return r, fmt.Errorf("it has a column %s already (hint: give the data set that was collected)", Column)
+	}
+	attrs, err := j.attrs()
+	if err != nil {
+		return r, err
+	}
+	if r.Skipped, err = j.finished(attrs["encode_id"]); r.Skipped || err != nil {
+		return r, err
+	}
+	p := &parts{dir: j.Out + ".parts", id: attrs["encode_id"], rows: r.Rows, width: r.Width, each: cmp.Or(j.partRows, partRows)}
+	if r.New, err = j.encode(ctx, p); err != nil {
+		return r, err
+	}
+	if err := j.assemble(ctx, p, attrs); err != nil {
+		return r, err
+	}
+	return r, os.RemoveAll(p.dir)
+}
+
+// attrs are the attributes of the file: those of the data set, and where the
+// latents come from.
+func (j Job) attrs() (map[string]string, error) {
+	data, err := j.Data.Fingerprint()
+	if err != nil {
+		return nil, err
+	}
+	kind, info := j.World.Device().Kind().String(), j.World.Info()
+	id, err := cell.ID("encode", spec{schema, data, j.Weights, kind})
+	if err != nil {
+		return nil, err
+	}
+	attrs := map[string]string{"encode_id": id, "data": data, "weights": j.Weights, "device": kind, "kind": info.Kind,
+		"patches": strconv.Itoa(info.Patches), "dim": strconv.Itoa(info.Dim)}
+	for name, v := range j.Data.Attrs() {
+		if _, ours := attrs[name]; !ours {
+			attrs[name] = v
+		}
+	}
+	return attrs, nil
+}
+
+// finished says whether Out holds these latents; holding anything else it is
+// not written over.
+func (j Job) finished(id string) (bool, error) {
+	if _, err := os.Stat(j.Out); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	f, err := hdf5.Open(j.Out)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if have, _ := f.Attr("encode_id"); have != id {
+		return false, fmt.Errorf("%s is there and holds something else (hint: choose another --out)", j.Out)
+	}
+	return true, nil
+}
+
+// encode makes the missing parts and counts their rows.
+func (j Job) encode(ctx context.Context, p *parts) (fresh int, err error) {
+	e := newEncoder(j)
+	defer e.free()
+	for i := range p.count() {
+		from, to := p.span(i)
+		if !p.done(i) {
+			z, err := e.rows(ctx, from, to)
+			if err != nil {
+				return fresh, err
+			}
+			if err := p.save(i, z); err != nil {
+				return fresh, err
+			}
+			fresh += to - from
+		}
+		if j.Progress != nil {
+			j.Progress(int64(to), int64(p.rows), "frames")
+		}
+	}
+	return fresh, nil
+}
+
+// batch is how many frames go through the model at once. A latent does not
+// depend on it: no kernel mixes frames.
+const batch = 64
+
+// encoder holds the memory of a batch.
+type encoder struct {
+	Job
+	dev     device.Device
+	resize  []*dataset.Resizer // one a worker
+	frames  [][]byte           // one as stored a worker
+	small   []byte             // the batch at the model's size
+	px      device.Bytes
+	latents device.Mat
+}
+
+func newEncoder(j Job) *encoder {
+	info, dev := j.World.Info(), j.World.Device()
+	size := info.FrameSize * info.FrameSize * 3
+	e := &encoder{Job: j, dev: dev, small: make([]byte, batch*size), px: dev.AllocBytes(batch * size),
+		latents: device.NewMat(dev, batch*info.Patches, info.Dim)}
+	for range j.Workers {
+		e.resize = append(e.resize, dataset.NewResizer(info.FrameSize))
+		e.frames = append(e.frames, make([]byte, dataset.FrameBytes))
+	}
+	return e
+}
+
+func (e *encoder) free() {
+	e.dev.Free(e.latents.Buf)
+	e.dev.Free(e.px)
+}
+
+// rows are the latents of rows [from, to).
+func (e *encoder) rows(ctx context.Context, from, to int) ([]float32, error) {
+	width := e.latents.Len() / batch
+	z := make([]float32, (to-from)*width)
+	for at := from; at < to; at += batch {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n := min(batch, to-at)
+		if err := e.read(at, n); err != nil {
+			return nil, err
+		}
+		e.dev.UploadBytes(e.px, e.small)
+		m := e.latents.RowRange(0, n*e.World.Info().Patches)
+		e.World.Encode(m, e.px, n)
+		e.dev.Download(z[(at-from)*width:(at-from+n)*width], m)
+		if err := e.dev.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return z, nil
+}
+
+// read fetches and resizes n frames from row at on, every worker its share.
+func (e *encoder) read(at, n int) error {
+	var g errgroup.Group
+	size := len(e.small) / batch
+	for w := range e.Workers {
+		g.Go(func() error {
+			for i := w; i < n; i += e.Workers {
+				if err := e.Data.Frame(at+i, e.frames[w]); err != nil {
+					return err
+				}
+				e.resize[w].Resize(e.small[i*size:(i+1)*size], e.frames[w])
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}

@@ -1,0 +1,129 @@
+package encode
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"scalewm/dataset"
+	"scalewm/dataset/cell"
+	"scalewm/dataset/hdf5"
+	"scalewm/model/weights"
+)
+
+// parts are the finished pieces of a file that is not whole yet, one
+// safetensors file each, named by its number.
+type parts struct {
+	dir         string
+	id          string // of the file they belong to; others are made again
+	rows, width int
+	each        int // rows of a part
+}
+
+func (p *parts) count() int { return (p.rows + p.each - 1) / p.each }
+
+// span is the rows of part i.
+func (p *parts) span(i int) (from, to int) { return i * p.each, min((i+1)*p.each, p.rows) }
+
+func (p *parts) path(i int) string { return filepath.Join(p.dir, fmt.Sprintf("%06d.safetensors", i)) }
+
+// load reads part i, which must be whole and of this file.
+func (p *parts) load(i int) ([]float64, error) {
+	f, err := weights.Open(p.path(i))
+	if err != nil {
+		return nil, err
+	}
+	from, to := p.span(i)
+	z, err := f.Float64(Column)
+	if err != nil {
+		return nil, err
+	}
+	if f.Meta["id"] != p.id || len(z) != (to-from)*p.width {
+		return nil, fmt.Errorf("%s is of other data, weights or device (hint: remove %s)", p.path(i), p.dir)
+	}
+	return z, nil
+}
+
+// done says whether part i need not be made: what is not there, torn or of
+// another encoding is.
+func (p *parts) done(i int) bool { _, err := p.load(i); return err == nil }
+
+func (p *parts) save(i int, z []float32) error {
+	from, to := p.span(i)
+	t := weights.Tensor{Name: Column, Shape: []int{to - from, p.width}, F32: z}
+	return cell.WriteFile(p.path(i), func(w io.Writer) error {
+		return weights.Write(w, map[string]string{"id": p.id}, []weights.Tensor{t})
+	})
+}
+
+// reader hands out rows of latents, holding one part at a time.
+type reader struct {
+	*parts
+	part    int // whose rows latents are, if there are any
+	latents []float64
+}
+
+// read is n rows from row at on.
+func (r *reader) read(at, n int) ([]float64, error) {
+	out := make([]float64, 0, n*r.width)
+	for end := at + n; at < end; {
+		if i := at / r.each; r.latents == nil || r.part != i {
+			z, err := r.load(i)
+			if err != nil {
+				return nil, err
+			}
+			r.part, r.latents = i, z
+		}
+		from, to := r.span(r.part)
+		to = min(to, end)
+		out = append(out, r.latents[(at-from)*r.width:(to-from)*r.width]...)
+		at = to
+	}
+	return out, nil
+}
+
+// assemble writes the file: the data set's columns without its frames, and the
+// latents, episode by episode.
+func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) error {
+	opt := hdf5.WriterOptions{Attrs: attrs, Columns: []dataset.Column{{Name: Column, DType: "float32", Width: p.width}}}
+	for _, c := range j.Data.Columns() {
+		if !hdf5.IsIndex(c.Name) {
+			opt.Columns = append(opt.Columns, c)
+		}
+	}
+	w, err := hdf5.Create(j.Out, opt)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	latents := &reader{parts: p}
+	for _, e := range j.Data.Episodes() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ep, err := j.episode(opt.Columns[1:], e)
+		if err != nil {
+			return err
+		}
+		if ep.Columns[Column], err = latents.read(e.Offset, e.Len); err != nil {
+			return err
+		}
+		if err := w.Append(ep); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+func (j Job) episode(columns []dataset.Column, e dataset.Episode) (hdf5.EpisodeData, error) {
+	ep := hdf5.EpisodeData{Columns: map[string][]float64{}}
+	for _, c := range columns {
+		v, err := j.Data.Read(c.Name, e.Offset, e.Offset+e.Len)
+		if err != nil {
+			return ep, err
+		}
+		ep.Columns[c.Name] = v
+	}
+	return ep, nil
+}
