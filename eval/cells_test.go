@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/envs"
+	"scalewm/eval/plan"
 	"scalewm/eval/record"
 )
 
@@ -90,23 +91,30 @@ func TestSpecs(t *testing.T) {
 		return s
 	}
 	base := id(func(*Job) {})
-	if id(func(j *Job) { j.Workers = 9 }) != base {
-		t.Error("the number of workers names another cell")
+	// Batches and workers change no result; a temperature or bounds belong to one solver.
+	if id(func(j *Job) { j.Workers, j.Batch, j.Temperature, j.Clip = 9, 7, 3, plan.ClipNone }) != base {
+		t.Error("what no result of CEM depends on names another cell")
 	}
 	changes := map[string]func(*Job){
-		"method":  func(j *Job) { j.Arm.Method = "scale" },
-		"seed":    func(j *Job) { j.Arm.TrainSeed++ },
-		"weights": func(j *Job) { j.Arm.Weights = "v" },
-		"set":     func(j *Job) { j.Sets = j.Sets[1:] },
-		"tier":    func(j *Job) { j.Tier = newTier("T2p", 100, 20) },
-		"random":  func(j *Job) { j.Arm = Arm{Method: "random"} },
-		"rules":   func(j *Job) { j.Protocol = Strict },
-		"solver":  func(j *Job) { j.Solver = "icem" },
+		"method":             func(j *Job) { j.Arm.Method = "scale" },
+		"seed":               func(j *Job) { j.Arm.TrainSeed++ },
+		"weights":            func(j *Job) { j.Arm.Weights = "v" },
+		"set":                func(j *Job) { j.Sets = j.Sets[1:] },
+		"tier":               func(j *Job) { j.Tier = newTier("T2p", 100, 20) },
+		"random":             func(j *Job) { j.Arm = Arm{Method: "random"} },
+		"rules":              func(j *Job) { j.Protocol = Strict },
+		"solver":             func(j *Job) { j.Solver = "icem" },
+		"bounds":             func(j *Job) { j.Solver, j.Clip = ICEM, plan.ClipNone },
+		"mppi":               func(j *Job) { j.Solver, j.Temperature = MPPI, 1 },
+		"mppi's temperature": func(j *Job) { j.Solver, j.Temperature = MPPI, 2 },
+		"precision":          func(j *Job) { j.Arm.Precision = "bf16" },
 	}
+	ids := map[string]string{}
 	for what, change := range changes {
-		if id(change) == base {
-			t.Errorf("another %s names the same cell", what)
+		if other, ok := ids[id(change)]; ok || id(change) == base {
+			t.Errorf("another %s names the same cell (%s)", what, other)
 		}
+		ids[id(change)] = what
 	}
 	r := Job{Task: j.Task, Data: j.Data, Protocol: Paper, Arm: Arm{Method: "random"}, Sets: j.Sets, Solver: "cem", Tier: j.Tier}.Spec(0)
 	if r.Solver != "" || r.Tier != "" || r.Candidates != 0 || r.Precision != "" || r.Weights != "" {

@@ -124,7 +124,7 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	}
 	width := Horizon * p.info.ActionWidth
 	found, err := p.solver.Solve(ctx, p.dev, plan.Problem{
-		Episodes: len(eps), Horizon: Horizon, Width: width, Cost: c, Low: p.low, High: p.high,
+		Episodes: len(eps), Horizon: Horizon, Width: width, Cost: c.best(), Low: p.low, High: p.high,
 		Noise: plan.Keyed{Device: p.dev, Keys: keys, Replan: replan, Iterations: p.tier.Iterations},
 	})
 	if err != nil {
@@ -194,6 +194,26 @@ func (c *latentCost) Costs(dst, candidates device.Mat) error {
 	c.world.Rollout(pred, c.start, candidates, Horizon)
 	c.world.Device().LatentCost(dst, pred, c.goal, c.world.Info().CostMean)
 	return c.world.Device().Err()
+}
+
+// best is the cost with its gradients, where the world has them.
+func (c *latentCost) best() plan.Cost {
+	if w, ok := c.world.(model.Differentiable); ok {
+		return gradCost{c, w}
+	}
+	return c
+}
+
+// gradCost is a latentCost that knows its slope.
+type gradCost struct {
+	*latentCost
+	world model.Differentiable
+}
+
+// CostGrads implements plan.GradCost.
+func (c gradCost) CostGrads(dst, grad, candidates device.Mat) error {
+	c.world.CostGrad(dst, grad, c.start, c.goal, candidates, Horizon)
+	return c.latentCost.world.Device().Err()
 }
 
 func (c *latentCost) free() {

@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset/rng"
 	"scalewm/envs"
+	"scalewm/eval/plan"
 	"scalewm/eval/record"
 )
 
@@ -44,29 +45,78 @@ func TestDotWorldReads(t *testing.T) {
 	}
 }
 
-// TestInvariance: the same rows whatever the number of workers and whichever
-// sets are planned side by side (T1: 13 episodes a batch of 4096 candidates).
+// TestInvariance: for every solver the same rows whatever the batch, the number
+// of workers and whichever sets are planned side by side (T1: 13 episodes a
+// batch of 4096 candidates).
 func TestInvariance(t *testing.T) {
-	for _, tier := range []string{"T1", "T5"} {
-		j := testJob(t, tier, 8, "s101", "s102")
+	for _, tc := range []struct {
+		solver, tier string
+	}{{CEM, "T1"}, {CEM, "T5"}, {ICEM, "T4"}, {MPPI, "T4"}} {
+		j := testJob(t, tc.tier, 8, "s101", "s102")
+		j.Solver, j.Temperature = tc.solver, 64
 		want := run(t, j)
-		j.Workers = 3
+		what := tc.solver + " " + tc.tier
+		for _, batch := range []int{1, 5, 16, 100} {
+			if tc.tier == "T1" && batch == 1 {
+				continue // slow, and the others show it
+			}
+			j.Batch = batch
+			for i, r := range run(t, j) {
+				if !same(r, want[i]) {
+					t.Errorf("%s: set %s differs in batches of %d", what, j.Sets[i].Name, batch)
+				}
+			}
+		}
+		j.Batch, j.Workers = 0, 3
 		for i, r := range run(t, j) {
 			if !same(r, want[i]) {
-				t.Errorf("%s: set %s differs with 3 workers", tier, j.Sets[i].Name)
+				t.Errorf("%s: set %s differs with 3 workers", what, j.Sets[i].Name)
 			}
 		}
 		both := j.Sets
 		for i := range both {
 			j.Sets = both[i : i+1]
 			if r := run(t, j); !same(r[0], want[i]) {
-				t.Errorf("%s: set %s differs alone", tier, both[i].Name)
+				t.Errorf("%s: set %s differs alone", what, both[i].Name)
 			}
 		}
 		j.Sets = []Set{both[1], both[0]}
 		if r := run(t, j); !same(r[1], want[0]) {
-			t.Errorf("%s: set s101 differs in another order", tier)
+			t.Errorf("%s: set s101 differs in another order", what)
 		}
+	}
+}
+
+// TestSolversDiffer: each name is another search, and its options arrive.
+func TestSolversDiffer(t *testing.T) {
+	seen := map[float64]string{}
+	for _, tc := range []struct {
+		name string
+		set  func(*Job)
+	}{
+		{"cem", func(j *Job) { j.Solver = CEM }},
+		{"icem", func(j *Job) { j.Solver = ICEM }},
+		{"icem within what the task can do", func(j *Job) { j.Solver, j.Clip = ICEM, plan.ClipEnv }},
+		{"icem unclipped", func(j *Job) { j.Solver, j.Clip = ICEM, plan.ClipNone }},
+		{"mppi at 0.5", func(j *Job) { j.Solver, j.Temperature = MPPI, 0.5 }},
+		{"mppi at 512", func(j *Job) { j.Solver, j.Temperature = MPPI, 512 }},
+	} {
+		j := testJob(t, "T4", 1, "s101")
+		tc.set(&j)
+		cost := run(t, j)[0].Rows[0].PlanCost
+		if other, ok := seen[cost]; ok {
+			t.Errorf("%s plans as %s does", tc.name, other)
+		}
+		seen[cost] = tc.name
+	}
+	j := testJob(t, "T4", 1, "s101")
+	j.Solver = Descent // this world has no gradients
+	if _, err := Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), "gradients") {
+		t.Errorf("gd on a world without gradients: %v", err)
+	}
+	j.Solver = MPPI
+	if _, err := Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), "temperature 0") {
+		t.Errorf("mppi without a temperature: %v", err)
 	}
 }
 
