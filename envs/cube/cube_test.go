@@ -17,6 +17,12 @@ import (
 	"scalewm/mujoco/render"
 )
 
+var (
+	_ oracle.World    = (*env)(nil)
+	_ envs.Controlled = (*env)(nil)
+	_ envs.Restarter  = (*env)(nil)
+)
+
 // world is a new one; it skips where make setup could not fetch what it needs.
 func world(t testing.TB) *env {
 	t.Helper()
