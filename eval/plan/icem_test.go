@@ -67,6 +67,26 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestOneBlock: noise of a single block, at which the original fails, is white.
+func TestOneBlock(t *testing.T) {
+	d := ref.New()
+	b, seen := watched(d, 1)
+	p := problem(b, keys(1), 0)
+	p.Horizon = 1
+	solve(t, d, plan.ICEM{Candidates: 8, Iterations: 1, Elites: 2, VarScale: 0.5}, p)
+	noise := device.NewMat(d, 8, testWidth)
+	p.Noise.Normal(noise, 0)
+	for i, z := range values(d, noise) {
+		want := 0.5 * z
+		if i < testWidth {
+			want = 0 // candidate 0 is the mean
+		}
+		if got := (*seen)[0].candidates[i]; got != want {
+			t.Fatalf("number %d is %g, want %g", i, got, want)
+		}
+	}
+}
+
 // TestClip: candidates, kept ones too, lie within the bounds; the mean need not.
 func TestClip(t *testing.T) {
 	d := ref.New()
