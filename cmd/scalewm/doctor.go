@@ -58,7 +58,7 @@ func runDoctor(_ context.Context, c *command, args []string) error {
 func examine(m machine) []finding {
 	var fs []finding
 	for _, look := range []func(machine) finding{
-		program, system, processor, kernels, memory, disk, dataLibraries, mujocoLibrary, glLibraries, gpu, peers, browser,
+		program, system, processor, kernels, memory, disk, dataLibraries, mujocoLibrary, cubeFiles, glLibraries, gpu, peers, browser,
 	} {
 		fs = append(fs, look(m))
 	}

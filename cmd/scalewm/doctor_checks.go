@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"scalewm/dataset/hdf5"
+	"scalewm/envs/cube"
 	"scalewm/model/device/cpu"
 	"scalewm/mujoco"
 	thirdparty "scalewm/third_party"
@@ -90,15 +91,30 @@ func dataLibraries(machine) finding {
 
 // mujocoLibrary looks where the program will, and opens nothing.
 func mujocoLibrary(m machine) finding {
-	env := m.getenv(mujoco.Variable)
-	for _, p := range thirdparty.Candidates(env, m.exeDir, m.checkout, "mujoco", "libmujoco.so."+mujoco.Version) {
+	return m.fetched("MuJoCo", mujoco.Variable, thirdparty.Candidates(m.getenv(mujoco.Variable), m.exeDir, m.checkout, "mujoco", "libmujoco.so."+mujoco.Version),
+		"no library of version "+mujoco.Version+": tasks with physics cannot run, the planar ones can")
+}
+
+// cubeFiles looks for the one of OGBench's files that the scene begins with.
+func cubeFiles(m machine) finding {
+	places := thirdparty.Candidates(m.getenv(cube.Variable), m.exeDir, m.checkout, "ogbench", cube.Folder)
+	for i, p := range places {
+		places[i] = filepath.Join(p, cube.MainFile)
+	}
+	return m.fetched("OGBench", cube.Variable, places, "no model files: cube cannot run, the other tasks can")
+}
+
+// fetched is the first of the places that is a file; a variable that is set names
+// them all.
+func (m machine) fetched(name, variable string, places []string, lacking string) finding {
+	for _, p := range places {
 		if m.isFile(p) {
-			return finding{Name: "MuJoCo", OK: true, Value: p}
+			return finding{Name: name, OK: true, Value: p}
 		}
 	}
-	f := finding{Name: "MuJoCo", Value: "no library of version " + mujoco.Version + ": tasks with physics cannot run, the planar ones can", Fix: "make setup"}
-	if env != "" {
-		f.Fix = mujoco.Variable + "=" + env + " leads nowhere: correct or unset it"
+	f := finding{Name: name, Value: lacking, Fix: "make setup"}
+	if env := m.getenv(variable); env != "" {
+		f.Fix = variable + "=" + env + " leads nowhere: correct or unset it"
 	}
 	return f
 }

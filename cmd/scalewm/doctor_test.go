@@ -31,7 +31,7 @@ func fakeMachine(t *testing.T, files map[string]string) machine {
 
 func TestDoctorOnABareMachine(t *testing.T) {
 	m := fakeMachine(t, nil)
-	for _, look := range []func(machine) finding{mujocoLibrary, glLibraries, gpu, peers, browser, memory} {
+	for _, look := range []func(machine) finding{mujocoLibrary, cubeFiles, glLibraries, gpu, peers, browser, memory} {
 		f := look(m)
 		if f.OK || f.Fix == "" || f.Value == "" {
 			t.Errorf("%s on a bare machine: %+v, want missing with a fix", f.Name, f)
@@ -49,10 +49,11 @@ func TestDoctorReadsTheMachine(t *testing.T) {
 		"/dev/nvidia0":                "",
 		"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27\n",
 		"/usr/lib64/libEGL.so.1":      "",
-		"/src/third_party/fetched/mujoco/libmujoco.so.3.11.0": "",
-		"/src/third_party/fetched/peers/complete":             "",
-		"/src/third_party/fetched/peers/bin/python":           "",
-		"/usr/bin/chromium":                                   "",
+		"/src/third_party/fetched/mujoco/libmujoco.so.3.11.0":          "",
+		"/src/third_party/fetched/ogbench/descriptions/floor_wall.xml": "",
+		"/src/third_party/fetched/peers/complete":                      "",
+		"/src/third_party/fetched/peers/bin/python":                    "",
+		"/usr/bin/chromium": "",
 	})
 	for _, c := range []struct {
 		look func(machine) finding
@@ -65,6 +66,7 @@ func TestDoctorReadsTheMachine(t *testing.T) {
 		{gpu, "driver 580.65.06"},
 		{glLibraries, "/usr/lib64/libEGL.so.1"},
 		{mujocoLibrary, "/src/third_party/fetched/mujoco/libmujoco.so.3.11.0"},
+		{cubeFiles, "/src/third_party/fetched/ogbench/descriptions/floor_wall.xml"},
 		{browser, "/usr/bin/chromium"},
 		{peers, "/src/third_party/fetched/peers/bin/python"},
 	} {
@@ -78,19 +80,23 @@ func TestDoctorSearchesMuJoCo(t *testing.T) {
 	m := fakeMachine(t, map[string]string{
 		"/opt/mj/libmujoco.so.3.11.0":  "",
 		"/src/bin/libmujoco.so.3.11.0": "",
+		"/opt/mj/floor_wall.xml":       "",
 	})
 	if f := mujocoLibrary(m); f.Value != "/src/bin/libmujoco.so.3.11.0" {
 		t.Errorf("beside the executable: %+v", f)
 	}
 	for env, ok := range map[string]bool{"/opt/mj": true, "/opt/mj/libmujoco.so.3.11.0": true, "/opt/nowhere": false} {
 		m.getenv = func(name string) string {
-			if name == "SCALEWM_MUJOCO" {
+			if name == "SCALEWM_MUJOCO" || name == "SCALEWM_OGBENCH" {
 				return env
 			}
 			return ""
 		}
 		if f := mujocoLibrary(m); f.OK != ok || !ok && !strings.Contains(f.Fix, env) {
 			t.Errorf("SCALEWM_MUJOCO=%s: %+v, want ok %v", env, f, ok)
+		}
+		if f := cubeFiles(m); f.OK != (env == "/opt/mj") || !f.OK && !strings.Contains(f.Fix, env) {
+			t.Errorf("SCALEWM_OGBENCH=%s: %+v", env, f)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"scalewm/envs"
@@ -18,6 +19,13 @@ import (
 // Variable is the environment variable that names the folder of OGBench's model
 // files (descriptions), instead of the one that make setup fetches.
 const Variable = "SCALEWM_OGBENCH"
+
+// Folder is the model files' own name for their folder, and MainFile the one that
+// the scene begins with.
+const (
+	Folder   = "descriptions"
+	MainFile = "floor_wall.xml"
+)
 
 // ErrNoFiles is wrapped where OGBench's model files are not there.
 var ErrNoFiles = errors.New("cube: OGBench's model files not found")
@@ -33,14 +41,11 @@ var pen = render.NewCache(keptRenderers, envs.FrameSize, envs.FrameSize)
 
 // findFiles is the folder of OGBench's model files.
 func findFiles() (string, error) {
-	const arena = "floor_wall.xml"
 	variable := os.Getenv(Variable)
-	places := thirdparty.Places(variable, "ogbench", "descriptions")
+	places := thirdparty.Places(variable, "ogbench", Folder)
 	for _, p := range places {
-		if st, err := os.Stat(p); err == nil && st.IsDir() {
-			if _, err := os.Stat(p + "/" + arena); err == nil {
-				return p, nil
-			}
+		if st, err := os.Stat(filepath.Join(p, MainFile)); err == nil && st.Mode().IsRegular() {
+			return p, nil
 		}
 	}
 	hint := "make setup"
@@ -54,7 +59,7 @@ func findFiles() (string, error) {
 // order, and takes from them the arm alone, on which the controller thinks.
 func assemble(files fs.FS, l look) (scene, arm string, err error) {
 	part := map[string]*element{}
-	for name, file := range map[string]string{"arena": "floor_wall.xml", "cubes": "cube_outer.xml", "cube": "cube_inner.xml",
+	for name, file := range map[string]string{"arena": MainFile, "cubes": "cube_outer.xml", "cube": "cube_inner.xml",
 		"ur5e": "universal_robots_ur5e/ur5e.xml", "arm": "universal_robots_ur5e/ur5e.xml", "gripper": "robotiq_2f85/2f85.xml"} {
 		if part[name], err = readMJCF(files, file); err != nil {
 			return "", "", err
