@@ -30,8 +30,8 @@ type hydra struct {
 		Smoothed int `json:"smoothed_dim"`
 		MLPScale int `json:"mlp_scale"`
 	} `json:"action_encoder"`
-	Projector *hydraMLP `json:"projector"`
-	PredProj  *hydraMLP `json:"pred_proj"`
+	Projector hydraMLP `json:"projector"`
+	PredProj  hydraMLP `json:"pred_proj"`
 }
 
 // hydraViT is what stable_pretraining's vit_hf takes, or transformers' ViTModel
@@ -48,11 +48,10 @@ type hydraViT struct {
 	MLP       int       `json:"intermediate_size"`
 
 	// What the original could vary and this ViT does not.
-	MaskToken bool     `json:"use_mask_token"`
-	Bias      *bool    `json:"qkv_bias"`
-	Eps       *float64 `json:"layer_norm_eps"`
-	Act       string   `json:"hidden_act"`
-	Channels  int      `json:"num_channels"`
+	Bias     *bool    `json:"qkv_bias"`
+	Eps      *float64 `json:"layer_norm_eps"`
+	Act      string   `json:"hidden_act"`
+	Channels int      `json:"num_channels"`
 }
 
 type hydraMLP struct {
@@ -158,15 +157,12 @@ func (v hydraViT) resolve() (hydraViT, error) {
 	if v.Size == "" && strings.HasSuffix(v.Target, "vit_hf") {
 		v.Size = "tiny" // its default
 	}
-	if v.Size == "" {
-		if v.Heads == 0 {
-			return v, fmt.Errorf("the encoder has neither size nor num_attention_heads %s", hydraHint)
-		}
-		return v, nil
-	}
 	s, ok := sizes[v.Size]
+	if !ok && v.Heads == 0 { // everything else can be read off the tensors
+		return v, fmt.Errorf("the encoder's size is %q and it names no num_attention_heads (hint: tiny, small, base, large or huge)", v.Size)
+	}
 	if !ok {
-		return v, fmt.Errorf("the encoder's size is %q (hint: tiny, small, base, large or huge)", v.Size)
+		return v, nil
 	}
 	v.Width, v.Layers, v.Heads = or(v.Width, s.width), or(v.Layers, s.layers), or(v.Heads, s.heads)
 	v.MLP = or(v.MLP, 4*s.width)
@@ -185,7 +181,6 @@ func (t *hydra) supported() error {
 		what  string
 	}{
 		{e.Target != "" && !strings.HasSuffix(e.Target, "vit_hf") && !strings.HasSuffix(e.Target, "ViTModel"), "an encoder of kind " + e.Target},
-		{e.MaskToken, "an encoder with a mask token"},
 		{e.Bias != nil && !*e.Bias, "an encoder without qkv_bias"},
 		{e.Eps != nil && *e.Eps != 1e-12, "an encoder whose layer_norm_eps is not 1e-12"},
 		{e.Act != "" && e.Act != "gelu", "an encoder with hidden_act " + e.Act},
@@ -201,8 +196,10 @@ func (t *hydra) supported() error {
 	return nil
 }
 
-func (m *hydraMLP) odd() bool {
-	return m == nil || !strings.HasSuffix(m.Norm.Target, "BatchNorm1d") || (m.Norm.Eps != nil && *m.Norm.Eps != 1e-5)
+// odd says whether a projector's norm is named and not BatchNorm1d; one that is
+// not named shows in the tensors.
+func (m hydraMLP) odd() bool {
+	return m.Norm.Target != "" && !strings.HasSuffix(m.Norm.Target, "BatchNorm1d") || m.Norm.Eps != nil && *m.Norm.Eps != 1e-5
 }
 
 // agrees checks the widths that the tree names more than once.

@@ -41,7 +41,7 @@ func Read(path string) (*weights.File, *weights.Sidecar, error) {
 	if err := f.Unwrap("encoder.embeddings.cls_token"); err != nil {
 		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
 	}
-	if err := f.Rename(weights.Transformers4); err != nil {
+	if err := f.Rename(spelling); err != nil {
 		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
 	}
 	if s.Kind == weights.Published {
@@ -50,6 +50,16 @@ func Read(path string) (*weights.File, *weights.Sidecar, error) {
 		}
 	}
 	return f, s, nil
+}
+
+// maskToken is a tensor that an encoder may have and never reads here.
+const maskToken = "encoder.embeddings.mask_token"
+
+func spelling(name string) string {
+	if name == maskToken {
+		return ""
+	}
+	return weights.Transformers4(name)
 }
 
 // describe makes a sidecar of ours of a published checkpoint's config. Its
