@@ -53,11 +53,11 @@ type gemmArgs struct {
 }
 
 type attentionArgs struct {
-	out, lse, q, k, v, dq, dk, dv, dout           mat
-	delta                                         Pointer
-	seqs, len, heads, dim, block, asking, byToken int64
-	p                                             float64
-	key                                           uint64
+	out, lse, q, k, v, dq, dk, dv, dout                mat
+	delta                                              Pointer
+	seqs, len, heads, dim, block, asking, byToken, vec int64
+	p                                                  float64
+	key                                                uint64
 }
 
 type patchArgs struct {

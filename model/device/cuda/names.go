@@ -56,6 +56,9 @@ const (
 	kAttention
 	kAttentionGradQ
 	kAttentionGradKV
+	kAttentionMMA
+	kAttentionMMAGradQ
+	kAttentionMMAGradKV
 	kAttentionFew
 	kAttentionFewGrad
 	kernelCount
@@ -75,6 +78,7 @@ var names = [kernelCount]string{
 	kGemmFP32: "gemm_fp32_nn", kGemmFP32NT: "gemm_fp32_nt", kGemmFP32TN: "gemm_fp32_tn",
 	kGemmBF16: "gemm_bf16_nn", kGemmBF16NT: "gemm_bf16_nt", kGemmBF16TN: "gemm_bf16_tn", kGemmAdd: "gemm_add",
 	kAttention: "attention", kAttentionGradQ: "attention_grad_q", kAttentionGradKV: "attention_grad_kv",
+	kAttentionMMA: "attention_mma", kAttentionMMAGradQ: "attention_mma_grad_q", kAttentionMMAGradKV: "attention_mma_grad_kv",
 	kAttentionFew: "attention_few", kAttentionFewGrad: "attention_few_grad",
 }
 

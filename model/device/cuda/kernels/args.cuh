@@ -54,7 +54,7 @@ struct GemmArgs {
 struct AttentionArgs {
 	Mat out, lse, q, k, v, dq, dk, dv, dout;
 	float *delta; // seqs*heads x asking: dout . out of each query
-	i64 seqs, len, heads, dim, block, asking, by_token; // asking: queries of a sequence
+	i64 seqs, len, heads, dim, block, asking, by_token, vec; // asking: queries of a sequence
 	double p;
 	u64 key;
 };

@@ -2,30 +2,9 @@
 // 128 columns. Keys (for the gradient of keys: queries) pass through shared
 // memory 32 at a time; a warp works on ROWS queries (keys), a lane has one of the
 // 32 for products along the head and every 32nd column for sums over the 32.
-#include "args.cuh"
+#include "heads.cuh"
 
 enum { HEAD = 128, PARTS = HEAD / WARP, ROWS = 4, TEAM = 4, BLOCK_ROWS = ROWS * TEAM };
-
-// Head is what a block works on: one head of one sequence, and queries (or keys) from r0.
-struct Head {
-	i64 index, query, key, step, col, r0; // query, key: rows of the sequence's first ones; step: to its next
-};
-
-DEVICE Head head_of(const AttentionArgs &a, i64 rows) {
-	i64 blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS, i = blockIdx.x / blocks, seq = i / a.heads;
-	Head h = {i, seq * a.asking, seq * a.len, 1, i % a.heads * a.dim, blockIdx.x % blocks * BLOCK_ROWS};
-	if (a.by_token) h.query = h.key = seq, h.step = a.seqs;
-	return h;
-}
-
-// keys_of is how many keys query i, counted from the first that asks, sees.
-DEVICE i64 keys_of(const AttentionArgs &a, i64 i) {
-	return a.block == 0 ? a.len : least(a.len, ((i + a.len - a.asking) / a.block + 1) * a.block);
-}
-
-DEVICE float keep_of(const AttentionArgs &a, const Head &h, i64 query, i64 key) {
-	return keep((float)a.p, a.key, (u64)((h.index * a.len + query + a.len - a.asking) * a.len + key));
-}
 
 // stage copies rows [t0, t0+n) of a sequence of `tokens`, whose first row is
 // `first`, to rows of `width` floats; zeros beyond the sequence.
@@ -73,7 +52,7 @@ KERNEL(attention, AttentionArgs, TEAM *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *q = shared, *k = q + BLOCK_ROWS * width, *v = k + WARP * width;
-	Head h = head_of(a, a.asking);
+	Head h = head_of(a, a.asking, BLOCK_ROWS);
 	float out[ROWS][PARTS] = {}, top[ROWS], total[ROWS] = {}, s[ROWS], scale = 1 / sqrtf((float)dim);
 	for (int i = 0; i < ROWS; i++) top[i] = -INFINITE;
 	stage(q, a.q, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
@@ -108,7 +87,7 @@ KERNEL(attention_grad_q, AttentionArgs, TEAM *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *q = shared, *dout = q + BLOCK_ROWS * width, *k = dout + BLOCK_ROWS * width, *v = k + WARP * width;
-	Head h = head_of(a, a.asking);
+	Head h = head_of(a, a.asking, BLOCK_ROWS);
 	float dq[ROWS][PARTS] = {}, s[ROWS], dp[ROWS], lse[ROWS], delta[ROWS], scale[ROWS];
 	stage(q, a.q, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
 	stage(dout, a.dout, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
@@ -146,7 +125,7 @@ KERNEL(attention_grad_kv, AttentionArgs, TEAM *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *k = shared, *v = k + BLOCK_ROWS * width, *q = v + BLOCK_ROWS * width, *dout = q + WARP * width;
-	Head h = head_of(a, a.len);
+	Head h = head_of(a, a.len, BLOCK_ROWS);
 	float dk[ROWS][PARTS] = {}, dv[ROWS][PARTS] = {}, s[ROWS], dp[ROWS], one[ROWS], scale[ROWS];
 	for (int i = 0; i < ROWS; i++) {
 		one[i] = 1;

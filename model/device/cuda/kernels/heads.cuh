@@ -1,0 +1,28 @@
+// heads.cuh: where a block of an attention kernel works, and what a query sees.
+#ifndef HEADS_CUH
+#define HEADS_CUH
+#include "args.cuh"
+
+// Head is what a block works on: one head of one sequence, and queries (or keys) from r0.
+struct Head {
+	i64 index, query, key, step, col, r0; // query, key: rows of the sequence's first ones; step: to its next
+};
+
+// head_of is the block's place where sequences of `rows` are cut into pieces.
+DEVICE Head head_of(const AttentionArgs &a, i64 rows, int piece) {
+	i64 blocks = (rows + piece - 1) / piece, i = blockIdx.x / blocks, seq = i / a.heads;
+	Head h = {i, seq * a.asking, seq * a.len, 1, i % a.heads * a.dim, blockIdx.x % blocks * piece};
+	if (a.by_token) h.query = h.key = seq, h.step = a.seqs;
+	return h;
+}
+
+// keys_of is how many keys query i, counted from the first that asks, sees.
+DEVICE i64 keys_of(const AttentionArgs &a, i64 i) {
+	return a.block == 0 ? a.len : least(a.len, ((i + a.len - a.asking) / a.block + 1) * a.block);
+}
+
+DEVICE float keep_of(const AttentionArgs &a, const Head &h, i64 query, i64 key) {
+	return keep((float)a.p, a.key, (u64)((h.index * a.len + query + a.len - a.asking) * a.len + key));
+}
+
+#endif
