@@ -44,9 +44,8 @@ type run struct {
 	f          *hdf5.Tree
 	kind       string
 	solver     plan.Solver
-	ours       bool    // chosen to have no ties
-	elite      bool    // the best elite is returned, not the mean
-	temper     float64 // allowed difference of the final actions
+	ours       bool // chosen to have no ties
+	elite      bool // the best elite is returned, not the mean
 	e, h, d    int
 	iterations int
 	low, high  []float64
@@ -69,7 +68,7 @@ func readRun(t *testing.T, f *hdf5.Tree, name, kind string, ours bool) run {
 	count := func(attr string) int { return int(number(name, attr, need)) }
 	scale := number(name, "var_scale", 1)
 	samples, iterations, elites := count("samples"), count("iterations"), int(number(name, "elites", 0))
-	r := run{f: f, kind: kind, ours: ours, temper: 1e-5, e: count("environments"), h: count("horizon"), d: count("action_dim") * count("action_block"),
+	r := run{f: f, kind: kind, ours: ours, e: count("environments"), h: count("horizon"), d: count("action_dim") * count("action_block"),
 		iterations: iterations, w: read(t, f, name+"/cost/w"), freq: read(t, f, name+"/cost/freq"), amp: number(name+"/cost", "amp", need)}
 	switch kind {
 	case "cem":
@@ -87,7 +86,6 @@ func readRun(t *testing.T, f *hdf5.Tree, name, kind string, ours bool) run {
 		}
 		r.solver = plan.MPPI{Candidates: samples, Iterations: iterations, Elites: elites, VarScale: scale, Temperature: number(name, "temperature", 0.5)}
 	case "gd":
-		r.temper = 1e-4 // a step is the gradient's sign where it has just begun
 		r.solver = plan.Gradient{Candidates: samples, Iterations: iterations, VarScale: scale, Rate: number(name, "lr", 0.1)}
 	}
 	return r
@@ -180,7 +178,7 @@ func (r run) check(t *testing.T, d device.Device, name string) {
 	} else if follow.other > 0 {
 		t.Logf("%d rankings have the original's order of costs that agree in float32", follow.other)
 	}
-	near(t, "final actions", values(d, found.Actions), read(t, r.f, name+"/final_actions").v, r.temper)
+	near(t, "final actions", values(d, found.Actions), read(t, r.f, name+"/final_actions").v, 1e-5)
 	reported := read(t, r.f, name+"/reported_cost").v
 	if r.elite { // 0.1.1 reports the elites' mean nonetheless, later releases the returned candidate's cost, as we do
 		costs := read(t, r.f, name+"/elite_cost")
