@@ -103,7 +103,7 @@ func (r *reproduction) collection(task string) collect.Spec {
 // collect makes the task's data set.
 func (r *reproduction) collect(ctx context.Context, u eval.Unit) error {
 	spec := r.collection(u.Task)
-	job, err := collect.Prepare(r.dataPath(u.Task), spec)
+	job, err := prepareCollection(r.dataPath(u.Task), spec)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"scalewm/dataset/cell"
+	"scalewm/dataset/rng"
+	"scalewm/eval"
+	"scalewm/eval/record"
+	"scalewm/model/weights"
+)
+
+// campaignEnv says how often the campaign kills: `make campaign-grid`.
+const campaignEnv = "SCALEWM_CAMPAIGN"
+
+func campaign(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(os.Getenv(campaignEnv))
+	if err != nil {
+		t.Skip("campaign: takes minutes (hint: make campaign-grid)")
+	}
+	return n
+}
+
+// TestCampaignKills runs a grid of all three solvers, kills it at that many
+// random moments, and compares every file with those of a run that was left
+// alone. A grid that ends before it is killed loses its cells and begins anew.
+func TestCampaignKills(t *testing.T) {
+	kills := campaign(t)
+	more := []string{"--solvers", "all", "--tiers", "T3,T4,T5", "--episodes", "10", "--temperature", "stock"}
+	whole, dir := t.TempDir(), t.TempDir()
+	began := time.Now()
+	if out, errs, code := session(reproduceArgs(whole, more...)...); code != exitDone {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	lasts, want := time.Since(began), gridFiles(t, whole)
+	r := rng.Stream("campaign kills")
+	finished := 0
+	for n := 0; n < kills; {
+		cmd := exec.Command("scalewm", reproduceArgs(dir, append(more, "--workers", strconv.Itoa(1+r.IntN(2)), "--batch", strconv.Itoa(1+r.IntN(16)))...)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(time.Duration(r.Float64()*float64(lasts)/4), func() { cmd.Process.Kill() })
+		err := cmd.Wait()
+		timer.Stop()
+		if err != nil {
+			if !strings.Contains(err.Error(), "killed") {
+				t.Fatal(err)
+			}
+			n++
+			continue
+		}
+		finished++
+		sameResults(t, fmt.Sprintf("after %d kills", n), gridFiles(t, dir), want)
+		if err := os.RemoveAll(filepath.Join(dir, "cells")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, errs, code := session(reproduceArgs(dir, more...)...); code != exitDone {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	sameResults(t, "after all kills", gridFiles(t, dir), want)
+	t.Logf("%d kills of a grid of %s; it came to its end %d times on the way", kills, lasts.Round(time.Second), finished)
+}
+
+// The big grid: three methods, 15 jobs, six sets, and as many seeds as it takes.
+const bigSeeds, bigCells = 371, 3 * 371 * 15 * 6
+
+func bigArgs(dir string, more ...string) []string {
+	var seeds []string
+	for i := range bigSeeds {
+		seeds = append(seeds, strconv.Itoa(i+1))
+	}
+	return append([]string{"reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom", "--methods", "lewm,scale,aux", "--seeds", strings.Join(seeds, ","),
+		"--solvers", "all", "--tiers", "all", "--sets", "all", "--dry-run", "--out", dir}, more...)
+}
+
+// TestCampaignBigGrid plans a grid of 10^5 cells, deals it out to shards, merges
+// their folders and finds everything done: under 10 s and 1 GB in all. The cells
+// have 20 rows each and were not evaluated.
+func TestCampaignBigGrid(t *testing.T) {
+	campaign(t)
+	dir := t.TempDir()
+	total := dryRun(t, "plan", bigArgs(filepath.Join(dir, "empty")), bigCells, bigCells)
+
+	const shards = 8
+	began, dealt := time.Now(), 0
+	for i := range shards {
+		out, _, _ := session(bigArgs(filepath.Join(dir, "empty"), "--shard", fmt.Sprintf("%d/%d", i, shards))...)
+		var cells, todo int
+		last := out[strings.LastIndexByte(strings.TrimSpace(out), '\n')+1:]
+		if _, err := fmt.Sscanf(last, "%d cells, %d of them to do", &cells, &todo); err != nil {
+			t.Fatalf("%q: %v", last, err)
+		}
+		dealt += cells
+	}
+	if dealt != bigCells {
+		t.Errorf("%d cells in all shards, want %d", dealt, bigCells)
+	}
+	t.Logf("%d shards planned in %s", shards, time.Since(began))
+	total += time.Since(began)
+
+	merged := filepath.Join(dir, "merged")
+	folders := fill(t, dir, merged)
+	began = time.Now()
+	for _, f := range folders {
+		if out, err := exec.Command("cp", "-r", f+"/.", merged).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	t.Logf("%d folders merged in %s", len(folders), time.Since(began))
+	total += time.Since(began)
+	total += dryRun(t, "plan of the merged folder", bigArgs(merged), bigCells, 0)
+	t.Logf("in all %s (target 10 s)", total)
+}
+
+// dryRun runs a dry run as a process and says what it took.
+func dryRun(t *testing.T, what string, args []string, cells, todo int) time.Duration {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.Command("scalewm", args...)
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	if want := fmt.Sprintf("\n%d cells, %d of them to do\n", cells, todo); !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%s: ends with %q, want %q", what, out.String()[out.Len()-100:], want)
+	}
+	rss := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10
+	t.Logf("%s: %s (%s of a core), %d MB (target 1024)", what, took, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), rss)
+	if rss > 1024 {
+		t.Errorf("%s: %d MB", what, rss)
+	}
+	return took
+}
+
+// fill puts the data, sidecars of checkpoints and, dealt to four folders as
+// shards would, the cells of the big grid in place.
+func fill(t *testing.T, dir, merged string) []string {
+	t.Helper()
+	if out, errs, code := session("collect", "tworoom", "--out", filepath.Join(merged, "data", "tworoom.h5"), "--episodes", "16", "--seed", "1"); code != exitDone {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	r := bigReproduction(t, merged)
+	e, err := r.evaluation("tworoom")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	folders := make([]string, 4)
+	for i := range folders {
+		folders[i] = filepath.Join(dir, fmt.Sprint("shard", i))
+	}
+	jobs := make(chan func() error)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for f := range jobs {
+				if err := f(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	result := record.Result{Device: "test", Rows: make([]record.Row, 20)}
+	for i, u := range r.grid.Units() {
+		switch u.Verb {
+		case eval.Train:
+			writeSidecar(t, r.armPath(u), u)
+		case eval.Evaluate:
+			j, _, _, err := r.missing(e, u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := cell.Store{Dir: filepath.Join(folders[i%4], record.CellsDir)}
+			jobs <- func() error { return fakeCells(store, j, result) }
+		}
+	}
+	close(jobs)
+	wg.Wait()
+	return folders
+}
+
+func fakeCells(s cell.Store, j eval.Job, result record.Result) error {
+	for i := range j.Sets {
+		id, err := cell.ID(record.Kind, j.Spec(i))
+		if err == nil {
+			err = s.Save(id, record.Kind, j.Spec(i), result)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeSidecar(t *testing.T, dir string, u eval.Unit) {
+	t.Helper()
+	b, err := (&weights.Sidecar{Kind: "lewm", Schema: 1, Method: u.Method, Task: u.Task, Seed: u.Seed, Protocol: "paper", SHA256: "of " + u.Arm(),
+		Config: []byte("{}"), Train: []byte("{}")}).Encode()
+	if err == nil {
+		err = cell.WriteFile(filepath.Join(dir, weights.SidecarName), func(w io.Writer) error { _, err := w.Write(b); return err })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bigReproduction is the reproduction that bigArgs ask for.
+func bigReproduction(t *testing.T, out string) *reproduction {
+	t.Helper()
+	v, _ := lookupVerb("reproduce")
+	c := newCommand(v, io.Discard, io.Discard)
+	axes, how := c.gridFlags(), c.settingFlags()
+	c.String("preset", "", "")
+	c.String("out", "", "")
+	c.Bool("dry-run", false, "")
+	dev := c.deviceFlags("")
+	if _, err := c.parse(bigArgs(out)[1:], 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	r := &reproduction{command: c, out: out}
+	var err error
+	if r.preset, err = LoadPreset("testdata/tiny.toml"); err == nil {
+		err = r.plan(axes, how)
+	}
+	if err == nil {
+		err = r.start(dev)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.close)
+	return r
+}
