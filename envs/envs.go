@@ -22,6 +22,11 @@ const (
 // enough hidden state to continue exactly as the original did.
 var ErrNotExact = errors.New("envs: the row does not hold enough state to restart exactly")
 
+// ErrDiverged is wrapped by Env.Step's error where the numbers of the simulation
+// went out of bounds: the episode is over. The world is whole again after the next
+// Reset, SetState or Restore.
+var ErrDiverged = errors.New("the simulation diverged")
+
 // Row is one row of a data set by column name. float32 columns are widened
 // exactly; a task that computes in float32 narrows them again.
 type Row map[string][]float64

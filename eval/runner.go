@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -254,6 +255,10 @@ func (r *runner) execute(world envs.Env, ep *episode, from, steps int) error {
 			copy(action, ep.actions[k*dim:])
 		}
 		out, err := world.Step(action)
+		if errors.Is(err, envs.ErrDiverged) { // the others go on
+			ep.row.Diverged, ep.done = err.Error(), true
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("step %d: %w", from+k+1, err)
 		}

@@ -203,6 +203,47 @@ func far(v float64) float64 {
 	return 203
 }
 
+// bursting diverges when it is stepped from one place.
+type bursting struct {
+	envs.Env
+	x      float64
+	broken bool
+}
+
+func (b *bursting) SetState(row envs.Row) error {
+	b.broken = row["state"][0] == b.x
+	return b.Env.SetState(row)
+}
+
+func (b *bursting) Step(action []float64) (envs.Step, error) {
+	if b.broken {
+		return envs.Step{}, fmt.Errorf("bursting: %w: NaN in x", envs.ErrDiverged)
+	}
+	return b.Env.Step(action)
+}
+
+// TestDiverged: an episode whose simulation diverges has failed and says why, the
+// others go on as ever.
+func TestDiverged(t *testing.T) {
+	j := testJob(t, "T5", 4, "s101")
+	want := run(t, j)[0].Rows
+	start := j.Data.Source.(*recording).state[2*j.Data.fileRow(j.Sets[0].Starts[2])]
+	whole := j.Task.New
+	j.Task.New = func(o envs.Options) (envs.Env, error) {
+		e, err := whole(o)
+		return &bursting{Env: e, x: start}, err
+	}
+	for i, row := range run(t, j)[0].Rows {
+		if i == 2 {
+			if row.Success || row.Steps != Budget || row.Diverged != "bursting: the simulation diverged: NaN in x" {
+				t.Errorf("the broken episode: %+v", row)
+			}
+		} else if row != want[i] {
+			t.Errorf("episode %d: %+v, undisturbed %+v", i, row, want[i])
+		}
+	}
+}
+
 // TestNaNCosts: every cost NaN is +Inf and counted, C x iterations a plan, and
 // the cell can still be written.
 func TestNaNCosts(t *testing.T) {

@@ -2,6 +2,7 @@ package cube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -143,20 +144,28 @@ func (e *env) drive(control []float64) (envs.Step, error) {
 	copy(e.ctrl, control)
 	s := envs.Step{Substeps: substeps}
 	if err := e.d.Step(substeps - 1); err != nil {
-		return s, fmt.Errorf("cube: %w", err)
+		return s, failed(err)
 	}
 	copy(e.s.seen[:], e.qpos)
 	if err := e.d.Step(1); err != nil {
-		return s, fmt.Errorf("cube: %w", err)
+		return s, failed(err)
 	}
 	if err := e.d.RNEPostConstraint(); err != nil {
-		return s, fmt.Errorf("cube: %w", err)
+		return s, failed(err)
 	}
 	if s.Terminated = e.Solved(); s.Terminated {
 		s.Reward = 1
 	}
 	e.s.last = outcome{s, true}
 	return s, nil
+}
+
+// failed is the error of a step.
+func failed(err error) error {
+	if errors.Is(err, mujoco.ErrDiverged) {
+		return fmt.Errorf("cube: %w: %w", envs.ErrDiverged, err)
+	}
+	return fmt.Errorf("cube: %w", err)
 }
 
 func (e *env) Solved() bool { return e.s.hasGoal && e.distance() <= reach }

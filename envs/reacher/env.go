@@ -2,6 +2,7 @@ package reacher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -121,10 +122,10 @@ func (e *env) drive(shoulder, wrist float64) (envs.Step, error) {
 	var s envs.Step
 	for s.Substeps < substeps && !s.Terminated {
 		if err := e.d.Step2(); err != nil {
-			return s, fmt.Errorf("reacher: %w", err)
+			return s, failed(err)
 		}
 		if err := e.d.Step1(); err != nil {
-			return s, fmt.Errorf("reacher: %w", err)
+			return s, failed(err)
 		}
 		s.Substeps++
 		if e.touches() {
@@ -134,6 +135,14 @@ func (e *env) drive(shoulder, wrist float64) (envs.Step, error) {
 	}
 	e.s.last = outcome{s, true}
 	return s, nil
+}
+
+// failed is the error of a step.
+func failed(err error) error {
+	if errors.Is(err, mujoco.ErrDiverged) {
+		return fmt.Errorf("reacher: %w: %w", envs.ErrDiverged, err)
+	}
+	return fmt.Errorf("reacher: %w", err)
 }
 
 // touches says whether the finger is in the target.

@@ -46,6 +46,8 @@ type Row struct {
 	PreSolved   bool    `json:"pre_solved"` // the start already meets the goal
 	NaNCosts    int     `json:"nan_costs"`
 	PlanCost    float64 `json:"plan_cost"` // reported cost of the first plan
+	// Diverged says why the simulation ended the episode, which then failed.
+	Diverged string `json:"diverged,omitempty"`
 }
 
 // Result is what a cell file holds beside its Spec.
