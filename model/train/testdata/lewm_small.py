@@ -1,16 +1,19 @@
-"""Writes reference/lewm_small_tiny/{config.json,reference.h5}: a few training
+"""Writes reference/lewm_small_CASE/{config.json,reference.h5}: a few training
 steps of the original modules (stable_worldmodel.wm.lewm, Hugging Face's ViT) at
 a tiny geometry, in float64 and without dropout, with given pairs and SIGReg
 directions.
 
 Made with Python 3.11, torch 2.15.0, transformers 4.57.6, stable-worldmodel
 0.1.1, h5py 3.16.0:
-    python lewm_small.py
+    python lewm_small.py tiny
+    python lewm_small.py odd
 """
 import functools
 import json
 import math
 import os
+import re
+import sys
 
 import h5py
 import numpy as np
@@ -21,10 +24,16 @@ from torch import nn
 from transformers import ViTConfig, ViTModel
 
 torch.set_default_dtype(torch.float64)
-N, B, T, SIZE, DQ, K, M, A = 3, 5, 4, 16, 3, 40, 12, 10
-WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN = 12, 2, 3, 20, 8, 6, 14
-PRED = {"num_frames": 3, "input_dim": D, "hidden_dim": D, "output_dim": D, "depth": 2, "heads": 2, "mlp_dim": 18,
-        "dim_head": 6, "dropout": 0.0, "emb_dropout": 0.0}
+CASE = sys.argv[1]
+if CASE == "tiny":
+    N, B, H, SIZE, DQ, K, M, A = 3, 5, 3, 16, 3, 40, 12, 10
+    WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN, DEPTH, PHEADS, DIM_HEAD, PMLP = 12, 2, 3, 20, 8, 6, 14, 2, 2, 6, 18
+else:  # another history, an edge that the patch does not divide, one layer of each, names of transformers 5
+    N, B, H, SIZE, DQ, K, M, A = 2, 9, 2, 13, 1, 30, 9, 7
+    WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN, DEPTH, PHEADS, DIM_HEAD, PMLP = 10, 1, 2, 11, 4, 5, 9, 1, 3, 4, 7
+T = H + 1
+PRED = {"num_frames": H, "input_dim": D, "hidden_dim": D, "output_dim": D, "depth": DEPTH, "heads": PHEADS, "mlp_dim": PMLP,
+        "dim_head": DIM_HEAD, "dropout": 0.0, "emb_dropout": 0.0}
 RUNS = {"lewm": (1e-4, 400), "scale": (1e-4, 400), "aux": (1e-4, 400), "lewm_hot": (5e-3, 8)}
 WEIGHTS = {"scale": .1, "aux": .3}
 
@@ -57,7 +66,7 @@ def inputs():
     x = {"pixels": r.integers(0, 256, (N, B, T, SIZE, SIZE, 3), np.uint8), "action": r.normal(size=(N, B, T, A)).astype(np.float32),
          "q": r.normal(size=(N, B, T, DQ)).astype(np.float32), "episode": r.integers(0, 4, (N, B)),
          "sigreg_directions_raw": r.normal(size=(N, D, M)).astype(np.float32)}
-    x["action"][0, 1, 2, 3] = x["action"][2, 4, 3, :] = np.nan
+    x["action"][0, 1, 2, 3] = x["action"][N - 1, B - 1, T - 1, :] = np.nan
     x["pairs"] = np.stack([r.permutation(B * T)[:2] for _ in range(N * K)]).reshape(N, K, 2).transpose(0, 2, 1)
     return x
 
@@ -80,12 +89,26 @@ def scale(z, q, pairs):
     return 1 - ((x - x.mean()) / (x.std() + 1e-6) * ((y - y.mean()) / (y.std() + 1e-6))).mean()
 
 
+FIVE = {"attention.attention.query": "attention.q_proj", "attention.attention.key": "attention.k_proj",
+        "attention.attention.value": "attention.v_proj", "attention.output.dense": "attention.o_proj",
+        "intermediate.dense": "mlp.fc1", "output.dense": "mlp.fc2"}
+
+
+def spell(name):
+    """A tensor's name in the file."""
+    if CASE == "tiny" or "encoder.encoder.layer." not in name:
+        return name
+    for four, five in FIVE.items():
+        name = re.sub(rf"(layer\.\d+)\.{four}\.", rf"\1.{five}.", name)
+    return name.replace("encoder.encoder.layer.", "encoder.layers.")
+
+
 def forward(model, x, n):
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in ([.485, .456, .406], [.229, .224, .225]))
     px = (torch.tensor(x["pixels"][n]).permute(0, 1, 4, 2, 3).double() / 255 - mean) / std
     info = model.encode({"pixels": px, "action": torch.nan_to_num(torch.tensor(x["action"][n]).double())})
     emb, act = info["emb"], info["act_emb"]
-    return emb, act, model.predict(emb[:, :3], act[:, :3])
+    return emb, act, model.predict(emb[:, :H], act[:, :H])
 
 
 def rate(lr, n, total):
@@ -125,7 +148,7 @@ def run(f, name, x):
         loss.backward()
         if n == 0:
             for k, p in params.items():
-                g[f"grad_step0/{k}"] = p.grad.numpy().astype(np.float32)
+                g[f"grad_step0/{spell(k)}"] = p.grad.numpy().astype(np.float32)
         norm = torch.nn.utils.clip_grad_norm_(params.values(), 1.0)
         opt.param_groups[0]["lr"] = rate(lr, n, total)
         opt.step()
@@ -134,11 +157,11 @@ def run(f, name, x):
     for k, v in steps.items():
         g[f"by_step/{k}"] = np.array(v)
     for k, v in [*params.items(), *model.named_buffers()]:
-        g[f"final/{k}"] = v.detach().numpy().astype(np.float32)
+        g[f"final/{spell(k)}"] = v.detach().numpy().astype(np.float32)
 
 
 def main():
-    out = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reference", "lewm_small_tiny")
+    out = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reference", "lewm_small_" + CASE)
     os.makedirs(out, exist_ok=True)
     x = inputs()
     with h5py.File(os.path.join(out, "reference.h5"), "w", libver=("v108", "v110")) as f:
@@ -146,7 +169,7 @@ def main():
             f.create_dataset(f"input/{k}", data=v, compression="gzip", shuffle=True)
         model, head = build(1)
         for k, v in model.state_dict().items():
-            f[f"weights/{k}"] = v.numpy()
+            f[f"weights/{spell(k)}"] = v.numpy()
         for k, v in head.state_dict().items():
             f[f"weights/aux_head.{k}"] = v.numpy()
         for name in RUNS:
