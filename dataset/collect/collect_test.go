@@ -266,3 +266,30 @@ func TestPolicyOfNaN(t *testing.T) {
 		t.Error("a file under the final name")
 	}
 }
+
+// An episode whose simulation diverges ends with the row before, which has no action;
+// the other episodes are collected.
+func TestDivergedEpisodes(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "d.h5")
+	s := testSpec
+	s.Policy = "wild"
+	mustRun(t, out, s, 2)
+	f, err := hdf5.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i, e := range f.Episodes() {
+		truncated, err := f.Read("truncated", e.Offset, e.Offset+e.Len)
+		if err != nil {
+			t.Fatal(err)
+		}
+		action, err := f.Read("action", e.Offset, e.Offset+e.Len)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Len != 4 || truncated[2] != 0 || truncated[3] != 1 || math.IsNaN(action[5]) || !math.IsNaN(action[6]) {
+			t.Errorf("episode %d: %d rows, truncated %v, actions %v", i, e.Len, truncated, action)
+		}
+	}
+}

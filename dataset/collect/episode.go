@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -17,6 +18,9 @@ type episode struct {
 	columns map[string][]float64
 	frames  [][]byte // as hdf5.Deflate stores them
 }
+
+// truncate marks the last row as the episode's last.
+func (e *episode) truncate() { e.columns["truncated"][e.rows-1] = 1 }
 
 // columnsOf lists what is recorded: the action, what the task reports, and the
 // outcome of the step into the row where the task does not report it itself.
@@ -97,10 +101,15 @@ func (w *worker) begin(ctx context.Context, i, rows int) (episode, error) {
 		if err := w.act(policy, action); err != nil {
 			return fail(ep.rows, err)
 		}
-		ep.columns["action"] = append(ep.columns["action"], action...)
-		if step, err = w.env.Step(action); err != nil {
+		step, err = w.env.Step(action)
+		if errors.Is(err, envs.ErrDiverged) { // the episode ends before this step
+			ep.truncate()
+			break
+		}
+		if err != nil {
 			return fail(ep.rows, err)
 		}
+		ep.columns["action"] = append(ep.columns["action"], action...)
 	}
 	for range action {
 		ep.columns["action"] = append(ep.columns["action"], math.NaN())

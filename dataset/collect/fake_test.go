@@ -19,7 +19,7 @@ var fakeSpec = &envs.Spec{
 		{Name: "steps", DType: "int32", Width: 1},
 		{Name: "hidden", DType: "int64", Width: 1},
 	},
-	MaxSteps: 10, Policies: []string{"walk", "broken"},
+	MaxSteps: 10, Policies: []string{"walk", "broken", "wild"},
 	Switches: []envs.Switch{{Name: "floor", Values: []string{"dry", "wet"}}},
 }
 
@@ -69,8 +69,8 @@ func init() {
 		New:  func(o envs.Options) (envs.Env, error) { return &fakeEnv{wet: o["floor"] == "wet"}, nil },
 		Policy: func(name string) (envs.Policy, error) {
 			switch name {
-			case "walk", "broken":
-				return &fakePolicy{broken: name == "broken"}, nil
+			case "walk", "broken", "wild":
+				return &fakePolicy{broken: name == "broken", wild: name == "wild"}, nil
 			}
 			return nil, fmt.Errorf("no policy %q", name)
 		},
@@ -94,6 +94,9 @@ func (e *fakeEnv) Reset(r *rand.Rand) error {
 func (e *fakeEnv) Step(a []float64) (envs.Step, error) {
 	if math.IsNaN(a[0]) {
 		return envs.Step{}, fmt.Errorf("the action is NaN")
+	}
+	if a[0] > 1 {
+		return envs.Step{}, fmt.Errorf("fake: %w", envs.ErrDiverged)
 	}
 	e.x, e.y = e.x+a[0], e.y+a[1]
 	e.steps++
@@ -130,11 +133,12 @@ func (e *fakeEnv) Snapshot() envs.Snapshot       { return *e }
 func (e *fakeEnv) Restore(s envs.Snapshot) error { *e = s.(fakeEnv); return nil }
 func (e *fakeEnv) Close() error                  { return nil }
 
-// fakePolicy walks at random; a broken one says NaN at the fourth step.
+// fakePolicy walks at random; at the fourth step a broken one says NaN, and a wild one
+// what the world does not stand.
 type fakePolicy struct {
-	r      *rand.Rand
-	broken bool
-	n      int
+	r            *rand.Rand
+	broken, wild bool
+	n            int
 }
 
 func (p *fakePolicy) Reset(_ envs.Env, r *rand.Rand) error { p.r = r; return nil }
@@ -143,6 +147,9 @@ func (p *fakePolicy) Act(_ envs.Env, dst []float64) error {
 	dst[0], dst[1] = p.r.Float64()*0.5-0.1, p.r.Float64()-0.5
 	if p.n++; p.broken && p.n == 4 {
 		dst[0] = math.NaN()
+	}
+	if p.wild && p.n == 4 {
+		dst[0] = 9
 	}
 	return nil
 }
