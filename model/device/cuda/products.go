@@ -4,10 +4,9 @@ import "scalewm/model/device"
 
 // Shapes of kernels/gemm.cu.
 const (
-	gemmRows, gemmCols = 128, 64                                // of a tile
-	bf16Shared         = 2 * (gemmRows + gemmCols) * 80         // bytes: two buffers of rows of 40 bf16
-	fp32Shared         = 2 * 16 * (gemmRows + gemmCols + 8) * 4 // two buffers of 16 rows
-	gemmSpan           = 2048                                   // inner indices of a piece
+	gemmRows, gemmCols = 128, 64                       // of a tile
+	gemmShared         = gemmRows * (gemmCols + 4) * 4 // bytes: the tile of sums; what it is made of is less
+	gemmSpan           = 2048                          // inner indices of a piece
 )
 
 // fours says whether a matrix can be read four numbers at a time.
@@ -33,11 +32,11 @@ func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	if splits > 1 {
 		args.part = e.scratch(splits * m * n * 4)
 	}
-	kernel, shared := kGemmFP32, fp32Shared
+	kernel := kGemmFP32
 	if e.prec == device.BF16 {
-		kernel, shared = kGemmBF16, bf16Shared
+		kernel = kGemmBF16
 	}
-	launch(e, kernel+Kernel(op), ceil(m, gemmRows)*ceil(n, gemmCols)*splits, threads, shared, &args)
+	launch(e, kernel+Kernel(op), ceil(m, gemmRows)*ceil(n, gemmCols)*splits, threads, gemmShared, &args)
 	if splits > 1 {
 		launch(e, kGemmAdd, tiles(m, n), threads, 0, &args)
 	}

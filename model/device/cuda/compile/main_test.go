@@ -21,6 +21,7 @@ func TestEveryKernelCompiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry := regexp.MustCompile(`\.visible \.entry (\w+)\(`)
+	local := regexp.MustCompile(`(?s)\.visible \.entry (\w+)\([^{]*\{[^}]*\.local `)
 	for _, target := range targets {
 		files, err := filepath.Glob(filepath.Join(dir, "*.sm_"+target+".ptx"))
 		if err != nil || len(files) == 0 {
@@ -37,6 +38,11 @@ func TestEveryKernelCompiles(t *testing.T) {
 			}
 			for _, m := range entry.FindAllStringSubmatch(string(text), -1) {
 				found = append(found, m[1])
+			}
+			for _, m := range local.FindAllStringSubmatch(string(text), -1) {
+				if m[1] != "sigreg" { // whose sincosf has room for arguments above 100,000
+					t.Errorf("sm_%s: %s keeps an array in local memory: a loop over it is not unrolled", target, m[1])
+				}
 			}
 		}
 		want := slices.Sorted(slices.Values(cuda.Kernels()))

@@ -63,12 +63,14 @@ type kernel struct {
 }
 
 // Build compiles and opens the library; its files go to dir.
-func Build(dir string) (*Library, error) {
+func Build(dir string) (*Library, error) { return build(dir, kernels.Sources(), cuda.Kernels()) }
+
+func build(dir string, sources []kernels.Source, names []string) (*Library, error) {
 	gcc, err := exec.LookPath("g++")
 	if err != nil || runtime.GOARCH != "amd64" {
 		return nil, ErrUnavailable
 	}
-	if err := writeSources(dir); err != nil {
+	if err := writeSources(dir, sources); err != nil {
 		return nil, err
 	}
 	object := filepath.Join(dir, "kernels.so")
@@ -78,12 +80,12 @@ func Build(dir string) (*Library, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("emu: compiling the kernels for the processor: %w\n%s", err, out)
 	}
-	return open(object)
+	return open(object, names)
 }
 
 // writeSources leaves all sources in dir, and all.cpp which includes them, each
 // file of kernels in a namespace of its own.
-func writeSources(dir string) error {
+func writeSources(dir string, sources []kernels.Source) error {
 	var all strings.Builder
 	all.WriteString("#include \"emulator.h\"\n")
 	files := []kernels.Source{{Name: "emulator.h", Text: header}, {Name: "emulator.cpp", Text: body}}
@@ -91,7 +93,7 @@ func writeSources(dir string) error {
 		files = append(files, h)
 		fmt.Fprintf(&all, "#include \"%s\"\n", h.Name)
 	}
-	for _, s := range kernels.Sources() {
+	for _, s := range sources {
 		files = append(files, s)
 		fmt.Fprintf(&all, "namespace file_%s {\n#include \"%s\"\n}\n", strings.TrimSuffix(s.Name, ".cu"), s.Name)
 	}
@@ -103,7 +105,7 @@ func writeSources(dir string) error {
 	return nil
 }
 
-func open(object string) (*Library, error) {
+func open(object string, names []string) (*Library, error) {
 	path := C.CString(object)
 	defer C.free(unsafe.Pointer(path))
 	l := &Library{handle: C.dlopen(path, C.RTLD_NOW|C.RTLD_LOCAL)}
@@ -111,7 +113,7 @@ func open(object string) (*Library, error) {
 		return nil, fmt.Errorf("emu: opening the compiled kernels: %s", C.GoString(C.dlerror()))
 	}
 	l.launch, l.alloc, l.free = l.symbol("emu_launch"), l.symbol("emu_alloc"), l.symbol("emu_free")
-	for _, name := range cuda.Kernels() {
+	for _, name := range names {
 		k := kernel{call: l.symbol(name)}
 		if k.call == nil {
 			return nil, fmt.Errorf("emu: there is no kernel %q", name)

@@ -18,10 +18,10 @@ DEVICE void stage(float *s, const Mat &m, i64 first, i64 tokens, const Head &h, 
 
 // dots[i] = row i of the warp's ROWS times this lane's row.
 DEVICE void dots(float *s, const float *rows, const float *mine, int dim, int width) {
-	for (int i = 0; i < ROWS; i++) s[i] = 0;
+	UNROLL for (int i = 0; i < ROWS; i++) s[i] = 0;
 	for (int d = 0; d < dim; d++) {
 		float m = mine[d];
-		for (int i = 0; i < ROWS; i++) s[i] = fmaf(rows[i * width + d], m, s[i]);
+		UNROLL for (int i = 0; i < ROWS; i++) s[i] = fmaf(rows[i * width + d], m, s[i]);
 	}
 }
 
@@ -29,19 +29,19 @@ DEVICE void dots(float *s, const float *rows, const float *mine, int dim, int wi
 DEVICE void gather(float (*sum)[PARTS], const float *w, const float *tile, int dim, int width) {
 	for (int j = 0; j < WARP; j++) {
 		float t[PARTS];
-		for (int p = 0; p < PARTS; p++) t[p] = p * WARP + lane() < dim ? tile[j * width + p * WARP + lane()] : 0;
-		for (int i = 0; i < ROWS; i++) {
+		UNROLL for (int p = 0; p < PARTS; p++) t[p] = p * WARP + lane() < dim ? tile[j * width + p * WARP + lane()] : 0;
+		UNROLL for (int i = 0; i < ROWS; i++) {
 			float wi = __shfl_sync(FULL, w[i], j);
-			for (int p = 0; p < PARTS; p++) sum[i][p] = fmaf(wi, t[p], sum[i][p]);
+			UNROLL for (int p = 0; p < PARTS; p++) sum[i][p] = fmaf(wi, t[p], sum[i][p]);
 		}
 	}
 }
 
 DEVICE void scatter(const Mat &m, i64 first, i64 tokens, const AttentionArgs &a, const Head &h,
                     const float (*sum)[PARTS], const float *scale) {
-	for (int i = 0; i < ROWS; i++) {
+	UNROLL for (int i = 0; i < ROWS; i++) {
 		i64 t = h.r0 + warp() * ROWS + i;
-		for (int p = 0; p < PARTS; p++) {
+		UNROLL for (int p = 0; p < PARTS; p++) {
 			i64 d = p * WARP + lane();
 			if (t < tokens && d < a.dim) set(m, first + t * h.step, h.col + d, sum[i][p] * scale[i]);
 		}
@@ -54,7 +54,7 @@ KERNEL(attention, AttentionArgs, TEAM *WARP) {
 	float *q = shared, *k = q + BLOCK_ROWS * width, *v = k + WARP * width;
 	Head h = head_of(a, a.asking, BLOCK_ROWS);
 	float out[ROWS][PARTS] = {}, top[ROWS], total[ROWS] = {}, s[ROWS], scale = 1 / sqrtf((float)dim);
-	for (int i = 0; i < ROWS; i++) top[i] = -INFINITE;
+	UNROLL for (int i = 0; i < ROWS; i++) top[i] = -INFINITE;
 	stage(q, a.q, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
 	for (i64 t0 = 0; t0 < keys_of(a, least(a.asking, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
 		__syncthreads();
@@ -62,19 +62,19 @@ KERNEL(attention, AttentionArgs, TEAM *WARP) {
 		stage(v, a.v, h.key, a.len, h, t0, WARP, width);
 		__syncthreads();
 		dots(s, q + warp() * ROWS * width, k + lane() * width, dim, width);
-		for (int i = 0; i < ROWS; i++) {
+		UNROLL for (int i = 0; i < ROWS; i++) {
 			i64 query = h.r0 + warp() * ROWS + i, key = t0 + lane();
 			bool seen = key < keys_of(a, query);
 			float higher = fmaxf(top[i], warp_max(seen ? s[i] * scale : -INFINITE));
 			float p = seen ? expf(s[i] * scale - higher) : 0, shrink = expf(top[i] - higher);
 			total[i] = total[i] * shrink + warp_sum(p);
 			s[i] = seen && a.p != 0 ? p * keep_of(a, h, query, key) : p;
-			for (int c = 0; c < PARTS; c++) out[i][c] *= shrink;
+			UNROLL for (int c = 0; c < PARTS; c++) out[i][c] *= shrink;
 			top[i] = higher;
 		}
 		gather(out, s, v, dim, width);
 	}
-	for (int i = 0; i < ROWS; i++) {
+	UNROLL for (int i = 0; i < ROWS; i++) {
 		i64 query = h.r0 + warp() * ROWS + i;
 		if (a.lse.p && lane() == 0 && query < a.asking) at(a.lse, h.index, query) = top[i] + logf(total[i]);
 		total[i] = 1 / total[i];
@@ -92,7 +92,7 @@ KERNEL(attention_grad_q, AttentionArgs, TEAM *WARP) {
 	stage(q, a.q, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
 	stage(dout, a.dout, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
 	__syncthreads();
-	for (int i = 0; i < ROWS; i++) {
+	UNROLL for (int i = 0; i < ROWS; i++) {
 		i64 query = h.r0 + warp() * ROWS + i;
 		float sum = 0;
 		for (int d = lane(); query < a.asking && d < dim; d += WARP)
@@ -109,7 +109,7 @@ KERNEL(attention_grad_q, AttentionArgs, TEAM *WARP) {
 		__syncthreads();
 		dots(s, q + warp() * ROWS * width, k + lane() * width, dim, width);
 		dots(dp, dout + warp() * ROWS * width, v + lane() * width, dim, width);
-		for (int i = 0; i < ROWS; i++) {
+		UNROLL for (int i = 0; i < ROWS; i++) {
 			i64 query = h.r0 + warp() * ROWS + i, key = t0 + lane();
 			bool seen = query < a.asking && key < keys_of(a, query);
 			float p = seen ? expf(s[i] * scale[i] - lse[i]) : 0;
@@ -127,7 +127,7 @@ KERNEL(attention_grad_kv, AttentionArgs, TEAM *WARP) {
 	float *k = shared, *v = k + BLOCK_ROWS * width, *q = v + BLOCK_ROWS * width, *dout = q + WARP * width;
 	Head h = head_of(a, a.len, BLOCK_ROWS);
 	float dk[ROWS][PARTS] = {}, dv[ROWS][PARTS] = {}, s[ROWS], dp[ROWS], one[ROWS], scale[ROWS];
-	for (int i = 0; i < ROWS; i++) {
+	UNROLL for (int i = 0; i < ROWS; i++) {
 		one[i] = 1;
 		scale[i] = 1 / sqrtf((float)dim);
 	}
@@ -144,7 +144,7 @@ KERNEL(attention_grad_kv, AttentionArgs, TEAM *WARP) {
 		float delta = query < a.asking ? a.delta[h.index * a.asking + query] : 0;
 		dots(s, k + warp() * ROWS * width, q + lane() * width, dim, width);
 		dots(dp, v + warp() * ROWS * width, dout + lane() * width, dim, width);
-		for (int i = 0; i < ROWS; i++) {
+		UNROLL for (int i = 0; i < ROWS; i++) {
 			i64 key = h.r0 + warp() * ROWS + i;
 			bool seen = query < a.asking && key < keys_of(a, query);
 			float p = seen ? expf(s[i] * scale[i] - lse) : 0, kept = seen ? keep_of(a, h, query, key) : 0;

@@ -28,8 +28,8 @@ DEVICE float keep_of(const AttentionArgs &a, const Place &h, int query, int key)
 }
 
 DEVICE void load(Tokens x, const Mat &m, i64 first, i64 tokens, const AttentionArgs &a, const Place &h) {
-	for (int t = 0; t < FEW; t++) {
-		for (int p = 0; p < PARTS; p++) {
+	UNROLL for (int t = 0; t < FEW; t++) {
+		UNROLL for (int p = 0; p < PARTS; p++) {
 			i64 d = p * WARP + lane();
 			x[t][p] = t < tokens && d < a.dim ? get(m, first + t * h.step, h.col + d) : 0;
 		}
@@ -37,8 +37,8 @@ DEVICE void load(Tokens x, const Mat &m, i64 first, i64 tokens, const AttentionA
 }
 
 DEVICE void store(const Mat &m, i64 first, i64 tokens, const Tokens x, const AttentionArgs &a, const Place &h) {
-	for (int t = 0; t < FEW; t++) {
-		for (int p = 0; p < PARTS; p++) {
+	UNROLL for (int t = 0; t < FEW; t++) {
+		UNROLL for (int p = 0; p < PARTS; p++) {
 			i64 d = p * WARP + lane();
 			if (t < tokens && d < a.dim) set(m, first + t * h.step, h.col + d, x[t][p]);
 		}
@@ -47,12 +47,12 @@ DEVICE void store(const Mat &m, i64 first, i64 tokens, const Tokens x, const Att
 
 DEVICE float dot(const float *x, const float *y) {
 	float sum = 0;
-	for (int p = 0; p < PARTS; p++) sum = fmaf(x[p], y[p], sum);
+	UNROLL for (int p = 0; p < PARTS; p++) sum = fmaf(x[p], y[p], sum);
 	return warp_sum(sum);
 }
 
 DEVICE void add(float *sum, float w, const float *x) {
-	for (int p = 0; p < PARTS; p++) sum[p] = fmaf(w, x[p], sum[p]);
+	UNROLL for (int p = 0; p < PARTS; p++) sum[p] = fmaf(w, x[p], sum[p]);
 }
 
 KERNEL(attention_few, AttentionArgs, THREADS) {
@@ -62,17 +62,17 @@ KERNEL(attention_few, AttentionArgs, THREADS) {
 	load(q, a.q, h.query, a.asking, a, h);
 	load(k, a.k, h.key, a.len, a, h);
 	load(v, a.v, h.key, a.len, a, h);
-	for (int i = 0; i < FEW; i++) {
+	UNROLL for (int i = 0; i < FEW; i++) {
 		float s[FEW], top = -INFINITE, total = 0;
-		for (int j = 0; j < FEW; j++) {
+		UNROLL for (int j = 0; j < FEW; j++) {
 			s[j] = dot(q[i], k[j]) / sqrtf((float)a.dim);
 			if (sees(a, i, j)) top = fmaxf(top, s[j]);
 		}
-		for (int j = 0; j < FEW; j++) {
+		UNROLL for (int j = 0; j < FEW; j++) {
 			s[j] = sees(a, i, j) ? expf(s[j] - top) : 0;
 			total += s[j];
 		}
-		for (int j = 0; j < FEW; j++) {
+		UNROLL for (int j = 0; j < FEW; j++) {
 			if (sees(a, i, j)) add(out[i], s[j] / total * keep_of(a, h, i, j), v[j]);
 		}
 		if (a.lse.p && i < a.asking && lane() == 0) at(a.lse, h.index, i) = top + logf(total);
@@ -90,9 +90,9 @@ KERNEL(attention_few_grad, AttentionArgs, THREADS) {
 	load(out, a.out, h.query, a.asking, a, h);
 	load(dout, a.dout, h.query, a.asking, a, h);
 	float scale = 1 / sqrtf((float)a.dim);
-	for (int i = 0; i < FEW; i++) {
+	UNROLL for (int i = 0; i < FEW; i++) {
 		float delta = dot(dout[i], out[i]), lse = i < a.asking ? at(a.lse, h.index, i) : 0;
-		for (int j = 0; j < FEW; j++) {
+		UNROLL for (int j = 0; j < FEW; j++) {
 			float s = dot(q[i], k[j]), dp = dot(dout[i], v[j]);
 			if (!sees(a, i, j)) continue;
 			float p = expf(s * scale - lse), kept = keep_of(a, h, i, j), ds = p * (kept * dp - delta) * scale;

@@ -120,7 +120,8 @@ DEVICE Words philox(u64 key, u64 block) {
 // keep is what dropout multiplies element i by.
 DEVICE float keep(float p, u64 key, u64 i) {
 	if (p == 0) return 1;
-	u32 word = philox(key, i / 4).w[i % 4];
+	Words x = philox(key, i / 4);
+	u32 odd = i % 4 < 2 ? x.w[1] : x.w[3], even = i % 4 < 2 ? x.w[0] : x.w[2], word = i % 2 ? odd : even;
 	return (float)(word >> 8) * 0x1p-24f < p ? 0.0f : 1 / (1 - p);
 }
 

@@ -23,6 +23,10 @@ DEVICE void put(const GemmArgs &a, i64 piece, i64 r, i64 c, float v) {
 	else a.part[(piece * a.m + r) * a.n + c] = v;
 }
 
+// The sums of a tile go to shared memory first, so that the epilogue is one loop
+// over neighbours: tile_row is one of its rows there.
+DEVICE float *tile_row(float *s, int wide, int r) { return s + r * (wide + 4); }
+
 // load4 reads columns c..c+3 of a row, with zeros from end on.
 DEVICE void load4(float *v, const Mat &m, i64 r, i64 c, i64 end, bool there, bool vec) {
 	if (there && vec && c + 3 < end) {
@@ -37,7 +41,7 @@ DEVICE void load4(float *v, const Mat &m, i64 r, i64 c, i64 end, bool there, boo
 		v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
 		return;
 	}
-	for (int i = 0; i < 4; i++) v[i] = there && c + i < end ? get(m, r, c + i) : 0;
+	UNROLL for (int i = 0; i < 4; i++) v[i] = there && c + i < end ? get(m, r, c + i) : 0;
 }
 
 // Tile is a factor's ROWS x DEPTH piece (rows of the result by inner index) on
@@ -56,7 +60,7 @@ template <int ROWS, int DEPTH, bool DEEP> struct Tile {
 	}
 
 	DEVICE_METHOD void load(const Mat &m, i64 r0, i64 rows, i64 k0, i64 end, bool vec) {
-		for (int l = 0, i; l < LOADS; l++) {
+		UNROLL for (int l = 0, i; l < LOADS; l++) {
 			if (!item(l, &i)) continue;
 			i64 r = r0 + r_of(i), k = k0 + k_of(i);
 			if (DEEP) {
@@ -71,10 +75,10 @@ template <int ROWS, int DEPTH, bool DEEP> struct Tile {
 
 	// To pairs of bf16: s[r][k/2].
 	DEVICE_METHOD void store(u32 *s, int stride) {
-		for (int l = 0, i; l < LOADS; l++) {
+		UNROLL for (int l = 0, i; l < LOADS; l++) {
 			if (!item(l, &i)) continue;
 			u32 *to = s + r_of(i) * stride + k_of(i) / 2;
-			for (int j = 0; j < 4; j++) {
+			UNROLL for (int j = 0; j < 4; j++) {
 				if (DEEP) to[j] = pack_bf16(v[l][2 * j], v[l][2 * j + 1]);
 				else to[j * stride] = pack_bf16(v[l][j], v[l][4 + j]);
 			}
@@ -83,10 +87,10 @@ template <int ROWS, int DEPTH, bool DEEP> struct Tile {
 
 	// To floats: s[k][r].
 	DEVICE_METHOD void store(float *s, int stride) {
-		for (int l = 0, i; l < LOADS; l++) {
+		UNROLL for (int l = 0, i; l < LOADS; l++) {
 			if (!item(l, &i)) continue;
 			float *to = s + k_of(i) * stride + r_of(i);
-			for (int j = 0; j < 8; j++) to[DEEP ? j * stride : j / 4 * stride + j % 4] = v[l][j];
+			UNROLL for (int j = 0; j < 8; j++) to[DEEP ? j * stride : j / 4 * stride + j % 4] = v[l][j];
 		}
 	}
 };
@@ -101,6 +105,12 @@ template <int BM, int BN> DEVICE Place place(const GemmArgs &a) {
 	i64 piece = blockIdx.x / (wide * high);
 	Place p = {tile / wide * BM, tile % wide * BN, piece, piece * a.span, least(a.k, (piece + 1) * a.span)};
 	return p;
+}
+
+template <int BM, int BN> DEVICE void finish_tile(const GemmArgs &a, const Place &p, float *s) {
+	__syncthreads();
+	for (int i = threadIdx.x; i < BM * BN; i += THREADS)
+		put(a, p.piece, p.r0 + i / BN, p.c0 + i % BN, tile_row(s, BN, i / BN)[i % BN]);
 }
 
 // bf16: eight warps, each 32 x 32 of a tile of 128 x 64, two buffers of 32 inner indices.
@@ -123,21 +133,23 @@ template <int OP> DEVICE void gemm_bf16(const GemmArgs &a) {
 			ta.load(a.a, p.r0, a.m, k0 + BK, p.end, a.vec_a);
 			tb.load(a.b, p.c0, a.n, k0 + BK, p.end, a.vec_b);
 		}
-		for (int kk = 0; kk < BK / 2; kk += 8) {
+		UNROLL for (int kk = 0; kk < BK / 2; kk += 8) {
 			u32 fa[2][4], fb[4][2];
-			for (int i = 0; i < 2; i++) mma_load_a(fa[i], sa + (wm + 16 * i) * STRIDE + kk, STRIDE);
-			for (int j = 0; j < 4; j++) mma_load_b(fb[j], sb + (wn + 8 * j) * STRIDE + kk, STRIDE);
-			for (int i = 0; i < 2; i++) {
-				for (int j = 0; j < 4; j++) mma(acc[i][j], fa[i], fb[j]);
+			UNROLL for (int i = 0; i < 2; i++) mma_load_a(fa[i], sa + (wm + 16 * i) * STRIDE + kk, STRIDE);
+			UNROLL for (int j = 0; j < 4; j++) mma_load_b(fb[j], sb + (wn + 8 * j) * STRIDE + kk, STRIDE);
+			UNROLL for (int i = 0; i < 2; i++) {
+				UNROLL for (int j = 0; j < 4; j++) mma(acc[i][j], fa[i], fb[j]);
 			}
 		}
 	}
-	for (int i = 0; i < 2; i++) {
-		for (int j = 0; j < 4; j++) {
-			for (int e = 0; e < 4; e++)
-				put(a, p.piece, p.r0 + wm + 16 * i + g + e / 2 * 8, p.c0 + wn + 8 * j + 2 * t + e % 2, acc[i][j][e]);
+	__syncthreads(); // the last step's tiles have been read
+	UNROLL for (int i = 0; i < 2; i++) {
+		UNROLL for (int j = 0; j < 4; j++) {
+			UNROLL for (int e = 0; e < 4; e++)
+				tile_row((float *)shared, BN, wm + 16 * i + g + e / 2 * 8)[wn + 8 * j + 2 * t + e % 2] = acc[i][j][e];
 		}
 	}
+	finish_tile<BM, BN>(a, p, (float *)shared);
 }
 
 // fp32: thread (x, y) has columns x*4.. and rows y*4.. of both halves of a tile of 128 x 64.
@@ -160,18 +172,20 @@ template <int OP> DEVICE void gemm_fp32(const GemmArgs &a) {
 			ta.load(a.a, p.r0, a.m, k0 + BK, p.end, a.vec_a);
 			tb.load(a.b, p.c0, a.n, k0 + BK, p.end, a.vec_b);
 		}
-		for (int k = 0; k < BK; k++) {
+		UNROLL for (int k = 0; k < BK; k++) {
 			float4 lo = *(float4 *)(sa + k * SA + y), hi = *(float4 *)(sa + k * SA + BM / 2 + y);
 			float4 b = *(float4 *)(sb + k * SB + x);
 			float va[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w}, vb[4] = {b.x, b.y, b.z, b.w};
-			for (int i = 0; i < 8; i++) {
-				for (int j = 0; j < 4; j++) acc[i][j] = fmaf(va[i], vb[j], acc[i][j]);
+			UNROLL for (int i = 0; i < 8; i++) {
+				UNROLL for (int j = 0; j < 4; j++) acc[i][j] = fmaf(va[i], vb[j], acc[i][j]);
 			}
 		}
 	}
-	for (int i = 0; i < 8; i++) {
-		for (int j = 0; j < 4; j++) put(a, p.piece, p.r0 + y + i / 4 * BM / 2 + i % 4, p.c0 + x + j, acc[i][j]);
+	__syncthreads(); // the last step's tiles have been read
+	UNROLL for (int i = 0; i < 8; i++) {
+		UNROLL for (int j = 0; j < 4; j++) tile_row(shared, BN, y + i / 4 * BM / 2 + i % 4)[x + j] = acc[i][j];
 	}
+	finish_tile<BM, BN>(a, p, shared);
 }
 
 KERNEL(gemm_bf16_nn, GemmArgs, THREADS) { gemm_bf16<NN>(a); }

@@ -42,7 +42,9 @@ KERNEL(patches, PatchArgs, THREADS) {
 	tiles(a.dst.cols, [&](i64 r, i64 c) {
 		i64 ch = c / area, y = c % area / a.patch, x = c % a.patch;
 		i64 line = r / grid * a.size + r % grid / side * a.patch + y, col = r % side * a.patch + x;
-		at(a.dst, r, c) = fmaf((float)a.px[(line * a.size + col) * 3 + ch], (float)a.scale[ch], (float)a.shift[ch]);
+		double scale = ch == 0 ? a.scale[0] : ch == 1 ? a.scale[1] : a.scale[2];
+		double shift = ch == 0 ? a.shift[0] : ch == 1 ? a.shift[1] : a.shift[2];
+		at(a.dst, r, c) = fmaf((float)a.px[(line * a.size + col) * 3 + ch], (float)scale, (float)shift);
 	});
 }
 
