@@ -70,10 +70,10 @@ static void pack_transposed(Mat m, float *dst) {
 }
 
 // head_product writes rows x cols sums of a times a packed factor to dst, whose rows hold whole vectors.
-static void head_product(int native, Rows a, i64 rows, i64 steps, const float *factor, i64 cols, Sums dst) {
+static void head_product(Rows a, i64 rows, i64 steps, const float *factor, i64 cols, Sums dst) {
 	for (i64 c = 0; c < cols; c += PANEL) {
 		i64 vecs = whole(least(PANEL, cols - c)) / VL;
-		multiply(native, (int)vecs, rows, steps, a, factor, (Sums){dst.p + c, dst.stride, dst.carry});
+		multiply(0, (int)vecs, rows, steps, a, factor, (Sums){dst.p + c, dst.stride, dst.carry});
 		factor += vecs * VL * steps;
 	}
 }
@@ -155,7 +155,7 @@ static void attention_task(const void *args, i64 i, Worker *w) {
 	Head h = head_of(a, i);
 	Space sp = space_of(&h, w);
 	pack_transposed(of_keys(&h, a->k), sp.x);
-	head_product(0, by_row(of_queries(&h, a->q)), h.asking, h.dim, sp.x, h.len, (Sums){sp.s, h.wide, 0});
+	head_product(by_row(of_queries(&h, a->q)), h.asking, h.dim, sp.x, h.len, (Sums){sp.s, h.wide, 0});
 	for (i64 r = 0; r < h.asking; r++) {
 		float *s = sp.s + r * h.wide, lse = softmax(s, keys_of(a, r), h.wide, head_scale(&h));
 		if (a->lse.p) *lse_at(&h, r) = lse;
@@ -164,7 +164,7 @@ static void attention_task(const void *args, i64 i, Worker *w) {
 		for (i64 j = 0; j < h.len; j++) s[j] *= sp.keep[j];
 	}
 	pack_rows(of_keys(&h, a->v), sp.x);
-	head_product(0, (Rows){(uint32_t *)sp.s, h.wide, 1}, h.asking, h.len, sp.x, h.dim, (Sums){sp.t, h.deep, 0});
+	head_product((Rows){(uint32_t *)sp.s, h.wide, 1}, h.asking, h.len, sp.x, h.dim, (Sums){sp.t, h.deep, 0});
 	store_head(&h, of_queries(&h, a->out), sp.t);
 }
 
@@ -175,22 +175,22 @@ static void attention_grad_task(const void *args, i64 i, Worker *w) {
 	Mat q = of_queries(&h, a->q), dout = of_queries(&h, a->dout), out = of_queries(&h, a->out), k = of_keys(&h, a->k);
 	Sums s = {sp.s, h.wide, 0}, t = {sp.t, h.wide, 0}, y = {sp.y, h.deep, 0};
 	pack_transposed(k, sp.x);
-	head_product(0, by_row(q), h.asking, h.dim, sp.x, h.len, s);
+	head_product(by_row(q), h.asking, h.dim, sp.x, h.len, s);
 	pack_transposed(of_keys(&h, a->v), sp.x);
-	head_product(0, by_row(dout), h.asking, h.dim, sp.x, h.len, t);
+	head_product(by_row(dout), h.asking, h.dim, sp.x, h.len, t);
 	for (i64 j = 0; j < h.wide; j++) sp.keep[j] = 1;
 	for (i64 r = 0; r < h.asking; r++) {
 		if (a->p > 0) keep_factors(sp.keep, h.len, a->p, a->key, drop_index(&h, r));
 		score_grads(&h, r, sp.s + r * h.wide, sp.t + r * h.wide, sp.keep, row_dot(dout, r, out, r));
 	}
 	pack_rows(k, sp.x);
-	head_product(0, (Rows){(uint32_t *)sp.t, h.wide, 1}, h.asking, h.len, sp.x, h.dim, y);
+	head_product((Rows){(uint32_t *)sp.t, h.wide, 1}, h.asking, h.len, sp.x, h.dim, y);
 	store_head(&h, of_queries(&h, a->dq), sp.y);
 	pack_rows(q, sp.x);
-	head_product(0, by_column(sp.t, h.wide), h.len, h.asking, sp.x, h.dim, y);
+	head_product(by_column(sp.t, h.wide), h.len, h.asking, sp.x, h.dim, y);
 	store_head(&h, of_keys(&h, a->dk), sp.y);
 	pack_rows(dout, sp.x);
-	head_product(0, by_column(sp.s, h.wide), h.len, h.asking, sp.x, h.dim, y);
+	head_product(by_column(sp.s, h.wide), h.len, h.asking, sp.x, h.dim, y);
 	store_head(&h, of_keys(&h, a->dv), sp.y);
 }
 

@@ -15,6 +15,8 @@
 #include "k_stream.h"
 #include "k_gemm_micro.h"
 #include "k_gemm.h"
+#include "k_attention.h"
 #include "k_peak.h"
 
-const Kernel TABLE[K_COUNT] = {[K_GEMM] = gemm, [K_PACK] = pack, [K_PEAK] = peak};
+const Kernel TABLE[K_COUNT] = {[K_GEMM] = gemm, [K_PACK] = pack, [K_PEAK] = peak,
+	[K_ATTENTION] = attention, [K_ATTENTION_GRAD] = attention_grad};
