@@ -15,7 +15,7 @@ import (
 // a right one. Each writes to the number at a.dst.
 const faulty = `
 #include "args.cuh"
-KERNEL(diverges, SumArgs, 64) { if (threadIdx.x < 40) __syncthreads(); }
+KERNEL(diverges, SumArgs, 64) { if (threadIdx.x < 40 + a.chunks) __syncthreads(); }
 KERNEL(alone, SumArgs, 64) { if (lane() < 31) *a.dst.p = warp_sum(1.0f); }
 KERNEL(unfilled, SumArgs, 64) {
 	__shared__ float s[64];
