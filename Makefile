@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda demo test test-cuda-compile bench campaign-collect lint fuzz clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda demo test test-cuda-compile bench campaign-collect campaign-grid lint fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,7 +52,6 @@ cuda: setup setup-cuda ## leave bin/scalewm-cuda, on any machine; it runs on an 
 
 demo: build ## the whole path on Two-Room: data, three models, planning, report
 	bin/scalewm reproduce --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo
-	bin/scalewm report out/demo --out out/demo
 
 test: setup ## vet and all tests, ending with the list of skipped ones
 	go vet ./...
@@ -70,6 +69,10 @@ bench: setup ## benchmarks; each reports its rate or ratio
 EPISODES ?= 300
 campaign-collect: setup ## rates and moments of EPISODES (300) collected episodes a task, kills survived; minutes
 	SCALEWM_CAMPAIGN=$(EPISODES) nice go test -count 1 -timeout 0 -run '^TestCampaign' -v ./dataset/collect
+
+KILLS ?= 50
+campaign-grid: setup ## a grid killed KILLS (50) times, one of 10^5 cells planned, dealt out and merged; minutes
+	SCALEWM_CAMPAIGN=$(KILLS) nice go test -count 1 -timeout 0 -run '^TestCampaign' -v ./cmd/scalewm
 
 lint: setup ## formatting, vet, no source file over 450 lines
 	@bad=$$($(sources) '*.go' | xargs gofmt -l); [ -z "$$bad" ] || { echo "not formatted: $$bad"; exit 1; }

@@ -80,7 +80,7 @@ func TestPresetRefuses(t *testing.T) {
 		"not TOML":         {"batch = 64", "batch = ", "line "},
 		"wrong type":       {"batch = 64", `batch = "many"`, "batch"},
 		"both lengths":     {"epochs = 0", "epochs = 3", "steps"},
-		"patch":            {"patch = 16", "patch = 17", "does not divide"},
+		"patch":            {"patch = 16", "patch = 160", "is larger than image_size"},
 		"form":             {`correlation = "authors"`, `correlation = "x"`, "authors or paper"},
 		"no tiers":         {`tiers = ["T1", "T3", "T5"]`, "tiers = []", "must not be empty"},
 		"no episodes":      {"[collect]\nepisodes = ", "[collect]\nepisodes = -", "at least 1"},

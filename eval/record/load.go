@@ -22,6 +22,7 @@ const runSuffix = ".run.json"
 // Folder is what a results folder holds of evaluations.
 type Folder struct {
 	Cells    []Cell         // sorted by ID
+	Gates    []Gate         // of the tasks' frames
 	Runs     map[string]Run // by cell ID, where measured
 	Problems []string       // files that are no whole cell or record, and why
 }
@@ -37,6 +38,9 @@ func Load(dir string) (Folder, error) {
 		if err != nil {
 			return err
 		}
+		if !d.IsDir() && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json" {
+			f.addGate(path)
+		}
 		if !d.IsDir() || d.Name() != CellsDir {
 			return nil
 		}
@@ -50,6 +54,20 @@ func Load(dir string) (Folder, error) {
 	}
 	slices.SortFunc(f.Cells, func(a, b Cell) int { return strings.Compare(a.ID, b.ID) })
 	return f, nil
+}
+
+// addGate reads the verdict on a task's frames.
+func (f *Folder) addGate(path string) {
+	var g Gate
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, &g)
+	}
+	if err != nil {
+		f.Problems = append(f.Problems, fmt.Sprintf("reading the render gate %s: %v", path, err))
+		return
+	}
+	f.Gates = append(f.Gates, g)
 }
 
 // place is where a cell was found, and what it holds.

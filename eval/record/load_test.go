@@ -42,6 +42,10 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "notes.json"), "{")
+	if err := os.Mkdir(filepath.Join(dir, GatesDir), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, GatesDir, "tworoom.json"), `{"task":"tworoom","error":3.5,"limit":3}`)
 	write(t, filepath.Join(one, "torn.json"), `{"id":"torn","kind":"eval"`)
 	write(t, filepath.Join(one, a+runSuffix), `{"started":`)
 
@@ -56,6 +60,9 @@ func TestLoad(t *testing.T) {
 		if want := map[string]string{a: "s101", b: "s102"}[c.ID]; c.Spec.Set != want || c.Result.Rate() != 100 {
 			t.Errorf("cell %s: set %s rate %v, want %s and 100", c.ID, c.Spec.Set, c.Result.Rate(), want)
 		}
+	}
+	if len(f.Gates) != 1 || f.Gates[0].Task != "tworoom" || f.Gates[0].Passed() {
+		t.Errorf("gates %+v, want that of tworoom, not passed", f.Gates)
 	}
 	if len(f.Runs) != 1 || f.Runs[b].Seconds != 2 {
 		t.Errorf("runs %v, want that of %s alone", f.Runs, b)

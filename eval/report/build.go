@@ -39,7 +39,7 @@ func Build(d *Data) (*Report, error) {
 	}
 	g, doubles := newGrid(d)
 	r := &Report{Protocol: protocol, Training: d.Training, Clips: d.Clips, Success: d.Success, Origin: originOf(d)}
-	r.Warnings = append(append(r.Warnings, d.Problems...), doubles...)
+	r.Warnings = slices.Concat(r.Warnings, d.Problems, doubles, g.leaveOutTuning())
 	for _, k := range g.blocks() {
 		r.Blocks = append(r.Blocks, g.block(k[0], k[1]))
 	}
@@ -47,7 +47,7 @@ func Build(d *Data) (*Report, error) {
 		return nil, errors.New("report: the folder holds cells of the random floor only (hint: evaluate a trained method, `scalewm eval --help`)")
 	}
 	adjust(r.Blocks)
-	r.Checks = g.checks(r)
+	r.Checks = append([]Check{checkRender(d.Gates)}, g.checks(r)...)
 	r.Warnings = append(r.Warnings, warnings(r)...)
 	return r, nil
 }
@@ -123,6 +123,8 @@ func (g *grid) block(task, solver string) Block {
 	for p := range g.cells {
 		if p.task == task && (p.solver == solver || p.method == random) {
 			arms[arm{p.method, p.seed}] = true
+		}
+		if p.task == task && p.solver == solver { // not of the floor alone
 			sets[p.set] = true
 		}
 	}

@@ -30,7 +30,7 @@ func Load(dir string) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{Cells: f.Cells, Runs: f.Runs, Problems: f.Problems}
+	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Problems: f.Problems}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err

@@ -11,6 +11,7 @@ import "scalewm/eval/record"
 type Data struct {
 	Cells    []record.Cell         // sorted by ID
 	Runs     map[string]record.Run // measured times, by cell ID
+	Gates    []record.Gate         // of the tasks' frames
 	Training []Training
 	Clips    []Clip
 	Success  map[string]string // a task's success rule, for the reader; may be nil

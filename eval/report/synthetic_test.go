@@ -85,7 +85,7 @@ func cellsOf(t *testing.T, plans []plan, edit func(*record.Cell)) []record.Cell 
 // built is the report of plans that never touched a disk.
 func built(t *testing.T, plans []plan, edit func(*record.Cell)) *Report {
 	t.Helper()
-	r, err := Build(&Data{Cells: cellsOf(t, plans, edit)})
+	r, err := Build(&Data{Cells: cellsOf(t, plans, edit), Gates: []record.Gate{fakeGate}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +94,9 @@ func built(t *testing.T, plans []plan, edit func(*record.Cell)) *Report {
 
 // fakeRun is the measured times of every cell of the made-up folder.
 var fakeRun = record.Run{Started: "2026-01-02T03:04:05Z", Host: "host", Seconds: 1.5, PlanMillis: 12, Workers: 2, Version: "scalewm test"}
+
+// fakeGate is the verdict on the made-up folder's frames.
+var fakeGate = record.Gate{Task: "tworoom", Data: "d0d0d0d0d0d0d0d0", Error: 0.25, Limit: 3}
 
 // fakeMetrics is the training log of a method.
 func fakeMetrics(method string) string {
@@ -109,7 +112,7 @@ func fakeMetrics(method string) string {
 // whole is the made-up folder as Load reads it from a disk.
 func whole(t *testing.T) *Data {
 	t.Helper()
-	d := &Data{Cells: cellsOf(t, handPlan, nil), Runs: map[string]record.Run{}}
+	d := &Data{Cells: cellsOf(t, handPlan, nil), Gates: []record.Gate{fakeGate}, Runs: map[string]record.Run{}}
 	slices.SortFunc(d.Cells, func(a, b record.Cell) int { return strings.Compare(a.ID, b.ID) })
 	for _, c := range d.Cells {
 		d.Runs[c.ID] = fakeRun
@@ -139,6 +142,7 @@ func folder(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
+	put(t, filepath.Join(dir, record.GatesDir, "tworoom.json"), `{"task":"tworoom","data":"d0d0d0d0d0d0d0d0","error":0.25,"limit":3}`)
 	for _, m := range []string{lewm, scale, aux} {
 		put(t, filepath.Join(dir, "train", "tworoom-"+m+"-s0", metricsFile), fakeMetrics(m))
 		put(t, filepath.Join(dir, watchDir, m+"-T1.gif"), tinyGIF)

@@ -1,0 +1,67 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"scalewm/eval/record"
+)
+
+// The set that MPPI's temperature is chosen on, and the temperature that was
+// not chosen (eval-spec section 1.4).
+const (
+	mppi             = "mppi"
+	tuningSet        = "s101"
+	stockTemperature = 0.5
+)
+
+// checkRender says whether frames drawn here are those that were recorded
+// (eval-spec section 4, gate a).
+func checkRender(gates []record.Gate) Check {
+	const title = "Frames drawn as recorded"
+	if len(gates) == 0 {
+		return Check{title, Skipped, "the folder does not say"}
+	}
+	var bad []string
+	worst := gates[0]
+	for _, g := range gates {
+		if !g.Passed() {
+			bad = append(bad, fmt.Sprintf("%s differs by %.2f levels, more than %g", taskName(g.Task), g.Error, g.Limit))
+		}
+		if g.Error > worst.Error {
+			worst = g
+		}
+	}
+	return verdict(title, fmt.Sprintf("rendered and stored frames differ by %.2f levels at most (%s), the limit is %g", worst.Error, taskName(worst.Task), worst.Limit), bad)
+}
+
+// leaveOutTuning drops, of tasks whose MPPI has a chosen temperature, MPPI's
+// cells on the set that chose it, unless there are no others.
+func (g *grid) leaveOutTuning() (notes []string) {
+	chosen, others := map[string]bool{}, map[string]bool{}
+	for p, c := range g.cells {
+		if p.solver == mppi {
+			chosen[p.task] = chosen[p.task] || c.Spec.Temperature > 0 && c.Spec.Temperature != stockTemperature
+			others[p.task] = others[p.task] || p.set != tuningSet
+		}
+	}
+	dropped := map[string]int{}
+	for p := range g.cells {
+		if p.solver == mppi && p.set == tuningSet && chosen[p.task] && others[p.task] {
+			delete(g.cells, p)
+			dropped[p.task]++
+		}
+	}
+	kept := g.places[:0]
+	for _, p := range g.places {
+		if _, ok := g.cells[p]; ok {
+			kept = append(kept, p)
+		}
+	}
+	g.places = kept
+	for _, task := range slices.Sorted(maps.Keys(dropped)) {
+		notes = append(notes, fmt.Sprintf("%s, MPPI: %s of set %s left out of the tables, since that set chose the temperature", taskName(task), count(dropped[task], "cell"), tuningSet))
+	}
+	return notes
+}

@@ -1,0 +1,59 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/eval/record"
+)
+
+// asMPPI makes the made-up cells MPPI's at a temperature.
+func asMPPI(temperature float64) func(*record.Cell) {
+	return func(c *record.Cell) {
+		if c.Spec.Method != random {
+			c.Spec.Solver, c.Spec.Temperature = mppi, temperature
+		}
+	}
+}
+
+// Tables of a chosen temperature are of s102 and later, for the floor too; at
+// the stock temperature they are of all sets (eval-spec section 1.4).
+func TestTuningSetIsLeftOut(t *testing.T) {
+	r := built(t, handPlan, asMPPI(64))
+	b := r.Blocks[0]
+	if !slices.Equal(b.Sets, []string{"s102", "s103"}) {
+		t.Errorf("sets %v", b.Sets)
+	}
+	for _, a := range b.Arms {
+		if s := a.Scores["T1"]; s.Sets != 2 || s.N != 2*fakeEpisodes {
+			t.Errorf("%s: %d sets, %d episodes", a.Method, s.Sets, s.N)
+		}
+	}
+	if text := strings.Join(r.Warnings, "\n"); !strings.Contains(text, "Two-Room, MPPI: 12 cells of set s101 left out") { // 4 methods x 3 tiers
+		t.Errorf("warnings do not say so:\n%s", text)
+	}
+	if r := built(t, handPlan, asMPPI(0.5)); len(r.Blocks[0].Sets) != 3 {
+		t.Errorf("stock temperature: sets %v", r.Blocks[0].Sets)
+	}
+	only := []plan{{lewm, "T1", []int{8}}, {scale, "T1", []int{9}}}
+	if r := built(t, only, asMPPI(64)); len(r.Blocks[0].Sets) != 1 {
+		t.Errorf("with s101 alone: sets %v", r.Blocks[0].Sets)
+	}
+}
+
+func TestRenderGate(t *testing.T) {
+	for _, tc := range []struct {
+		gates []record.Gate
+		state Verdict
+		text  string
+	}{
+		{nil, Skipped, "does not say"},
+		{[]record.Gate{{Task: "tworoom", Limit: 3}, {Task: "reacher", Error: 2.34, Limit: 3}}, Passed, "2.34 levels at most (Reacher)"},
+		{[]record.Gate{{Task: "tworoom", Limit: 3}, {Task: "reacher", Error: 4.83, Limit: 3}}, Warned, "Reacher differs by 4.83 levels"},
+	} {
+		if c := checkRender(tc.gates); c.Verdict != tc.state || !strings.Contains(c.Text, tc.text) {
+			t.Errorf("%+v, want %v: %s", c, tc.state, tc.text)
+		}
+	}
+}
