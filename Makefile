@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda demo test test-cuda-compile bench campaign-collect campaign-grid lint fuzz clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda demo test test-cuda-compile bench campaign-collect campaign-grid campaign-stats lint fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ campaign-collect: setup ## rates and moments of EPISODES (300) collected episode
 KILLS ?= 50
 campaign-grid: setup ## a grid killed KILLS (50) times, one of 10^5 cells planned, dealt out and merged; minutes
 	SCALEWM_CAMPAIGN=$(KILLS) nice go test -count 1 -timeout 0 -run '^TestCampaign' -v ./cmd/scalewm
+
+campaign-stats: setup ## size, coverage and power of the paired tests in 20,000 simulated evaluations; a minute
+	SCALEWM_REPETITIONS=20000 nice go test -count 1 -run '^Test(SizeUnderTheNull|Coverage|Power)$$' -v ./eval/stats
 
 lint: setup ## formatting, vet, no source file over 450 lines
 	@bad=$$($(sources) '*.go' | xargs gofmt -l); [ -z "$$bad" ] || { echo "not formatted: $$bad"; exit 1; }

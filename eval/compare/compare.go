@@ -128,7 +128,7 @@ func commonTiers(a, b *Arm) (tiers, notes []string) {
 
 // binary tests outcomes of one tier.
 func (t *table) binary(r *Row) {
-	iv := stats.Newcombe(r.Both, r.OnlyA, r.OnlyB, r.Neither)
+	iv := stats.Newcombe(stats.Fourfold{Both: r.Both, OnlyA: r.OnlyA, OnlyB: r.OnlyB, Neither: r.Neither}, 0.95)
 	r.Lo, r.Hi, r.Interval = 100*iv.Lo, 100*iv.Hi, Newcombe
 	p, mid := stats.McNemar(r.OnlyA, r.OnlyB)
 	r.P, r.MidP, r.Test = p, &mid, McNemar

@@ -56,7 +56,7 @@ func (m *matched) binary(d *Difference) {
 			d.Neither++
 		}
 	}
-	iv := stats.Newcombe(d.Both, d.AOnly, d.BOnly, d.Neither)
+	iv := stats.Newcombe(stats.Fourfold{Both: d.Both, OnlyA: d.AOnly, OnlyB: d.BOnly, Neither: d.Neither}, 0.95)
 	d.Lo, d.Hi = 100*iv.Lo, 100*iv.Hi
 	d.P, d.MidP = stats.McNemar(d.AOnly, d.BOnly)
 }

@@ -26,15 +26,18 @@ func ClopperPearson(k, n int, level float64) Interval {
 	return iv
 }
 
-// Newcombe is the 95 % hybrid score interval of the difference of two paired
-// proportions, P(A) - P(B), from the counts of pairs where both, only A, only B
-// and neither succeed (Newcombe 1998, method 10; eval-spec section 5.4). It
+// Fourfold counts the pairs of two arms' outcomes: both succeed, only A, only
+// B, neither.
+type Fourfold struct{ Both, OnlyA, OnlyB, Neither int }
+
+// Newcombe is the hybrid score interval of the difference of two paired
+// proportions, P(A) - P(B) (Newcombe 1998, method 10; eval-spec section 5.4). It
 // stays informative where the arms never differ.
-func Newcombe(both, onlyA, onlyB, neither int) Interval {
-	n := both + onlyA + onlyB + neither
-	pA, pB := float64(both+onlyA)/float64(n), float64(both+onlyB)/float64(n)
-	a, b := Wilson(both+onlyA, n, 0.95), Wilson(both+onlyB, n, 0.95)
-	phi := pairing(float64(both), float64(onlyA), float64(onlyB), float64(neither))
+func Newcombe(t Fourfold, level float64) Interval {
+	n := t.Both + t.OnlyA + t.OnlyB + t.Neither
+	pA, pB := float64(t.Both+t.OnlyA)/float64(n), float64(t.Both+t.OnlyB)/float64(n)
+	a, b := Wilson(t.Both+t.OnlyA, n, level), Wilson(t.Both+t.OnlyB, n, level)
+	phi := pairing(float64(t.Both), float64(t.OnlyA), float64(t.OnlyB), float64(t.Neither))
 	return Interval{
 		Lo: pA - pB - hybrid(pA-a.Lo, b.Hi-pB, phi),
 		Hi: pA - pB + hybrid(a.Hi-pA, pB-b.Lo, phi),

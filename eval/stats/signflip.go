@@ -152,8 +152,10 @@ const bootstraps = 10000
 
 // Bootstrap is the 95 % percentile interval of the mean difference, episodes
 // resampled within their sets, both arms together.
-func Bootstrap(bySet [][]float64, r *rand.Rand) Interval {
-	means := make([]float64, bootstraps)
+func Bootstrap(bySet [][]float64, r *rand.Rand) Interval { return bootstrapOf(bySet, bootstraps, r) }
+
+func bootstrapOf(bySet [][]float64, resamples int, r *rand.Rand) Interval {
+	means := make([]float64, resamples)
 	for i := range means {
 		means[i] = resampledMean(bySet, func(_, _, n int) int { return r.IntN(n) })
 	}
