@@ -114,6 +114,22 @@ func TestReproduce(t *testing.T) {
 		}
 		sameResults(t, "two shards", gridFiles(t, dir), want)
 	})
+	t.Run("merged", func(t *testing.T) { // three shards of two arms, each in a folder of its own
+		dir := t.TempDir()
+		for i, shard := range []string{"0/3", "1/3", "2/3"} {
+			own := filepath.Join(t.TempDir(), shard[:1])
+			if out, errs, code := session(reproduceArgs(own, "--shard", shard)...); code != exitDone {
+				t.Fatalf("shard %s: exit %d\n%s%s", shard, code, out, errs)
+			}
+			if n := countCells(gridFiles(t, own)); n != 2 {
+				t.Errorf("shard %d made %d cells, want 2 of 6", i, n)
+			}
+			if out, err := exec.Command("cp", "-r", own+"/.", dir).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		sameResults(t, "three shards merged", gridFiles(t, dir), want)
+	})
 	t.Run("again", func(t *testing.T) {
 		out, _, code := session(reproduceArgs(whole)...)
 		if code != exitDone || !strings.Contains(out, "train     tworoom scale s3072: done") || strings.Contains(strings.ReplaceAll(out, "0 new of", ""), "new of") {
@@ -125,6 +141,50 @@ func TestReproduce(t *testing.T) {
 		}
 	})
 	t.Run("a torn checkpoint", func(t *testing.T) { tornCheckpoint(t, whole, want) })
+}
+
+// TestReproduceTuned: the temperature is chosen once, with lewm although it is
+// no arm, and the arms that plan with mppi have it; a dry run then finds all done.
+func TestReproduceTuned(t *testing.T) {
+	dir := t.TempDir()
+	args := reproduceArgs(dir, "--methods", "untrained", "--solvers", "cem,mppi", "--tiers", "T5", "--temperature", "tuned")
+	out, errs, code := session(args...)
+	if code != exitDone || !strings.Contains(out, "tune      tworoom lewm s3072: temperature ") {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	if n := countCells(gridFiles(t, dir)); n != 4 {
+		t.Errorf("%d cells, want two solvers on two sets", n)
+	}
+	out, errs, code = session(append(args, "--dry-run")...)
+	if code != exitDone || !strings.Contains(out, "tune      tworoom lewm s3072: done") || !strings.HasSuffix(out, "\n4 cells, 0 of them to do\n") {
+		t.Errorf("dry run: exit %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestReproduceTorn: a torn cell is said and made again.
+func TestReproduceTorn(t *testing.T) {
+	dir := t.TempDir()
+	args := reproduceArgs(dir, "--methods", "random")
+	if out, errs, code := session(args...); code != exitDone {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	want := gridFiles(t, dir)
+	for name := range want {
+		if filepath.Dir(name) == "cells" {
+			if err := os.Truncate(filepath.Join(dir, name), 100); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if out, _, code := session(append(args, "--dry-run")...); code != exitDone || !strings.Contains(out, "1 of 2 cells to do, 1 of them torn") {
+		t.Errorf("dry run: exit %d\n%s", code, out)
+	}
+	out, errs, code := session(args...)
+	if code != exitDone || !strings.Contains(errs, "is torn and is made again") || !strings.Contains(out, "1 new of 2 cells") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	sameResults(t, "after a torn cell", gridFiles(t, dir), want)
 }
 
 func countCells(files map[string][]byte) (n int) {
