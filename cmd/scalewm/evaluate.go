@@ -31,6 +31,7 @@ type evaluation struct {
 	task    envs.Task
 	workers int
 	out     string // cells go to out/cells, sets to out/sets, films to out/watch
+	where   string // what a progress line begins with
 
 	file  *hdf5.File
 	data  *eval.Data
@@ -157,7 +158,7 @@ func (e *evaluation) choose(ctx context.Context, c *command, a eval.Arm) (eval.C
 	if err != nil {
 		return eval.Choice{}, err
 	}
-	show := newProgress(c.stderr, "tuning mppi on "+e.task.Spec.Name)
+	show := newProgress(c.stderr, e.where+"tuning mppi on "+e.task.Spec.Name)
 	defer show.close()
 	j.Progress = show.report
 	return eval.Tune(ctx, e.ladder(), j)
@@ -254,7 +255,7 @@ func (e *evaluation) run(ctx context.Context, c *command, j eval.Job, film bool)
 	for _, id := range torn {
 		fmt.Fprintf(c.stderr, "%s: cell %s is torn and is made again\n", label(j), id)
 	}
-	show := newProgress(c.stderr, "evaluating "+label(j))
+	show := newProgress(c.stderr, e.where+"evaluating "+label(j))
 	defer show.close()
 	j.Progress = show.report
 	cells, failed, err := eval.Cells(ctx, e.store(), j)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ type reproduction struct {
 	out      string
 	episodes int // of a set, before the preset's caps
 	workers  int
+	where    string // how far the list of units has come, for the progress line
 
 	trainer, planner device.Device
 	stage            stage
@@ -94,7 +96,9 @@ func (r *reproduction) all(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	defer r.stage.leave()
-	for _, u := range r.grid.Units() {
+	units := r.grid.Units()
+	for i, u := range units {
+		r.where = fmt.Sprintf("[%d/%d] ", i+1, len(units))
 		if err := r.do(ctx, u); err != nil {
 			return err
 		}
