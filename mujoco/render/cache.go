@@ -2,27 +2,35 @@ package render
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"scalewm/mujoco"
 )
+
+// patience is how long a graphics card may take for a frame; one that hangs never
+// comes to an end by itself. Software may be slow on a busy machine, but does not hang.
+const patience = time.Minute
 
 // Cache draws any of many models in one size. It keeps the renderers of the models
 // drawn last, since making one costs as much as ten frames, and closes the others.
 // Calls from several goroutines take turns.
 type Cache struct {
 	keep, width, height int
+	patience            time.Duration
 	turn                sync.Mutex
 	used                []*Renderer // the last used at the end
 }
 
 // NewCache makes a cache of at most keep renderers; each is made at its first frame.
 func NewCache(keep, width, height int) *Cache {
-	return &Cache{keep: keep, width: width, height: height}
+	return &Cache{keep: keep, width: width, height: height, patience: patience}
 }
 
-// Render is Renderer.Render with the renderer of the data's model.
+// Render is Renderer.Render with the renderer of the data's model. A frame that a
+// graphics card does not draw within a minute is given up.
 func (c *Cache) Render(ctx context.Context, d *mujoco.Data, cam Camera, dst []byte) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
@@ -30,8 +38,16 @@ func (c *Cache) Render(ctx context.Context, d *mujoco.Data, cam Camera, dst []by
 	if err != nil {
 		return err
 	}
+	if !r.info.Software() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.patience, errHangs)
+		defer cancel()
+	}
 	return r.Render(ctx, d, cam, dst)
 }
+
+// errHangs is why a watched frame is given up.
+var errHangs = errors.New("the graphics card does not answer")
 
 // OneCore is the environment of a process that is to draw on one core; nil where a
 // graphics card draws, and before the first frame.
