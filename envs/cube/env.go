@@ -77,8 +77,9 @@ func newEnv(o envs.Options) (*env, error) {
 
 func (e *env) Spec() *envs.Spec { return spec }
 
-// Reset draws the factors that vary, the cube, a target and the effector's yaw, and puts the effector over
-// the table's middle, as the original's data collection does: at rest, without a goal.
+// Reset draws the factors that vary, the cube, a target and the effector's yaw, and
+// puts the effector over the table's middle, as the original's data collection does:
+// at rest, without a goal.
 func (e *env) Reset(r *rand.Rand) error {
 	values, err := e.vary.Draw(r, func(string, []float64) bool { return true })
 	if err != nil {
