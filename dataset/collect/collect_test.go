@@ -30,6 +30,7 @@ func mustPrepare(t *testing.T, out string, s Spec) *Job {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
+	j.Spawn = spawn
 	return j
 }
 
@@ -182,23 +183,30 @@ func TestResume(t *testing.T) {
 }
 
 // TestKilled is the same with SIGKILL at random moments of a process of its own,
-// assembling included. A kill comes later each time, so that it ends.
+// assembling included, which has goroutines or processes at work. A kill comes later
+// each time, so that it ends.
 func TestKilled(t *testing.T) {
+	for _, s := range []Spec{testSpec, drawnTest} {
+		t.Run(s.Task, func(t *testing.T) { killed(t, s) })
+	}
+}
+
+func killed(t *testing.T, s Spec) {
 	if out := os.Getenv("COLLECT_TEST_OUT"); out != "" {
 		after, err := time.ParseDuration(os.Getenv("COLLECT_TEST_KILL"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.AfterFunc(after, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) })
-		mustRun(t, out, testSpec, 2)
+		mustRun(t, out, s, 2)
 		return
 	}
 	dir := t.TempDir()
 	whole, out := filepath.Join(dir, "whole.h5"), filepath.Join(dir, "d.h5")
-	mustRun(t, whole, testSpec, 2)
+	mustRun(t, whole, s, 2)
 	kills := 0
 	for try := 0; ; try++ {
-		child := exec.Command(os.Args[0], "-test.run=TestKilled")
+		child := exec.Command(os.Args[0], "-test.run=TestKilled/"+s.Task)
 		wait := time.Duration(try*try+rand.IntN(40*(try+1))) * time.Millisecond
 		child.Env = append(os.Environ(), "COLLECT_TEST_OUT="+out, "COLLECT_TEST_KILL="+wait.String())
 		msg, err := child.CombinedOutput()

@@ -31,9 +31,7 @@ var drawnTest = Spec{Task: "drawn", Episodes: 20, Seed: 4}
 // drawn prepares a collection in processes.
 func drawn(t *testing.T, s Spec) *Job {
 	t.Helper()
-	j := mustPrepare(t, filepath.Join(t.TempDir(), "d.h5"), s)
-	j.Spawn = spawn
-	return j
+	return mustPrepare(t, filepath.Join(t.TempDir(), "d.h5"), s)
 }
 
 // Processes make the bytes that goroutines make, whatever their number.
@@ -75,9 +73,7 @@ func TestProcessesResume(t *testing.T) {
 		t.Fatalf("the run was not stopped: %v", err)
 	}
 	j.Close()
-	again := mustPrepare(t, j.Out, drawnTest)
-	again.Spawn = spawn
-	r, err := again.Run(t.Context(), 2, nil)
+	r, err := mustPrepare(t, j.Out, drawnTest).Run(t.Context(), 2, nil)
 	if err != nil || r.NewRows >= r.Rows*14/20 || r.NewRows == 0 {
 		t.Errorf("the second run simulated %d of %d rows (%v)", r.NewRows, r.Rows, err)
 	}
