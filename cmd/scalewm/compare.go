@@ -47,19 +47,19 @@ func runCompare(_ context.Context, c *command, args []string) error {
 func printComparison(out io.Writer, r *compare.Result) error {
 	fmt.Fprintf(out, "A = %s\nB = %s\n\n", r.A, r.B)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "tier\tpairs\tsets\tA %\tB %\tonly A\tonly B\tA - B\t95 % interval\tp\tmid-p\tHolm\tp over sets\t")
+	fmt.Fprintln(w, "tier\tpairs\tsets\tA %\tB %\tonly A\tonly B\tA - B\t95 % interval\tp\tmid-p\tHolm\tp over sets\twithin ±5\t")
 	rows := r.Rows
 	if len(rows) > 1 {
 		rows = append(rows[:len(rows):len(rows)], r.Mean)
 	}
 	for _, row := range rows {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.1f\t%d\t%d\t%+.1f\t[%+.1f, %+.1f]\t%s\t%s\t%s\t%s\t\n", row.Tier, row.N, row.Sets, row.RateA, row.RateB,
-			row.OnlyA, row.OnlyB, row.Diff, row.Lo, row.Hi, pText(&row.P), pText(row.MidP), pText(row.HolmP), pText(&row.SetP))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.1f\t%d\t%d\t%+.1f\t[%+.1f, %+.1f]\t%s\t%s\t%s\t%s\t%s\t\n", row.Tier, row.N, row.Sets, row.RateA, row.RateB,
+			row.OnlyA, row.OnlyB, row.Diff, row.Lo, row.Hi, pText(&row.P), pText(row.MidP), pText(row.HolmP), pText(&row.SetP), row.Verdict)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("printing the comparison: %w", err)
 	}
-	fmt.Fprint(out, "\np: exact McNemar of a tier; interval: Newcombe. Holm: p adjusted for the number of tiers.\n")
+	fmt.Fprint(out, "\np: exact McNemar of a tier; interval: Newcombe. Holm: p adjusted for the number of tiers.\nwithin ±5: where the 90 % interval lies against a margin of 5 points (two one-sided tests at 5 %).\n")
 	if len(rows) > 1 {
 		fmt.Fprint(out, "mean: over the tiers of an episode; sign flip and bootstrap over episodes within sets.\n")
 	}

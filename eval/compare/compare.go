@@ -22,26 +22,28 @@ const (
 // Row is the comparison at one tier, or over all. Rates and differences are in
 // percent and points; p-values are two-sided.
 type Row struct {
-	Tier     string   `json:"tier"`
-	N        int      `json:"n"`       // paired episodes
-	EpisodeA int      `json:"n_a"`     // episodes of A
-	EpisodeB int      `json:"n_b"`     // episodes of B
-	Sets     int      `json:"sets"`    // sets with paired episodes
-	Both     int      `json:"both"`    // outcomes where both succeed,
-	OnlyA    int      `json:"b"`       // only A,
-	OnlyB    int      `json:"c"`       // only B,
-	Neither  int      `json:"neither"` // and neither; over all tiers, summed over them
-	RateA    float64  `json:"a_percent"`
-	RateB    float64  `json:"b_percent"`
-	Diff     float64  `json:"diff"` // A - B
-	Lo       float64  `json:"lo"`   // 95 % interval
-	Hi       float64  `json:"hi"`
-	Interval string   `json:"interval"`
-	Test     string   `json:"test"`
-	P        float64  `json:"p"`
-	MidP     *float64 `json:"mid_p,omitempty"`  // of McNemar's test
-	SetP     float64  `json:"p_sets"`           // exact sign flip over sets
-	HolmP    *float64 `json:"p_holm,omitempty"` // P of a tier, adjusted for the number of tiers
+	Tier     string  `json:"tier"`
+	N        int     `json:"n"`       // paired episodes
+	EpisodeA int     `json:"n_a"`     // episodes of A
+	EpisodeB int     `json:"n_b"`     // episodes of B
+	Sets     int     `json:"sets"`    // sets with paired episodes
+	Both     int     `json:"both"`    // outcomes where both succeed,
+	OnlyA    int     `json:"b"`       // only A,
+	OnlyB    int     `json:"c"`       // only B,
+	Neither  int     `json:"neither"` // and neither; over all tiers, summed over them
+	RateA    float64 `json:"a_percent"`
+	RateB    float64 `json:"b_percent"`
+	Diff     float64 `json:"diff"` // A - B
+	Lo       float64 `json:"lo"`   // 95 % interval
+	Hi       float64 `json:"hi"`
+	Interval string  `json:"interval"`
+	// Verdict places the 90 % interval against Margin (two one-sided tests at 5 %).
+	Verdict stats.Verdict `json:"within_margin"`
+	Test    string        `json:"test"`
+	P       float64       `json:"p"`
+	MidP    *float64      `json:"mid_p,omitempty"`  // of McNemar's test
+	SetP    float64       `json:"p_sets"`           // exact sign flip over sets
+	HolmP   *float64      `json:"p_holm,omitempty"` // P of a tier, adjusted for the number of tiers
 }
 
 // Result is a whole comparison.
@@ -126,10 +128,22 @@ func commonTiers(a, b *Arm) (tiers, notes []string) {
 	return tiers, notes
 }
 
+// Margin is how far apart, in points, two arms may be and still count as
+// equivalent (eval-spec section 5.6).
+const Margin = 5
+
+// intervals fills in the 95 % interval and what the 90 % one says of the margin.
+func (r *Row) intervals(of func(level float64) stats.Interval) {
+	iv := of(0.95)
+	r.Lo, r.Hi = 100*iv.Lo, 100*iv.Hi
+	r.Verdict = of(stats.EquivalenceLevel).Judge(Margin / 100.0)
+}
+
 // binary tests outcomes of one tier.
 func (t *table) binary(r *Row) {
-	iv := stats.Newcombe(stats.Fourfold{Both: r.Both, OnlyA: r.OnlyA, OnlyB: r.OnlyB, Neither: r.Neither}, 0.95)
-	r.Lo, r.Hi, r.Interval = 100*iv.Lo, 100*iv.Hi, Newcombe
+	pairs := stats.Fourfold{Both: r.Both, OnlyA: r.OnlyA, OnlyB: r.OnlyB, Neither: r.Neither}
+	r.intervals(func(level float64) stats.Interval { return stats.Newcombe(pairs, level) })
+	r.Interval = Newcombe
 	p, mid := stats.McNemar(r.OnlyA, r.OnlyB)
 	r.P, r.MidP, r.Test = p, &mid, McNemar
 }
@@ -145,7 +159,7 @@ func (t *table) averaged(r *Row, tiers int) {
 		}
 		bySet = append(bySet, d)
 	}
-	iv := stats.Bootstrap(bySet, rng.Stream("compare bootstrap"))
-	r.Lo, r.Hi, r.Interval = 100*iv.Lo, 100*iv.Hi, Bootstrap
+	r.intervals(stats.Bootstrap(bySet, rng.Stream("compare bootstrap")).Interval)
+	r.Interval = Bootstrap
 	r.P, r.Test = stats.SignFlip(bySet, rng.Stream("compare sign flip")), EpisodeFlip
 }

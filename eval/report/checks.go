@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"scalewm/eval/record"
+	"scalewm/eval/stats"
 )
 
 // Limits of the checks (eval-spec sections 4 and 5.2), in percentage points
@@ -207,29 +208,28 @@ func farthest(s Score) (far float64, set string) {
 	return far, set
 }
 
-// checkVariance compares the spread between sets with the binomial one,
-// averaged over the cells that are not saturated (5 to 95 %).
+// checkVariance compares the spread between sets with the binomial one, over
+// the cells that are not all or nothing.
 func checkVariance(r *Report) Check {
 	const title = "Sets scatter by chance only"
-	sum, n := 0.0, 0
+	var hits, trials [][]int
 	for _, b := range r.Blocks {
 		for _, a := range b.Arms {
 			for _, t := range b.Tiers {
-				s, ok := a.Scores[t.Name]
-				if !ok || s.Sets < 2 || s.Mean < 5 || s.Mean > 95 {
-					continue
+				var k, n []int
+				for _, set := range a.Scores[t.Name].BySet {
+					k, n = append(k, int(math.Round(set.Rate*float64(set.N)/100))), append(n, set.N)
 				}
-				sum += s.SD * s.SD / (chanceSD(s) * chanceSD(s))
-				n++
+				hits, trials = append(hits, k), append(trials, n)
 			}
 		}
 	}
-	if n == 0 {
-		return Check{title, Skipped, "needs two sets and success between 5 and 95 %"}
+	h := stats.Homogeneous(hits, trials)
+	if h.Cells == 0 {
+		return Check{title, Skipped, "needs two sets and success between 0 and 100 %"}
 	}
-	ratio := sum / float64(n)
-	text := fmt.Sprintf("the variance between sets is %.2f times the binomial one (mean of %s)", ratio, count(n, "cell"))
-	if ratio > maxRatio {
+	text := fmt.Sprintf("the variance between sets is %.2f times the binomial one (%s, %d of them above %.1f)", h.Ratio, count(h.Cells, "cell"), h.Above, maxRatio)
+	if h.Ratio > maxRatio {
 		return Check{title, Warned, text + "; prefer the tests over sets"}
 	}
 	return Check{title, Passed, text}

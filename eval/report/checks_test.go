@@ -137,7 +137,7 @@ func TestCheckVariance(t *testing.T) {
 	if got := checkVariance(oneArm(score("T1", 100, 45, 50, 55))); got.Verdict != Passed || !strings.Contains(got.Text, "1.00 times") {
 		t.Errorf("%s: %s, want passed with ratio 1.00", got.Verdict, got.Text)
 	}
-	if got := checkVariance(oneArm(score("T1", 100, 100, 99))); got.Verdict != Skipped {
+	if got := checkVariance(oneArm(score("T1", 100, 100, 100))); got.Verdict != Skipped {
 		t.Errorf("saturated: %s (%s), want skipped", got.Verdict, got.Text)
 	}
 }

@@ -30,6 +30,7 @@ type page struct {
 	Figures     []tile
 	Overview    template.HTML
 	OverviewTab template.HTML
+	Lines       template.HTML // over sets
 	Sections    []section
 	Caveat      string
 	Legend      []legend
@@ -74,6 +75,9 @@ func (r *Report) html() ([]byte, error) {
 	p := page{Report: r, CSS: template.CSS(pageCSS), JS: template.JS(pageJS), Facts: r.facts(), Figures: r.tiles(), Caveat: caveat, Legend: r.legend()}
 	if len(r.Blocks) > 1 {
 		p.Overview, p.OverviewTab = r.overviewForest(), htmlTable(r.overviewTable())
+	}
+	if t, ok := r.lineTable(); ok {
+		p.Lines = htmlTable(t)
 	}
 	for _, task := range r.tasks() {
 		p.Sections = append(p.Sections, r.section(task))

@@ -5,7 +5,10 @@
 // evaluation runs, and the same folder always gives the same bytes.
 package report
 
-import "scalewm/eval/record"
+import (
+	"scalewm/eval/record"
+	"scalewm/eval/stats"
+)
 
 // Data is a results folder as it was read.
 type Data struct {
@@ -41,6 +44,7 @@ type Clip struct {
 type Report struct {
 	Protocol string
 	Blocks   []Block // one a task and solver
+	Lines    []SetLine
 	Checks   []Check
 	Warnings []string
 	Training []Training
@@ -113,12 +117,17 @@ type Pair struct {
 
 // Difference is success of A minus success of B over paired episodes.
 type Difference struct {
-	Tier                        string  // a tier or MeanTier
-	N, Sets, Seeds              int     // paired episodes; sets; training seeds
-	Both, AOnly, BOnly, Neither int     // episodes; 0 where episodes are averages over tiers or seeds
-	Binary                      bool    // one tier, one seed: each episode is 0 or 1 in each arm
-	Diff, Lo, Hi                float64 // points, 95 % interval
-	P, MidP, SetP, Holm         float64 // two-sided; MidP is NaN unless Binary
+	Tier                        string        // a tier or MeanTier
+	N, Sets, Seeds              int           // paired episodes; sets; training seeds
+	Both, AOnly, BOnly, Neither int           // episodes; 0 where episodes are averages over tiers or seeds
+	Binary                      bool          // one tier, one seed: each episode is 0 or 1 in each arm
+	Diff, Lo, Hi                float64       // points, 95 % interval
+	P, MidP, SetP, Holm         float64       // two-sided; MidP is NaN unless Binary
+	StepDown                    float64       // P adjusted by Westfall and Young; NaN but for means over tiers
+	Verdict                     stats.Verdict // of the 90 % interval and Margin
+
+	episodes []episode
+	hits     []int // A − B of each episode, over tiers and seeds
 }
 
 // Check is a gate on the evaluation and how it came out.

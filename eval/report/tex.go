@@ -19,6 +19,9 @@ func (r *Report) latex() []byte {
 			texTable(&w, b.pairTable(), "tab:"+b.Task+"-"+b.Solver+"-paired")
 		}
 	}
+	if t, ok := r.lineTable(); ok {
+		texTable(&w, t, "tab:sets")
+	}
 	return []byte(w.String())
 }
 

@@ -36,6 +36,10 @@ func (r *Report) markdown() []byte {
 			mdTable(&w, t)
 		}
 	}
+	if t, ok := r.lineTable(); ok {
+		fmt.Fprint(&w, "\n## Over sets\n\n")
+		mdTable(&w, t)
+	}
 	fmt.Fprint(&w, "\n## Checks\n\n")
 	for _, c := range r.Checks {
 		fmt.Fprintf(&w, "- **%s** (%s): %s\n", c.Name, c.Verdict, c.Text)
@@ -94,7 +98,7 @@ func (r *Report) successCSV() ([]byte, error) {
 
 // pairCSV renders report-paired.csv: one line a comparison.
 func (r *Report) pairCSV() ([]byte, error) {
-	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p"}}
+	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "within_margin"}}
 	for _, b := range r.Blocks {
 		for _, p := range b.Pairs {
 			for _, d := range p.Rows {
@@ -103,7 +107,7 @@ func (r *Report) pairCSV() ([]byte, error) {
 					counts = []string{itoa(d.Both), itoa(d.AOnly), itoa(d.BOnly), itoa(d.Neither)}
 				}
 				row := append([]string{b.Task, b.Solver, p.A, p.B, d.Tier, itoa(d.N), itoa(d.Sets), itoa(d.Seeds)}, counts...)
-				rows = append(rows, append(row, exact(d.Diff), exact(d.Lo), exact(d.Hi), exact(d.P), exact(d.MidP), exact(d.SetP), exact(d.Holm)))
+				rows = append(rows, append(row, exact(d.Diff), exact(d.Lo), exact(d.Hi), exact(d.P), exact(d.MidP), exact(d.SetP), exact(d.Holm), exact(d.StepDown), string(d.Verdict)))
 			}
 		}
 	}

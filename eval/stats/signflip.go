@@ -150,17 +150,25 @@ func heads(n int, r *rand.Rand) (h int) {
 // bootstraps is the number of resamples of Bootstrap (eval-spec 5.4).
 const bootstraps = 10000
 
-// Bootstrap is the 95 % percentile interval of the mean difference, episodes
-// resampled within their sets, both arms together.
-func Bootstrap(bySet [][]float64, r *rand.Rand) Interval { return bootstrapOf(bySet, bootstraps, r) }
+// Resamples are the means of bootstrap resamples, in ascending order.
+type Resamples []float64
 
-func bootstrapOf(bySet [][]float64, resamples int, r *rand.Rand) Interval {
+// Bootstrap resamples the mean difference: episodes within their sets, both
+// arms together.
+func Bootstrap(bySet [][]float64, r *rand.Rand) Resamples { return bootstrap(bySet, bootstraps, r) }
+
+func bootstrap(bySet [][]float64, resamples int, r *rand.Rand) Resamples {
 	means := make([]float64, resamples)
 	for i := range means {
 		means[i] = resampledMean(bySet, func(_, _, n int) int { return r.IntN(n) })
 	}
 	sort.Float64s(means)
-	return Interval{quantile(means, 0.025), quantile(means, 0.975)}
+	return means
+}
+
+// Interval is the percentile interval of a level.
+func (m Resamples) Interval(level float64) Interval {
+	return Interval{quantile(m, (1-level)/2), quantile(m, (1+level)/2)}
 }
 
 // resampledMean is the mean over all episodes of all sets, episode e of set s

@@ -120,7 +120,7 @@ func TestCoverage(t *testing.T) {
 				newcombe++
 			}
 			if i < boots {
-				if iv := bootstrapOf(bySet, 400, r); iv.Lo <= c.diff && c.diff <= iv.Hi {
+				if iv := bootstrap(bySet, 400, r).Interval(.95); iv.Lo <= c.diff && c.diff <= iv.Hi {
 					boot++
 				}
 			}

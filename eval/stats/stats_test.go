@@ -155,15 +155,15 @@ func TestBootstrap(t *testing.T) {
 		all = append(all, set...)
 	}
 	mean, sd := MeanSD(all)
-	iv := Bootstrap(bySet, r)
+	iv := Bootstrap(bySet, r).Interval(.95)
 	half := 1.96 * sd / math.Sqrt(600)
 	near(t, "lower", iv.Lo, mean-half, 0.15*half)
 	near(t, "upper", iv.Hi, mean+half, 0.15*half)
-	if same := Bootstrap([][]float64{{1, 1}, {1}}, r); same != (Interval{1, 1}) {
+	if same := Bootstrap([][]float64{{1, 1}, {1}}, r).Interval(.95); same != (Interval{1, 1}) {
 		t.Errorf("without variance the interval is %v", same)
 	}
 	// Two sets that are constant in themselves: resampling within sets sees no variance.
-	if within := Bootstrap([][]float64{{0, 0, 0}, {1, 1, 1}}, r); within != (Interval{0.5, 0.5}) {
+	if within := Bootstrap([][]float64{{0, 0, 0}, {1, 1, 1}}, r).Interval(.95); within != (Interval{0.5, 0.5}) {
 		t.Errorf("episodes moved between sets: %v", within)
 	}
 }
