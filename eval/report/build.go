@@ -47,7 +47,7 @@ func Build(d *Data) (*Report, error) {
 		return nil, errors.New("report: the folder holds cells of the random floor only (hint: evaluate a trained method, `scalewm eval --help`)")
 	}
 	adjust(r.Blocks)
-	r.Lines = setLines(r.Blocks)
+	r.Lines, r.Aggregates = setLines(r.Blocks), aggregates(r.Blocks)
 	r.Checks = append([]Check{checkRender(d.Gates)}, g.checks(r)...)
 	r.Warnings = append(r.Warnings, warnings(r)...)
 	return r, nil

@@ -31,6 +31,7 @@ type page struct {
 	Overview    template.HTML
 	OverviewTab template.HTML
 	Lines       template.HTML // over sets
+	Aggregates  template.HTML
 	Sections    []section
 	Caveat      string
 	Legend      []legend
@@ -78,6 +79,9 @@ func (r *Report) html() ([]byte, error) {
 	}
 	if t, ok := r.lineTable(); ok {
 		p.Lines = htmlTable(t)
+	}
+	if t, ok := r.aggregateTable(); ok {
+		p.Aggregates = htmlTable(t)
 	}
 	for _, task := range r.tasks() {
 		p.Sections = append(p.Sections, r.section(task))

@@ -42,15 +42,16 @@ type Clip struct {
 
 // Report is everything the formats show; all rates and differences are in percent.
 type Report struct {
-	Protocol string
-	Blocks   []Block // one a task and solver
-	Lines    []SetLine
-	Checks   []Check
-	Warnings []string
-	Training []Training
-	Clips    []Clip
-	Origin   Origin
-	Success  map[string]string
+	Protocol   string
+	Blocks     []Block // one a task and solver
+	Lines      []SetLine
+	Aggregates []Aggregate
+	Checks     []Check
+	Warnings   []string
+	Training   []Training
+	Clips      []Clip
+	Origin     Origin
+	Success    map[string]string
 }
 
 // Block holds the arms of one task and solver.

@@ -118,3 +118,44 @@ func TestPublishedSetsAreHomogeneous(t *testing.T) {
 		t.Errorf("variance .01 over .25/100: ratio %v", h.Ratio)
 	}
 }
+
+// TestAggregates: over the paper's tables, all four methods share 75 cells; the
+// mean is the plain mean of the printed rates (here plus half a point, the mean
+// shift of the six sets), and SCALE's is above LeWM's as the paper says.
+func TestAggregates(t *testing.T) {
+	got := aggregates(withSets(published(t)))
+	if len(got) != 4 || got[0].Method != lewm || got[1].Method != scale {
+		t.Fatalf("%+v", got)
+	}
+	sum := 0.0
+	for _, tab := range Published().Tables {
+		for _, row := range tab.Rows {
+			for _, m := range row.Mean {
+				if row.Method == lewm {
+					sum += m / 75
+				}
+			}
+		}
+	}
+	l, s := got[0], got[1]
+	if l.Cells != 75 || math.Abs(l.Mean.Value-sum-0.5) > 1e-9 || !(s.Mean.Value > l.Mean.Value) || !(s.IQM.Value > l.IQM.Value) {
+		t.Errorf("LeWM %+v, SCALE %+v; mean of the tables %v", l, s, sum)
+	}
+	for _, a := range got {
+		for _, e := range []Estimate{a.Mean, a.IQM, a.Gap} {
+			if !(e.Lo <= e.Value && e.Value <= e.Hi && e.Hi-e.Lo < 3) {
+				t.Errorf("%s: %+v", a.Method, e)
+			}
+		}
+		if g := 100 - a.Mean.Value; a.Gap.Value < g-1e-9 { // rates above 100 do not make up for others
+			t.Errorf("%s: gap %v below %v", a.Method, a.Gap.Value, g)
+		}
+	}
+}
+
+func withSets(blocks []Block) []Block {
+	for i := range blocks {
+		blocks[i].Sets = []string{"s101", "s102", "s103", "s104", "s105", "s106"}
+	}
+	return blocks
+}

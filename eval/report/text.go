@@ -36,6 +36,10 @@ func (r *Report) markdown() []byte {
 			mdTable(&w, t)
 		}
 	}
+	if t, ok := r.aggregateTable(); ok {
+		fmt.Fprint(&w, "\n## Over everything\n\n")
+		mdTable(&w, t)
+	}
 	if t, ok := r.lineTable(); ok {
 		fmt.Fprint(&w, "\n## Over sets\n\n")
 		mdTable(&w, t)

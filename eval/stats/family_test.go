@@ -172,11 +172,27 @@ func TestRobustMeans(t *testing.T) {
 	x := []float64{9, 1, 8, 2, 7, 3, 6, 4, 100, 5}
 	near(t, "IQM", IQM(x), (3+4+5+6+7+8)/6.0, 1e-15)
 	near(t, "gap", OptimalityGap([]float64{0.5, 1.5, 1}, 1), 0.5/3, 1e-15)
-	got := Profile(x, []float64{0, 4, 4.5, 100})
-	for i, want := range []float64{1, .6, .6, 0} { // strictly above
-		near(t, "profile", got[i], want, 1e-15)
-	}
 	if !math.IsNaN(IQM(nil)) {
 		t.Error("no scores have a mean")
+	}
+}
+
+// The bootstrap of a mean over 40 cells of 6 sets that all have one law has its
+// standard error, sd/sqrt(240) less the (1 - 1/6) of resampling six; sets that do not vary have none.
+func TestAggregated(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	mean := func(x []float64) float64 { m, _ := MeanSD(x); return m }
+	var cells [][]float64
+	for range 40 {
+		var sets []float64
+		for range 6 {
+			sets = append(sets, r.NormFloat64())
+		}
+		cells = append(cells, sets)
+	}
+	iv := Aggregated(cells, mean, r).Interval(0.95)
+	near(t, "width", iv.Hi-iv.Lo, 2*1.96*math.Sqrt(5.0/6/240), 0.03)
+	if iv := Aggregated([][]float64{{3, 3}, {5}}, mean, r).Interval(0.95); iv != (Interval{11.0 / 3, 11.0 / 3}) {
+		t.Errorf("without spread: %v", iv)
 	}
 }

@@ -1,6 +1,9 @@
 package stats
 
-import "slices"
+import (
+	"math/rand/v2"
+	"slices"
+)
 
 // IQM is the interquartile mean of all scores, the mean of the middle half
 // (Agarwal et al. 2021, as SciPy's trim_mean(x, 0.25): the quarter that is cut
@@ -23,18 +26,21 @@ func OptimalityGap(x []float64, target float64) float64 {
 	return mean
 }
 
-// Profile is the share of scores strictly above each threshold.
-func Profile(x, thresholds []float64) []float64 {
-	sorted := slices.Sorted(slices.Values(x))
-	out := make([]float64, len(thresholds))
-	for i, tau := range thresholds {
-		above, _ := slices.BinarySearchFunc(sorted, tau, func(v, tau float64) int {
-			if v > tau {
-				return 1
+// Aggregated bootstraps a statistic of cells x sets: the sets of each cell are
+// drawn anew, cell by cell (the stratified bootstrap of Agarwal et al. 2021).
+func Aggregated(cells [][]float64, statistic func([]float64) float64, r *rand.Rand) Resamples {
+	const resamples = 2000
+	out := make(Resamples, resamples)
+	var drawn []float64
+	for i := range out {
+		drawn = drawn[:0]
+		for _, sets := range cells {
+			for range sets {
+				drawn = append(drawn, sets[r.IntN(len(sets))])
 			}
-			return -1
-		})
-		out[i] = float64(len(x)-above) / float64(len(x))
+		}
+		out[i] = statistic(drawn)
 	}
+	slices.Sort(out)
 	return out
 }
