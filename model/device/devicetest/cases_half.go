@@ -1,0 +1,82 @@
+package devicetest
+
+import (
+	"fmt"
+
+	"scalewm/model/device"
+)
+
+// bf16Factor widens the tolerance to a unit of the last of bf16's eight bits.
+const bf16Factor = 0x1p-8 / fp32Tolerance
+
+// halves are the kernels that take memory of AllocHalf, on numbers that bf16 holds.
+func halves() []testCase {
+	list := []testCase{{"half/LayerNorm", halfNorm}, {"half/rest", halfRest}}
+	for op := device.NN; op <= device.TN; op++ {
+		for _, s := range [][3]int{{1, 17, 65}, {65, 193, 17}, {200, 300, 270}, {100, 64, 192}, {260, 64, 2}} {
+			list = append(list, testCase{fmt.Sprintf("half/Gemm%d/%dx%dx%d", op, s[0], s[1], s[2]), func(k *kit) {
+				halfGemm(k, op, k.batch(s[0]), s[1], s[2])
+			}})
+		}
+	}
+	for _, h := range shapesOfHeads {
+		name := fmt.Sprintf("half/Attention/%d/%dx%d/block%d/drop%g/ask%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
+		list = append(list, testCase{name, func(k *kit) { attention(k, h, true) }})
+	}
+	return list
+}
+
+func halfGemm(k *kit, op device.Op, m, n, inner int) {
+	a, b := k.stored(m, inner), k.stored(inner, n)
+	if op == device.NT {
+		b = k.stored(n, inner)
+	}
+	if op == device.TN {
+		a = k.stored(inner, m)
+	}
+	dst, stored, pre := k.out(m, n), k.storedOut(m, n), k.storedOut(m, n)
+	k.Gemm(op, dst, a, b, device.Epilogue{})
+	k.rows("dst", dst)
+	k.Gemm(op, stored, a, b, device.Epilogue{Bias: k.in(1, n), Act: device.GELU, Pre: pre})
+	k.keep("stored", stored, true, bf16Factor)
+	k.keep("pre", pre, true, bf16Factor)
+	grad := k.stored(m, n)
+	k.Gemm(op, dst, a, b, device.Epilogue{Act: device.GELU, Grad: grad})
+	k.rows("grad", dst)
+	k.Gemm(op, stored, a, b, device.Epilogue{Act: device.GELU, Grad: grad})
+	k.keep("grad stored", stored, true, bf16Factor)
+	k.Gemm(op, dst, a, k.half(b.Rows, b.Cols), device.Epilogue{Add: true})
+	k.rows("mixed", dst)
+	if op == device.TN {
+		sum := k.in(1, m)
+		k.Gemm(op, dst, a, b, device.Epilogue{SumA: sum})
+		k.all("sum", sum)
+	}
+}
+
+func halfNorm(k *kit) {
+	for _, s := range [][2]int{{17, 5}, {65, 193}, {193, 96}} {
+		m, n := k.batch(s[0]), s[1]
+		x, gamma, beta := k.in(m, n), k.in(1, n), k.in(1, n)
+		y, xhat, rstd := k.storedOut(m, n), k.storedOut(m, n), k.out(m, 1)
+		k.LayerNorm(y, xhat, rstd, x, gamma, beta, 1e-5)
+		k.keep("y", y, true, bf16Factor)
+		k.keep("xhat", xhat, true, bf16Factor)
+		dx, dgamma, dbeta := k.in(m, n), k.in(1, n), k.in(1, n)
+		k.LayerNormGrad(dx, dgamma, dbeta, k.stored(m, n), k.stored(m, n), rstd, gamma, true)
+		k.rows("dx", dx)
+		k.all("dgamma", dgamma)
+		k.all("dbeta", dbeta)
+	}
+}
+
+func halfRest(k *kit) {
+	for _, s := range [][2]int{{1, 1}, {37, 77}, {300, 33}} {
+		m, n := k.batch(s[0]), s[1]
+		x, y, table := k.stored(m, n), k.storedOut(m, n), k.in(1, n)
+		k.DropoutApply(y, x, device.Dropout{P: 0.5, Key: 3}) // times 2: exact
+		k.rows("dropped", y)
+		k.SumTable(table, x)
+		k.all("table", table)
+	}
+}
