@@ -5,7 +5,10 @@
 // It knows the kernels' contract and layers, but no task, file or planner.
 package lewm
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Config is the geometry of a model: the [model] section of a preset.
 type Config struct {
@@ -19,11 +22,16 @@ type Config struct {
 	Dim       int `toml:"dim" json:"dim"`             // D, the latent width
 	Projector int `toml:"projector" json:"projector"` // hidden width of both projectors
 
-	PredictorDepth   int     `toml:"predictor_depth" json:"predictor_depth"`
-	PredictorHeads   int     `toml:"predictor_heads" json:"predictor_heads"`
-	PredictorHeadDim int     `toml:"predictor_head_dim" json:"predictor_head_dim"`
-	PredictorMLP     int     `toml:"predictor_mlp" json:"predictor_mlp"`
-	Dropout          float64 `toml:"dropout" json:"dropout"` // predictor only
+	PredictorDepth   int `toml:"predictor_depth" json:"predictor_depth"`
+	PredictorHeads   int `toml:"predictor_heads" json:"predictor_heads"`
+	PredictorHeadDim int `toml:"predictor_head_dim" json:"predictor_head_dim"`
+	PredictorMLP     int `toml:"predictor_mlp" json:"predictor_mlp"`
+	// What published configs can vary, 0 where they do not: the width of the
+	// predictor's blocks (dim), and the hidden width of its projector (projector).
+	PredictorWidth int `toml:"-" json:"predictor_width,omitempty"`
+	PredProjector  int `toml:"-" json:"pred_projector,omitempty"`
+
+	Dropout float64 `toml:"dropout" json:"dropout"` // predictor only
 
 	History   int `toml:"history" json:"history"`       // frames the predictor sees
 	FrameSkip int `toml:"frame_skip" json:"frame_skip"` // env steps between frames of a clip
@@ -56,6 +64,8 @@ func (c Config) Validate() error {
 		}
 	}
 	switch {
+	case c.PredictorWidth < 0 || c.PredictorWidth > 1<<16 || c.PredProjector < 0 || c.PredProjector > 1<<16:
+		return fmt.Errorf("model: predictor_width %d, pred_projector %d (hint: leave them 0)", c.PredictorWidth, c.PredProjector)
 	case c.Layers > 1000 || c.PredictorDepth > 1000:
 		return fmt.Errorf("model: layers %d and predictor_depth %d (hint: the published model has 12 and 6)", c.Layers, c.PredictorDepth)
 	case c.ImageSize < c.Patch: // the original drops what a patch does not divide
@@ -64,7 +74,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model: heads %d do not divide width %d (hint: choose a divisor)", c.Heads, c.Width)
 	case c.Dropout < 0 || c.Dropout >= 1:
 		return fmt.Errorf("model: dropout is %g (hint: it must be in [0, 1))", c.Dropout)
-	case c.PredictorHeads == 1 && c.PredictorHeadDim == c.Dim:
+	case c.PredictorHeads == 1 && c.PredictorHeadDim == cmp.Or(c.PredictorWidth, c.Dim):
 		// The reference drops the output projection of exactly this shape.
 		return fmt.Errorf("model: one predictor head of the latent width has no output projection in the reference (hint: use 2 heads)")
 	}

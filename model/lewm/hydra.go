@@ -1,6 +1,7 @@
 package lewm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -91,6 +92,13 @@ func parseHydra(config []byte, f *weights.File) (Config, error) {
 		Dropout: t.Predictor.Dropout, History: t.Predictor.NumFrames, Smoothed: t.Action.Smoothed}
 	c.setAction(or(t.Action.InputDim, axis(f, "action_encoder.patch_embed.weight", 1)))
 	c.complete(f)
+	// A tree that repeats the usual widths names nothing of its own.
+	if t.Predictor.HiddenDim != c.Dim {
+		c.PredictorWidth = t.Predictor.HiddenDim
+	}
+	if t.PredProj.HiddenDim != c.Projector {
+		c.PredProjector = t.PredProj.HiddenDim
+	}
 	if err := t.agrees(c); err != nil {
 		return Config{}, fmt.Errorf("reading %s: %w", weights.HydraName, err)
 	}
@@ -209,9 +217,9 @@ func (t *hydra) agrees(c Config) error {
 		says, want int
 	}{
 		{"projector.input_dim", t.Projector.InputDim, c.Width}, {"predictor.input_dim", t.Predictor.InputDim, c.Dim},
-		{"predictor.hidden_dim", t.Predictor.HiddenDim, c.Dim}, {"predictor.output_dim", t.Predictor.OutputDim, c.Dim},
+		{"predictor.output_dim", t.Predictor.OutputDim, c.Dim},
 		{"action_encoder.emb_dim", t.Action.EmbDim, c.Dim}, {"pred_proj.input_dim", t.PredProj.InputDim, c.Dim},
-		{"pred_proj.output_dim", t.PredProj.OutputDim, c.Dim}, {"pred_proj.hidden_dim", t.PredProj.HiddenDim, c.Projector},
+		{"pred_proj.output_dim", t.PredProj.OutputDim, c.Dim},
 	} {
 		if w.says != 0 && w.says != w.want {
 			return fmt.Errorf("%s is %d where %d is needed (hint: only LeWM as published, at any size)", w.name, w.says, w.want)
@@ -230,18 +238,18 @@ func (c Config) Hydra() ([]byte, error) {
 	if s := sizes["tiny"]; c.Width != s.width || c.Layers != s.layers || c.Heads != s.heads || c.MLP != 4*s.width {
 		vit["hidden_size"], vit["num_hidden_layers"], vit["num_attention_heads"], vit["intermediate_size"] = c.Width, c.Layers, c.Heads, c.MLP
 	}
-	mlp := func(in int) tree {
-		return tree{"_target_": swm + "module.MLP", "input_dim": in, "hidden_dim": c.Projector, "output_dim": c.Dim,
+	mlp := func(in, hidden int) tree {
+		return tree{"_target_": swm + "module.MLP", "input_dim": in, "hidden_dim": hidden, "output_dim": c.Dim,
 			"norm_fn": tree{"_target_": "torch.nn.BatchNorm1d", "_partial_": true}}
 	}
 	b, err := json.MarshalIndent(tree{
 		"_target_": swm + "LeWM",
 		"encoder":  vit,
-		"predictor": tree{"_target_": swm + "module.Predictor", "num_frames": c.History, "input_dim": c.Dim, "hidden_dim": c.Dim,
+		"predictor": tree{"_target_": swm + "module.Predictor", "num_frames": c.History, "input_dim": c.Dim, "hidden_dim": cmp.Or(c.PredictorWidth, c.Dim),
 			"output_dim": c.Dim, "depth": c.PredictorDepth, "heads": c.PredictorHeads, "mlp_dim": c.PredictorMLP,
 			"dim_head": c.PredictorHeadDim, "dropout": c.Dropout, "emb_dropout": 0.0},
 		"action_encoder": tree{"_target_": swm + "module.Embedder", "input_dim": c.ActionWidth(), "smoothed_dim": c.Smoothed, "emb_dim": c.Dim},
-		"projector":      mlp(c.Width), "pred_proj": mlp(c.Dim),
+		"projector":      mlp(c.Width, c.Projector), "pred_proj": mlp(c.Dim, cmp.Or(c.PredProjector, c.Projector)),
 	}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", weights.HydraName, err)

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 
 	"scalewm/model/device"
@@ -16,9 +17,13 @@ const (
 // PredictorConfig is the geometry of a Predictor.
 type PredictorConfig struct {
 	Frames, Dim                int // positions, latent width D
+	Width                      int // of the blocks; 0 is D; where it is not D, projections lead in and out
 	Depth, Heads, HeadDim, MLP int
 	Dropout                    float64
 }
+
+// inside is the width of the blocks.
+func (c PredictorConfig) inside() int { return cmp.Or(c.Width, c.Dim) }
 
 // Predictor is the causal transformer over latents, conditioned on action
 // embeddings by AdaLN-zero (lewm-spec 1.5).
@@ -27,8 +32,11 @@ type Predictor struct {
 	pos    *Param
 	blocks []*Conditional
 	norm   *LayerNorm
+	// in and cond lead from D to the blocks' width, out back; nil where they are equal.
+	in, cond, out *Linear
 
-	x, c, silu device.Mat
+	x, c, silu device.Mat // latents with positions, conditions as wide as the blocks
+	raw, y     device.Mat // what cond and out were given
 	seqs       Seqs
 	token      int
 }
@@ -36,9 +44,15 @@ type Predictor struct {
 // NewPredictor declares the tensors under name.
 func NewPredictor(s *Set, name string, c PredictorConfig) *Predictor {
 	r := &Predictor{cfg: c, pos: s.Param(name+".pos_embedding", c.Frames, c.Dim, Normal(1), 1, c.Frames, c.Dim)}
-	r.norm = NewLayerNorm(s, name+".transformer.norm", c.Dim, innerEps)
+	name += ".transformer."
+	r.norm = NewLayerNorm(s, name+"norm", c.inside(), innerEps)
+	if w := c.inside(); w != c.Dim {
+		r.in = NewLinear(s, name+"input_proj", c.Dim, w, FanIn(c.Dim))
+		r.cond = NewLinear(s, name+"cond_proj", c.Dim, w, FanIn(c.Dim))
+		r.out = NewLinear(s, name+"output_proj", w, c.Dim, FanIn(w))
+	}
 	for i := range c.Depth {
-		b := newConditional(s, fmt.Sprintf("%s.transformer.layers.%d.", name, i), c)
+		b := newConditional(s, fmt.Sprintf("%slayers.%d.", name, i), c)
 		b.att.Site, b.mlp.Site = 4*i, 4*i+2
 		r.blocks = append(r.blocks, b)
 	}
@@ -49,10 +63,11 @@ func NewPredictor(s *Set, name string, c PredictorConfig) *Predictor {
 // at most Frames. x is changed in place. The result has a row a token, or one
 // row a sequence with a token other than All.
 func (r *Predictor) Forward(p *Pass, x, c device.Mat, s Seqs, token int) device.Mat {
-	r.x, r.c, r.seqs, r.token = x, c, s, token
 	p.Dev.AddTable(x, r.pos.Value.RowRange(0, s.Len))
-	r.silu = p.Mat(c.Rows, c.Cols)
-	p.Dev.Activate(r.silu, c, device.SiLU)
+	r.x, r.raw, r.seqs, r.token = x, c, s, token
+	x, r.c = r.in.through(p, x), r.cond.through(p, c)
+	r.silu = p.Mat(r.c.Rows, r.c.Cols)
+	p.Dev.Activate(r.silu, r.c, device.SiLU)
 	for i, b := range r.blocks {
 		keep := All
 		if i == len(r.blocks)-1 {
@@ -60,17 +75,19 @@ func (r *Predictor) Forward(p *Pass, x, c device.Mat, s Seqs, token int) device.
 		}
 		b.Forward(p, x, r.silu, s, keep)
 	}
-	return r.norm.Forward(p, s.only(x, token))
+	r.y = r.norm.Forward(p, s.only(x, token))
+	return r.out.through(p, r.y)
 }
 
 // Backward adds the parameters' gradients and returns those of x and c.
 func (r *Predictor) Backward(p *Pass, dy device.Mat) (dx, dc device.Mat) {
-	dx, dc = p.Zero(r.x.Rows, r.x.Cols), p.Zero(r.c.Rows, r.c.Cols)
-	r.norm.BackwardInto(p, r.seqs.only(dx, r.token), dy, false)
+	dx, dc = p.Zero(r.x.Rows, r.cfg.inside()), p.Zero(r.c.Rows, r.c.Cols)
+	r.norm.BackwardInto(p, r.seqs.only(dx, r.token), r.out.back(p, dy, r.y), false)
 	for i := len(r.blocks) - 1; i >= 0; i-- {
 		r.blocks[i].Backward(p, dx, dc)
 	}
 	p.Dev.ActivateGrad(dc, dc, r.c, device.SiLU)
+	dx, dc = r.in.back(p, dx, r.x), r.cond.back(p, dc, r.raw)
 	if r.pos.Grad.Given() {
 		p.Dev.SumTable(r.pos.Grad.RowRange(0, r.seqs.Len), dx)
 	}
@@ -99,7 +116,7 @@ type half struct {
 }
 
 func newConditional(s *Set, name string, c PredictorConfig) *Conditional {
-	d, inner := c.Dim, c.Heads*c.HeadDim
+	d, inner := c.inside(), c.Heads*c.HeadDim
 	b := &Conditional{width: d}
 	b.first = half{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"attn.norm", d, innerEps)}
 	b.att = &Attention{

@@ -84,6 +84,25 @@ func (l *Linear) Backward(p *Pass, dy, x device.Mat) device.Mat {
 	return dx
 }
 
+// through is Forward, or x where there is no layer.
+func (l *Linear) through(p *Pass, x device.Mat) device.Mat {
+	if l == nil {
+		return x
+	}
+	return l.Forward(p, x)
+}
+
+// back is Backward to float32, or dy where there is no layer.
+func (l *Linear) back(p *Pass, dy, x device.Mat) device.Mat {
+	if l == nil {
+		return dy
+	}
+	l.Grad(p, dy, x)
+	dx := p.Mat(x.Rows, x.Cols)
+	l.InputGrad(p, dx, dy, device.Epilogue{})
+	return dx
+}
+
 // MLP is Linear, a non-linearity, Linear; with Drop > 0 dropout follows the
 // non-linearity (mask Site) and the output (Site+1).
 type MLP struct {

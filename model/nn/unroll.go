@@ -19,6 +19,7 @@ type Unroll struct {
 // Unroll starts from the actions' embeddings c, (h*n) x D with row t*n + i.
 func (r *Predictor) Unroll(p *Pass, c device.Mat, n int) *Unroll {
 	u := &Unroll{r: r, p: p, n: n}
+	c = r.cond.through(p, c)
 	silu := p.Mat(c.Rows, c.Cols)
 	p.Dev.Activate(silu, c, device.SiLU)
 	for _, b := range r.blocks {
@@ -56,6 +57,7 @@ func (u *Unroll) run(s span, kv []device.Mat, t int, latent func(dst device.Mat,
 		latent(row, first+i)
 		p.Dev.AddTable(row, u.r.pos.Value.RowRange(i, 1))
 	}
+	x = u.r.in.through(p, x)
 	for i, b := range u.r.blocks {
 		asking := s.to - s.from
 		if i == len(u.r.blocks)-1 {
@@ -65,7 +67,7 @@ func (u *Unroll) run(s span, kv []device.Mat, t int, latent func(dst device.Mat,
 		x = b.extend(p, x, u.mods[i].RowRange((first+s.from)*u.n, x.Rows), kv[i], u.n, s, asking)
 		p.Release(mark)
 	}
-	return u.r.norm.Forward(p, x)
+	return u.r.out.through(p, u.r.norm.Forward(p, x))
 }
 
 // extend is Forward of tokens s of a window whose keys and values are kept in

@@ -184,6 +184,7 @@ func (s *smallCase) geometry(config string) {
 		Dim: s.shape("projector.net.3.bias")[0], Projector: s.shape("projector.net.0.bias")[0],
 		PredictorDepth: s.count(block, "mlp.net.1.bias"), PredictorHeads: c.Predictor.Heads, PredictorHeadDim: c.Predictor.HeadDim,
 		PredictorMLP: s.shape(block + "0.mlp.net.1.bias")[0], History: s.shape("predictor.pos_embedding")[1],
+		PredictorWidth: s.shape("predictor.transformer.norm.weight")[0], PredProjector: s.shape("pred_proj.net.0.bias")[0],
 		FrameSkip: 1, ActionDim: act[3], Smoothed: s.shape("action_encoder.patch_embed.bias")[0]}
 }
 
@@ -293,7 +294,7 @@ func (s *smallCase) close(name string, got []float64, tol float64) {
 // moves it by noise (reference-cases, Pitfalls); a BatchNorm's running mean follows.
 func still(name string) bool {
 	return strings.HasSuffix(name, "attention.attention.key.bias") || name == "encoder.layernorm.bias" ||
-		name == "predictor.transformer.norm.bias" || name == "projector.net.0.bias" || name == "pred_proj.net.0.bias" ||
+		name == "predictor.transformer.norm.bias" || name == "predictor.transformer.output_proj.bias" || name == "projector.net.0.bias" || name == "pred_proj.net.0.bias" ||
 		strings.HasSuffix(name, "running_mean")
 }
 

@@ -28,11 +28,13 @@ CASE = sys.argv[1]
 if CASE == "tiny":
     N, B, H, SIZE, DQ, K, M, A = 3, 5, 3, 16, 3, 40, 12, 10
     WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN, DEPTH, PHEADS, DIM_HEAD, PMLP = 12, 2, 3, 20, 8, 6, 14, 2, 2, 6, 18
-else:  # another history, an edge that the patch does not divide, one layer of each, names of transformers 5
+    INSIDE, PRED_HIDDEN = D, HIDDEN
+else:  # another history, an edge that the patch does not divide, one layer of each, a wider predictor, names of transformers 5
     N, B, H, SIZE, DQ, K, M, A = 2, 9, 2, 13, 1, 30, 9, 7
     WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN, DEPTH, PHEADS, DIM_HEAD, PMLP = 10, 1, 2, 11, 4, 5, 9, 1, 3, 4, 7
+    INSIDE, PRED_HIDDEN = 8, 12
 T = H + 1
-PRED = {"num_frames": H, "input_dim": D, "hidden_dim": D, "output_dim": D, "depth": DEPTH, "heads": PHEADS, "mlp_dim": PMLP,
+PRED = {"num_frames": H, "input_dim": D, "hidden_dim": INSIDE, "output_dim": D, "depth": DEPTH, "heads": PHEADS, "mlp_dim": PMLP,
         "dim_head": DIM_HEAD, "dropout": 0.0, "emb_dropout": 0.0}
 RUNS = {"lewm": (1e-4, 400), "scale": (1e-4, 400), "aux": (1e-4, 400), "lewm_hot": (5e-3, 8)}
 WEIGHTS = {"scale": .1, "aux": .3}
@@ -51,9 +53,9 @@ def build(seed):
     vit = ViTModel(ViTConfig(hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=FFN,
                              image_size=SIZE, patch_size=PATCH, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
                    add_pooling_layer=False, use_mask_token=False)
-    mlp = functools.partial(MLP, hidden_dim=HIDDEN, norm_fn=nn.BatchNorm1d)
+    mlp = functools.partial(MLP, output_dim=D, norm_fn=nn.BatchNorm1d)
     model = LeWM(vit, Predictor(**PRED), DoubleEmbedder(input_dim=A, emb_dim=D),
-                 mlp(input_dim=WIDTH, output_dim=D), mlp(input_dim=D, output_dim=D)).double()
+                 mlp(WIDTH, HIDDEN), mlp(D, PRED_HIDDEN)).double()
     head = MLP(D, 256, DQ, norm_fn=None, act_fn=nn.ReLU).double()
     with torch.no_grad():  # nothing stays zero, so that no gradient hides
         for p in model.parameters():
@@ -174,13 +176,13 @@ def main():
             f[f"weights/aux_head.{k}"] = v.numpy()
         for name in RUNS:
             run(f, name, x)
-    mlp = {"_target_": "stable_worldmodel.wm.lewm.module.MLP", "output_dim": D, "hidden_dim": HIDDEN,
+    mlp = {"_target_": "stable_worldmodel.wm.lewm.module.MLP", "output_dim": D,
            "norm_fn": {"_target_": "torch.nn.BatchNorm1d", "_partial_": True}}
     config = {"_target_": "stable_worldmodel.wm.lewm.LeWM",
               "encoder": {"patch_size": PATCH, "image_size": SIZE, "pretrained": False, "use_mask_token": False,
                           "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": FFN},
               "predictor": PRED, "action_encoder": {"input_dim": A, "emb_dim": D},
-              "projector": {"input_dim": WIDTH, **mlp}, "pred_proj": {"input_dim": D, **mlp}}
+              "projector": {"input_dim": WIDTH, "hidden_dim": HIDDEN, **mlp}, "pred_proj": {"input_dim": D, "hidden_dim": PRED_HIDDEN, **mlp}}
     with open(os.path.join(out, "config.json"), "w") as f:
         json.dump(config, f, indent=1)
 
