@@ -32,11 +32,11 @@ func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	if splits > 1 {
 		args.part = e.scratch(splits * m * n * 4)
 	}
-	kernel := kGemmFP32
+	kernel, team := kGemmFP32, threads
 	if e.prec == device.BF16 {
-		kernel = kGemmBF16
+		kernel, team = kGemmBF16, 128
 	}
-	launch(e, kernel+Kernel(op), ceil(m, gemmRows)*ceil(n, gemmCols)*splits, threads, gemmShared, &args)
+	launch(e, kernel+Kernel(op), ceil(m, gemmRows)*ceil(n, gemmCols)*splits, team, gemmShared, &args)
 	if splits > 1 {
 		launch(e, kGemmAdd, tiles(m, n), threads, 0, &args)
 	}

@@ -41,10 +41,8 @@ DEVICE void stage(u32 *rows, u32 *turned, const Mat &m, i64 first, i64 tokens, c
 		}
 		if (turned) {
 			u32 *to = turned + c * TS + pair;
-			to[0] = (a.x & 0xffff) | b.x << 16;
-			to[TS] = a.x >> 16 | (b.x & 0xffff0000u);
-			to[2 * TS] = (a.y & 0xffff) | b.y << 16;
-			to[3 * TS] = a.y >> 16 | (b.y & 0xffff0000u);
+			to[0] = low(a.x, b.x), to[TS] = high(a.x, b.x);
+			to[2 * TS] = low(a.y, b.y), to[3 * TS] = high(a.y, b.y);
 		}
 	}
 }

@@ -27,36 +27,58 @@ DEVICE void put(const GemmArgs &a, i64 piece, i64 r, i64 c, float v) {
 // over neighbours: tile_row is one of its rows there.
 DEVICE float *tile_row(float *s, int wide, int r) { return s + r * (wide + 4); }
 
-// load4 reads columns c..c+3 of a row, with zeros from end on.
-DEVICE void load4(float *v, const Mat &m, i64 r, i64 c, i64 end, bool there, bool vec) {
-	if (there && vec && c + 3 < end) {
-		i64 i = r * m.stride + c;
-		if (m.half) {
-			uint2 h = *(const uint2 *)((const u16 *)m.p + i);
-			v[0] = widen(h.x), v[1] = __int_as_float((int)(h.x & 0xffff0000u));
-			v[2] = widen(h.y), v[3] = __int_as_float((int)(h.y & 0xffff0000u));
+// Raw is two times four numbers on their way, as they are stored: in four words,
+// or, of bf16, in the first two of four. They are converted when they arrive in
+// shared memory, so that nothing waits for them before.
+typedef u32 Raw[8];
+
+// fetch4 reads columns c..c+3 of a row, with zeros from end on.
+DEVICE void fetch4(u32 *v, const Mat &m, i64 r, i64 c, i64 end, bool there, bool vec) {
+	i64 i = r * m.stride + c;
+	bool whole = there && vec && c + 3 < end;
+	v[2] = v[3] = 0;
+	if (m.half) {
+		const u16 *p = (const u16 *)m.p + i;
+		if (whole) {
+			uint2 h = *(const uint2 *)p;
+			v[0] = h.x, v[1] = h.y;
 			return;
 		}
-		float4 f = *(const float4 *)(m.p + i);
+		UNROLL for (int j = 0; j < 2; j++) {
+			u32 lo = there && c + 2 * j < end ? p[2 * j] : 0, hi = there && c + 2 * j + 1 < end ? p[2 * j + 1] : 0;
+			v[j] = lo | hi << 16;
+		}
+		return;
+	}
+	if (whole) {
+		uint4 f = *(const uint4 *)(m.p + i);
 		v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
 		return;
 	}
-	UNROLL for (int i = 0; i < 4; i++) v[i] = there && c + i < end ? get(m, r, c + i) : 0;
+	UNROLL for (int j = 0; j < 4; j++) v[j] = there && c + j < end ? (u32)__float_as_int(m.p[i + j]) : 0;
+}
+
+// Two floats as a pair of bf16.
+DEVICE u32 rounded(u32 lo, u32 hi) { return pack_bf16(__int_as_float((int)lo), __int_as_float((int)hi)); }
+
+DEVICE uint4 words(u32 x, u32 y, u32 z, u32 w) {
+	uint4 v = {x, y, z, w};
+	return v;
 }
 
 // Tile is a factor's ROWS x DEPTH piece (rows of the result by inner index) on
 // its way from device memory to shared memory. DEEP: the inner index runs along
 // the matrix's columns; else along its rows, and two of them are read at once.
-template <int ROWS, int DEPTH, bool DEEP> struct Tile {
-	static const int LOADS = ROWS * DEPTH / 8 / THREADS < 1 ? 1 : ROWS * DEPTH / 8 / THREADS; // of 8 numbers
-	float v[LOADS][8];
+template <int ROWS, int DEPTH, int TEAM, bool DEEP> struct Tile {
+	static const int ITEMS = ROWS * DEPTH / 8, LOADS = (ITEMS + TEAM - 1) / TEAM; // of 8 numbers
+	Raw v[LOADS];
 
 	// Item i: DEEP eight numbers along a row, else four columns of two rows.
 	static DEVICE_METHOD int r_of(int i) { return DEEP ? i / (DEPTH / 8) : i % (ROWS / 4) * 4; }
 	static DEVICE_METHOD int k_of(int i) { return DEEP ? i % (DEPTH / 8) * 8 : i / (ROWS / 4) * 2; }
 	static DEVICE_METHOD bool item(int l, int *i) {
-		*i = l * THREADS + threadIdx.x;
-		return *i < ROWS * DEPTH / 8;
+		*i = l * TEAM + threadIdx.x;
+		return *i < ITEMS;
 	}
 
 	DEVICE_METHOD void load(const Mat &m, i64 r0, i64 rows, i64 k0, i64 end, bool vec) {
@@ -64,33 +86,37 @@ template <int ROWS, int DEPTH, bool DEEP> struct Tile {
 			if (!item(l, &i)) continue;
 			i64 r = r0 + r_of(i), k = k0 + k_of(i);
 			if (DEEP) {
-				load4(v[l], m, r, k, end, r < rows, vec);
-				load4(v[l] + 4, m, r, k + 4, end, r < rows, vec);
+				fetch4(v[l], m, r, k, end, r < rows, vec);
+				fetch4(v[l] + 4, m, r, k + 4, end, r < rows, vec);
 			} else {
-				load4(v[l], m, k, r, rows, k < end, vec);
-				load4(v[l] + 4, m, k + 1, r, rows, k + 1 < end, vec);
+				fetch4(v[l], m, k, r, rows, k < end, vec);
+				fetch4(v[l] + 4, m, k + 1, r, rows, k + 1 < end, vec);
 			}
 		}
 	}
 
 	// To pairs of bf16: s[r][k/2].
-	DEVICE_METHOD void store(u32 *s, int stride) {
+	DEVICE_METHOD void store(u32 *s, int stride, bool half) {
 		UNROLL for (int l = 0, i; l < LOADS; l++) {
 			if (!item(l, &i)) continue;
 			u32 *to = s + r_of(i) * stride + k_of(i) / 2;
-			UNROLL for (int j = 0; j < 4; j++) {
-				if (DEEP) to[j] = pack_bf16(v[l][2 * j], v[l][2 * j + 1]);
-				else to[j * stride] = pack_bf16(v[l][j], v[l][4 + j]);
-			}
+			const u32 *x = v[l];
+			uint4 w; // DEEP: along the row; else one word for each of four rows
+			if (DEEP && half) w = words(x[0], x[1], x[4], x[5]);
+			else if (DEEP) w = words(rounded(x[0], x[1]), rounded(x[2], x[3]), rounded(x[4], x[5]), rounded(x[6], x[7]));
+			else if (half) w = words(low(x[0], x[4]), high(x[0], x[4]), low(x[1], x[5]), high(x[1], x[5]));
+			else w = words(rounded(x[0], x[4]), rounded(x[1], x[5]), rounded(x[2], x[6]), rounded(x[3], x[7]));
+			if (DEEP) *(uint4 *)to = w;
+			else to[0] = w.x, to[stride] = w.y, to[2 * stride] = w.z, to[3 * stride] = w.w;
 		}
 	}
 
-	// To floats: s[k][r].
+	// To floats: s[k][r]. The matrix holds floats.
 	DEVICE_METHOD void store(float *s, int stride) {
 		UNROLL for (int l = 0, i; l < LOADS; l++) {
 			if (!item(l, &i)) continue;
 			float *to = s + k_of(i) * stride + r_of(i);
-			UNROLL for (int j = 0; j < 8; j++) to[DEEP ? j * stride : j / 4 * stride + j % 4] = v[l][j];
+			UNROLL for (int j = 0; j < 8; j++) to[DEEP ? j * stride : j / 4 * stride + j % 4] = __int_as_float((int)v[l][j]);
 		}
 	}
 };
@@ -109,42 +135,43 @@ template <int BM, int BN> DEVICE Place place(const GemmArgs &a) {
 
 template <int BM, int BN> DEVICE void finish_tile(const GemmArgs &a, const Place &p, float *s) {
 	__syncthreads();
-	for (int i = threadIdx.x; i < BM * BN; i += THREADS)
+	for (int i = threadIdx.x; i < BM * BN; i += blockDim.x)
 		put(a, p.piece, p.r0 + i / BN, p.c0 + i % BN, tile_row(s, BN, i / BN)[i % BN]);
 }
 
-// bf16: eight warps, each 32 x 32 of a tile of 128 x 64, two buffers of 32 inner indices.
+// bf16: four warps, each 64 x 32 of a tile of 128 x 64, two buffers of 32 inner indices.
+enum { TENSOR_TEAM = 128 };
 template <int OP> DEVICE void gemm_bf16(const GemmArgs &a) {
-	enum { BM = 128, BN = 64, BK = 32, STRIDE = BK / 2 + 4 };
+	enum { BM = 128, BN = 64, BK = 32, STRIDE = BK / 2 + 4, MW = 64 / 16, NW = 32 / 8 };
 	SHARED(u32, shared);
-	Tile<BM, BK, OP != TN> ta;
-	Tile<BN, BK, OP == NT> tb;
+	Tile<BM, BK, TENSOR_TEAM, OP != TN> ta;
+	Tile<BN, BK, TENSOR_TEAM, OP == NT> tb;
 	Place p = place<BM, BN>(a);
-	int g = lane() / 4, t = lane() % 4, wm = warp() / 2 * 32, wn = warp() % 2 * 32;
-	float acc[2][4][4] = {};
+	int g = lane() / 4, t = lane() % 4, wm = warp() / 2 * 64, wn = warp() % 2 * 32;
+	float acc[MW][NW][4] = {};
 	ta.load(a.a, p.r0, a.m, p.k0, p.end, a.vec_a);
 	tb.load(a.b, p.c0, a.n, p.k0, p.end, a.vec_b);
 	for (i64 k0 = p.k0, step = 0; k0 < p.end; k0 += BK, step++) {
 		u32 *sa = shared + step % 2 * (BM + BN) * STRIDE, *sb = sa + BM * STRIDE;
-		ta.store(sa, STRIDE);
-		tb.store(sb, STRIDE);
+		ta.store(sa, STRIDE, a.a.half);
+		tb.store(sb, STRIDE, a.b.half);
 		__syncthreads();
 		if (k0 + BK < p.end) {
 			ta.load(a.a, p.r0, a.m, k0 + BK, p.end, a.vec_a);
 			tb.load(a.b, p.c0, a.n, k0 + BK, p.end, a.vec_b);
 		}
 		UNROLL for (int kk = 0; kk < BK / 2; kk += 8) {
-			u32 fa[2][4], fb[4][2];
-			UNROLL for (int i = 0; i < 2; i++) mma_load_a(fa[i], sa + (wm + 16 * i) * STRIDE + kk, STRIDE);
-			UNROLL for (int j = 0; j < 4; j++) mma_load_b(fb[j], sb + (wn + 8 * j) * STRIDE + kk, STRIDE);
-			UNROLL for (int i = 0; i < 2; i++) {
-				UNROLL for (int j = 0; j < 4; j++) mma(acc[i][j], fa[i], fb[j]);
+			u32 fa[MW][4], fb[NW][2];
+			UNROLL for (int i = 0; i < MW; i++) mma_load_a(fa[i], sa + (wm + 16 * i) * STRIDE + kk, STRIDE);
+			UNROLL for (int j = 0; j < NW; j++) mma_load_b(fb[j], sb + (wn + 8 * j) * STRIDE + kk, STRIDE);
+			UNROLL for (int i = 0; i < MW; i++) {
+				UNROLL for (int j = 0; j < NW; j++) mma(acc[i][j], fa[i], fb[j]);
 			}
 		}
 	}
 	__syncthreads(); // the last step's tiles have been read
-	UNROLL for (int i = 0; i < 2; i++) {
-		UNROLL for (int j = 0; j < 4; j++) {
+	UNROLL for (int i = 0; i < MW; i++) {
+		UNROLL for (int j = 0; j < NW; j++) {
 			UNROLL for (int e = 0; e < 4; e++)
 				tile_row((float *)shared, BN, wm + 16 * i + g + e / 2 * 8)[wn + 8 * j + 2 * t + e % 2] = acc[i][j][e];
 		}
@@ -156,8 +183,8 @@ template <int OP> DEVICE void gemm_bf16(const GemmArgs &a) {
 template <int OP> DEVICE void gemm_fp32(const GemmArgs &a) {
 	enum { BM = 128, BN = 64, BK = 16, SA = BM + 4, SB = BN + 4 };
 	SHARED(float, shared);
-	Tile<BM, BK, OP != TN> ta;
-	Tile<BN, BK, OP == NT> tb;
+	Tile<BM, BK, THREADS, OP != TN> ta;
+	Tile<BN, BK, THREADS, OP == NT> tb;
 	Place p = place<BM, BN>(a);
 	int x = threadIdx.x % 16 * 4, y = threadIdx.x / 16 * 4;
 	float acc[8][4] = {};
@@ -188,9 +215,9 @@ template <int OP> DEVICE void gemm_fp32(const GemmArgs &a) {
 	finish_tile<BM, BN>(a, p, shared);
 }
 
-KERNEL(gemm_bf16_nn, GemmArgs, THREADS) { gemm_bf16<NN>(a); }
-KERNEL(gemm_bf16_nt, GemmArgs, THREADS) { gemm_bf16<NT>(a); }
-KERNEL(gemm_bf16_tn, GemmArgs, THREADS) { gemm_bf16<TN>(a); }
+KERNEL(gemm_bf16_nn, GemmArgs, TENSOR_TEAM) { gemm_bf16<NN>(a); }
+KERNEL(gemm_bf16_nt, GemmArgs, TENSOR_TEAM) { gemm_bf16<NT>(a); }
+KERNEL(gemm_bf16_tn, GemmArgs, TENSOR_TEAM) { gemm_bf16<TN>(a); }
 KERNEL(gemm_fp32_nn, GemmArgs, THREADS) { gemm_fp32<NN>(a); }
 KERNEL(gemm_fp32_nt, GemmArgs, THREADS) { gemm_fp32<NT>(a); }
 KERNEL(gemm_fp32_tn, GemmArgs, THREADS) { gemm_fp32<TN>(a); }

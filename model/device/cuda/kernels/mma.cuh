@@ -15,6 +15,10 @@ DEVICE void mma(float *c, const u32 *a, const u32 *b) {
 }
 #endif
 
+// The low, or high, halves of two words as a pair.
+DEVICE u32 low(u32 a, u32 b) { return (a & 0xffff) | b << 16; }
+DEVICE u32 high(u32 a, u32 b) { return a >> 16 | (b & 0xffff0000u); }
+
 // A fragment of 16 rows of pairs of bf16 at s, and one of 8.
 DEVICE void mma_load_a(u32 *a, const u32 *s, int stride) {
 	const u32 *at = s + lane() / 4 * stride + lane() % 4;

@@ -36,6 +36,9 @@ extern char *emu_dynamic;
 struct alignas(8) uint2 {
 	unsigned x, y;
 };
+struct alignas(16) uint4 {
+	unsigned x, y, z, w;
+};
 struct alignas(16) float4 {
 	float x, y, z, w;
 };
@@ -71,6 +74,11 @@ static inline float __int_as_float(int i) {
 	float f;
 	memcpy(&f, &i, 4);
 	return f;
+}
+static inline int __float_as_int(float f) {
+	int i;
+	memcpy(&i, &f, 4);
+	return i;
 }
 static inline int __ffs(unsigned v) { return __builtin_ffs(v); }
 static inline int __popc(unsigned v) { return __builtin_popcount(v); }
