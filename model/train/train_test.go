@@ -301,7 +301,7 @@ func TestRefuses(t *testing.T) {
 		"no weight":     {func(o *Options) { o.Task.Name = "other" }, "no weight of scale"},
 		"too few clips": {func(o *Options) { o.Config.Batch = 5000 }, "training clips"},
 		"wrong task":    {func(o *Options) { o.Model.ActionDim = 5 }, "actions have"},
-		"geometry":      {func(o *Options) { o.Model.Patch = 3 }, "does not divide"},
+		"geometry":      {func(o *Options) { o.Model.Patch = 300 }, "larger than image_size"},
 		"protocol":      {func(o *Options) { o.Protocol = "loose" }, "no split named"},
 		"resume":        {func(o *Options) { o.Resume = true }, "no resume point"},
 		"correlation":   {func(o *Options) { o.Config.Correlation = "kendall" }, "correlation"},
