@@ -21,6 +21,9 @@ type stage struct {
 	name string
 	arm  eval.Arm
 	free func() // of the arm's model
+
+	described eval.Arm // the arm of the last unit without its model,
+	folder    string   // and its checkpoint's
 }
 
 // leave gives back what the task's units shared.

@@ -131,12 +131,25 @@ func (r *reproduction) films(u eval.Unit) bool {
 	return u.Method == eval.Random || u.Seed == g.Seeds[0] && u.Solver == g.Solvers[0] && u.Tier == g.Tiers[0]
 }
 
+// describe reads what the unit's checkpoint is, once for all units of its arm,
+// which follow each other.
+func (r *reproduction) describe(u eval.Unit) (a eval.Arm, err error) {
+	s, dir := &r.stage, r.armPath(u)
+	if s.folder == dir {
+		return s.described, nil
+	}
+	if a, err = readArm(r.planner, dir, u.Task); err == nil {
+		s.described, s.folder = a, dir
+	}
+	return a, err
+}
+
 // missing is the job of an evaluation unit, without its model, and which of its
 // cells are to be made (all of them where the checkpoint is not there).
 func (r *reproduction) missing(e *evaluation, u eval.Unit) (j eval.Job, todo []int, torn []string, err error) {
 	a := randomArm
 	if u.Method != eval.Random {
-		if a, err = readArm(r.planner, r.armPath(u), u.Task); err != nil {
+		if a, err = r.describe(u); err != nil {
 			return j, nil, nil, err
 		}
 	}
