@@ -33,7 +33,7 @@ setup-peers: ## the Python programs that some tests compare with (4 GB)
 setup-browser: ## a browser for the tests of the HTML report
 	@third_party/setup.sh browser
 
-setup-cuda: ## headers and compiler of the GPU's kernels (89 MB; no GPU needed)
+setup-cuda: setup ## headers and compiler of the GPU's kernels (89 MB; no GPU needed)
 	@third_party/setup.sh cuda
 
 build: setup ## leave bin/scalewm
@@ -45,7 +45,7 @@ fetched := $(CURDIR)/third_party/fetched
 cuda_env = CGO_CFLAGS="-O2 -g -I$(fetched)/nvidia_cuda_runtime_cu12/include -I$(fetched)/nvidia_cuda_nvrtc_cu12/include" \
   CGO_LDFLAGS="-O2 -g -L$(fetched)/cuda" LD_LIBRARY_PATH="$(fetched)/nvidia_cuda_nvrtc_cu12"
 
-cuda: setup setup-cuda ## leave bin/scalewm-cuda, on any machine; it runs on an NVIDIA GPU, or else as bin/scalewm
+cuda: setup-cuda ## leave bin/scalewm-cuda, on any machine; it runs on an NVIDIA GPU, or else as bin/scalewm
 	@mkdir -p bin
 	$(cuda_env) go run -tags cuda ./model/device/cuda/compile -out model/device/cuda/gpu/ptx
 	$(cuda_env) go build -tags cuda -buildvcs=false -ldflags '-X main.revision=$(revision)' -o bin/scalewm-cuda ./cmd/scalewm

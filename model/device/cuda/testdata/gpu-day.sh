@@ -70,7 +70,7 @@ train() {
   done
   (cd "$work" && find a b -name '*.safetensors' -exec sha256sum {} +) >"$OUT/bits.txt"
   cat "$OUT/bits.txt"
-  cp "$work"/a/*.csv "$OUT" 2>/dev/null
+  cp "$work/a/metrics.jsonl" "$OUT"
   rm -rf "$work"
 }
 
