@@ -1,9 +1,11 @@
 package collect
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -78,6 +80,31 @@ func TestCampaignStates(t *testing.T) {
 			if p.task == "cube" {
 				solvedAhead(t, runs)
 			}
+		})
+	}
+}
+
+// drawnEpisodes is how many episodes with frames the campaign collects of a task that
+// OpenGL draws; an episode of Cube takes a minute in software.
+var drawnEpisodes = map[string]int{"reacher": 8, "cube": 2}
+
+// TestCampaignDrawn collects with one worker and with two, and says how fast that is.
+func TestCampaignDrawn(t *testing.T) {
+	if os.Getenv(campaignEnv) == "" {
+		t.Skip("campaign: make campaign-collect runs it (minutes)")
+	}
+	for _, p := range publishedStates {
+		t.Run(p.task, func(t *testing.T) {
+			one := run{p.task, filepath.Join(t.TempDir(), "1.h5"), drawnEpisodes[p.task], rowsPerShard, 1}
+			two := one
+			two.out, two.workers = filepath.Join(t.TempDir(), "2.h5"), 2
+			f1, f2 := one.mustRun(t), two.mustRun(t)
+			if !bytes.Equal(read(t, one.out), read(t, two.out)) {
+				t.Error("the bytes depend on the number of workers")
+			}
+			t.Logf("processor time of two workers is %.3f of one's; by the clock they are %.2f times as fast",
+				f2.processor.Seconds()/f1.processor.Seconds(), f1.clock.Seconds()/f2.clock.Seconds())
+			p.rates(t, one.out, f1, f2)
 		})
 	}
 }

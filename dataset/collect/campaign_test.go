@@ -129,6 +129,7 @@ func collectInChild(t *testing.T, out string) {
 		t.Fatal(err)
 	}
 	defer j.Close()
+	j.Spawn = spawn
 	if _, err := j.Run(context.Background(), workers, nil); err != nil {
 		t.Fatal(err)
 	}
