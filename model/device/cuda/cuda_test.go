@@ -2,6 +2,8 @@ package cuda_test
 
 import (
 	"errors"
+	"os"
+	"sync"
 	"testing"
 
 	"scalewm/model/device"
@@ -10,10 +12,19 @@ import (
 	"scalewm/model/device/devicetest"
 )
 
-// emulator compiles the kernels for the processor, once a test.
+// built is the kernels compiled for the processor, once for all tests.
+var built = sync.OnceValues(func() (*emu.Library, error) {
+	dir, err := os.MkdirTemp("", "scalewm-emu")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) // once it is opened, the library needs its file no more
+	return emu.Build(dir)
+})
+
 func emulator(t *testing.T) *emu.Library {
 	t.Helper()
-	lib, err := emu.Build(t.TempDir())
+	lib, err := built()
 	if errors.Is(err, emu.ErrUnavailable) {
 		t.Skip(err)
 	}
