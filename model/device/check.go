@@ -158,9 +158,10 @@ func (c checked) Gemm(op Op, dst, a, b Mat, ep Epilogue) {
 		inner = b.Cols
 	}
 	ok := op >= NN && op <= TN && ep.Act >= Identity && ep.Act <= ReLU && given(dst, a, b) && k == inner
-	ok = ok && shaped(m, n, dst, ep.Pre, ep.Grad) && shaped(1, n, ep.Bias) && !ep.Bias.Half() && !(ep.Add && dst.Half()) &&
-		ep.Drop.fits() && (!ep.SumA.Given() || op == TN) && shaped(1, m, ep.SumA) && !ep.SumA.Half()
-	needAny(ok, "Gemm", dst, a, b, ep.Bias, ep.Pre, ep.Grad, ep.SumA)
+	ok = ok && shaped(m, n, dst, ep.Pre, ep.Grad, ep.Gate, ep.Ungated) && shaped(1, n, ep.Scale, ep.Bias) &&
+		!(ep.Add && dst.Half()) && ep.Drop.fits() && (!ep.SumA.Given() || op == TN) && shaped(1, m, ep.SumA)
+	need(ok, "Gemm", ep.Scale, ep.Bias, ep.Gate, ep.Ungated, ep.SumA)
+	needAny(ok, "Gemm", dst, a, b, ep.Pre, ep.Grad)
 	c.Device.Gemm(op, dst, a, b, ep)
 }
 
@@ -184,19 +185,9 @@ func (c checked) Mul(dst, a, b Mat, add bool) {
 	c.Device.Mul(dst, a, b, add)
 }
 
-func (c checked) GateAdd(dst, x, gate, y Mat) {
-	need(given(x, gate, y) && like(dst, x, gate, y), "GateAdd", dst, x, gate, y)
-	c.Device.GateAdd(dst, x, gate, y)
-}
-
 func (c checked) GateGrad(dy, dgate, dout, gate, y Mat) {
 	need(given(dgate, dout, gate, y) && like(dy, dgate, dout, gate, y), "GateGrad", dy, dgate, dout, gate, y)
 	c.Device.GateGrad(dy, dgate, dout, gate, y)
-}
-
-func (c checked) Modulate(dst, x, scale, shift Mat) {
-	need(given(x, scale, shift) && like(dst, x, scale, shift), "Modulate", dst, x, scale, shift)
-	c.Device.Modulate(dst, x, scale, shift)
 }
 
 func (c checked) ModulateGrad(dx, dscale, dshift, dy, x, scale Mat) {

@@ -7,6 +7,14 @@ func (c checked) LayerNorm(y, xhat, rstd, x, gamma, beta Mat, eps float64) {
 	c.Device.LayerNorm(y, xhat, rstd, x, gamma, beta, eps)
 }
 
+func (c checked) AdaNorm(y, x Mat, n AdaNorm) {
+	need(given(n.Gamma, n.Beta, n.Scale, n.Shift) && shaped(1, x.Cols, n.Gamma, n.Beta) && like(x, n.Scale, n.Shift, n.Outer) &&
+		shaped(x.Rows, 1, n.OuterInv, n.InnerInv), "AdaNorm", x, n.Scale, n.Shift, n.Gamma, n.Beta, n.Outer, n.OuterInv, n.InnerInv)
+	needAny(like(y, n.Inner), "AdaNorm", y, n.Inner)
+	needAny(like(y, x), "AdaNorm", y, x)
+	c.Device.AdaNorm(y, x, n)
+}
+
 func (c checked) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat, add bool) {
 	need(given(rstd) && shaped(dy.Rows, 1, rstd) && shaped(1, dy.Cols, dgamma, dbeta, gamma),
 		"LayerNormGrad", dx, dgamma, dbeta, rstd, gamma)

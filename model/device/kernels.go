@@ -5,7 +5,7 @@ type Memory interface {
 	Alloc(n int) Buffer // zeroed
 	// AllocHalf is memory of activations that only products and the kernels around
 	// them touch: bf16 where the machine multiplies that, Alloc everywhere else.
-	// Gemm (but not as dst with Add), LayerNorm (y, xhat), LayerNormGrad (dy, xhat),
+	// Gemm (but not as dst with Add), LayerNorm (y, xhat), AdaNorm (y, Inner), LayerNormGrad (dy, xhat),
 	// Attention and AttentionGrad (all but lse), SumTable (src), DropoutApply,
 	// Upload and Download take it.
 	AllocHalf(n int) Buffer
@@ -54,15 +54,18 @@ const (
 )
 
 // Epilogue is what a product does with each element before it is stored:
-// v = a.b + Bias[col]; Pre = v if given; v = Act(v), or v * Act'(Grad) if that
-// is given; v = dropout(v) by Drop, element row*N+col; dst = v or dst += v.
+// v = a.b * Scale[col] + Bias[col]; Pre = v if given; v = Act(v), or v * Act'(Grad) if that
+// is given; v = dropout(v) by Drop, element row*N+col; Ungated = v and v = v * Gate
+// if given; dst = v or dst += v.
 type Epilogue struct {
-	Bias Mat // 1 x N
-	Act  Act
-	Pre  Mat // M x N, the value before Act, which its gradient needs
-	Grad Mat // M x N, what Pre was: v is a gradient on its way back through Act
-	Drop Dropout
-	Add  bool
+	Scale, Bias Mat // 1 x N
+	Act         Act
+	Pre         Mat // M x N, the value before Act, which its gradient needs
+	Grad        Mat // M x N, what Pre was: v is a gradient on its way back through Act
+	Drop        Dropout
+	// Gate (M x N), and Ungated, which its gradient needs.
+	Gate, Ungated Mat
+	Add           bool
 	// SumA (1 x M; TN only) += the sums of A's columns: a bias gradient beside its weights'.
 	SumA Mat
 }
@@ -86,10 +89,8 @@ type Pointwise interface {
 	ActivateGrad(dx, dy, pre Mat, act Act)             // dx = dy * act'(pre); dx may be dy
 	Axpy(dst Mat, alpha float64, x Mat)                // dst += alpha x
 	Mul(dst, a, b Mat, add bool)                       // dst = a*b (or +=), element by element
-	GateAdd(dst, x, gate, y Mat)                       // dst = x + gate*y; dst may be x
-	GateGrad(dy, dgate, dout, gate, y Mat)             // dy = dout*gate, dgate = dout*y
-	Modulate(dst, x, scale, shift Mat)                 // dst = x*(1+scale) + shift; dst may be x
-	ModulateGrad(dx, dscale, dshift, dy, x, scale Mat) // dx = dy(1+scale), dscale = dy*x, dshift = dy
+	GateGrad(dy, dgate, dout, gate, y Mat)             // of gate*y: dy = dout*gate, dgate = dout*y
+	ModulateGrad(dx, dscale, dshift, dy, x, scale Mat) // of x*(1+scale) + shift: dx = dy(1+scale), dscale = dy*x, dshift = dy
 	AddTable(dst, table Mat)                           // dst[r] += table[r mod table.Rows]
 	SumTable(table, src Mat)                           // table[p] += sum of src[r] over r = p mod table.Rows
 	DropoutApply(dst, x Mat, d Dropout)                // dst may be x; also its own gradient
@@ -102,6 +103,9 @@ type Norms interface {
 	// y = xhat*gamma + beta (gamma and beta 1 x Cols, or not given: y = xhat).
 	// xhat and rstd (Rows x 1) are stored where given; y may be xhat without gamma, y may be x.
 	LayerNorm(y, xhat, rstd, x, gamma, beta Mat, eps float64)
+	// AdaNorm is a LayerNorm of a modulated LayerNorm without affine part:
+	// y = inner(outer(x)*(1+Scale) + Shift)*Gamma + Beta. y may not be x.
+	AdaNorm(y, x Mat, n AdaNorm)
 	// LayerNormGrad: dx = gradient (+= if add; dx may be dy if not add), dgamma += , dbeta += where given.
 	LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat, add bool)
 	// BatchNorm in training: statistics over rows (biased variance normalises),
@@ -110,6 +114,15 @@ type Norms interface {
 	// BatchNormEval uses the running statistics.
 	BatchNormEval(y, x Mat, bn BatchNorm)
 	BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat)
+}
+
+// AdaNorm is what modulates rows between two norms, and what is kept of the norms.
+type AdaNorm struct {
+	Scale, Shift       Mat // as x
+	Gamma, Beta        Mat // 1 x Cols, of the inner norm
+	OuterEps, InnerEps float64
+	// The normalised rows (as x) and 1/deviation (Rows x 1) of both, where given.
+	Outer, OuterInv, Inner, InnerInv Mat
 }
 
 // BatchNorm is the state of one BatchNorm1d, each 1 x Cols.

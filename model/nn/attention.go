@@ -46,17 +46,18 @@ func (a *Attention) project(p *Pass) {
 	a.q, a.kv = a.query().Half(p, a.seqs.only(a.x, a.token)), a.keys().Half(p, a.x)
 }
 
-// Into writes (or adds) the result for the tokens x to dst: all of them, or
-// only one of every sequence, which then are dst's rows (with a mask it must
-// be the last, which the kernel takes the only query for).
-func (a *Attention) Into(p *Pass, dst, x device.Mat, s Seqs, token int, add bool) {
+// Into computes dst from the tokens x: all of them, or only one of every
+// sequence, which then are dst's rows (with a mask it must be the last, which
+// the kernel takes the only query for). ep is what happens to the result after its dropout.
+func (a *Attention) Into(p *Pass, dst, x device.Mat, s Seqs, token int, ep device.Epilogue) {
 	a.x, a.seqs, a.token = x, s, token
 	a.project(p)
 	a.att = p.Half(a.q.Rows, a.width())
 	a.lse = p.kept(s.Count*a.Heads, a.heads(p).Asking())
 	k, v := split(a.kv, a.width())
 	p.Dev.Attention(a.att, a.lse, a.q, k, v, a.heads(p))
-	a.Out.Into(p, dst, a.att, device.Epilogue{Drop: p.Dropout(a.Site+1, a.Drop), Add: add})
+	ep.Drop = p.Dropout(a.Site+1, a.Drop)
+	a.Out.Into(p, dst, a.att, ep)
 }
 
 // Backward adds the parameters' gradients and returns that of the tokens. dy

@@ -250,7 +250,7 @@ func TestAutodiffAttention(t *testing.T) {
 		seqs := nn.Seqs{Count: 2, Len: 3}
 		p, x, w := o.prepare(&s, r), random(o, r, 6, 4), random(o, r, 6, 4)
 		y := p.Mat(6, 4)
-		a.Into(p, y, x, seqs, nn.All, false)
+		a.Into(p, y, x, seqs, nn.All, device.Epilogue{})
 		values, weight := o.values(y), o.values(w)
 		in := o.input(x, a.Backward(p, w))
 		o.compare(o.linear(o.attend(o.linear(in, a.QKV), seqs, a), a.Out), values, weight)

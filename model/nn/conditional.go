@@ -112,7 +112,7 @@ type Conditional struct {
 // norm, and the gated result.
 type half struct {
 	outer, inner *LayerNorm
-	n, y         device.Mat // normalised input, result before the gate
+	y            device.Mat // result before the gate, where Backward follows
 }
 
 func newConditional(s *Set, name string, c PredictorConfig) *Conditional {
@@ -141,10 +141,19 @@ func (b *Conditional) parts(m device.Mat, i int) (shift, scale, gate device.Mat)
 
 // enter is the way from the residual stream to the inside of a half.
 func (h *half) enter(p *Pass, x, shift, scale device.Mat) device.Mat {
-	h.n = h.outer.Forward(p, x)
-	m := p.Mat(x.Rows, x.Cols)
-	p.Dev.Modulate(m, h.n, scale, shift)
-	return h.inner.Forward(p, m)
+	h.outer.keep(p, x)
+	h.inner.keep(p, x)
+	y := p.Half(x.Rows, x.Cols)
+	p.Dev.AdaNorm(y, x, device.AdaNorm{Scale: scale, Shift: shift, Gamma: h.inner.Gamma.Value, Beta: h.inner.Beta.Value,
+		OuterEps: h.outer.Eps, InnerEps: h.inner.Eps,
+		Outer: h.outer.xhat, OuterInv: h.outer.rstd, Inner: h.inner.xhat, InnerInv: h.inner.rstd})
+	return y
+}
+
+// gated is how a half's result joins the residual stream x.
+func (h *half) gated(p *Pass, x, gate device.Mat) device.Epilogue {
+	h.y = p.kept(x.Rows, x.Cols)
+	return device.Epilogue{Gate: gate, Ungated: h.y, Add: true}
 }
 
 // leave is the way back: it adds to dx the gradient that arrived inside, and
@@ -153,7 +162,7 @@ func (h *half) leave(p *Pass, dx, dshift, dscale, din, scale device.Mat) {
 	dm := p.Mat(dx.Rows, dx.Cols)
 	h.inner.BackwardInto(p, dm, din, false)
 	dn := p.Mat(dx.Rows, dx.Cols)
-	p.Dev.ModulateGrad(dn, dscale, dshift, dm, h.n, scale)
+	p.Dev.ModulateGrad(dn, dscale, dshift, dm, h.outer.xhat, scale)
 	h.outer.BackwardInto(p, dx, dn, true)
 }
 
@@ -166,13 +175,11 @@ func (b *Conditional) Forward(p *Pass, x, silu device.Mat, s Seqs, token int) {
 	shift, scale, gate := b.parts(b.mod, 0)
 	in := b.first.enter(p, x, shift, scale)
 	x = s.only(x, token)
-	b.first.y = p.Mat(x.Rows, x.Cols)
-	b.att.Into(p, b.first.y, in, s, token, false)
-	p.Dev.GateAdd(x, x, s.only(gate, token), b.first.y)
+	b.att.Into(p, x, in, s, token, b.first.gated(p, x, s.only(gate, token)))
 
 	shift, scale, gate = b.parts(s.only(b.mod, token), 1)
-	b.second.y = b.mlp.Forward(p, b.second.enter(p, x, shift, scale))
-	p.Dev.GateAdd(x, x, gate, b.second.y)
+	in = b.second.enter(p, x, shift, scale)
+	b.mlp.Into(p, x, in, b.second.gated(p, x, gate))
 	if !p.keeps() {
 		p.Release(mark)
 	}

@@ -128,11 +128,22 @@ func TestGradients(t *testing.T) {
 		"MLP dropout":  func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.GELU, 0.4) },
 		"LayerNorm": func(s *Set, r *rand.Rand) layer {
 			l, x := NewLayerNorm(s, "n", 6, innerEps), random(dev, r, 4, 6)
-			return normLayer(s, l, x)
+			return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
+				func(p *Pass, dy device.Mat) []device.Mat {
+					dx := p.Mat(dy.Rows, dy.Cols)
+					l.BackwardInto(p, dx, dy, false)
+					return []device.Mat{dx}
+				}}
 		},
-		"LayerNorm without affine": func(s *Set, r *rand.Rand) layer {
-			s.Vector("unused", 1, Const(0))
-			return normLayer(s, &LayerNorm{Eps: adaEps}, random(dev, r, 4, 6))
+		"modulated norms": func(s *Set, r *rand.Rand) layer {
+			h := half{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, "n", 6, innerEps)}
+			x, shift, scale := random(dev, r, 4, 6), random(dev, r, 4, 6), random(dev, r, 4, 6)
+			return layer{s, []device.Mat{x, shift, scale}, func(p *Pass) device.Mat { return h.enter(p, x, shift, scale) },
+				func(p *Pass, dy device.Mat) []device.Mat {
+					dx, dshift, dscale := p.Zero(4, 6), p.Mat(4, 6), p.Mat(4, 6)
+					h.leave(p, dx, dshift, dscale, dy, scale)
+					return []device.Mat{dx, dshift, dscale}
+				}}
 		},
 		"Projector": func(s *Set, r *rand.Rand) layer {
 			l, x := NewProjector(s, "q", 5, 7, 3), random(dev, r, 9, 5)
@@ -165,15 +176,6 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-func normLayer(s *Set, l *LayerNorm, x device.Mat) layer {
-	return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
-		func(p *Pass, dy device.Mat) []device.Mat {
-			dx := p.Mat(dy.Rows, dy.Cols)
-			l.BackwardInto(p, dx, dy, false)
-			return []device.Mat{dx}
-		}}
-}
-
 func mlpLayer(dev device.Device, s *Set, r *rand.Rand, act device.Act, drop float64) layer {
 	in := Inits{Normal(1), Normal(1)}
 	l := &MLP{In: NewLinear(s, "i", 4, 6, in), Out: NewLinear(s, "o", 6, 3, in), Act: act, Drop: drop}
@@ -194,7 +196,7 @@ func attentionLayer(dev device.Device, s *Set, r *rand.Rand, block, token int, d
 	return layer{s, []device.Mat{x},
 		func(p *Pass) device.Mat {
 			y := p.Mat(rows, 4)
-			l.Into(p, y, x, seqs, token, false)
+			l.Into(p, y, x, seqs, token, device.Epilogue{})
 			return y
 		},
 		func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy)} }}

@@ -114,21 +114,22 @@ type MLP struct {
 	x, pre, h device.Mat
 }
 
-// Into writes (or adds) the result for x to dst.
-func (m *MLP) Into(p *Pass, dst, x device.Mat, add bool) {
+// Into computes dst from x; ep is what happens to the result after its dropout.
+func (m *MLP) Into(p *Pass, dst, x device.Mat, ep device.Epilogue) {
 	m.x, m.pre = x, device.Mat{}
 	if p.keeps() {
 		m.pre = p.Half(x.Rows, m.In.Out())
 	}
 	m.h = p.Half(x.Rows, m.In.Out())
 	m.In.Into(p, m.h, x, device.Epilogue{Act: m.Act, Pre: m.pre, Drop: p.Dropout(m.Site, m.Drop)})
-	m.Out.Into(p, dst, m.h, device.Epilogue{Drop: p.Dropout(m.Site+1, m.Drop), Add: add})
+	ep.Drop = p.Dropout(m.Site+1, m.Drop)
+	m.Out.Into(p, dst, m.h, ep)
 }
 
 // Forward is Into new memory.
 func (m *MLP) Forward(p *Pass, x device.Mat) device.Mat {
 	y := p.Mat(x.Rows, m.Out.Out())
-	m.Into(p, y, x, false)
+	m.Into(p, y, x, device.Epilogue{})
 	return y
 }
 

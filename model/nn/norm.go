@@ -2,7 +2,7 @@ package nn
 
 import "scalewm/model/device"
 
-// LayerNorm normalises rows; without Gamma it has no affine part.
+// LayerNorm normalises rows; without Gamma it has no affine part, and is computed within an AdaNorm.
 type LayerNorm struct {
 	Gamma, Beta *Param
 	Eps         float64
@@ -15,20 +15,23 @@ func NewLayerNorm(s *Set, name string, n int, eps float64) *LayerNorm {
 	return &LayerNorm{s.Vector(name+".weight", n, Const(1)), s.Vector(name+".bias", n, Const(0)), eps, device.Mat{}, device.Mat{}}
 }
 
-// Forward returns the normalised rows of x in new memory: with an affine part
-// in that which products read, since one follows everywhere.
-func (l *LayerNorm) Forward(p *Pass, x device.Mat) device.Mat {
-	l.rstd = p.kept(x.Rows, 1)
-	if l.Gamma == nil {
+// keep makes room for what Backward needs of rows such as x, where it will follow.
+func (l *LayerNorm) keep(p *Pass, x device.Mat) {
+	l.rstd, l.xhat = p.kept(x.Rows, 1), device.Mat{}
+	switch {
+	case !p.keeps():
+	case l.Gamma == nil:
 		l.xhat = p.Mat(x.Rows, x.Cols)
-		p.Dev.LayerNorm(l.xhat, device.Mat{}, l.rstd, x, device.Mat{}, device.Mat{}, l.Eps)
-		return l.xhat
-	}
-	y := p.Half(x.Rows, x.Cols)
-	l.xhat = device.Mat{}
-	if p.keeps() {
+	default:
 		l.xhat = p.Half(x.Rows, x.Cols)
 	}
+}
+
+// Forward returns the normalised rows of x in new memory that products read,
+// since one follows everywhere.
+func (l *LayerNorm) Forward(p *Pass, x device.Mat) device.Mat {
+	l.keep(p, x)
+	y := p.Half(x.Rows, x.Cols)
 	p.Dev.LayerNorm(y, l.xhat, l.rstd, x, l.Gamma.Value, l.Beta.Value, l.Eps)
 	return y
 }
@@ -71,25 +74,43 @@ func (q *Projector) state() device.BatchNorm {
 
 // Into writes the projection of x to dst.
 func (q *Projector) Into(p *Pass, dst, x device.Mat) {
+	if !p.keeps() {
+		q.Out.Into(p, dst, q.hidden(p, x), device.Epilogue{})
+		return
+	}
 	q.x = x
 	pre := q.In.Forward(p, x)
 	q.y = p.Mat(pre.Rows, pre.Cols)
-	switch {
-	case p.Train:
+	if p.Train {
 		q.Batches++
 		q.xhat, q.rstd = p.Mat(pre.Rows, pre.Cols), p.Mat(1, pre.Cols)
 		p.Dev.BatchNorm(q.y, q.xhat, q.rstd, pre, q.state())
-	case p.Slope:
+	} else {
 		p.Dev.BatchNormEval(q.y, pre, q.state())
-	default:
-		p.Dev.BatchNormEval(q.y, pre, q.state())
-		p.Dev.Activate(q.y, q.y, device.GELU)
-		q.Out.Into(p, dst, q.y, device.Epilogue{})
-		return
 	}
 	q.h = p.Mat(pre.Rows, pre.Cols)
 	p.Dev.Activate(q.h, q.y, device.GELU)
 	q.Out.Into(p, dst, q.h, device.Epilogue{})
+}
+
+// hidden is what Out reads of x: by running statistics the norm is a factor and
+// an offset for each column, which the product before it takes.
+func (q *Projector) hidden(p *Pass, x device.Mat) device.Mat {
+	scale, bias := p.Mat(1, q.In.Out()), p.Mat(1, q.In.Out())
+	p.Dev.Fill(bias, 1)
+	q.slope(p, scale, bias)
+	p.Dev.BatchNormEval(bias, q.In.B.Value, q.state())
+	h := p.Half(x.Rows, q.In.Out())
+	p.Dev.Gemm(device.NT, h, x, q.In.W.Value, device.Epilogue{Scale: scale, Bias: bias, Act: device.GELU})
+	return h
+}
+
+// slope is BatchNorm by running statistics without its offset: y = gamma/deviation * x.
+func (q *Projector) slope(p *Pass, y, x device.Mat) {
+	bn := q.state()
+	bn.Beta = p.Zero(1, x.Cols)
+	bn.Mean = bn.Beta
+	p.Dev.BatchNormEval(y, x, bn)
 }
 
 // Forward is Into new memory.
@@ -105,11 +126,8 @@ func (q *Projector) Backward(p *Pass, dy device.Mat) device.Mat {
 	dh := p.Mat(q.h.Rows, q.h.Cols)
 	q.Out.InputGrad(p, dh, dy, device.Epilogue{Act: device.GELU, Grad: q.y})
 	dpre := p.Mat(dh.Rows, dh.Cols)
-	if p.Slope { // by running statistics the norm is a factor for each column
-		bn := q.state()
-		bn.Beta = p.Zero(1, dh.Cols)
-		bn.Mean = bn.Beta
-		p.Dev.BatchNormEval(dpre, dh, bn)
+	if p.Slope {
+		q.slope(p, dpre, dh)
 		return q.In.Backward(p, dpre, q.x)
 	}
 	p.Dev.BatchNormGrad(dpre, q.Gamma.Grad, q.Beta.Grad, dh, q.xhat, q.rstd, q.Gamma.Value)

@@ -84,12 +84,9 @@ func (b *Conditional) extend(p *Pass, x, mod, kv device.Mat, n int, s span, aski
 	p.Dev.Attention(att, device.Mat{}, b.att.query().Half(p, in), k, v, device.Heads{Seqs: n, Len: s.window,
 		Heads: b.att.Heads, Dim: b.att.Dim, Block: b.att.Block, Queries: asking, ByToken: true})
 	_, _, gate := b.parts(mod, 0)
-	y := p.Mat(x.Rows, x.Cols)
-	b.att.Out.Into(p, y, att, device.Epilogue{})
-	p.Dev.GateAdd(x, x, gate, y)
+	b.att.Out.Into(p, x, att, b.first.gated(p, x, gate))
 
 	shift, scale, gate = b.parts(mod, 1)
-	b.mlp.Into(p, y, b.second.enter(p, x, shift, scale), false)
-	p.Dev.GateAdd(x, x, gate, y)
+	b.mlp.Into(p, x, b.second.enter(p, x, shift, scale), b.second.gated(p, x, gate))
 	return x
 }

@@ -139,8 +139,8 @@ func (b *Block) Forward(p *Pass, x device.Mat, s Seqs, token int) {
 	b.seqs, b.token = s, token
 	mark := p.Mark()
 	y := s.only(x, token)
-	b.att.Into(p, y, b.before.Forward(p, x), s, token, true)
-	b.mlp.Into(p, y, b.after.Forward(p, y), true)
+	b.att.Into(p, y, b.before.Forward(p, x), s, token, device.Epilogue{Add: true})
+	b.mlp.Into(p, y, b.after.Forward(p, y), device.Epilogue{Add: true})
 	if !p.Train {
 		p.Release(mark)
 	}

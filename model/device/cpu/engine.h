@@ -39,7 +39,7 @@ enum { NN, NT, TN };
 enum { IDENTITY, GELU, GELU_TANH, SILU, RELU };
 
 typedef struct {
-	Mat dst, a, b, bias, pre, grad, sum_a;
+	Mat dst, a, b, scale, bias, pre, grad, gate, ungated, sum_a;
 	const char *packed; // B as PackArgs made it, or NULL
 	int op, act, add, bf16;
 	float drop_p;
@@ -62,6 +62,7 @@ typedef struct { Mat table, src; } TableArgs;
 typedef struct { Mat dst, x; } PairArgs; // a destination and a source
 
 typedef struct { Mat y, xhat, rstd, x, gamma, beta; double eps; } NormArgs;
+typedef struct { Mat y, x, scale, shift, gamma, beta, outer, outer_inv, inner, inner_inv; double outer_eps, inner_eps; } AdaNormArgs;
 typedef struct { Mat dx, dgamma, dbeta, dy, xhat, rstd, gamma; int add; } NormGradArgs;
 typedef struct { Mat y, xhat, rstd, x, gamma, beta, mean, var; double momentum, eps; } BatchArgs;
 
@@ -101,9 +102,9 @@ typedef struct { double work; int what; } PeakArgs; // work: out, operations or 
 // Kernel numbers: the index into an instruction set's table.
 enum {
 	K_FILL, K_COPY, K_BLOCKS, K_GEMM, K_PACK,
-	K_ACTIVATE, K_ACTIVATE_GRAD, K_AXPY, K_MUL, K_GATE_ADD, K_GATE_GRAD, K_MODULATE, K_MODULATE_GRAD,
+	K_ACTIVATE, K_ACTIVATE_GRAD, K_AXPY, K_MUL, K_GATE_GRAD, K_MODULATE_GRAD,
 	K_DROPOUT, K_ADD_TABLE, K_SUM_TABLE, K_NORMALIZE_COLUMNS,
-	K_LAYERNORM, K_LAYERNORM_GRAD, K_BATCHNORM, K_BATCHNORM_EVAL, K_BATCHNORM_GRAD,
+	K_LAYERNORM, K_ADANORM, K_LAYERNORM_GRAD, K_BATCHNORM, K_BATCHNORM_EVAL, K_BATCHNORM_GRAD,
 	K_ATTENTION, K_ATTENTION_GRAD, K_PATCHES,
 	K_MSE, K_SIGREG, K_DISTANCE, K_DISTANCE_GRAD, K_CORRELATION, K_COST,
 	K_SUM_SQUARES, K_ADAMW, K_NORMAL, K_CANDIDATES, K_NAN_TO_INF, K_SMALLEST_K, K_MOMENTS,

@@ -1,5 +1,5 @@
-// k_gemm_finish.h: what happens to the sums of a product on their way out: bias,
-// activation or its gradient, dropout, addition, store.
+// k_gemm_finish.h: what happens to the sums of a product on their way out: scale, bias,
+// activation or its gradient, dropout, gate, addition, store.
 
 // A Block is sums of rows x cols elements of the result from (r, c) on, PANEL apart, of which
 // `done` rows are finished. It waits while the next block is multiplied, which finishes a few rows
@@ -15,11 +15,14 @@ static inline __attribute__((always_inline)) void finish_row(const int act, cons
 	for (i64 j = 0; j < b->cols; j += VL) {
 		i64 c = b->c + j;
 		vf v = vload(sums + j);
+		if (g->scale.p) v *= mload(g->scale, 0, c);
 		if (g->bias.p) v += mload(g->bias, 0, c);
 		if (g->pre.p) mstore(g->pre, r, c, v);
 		if (back) v *= vslope(act, mload(g->grad, r, c));
 		else v = vact(act, v);
 		if (g->drop_p > 0) v *= vload(keep + j);
+		if (g->ungated.p) mstore(g->ungated, r, c, v);
+		if (g->gate.p) v *= mload(g->gate, r, c);
 		if (g->add) v += mload(g->dst, r, c);
 		mstore(g->dst, r, c, v);
 	}

@@ -18,13 +18,23 @@ static float row_variance(const float *x, i64 n, float mean) {
 	return total / (float)n;
 }
 
+// A Norm is what normalises a row: (x - mean) * inv.
+typedef struct { float mean, inv; } Norm;
+
+static inline Norm row_norm(const float *x, i64 n, double eps) {
+	float mean = row_mean(x, n);
+	return (Norm){mean, (float)(1 / sqrt((double)row_variance(x, n, mean) + eps))};
+}
+
+static inline vf normed(Norm m, const float *x, i64 c, i64 n) { return (vpart(x, c, n) - vset(m.mean)) * vset(m.inv); }
+
 static void layernorm_row(const NormArgs *a, i64 r) {
 	i64 n = a->x.cols;
 	const float *x = a->x.p + r * a->x.stride;
-	float mean = row_mean(x, n), inv = (float)(1 / sqrt((double)row_variance(x, n, mean) + a->eps));
-	if (a->rstd.p) a->rstd.p[r * a->rstd.stride] = inv;
+	Norm norm = row_norm(x, n, a->eps);
+	if (a->rstd.p) a->rstd.p[r * a->rstd.stride] = norm.inv;
 	for (i64 c = 0; c < n; c += VL) {
-		vf h = (vpart(x, c, n) - vset(mean)) * vset(inv);
+		vf h = normed(norm, x, c, n);
 		if (a->xhat.p) mstore(a->xhat, r, c, h);
 		if (a->gamma.p) h = vfma(h, vpart(a->gamma.p, c, n), vpart(a->beta.p, c, n));
 		mstore(a->y, r, c, h);
@@ -39,6 +49,38 @@ static void layernorm_task(const void *args, i64 i, Worker *w) {
 
 static int layernorm(Pool *pool, const void *args) {
 	pool_run(pool, layernorm_task, args, row_tasks(((const NormArgs *)args)->x.rows));
+	return OK;
+}
+
+// m is room for the modulated row.
+static void adanorm_row(const AdaNormArgs *a, i64 r, float *m) {
+	i64 n = a->x.cols;
+	const float *x = a->x.p + r * a->x.stride;
+	Norm outer = row_norm(x, n, a->outer_eps);
+	for (i64 c = 0; c < n; c += VL) {
+		vf h = normed(outer, x, c, n);
+		if (a->outer.p) mstore(a->outer, r, c, h);
+		vput(m, c, n, vfma(h, vset(1.0f) + mload(a->scale, r, c), mload(a->shift, r, c)));
+	}
+	Norm inner = row_norm(m, n, a->inner_eps);
+	for (i64 c = 0; c < n; c += VL) {
+		vf h = normed(inner, m, c, n);
+		if (a->inner.p) mstore(a->inner, r, c, h);
+		mstore(a->y, r, c, vfma(h, vpart(a->gamma.p, c, n), vpart(a->beta.p, c, n)));
+	}
+	if (a->outer_inv.p) a->outer_inv.p[r * a->outer_inv.stride] = outer.inv;
+	if (a->inner_inv.p) a->inner_inv.p[r * a->inner_inv.stride] = inner.inv;
+}
+
+static void adanorm_task(const void *args, i64 i, Worker *w) {
+	const AdaNormArgs *a = args;
+	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, a->x.rows); r++) adanorm_row(a, r, (float *)w->scratch);
+}
+
+static int adanorm(Pool *pool, const void *args) {
+	const AdaNormArgs *a = args;
+	if (pool_reserve(pool, a->x.cols * sizeof(float), 0)) return NO_MEMORY;
+	pool_run(pool, adanorm_task, a, row_tasks(a->x.rows));
 	return OK;
 }
 

@@ -11,7 +11,8 @@ import (
 
 func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	args := C.GemmArgs{
-		dst: mat(dst), a: mat(a), b: mat(b), bias: mat(ep.Bias), pre: mat(ep.Pre), grad: mat(ep.Grad),
+		dst: mat(dst), a: mat(a), b: mat(b), scale: mat(ep.Scale), bias: mat(ep.Bias), pre: mat(ep.Pre), grad: mat(ep.Grad),
+		gate: mat(ep.Gate), ungated: mat(ep.Ungated),
 		op: C.int(op), act: C.int(ep.Act), add: flag(ep.Add), bf16: flag(e.prec == device.BF16),
 		sum_a: mat(ep.SumA), drop_p: C.float(ep.Drop.P), drop_key: C.uint64_t(ep.Drop.Key),
 	}
@@ -75,19 +76,9 @@ func (e *engine) Mul(dst, a, b device.Mat, add bool) {
 	e.call(C.K_MUL, unsafe.Pointer(&args))
 }
 
-func (e *engine) GateAdd(dst, x, gate, y device.Mat) {
-	args := each(mats{dst}, mats{x, gate, y})
-	e.call(C.K_GATE_ADD, unsafe.Pointer(&args))
-}
-
 func (e *engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
 	args := each(mats{dy, dgate}, mats{dout, gate, y})
 	e.call(C.K_GATE_GRAD, unsafe.Pointer(&args))
-}
-
-func (e *engine) Modulate(dst, x, scale, shift device.Mat) {
-	args := each(mats{dst}, mats{x, scale, shift})
-	e.call(C.K_MODULATE, unsafe.Pointer(&args))
 }
 
 func (e *engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
@@ -122,6 +113,15 @@ func (e *engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64
 		eps: C.double(eps),
 	}
 	e.call(C.K_LAYERNORM, unsafe.Pointer(&args))
+}
+
+func (e *engine) AdaNorm(y, x device.Mat, n device.AdaNorm) {
+	args := C.AdaNormArgs{
+		y: mat(y), x: mat(x), scale: mat(n.Scale), shift: mat(n.Shift), gamma: mat(n.Gamma), beta: mat(n.Beta),
+		outer: mat(n.Outer), outer_inv: mat(n.OuterInv), inner: mat(n.Inner), inner_inv: mat(n.InnerInv),
+		outer_eps: C.double(n.OuterEps), inner_eps: C.double(n.InnerEps),
+	}
+	e.call(C.K_ADANORM, unsafe.Pointer(&args))
 }
 
 func normGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat) C.NormGradArgs {

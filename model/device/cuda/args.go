@@ -33,6 +33,11 @@ type normArgs struct {
 	eps                           float64
 }
 
+type adaNormArgs struct {
+	y, x, scale, shift, gamma, beta, outer, outerInv, inner, innerInv mat
+	outerEps, innerEps                                                float64
+}
+
 type normGradArgs struct {
 	dx, dgamma, dbeta, dy, xhat, rstd, gamma mat
 	part                                     Pointer
@@ -45,11 +50,11 @@ type batchArgs struct {
 }
 
 type gemmArgs struct {
-	dst, a, b, bias, pre, grad                  mat
-	part                                        Pointer
-	m, n, k, act, add, splits, span, vecA, vecB int64
-	drop                                        float64
-	dropKey                                     uint64
+	dst, a, b, scale, bias, pre, grad, gate, ungated mat
+	part                                             Pointer
+	m, n, k, act, add, splits, span, vecA, vecB      int64
+	drop                                             float64
+	dropKey                                          uint64
 }
 
 type attentionArgs struct {

@@ -8,9 +8,7 @@ const (
 	kActivateGrad
 	kAxpy
 	kMul
-	kGateAdd
 	kGateGrad
-	kModulate
 	kModulateGrad
 	kAddTable
 	kDropout
@@ -20,6 +18,7 @@ const (
 	kPatches
 	kAdamW
 	kLayerNorm
+	kAdaNorm
 	kLayerNormGrad
 	kNormGradSums
 	kNormGradAdd
@@ -66,9 +65,9 @@ const (
 
 var names = [kernelCount]string{
 	kFill: "fill", kCopy: "copy", kCopyBlocks: "copy_blocks", kActivate: "activate_each", kActivateGrad: "activate_grad",
-	kAxpy: "axpy", kMul: "mul", kGateAdd: "gate_add", kGateGrad: "gate_grad", kModulate: "modulate",
+	kAxpy: "axpy", kMul: "mul", kGateGrad: "gate_grad",
 	kModulateGrad: "modulate_grad", kAddTable: "add_table", kDropout: "dropout", kCandidates: "candidates", kClip: "clip",
-	kLerp: "lerp", kPatches: "patches", kAdamW: "adamw", kLayerNorm: "layer_norm", kLayerNormGrad: "layer_norm_grad",
+	kLerp: "lerp", kPatches: "patches", kAdamW: "adamw", kLayerNorm: "layer_norm", kAdaNorm: "ada_norm", kLayerNormGrad: "layer_norm_grad",
 	kNormGradSums: "norm_grad_sums", kNormGradAdd: "norm_grad_add", kSumTable: "sum_table", kSumTableAdd: "sum_table_add",
 	kBatchNorm: "batch_norm", kBatchNormEval: "batch_norm_eval", kBatchNormGrad: "batch_norm_grad",
 	kNormalizeColumns: "normalize_columns", kAddUp: "add_up", kMSE: "mse", kSumSquares: "sum_squares", kSIGReg: "sigreg",

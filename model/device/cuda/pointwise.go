@@ -81,16 +81,8 @@ func (e *engine) Mul(dst, a, b device.Mat, add bool) {
 	e.eachWith(kMul, []mat{view(dst)}, []mat{view(a), view(b)}, eachArgs{add: flag(add)})
 }
 
-func (e *engine) GateAdd(dst, x, gate, y device.Mat) {
-	e.each(kGateAdd, []mat{view(dst)}, []mat{view(x), view(gate), view(y)})
-}
-
 func (e *engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
 	e.each(kGateGrad, []mat{view(dy), view(dgate)}, []mat{view(dout), view(gate), view(y)})
-}
-
-func (e *engine) Modulate(dst, x, scale, shift device.Mat) {
-	e.each(kModulate, []mat{view(dst)}, []mat{view(x), view(scale), view(shift)})
 }
 
 func (e *engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {

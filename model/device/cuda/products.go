@@ -25,7 +25,8 @@ func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	if m*n == 0 {
 		return
 	}
-	args := gemmArgs{dst: view(dst), a: view(a), b: view(b), bias: view(ep.Bias), pre: view(ep.Pre), grad: view(ep.Grad),
+	args := gemmArgs{dst: view(dst), a: view(a), b: view(b), scale: view(ep.Scale), bias: view(ep.Bias), pre: view(ep.Pre), grad: view(ep.Grad),
+		gate: view(ep.Gate), ungated: view(ep.Ungated),
 		m: int64(m), n: int64(n), k: int64(k), act: int64(ep.Act), add: flag(ep.Add), span: gemmSpan, drop: float64(ep.Drop.P), dropKey: ep.Drop.Key}
 	splits := max(1, ceil(k, gemmSpan))
 	args.splits, args.vecA, args.vecB = int64(splits), fours(args.a), fours(args.b)

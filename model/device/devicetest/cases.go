@@ -8,7 +8,7 @@ import (
 
 // cases are all kernels in all sizes; for bf16 only those that know of it.
 func cases(p device.Precision) []testCase {
-	all := append(gemms(), testCase{"Gemm/frozen", frozen}, testCase{"Gemm/drop", dropped}, testCase{"Gemm/sums", columnSums})
+	all := append(gemms(), testCase{"Gemm/frozen", frozen}, testCase{"Gemm/drop", dropped}, testCase{"Gemm/gate", gated}, testCase{"Gemm/sums", columnSums})
 	if p == device.BF16 {
 		return append(append(all, testCase{"Gemm/rounding", rounding}), halves()...)
 	}
@@ -68,6 +68,23 @@ func epilogue(act device.Act, add bool) testCase {
 		k.Gemm(device.NT, dst, a, b, device.Epilogue{Act: act, Grad: pre, Add: add})
 		k.rows("grad", dst)
 	}}
+}
+
+// gated: what is scaled by column and gated by element, with and without all the rest.
+func gated(k *kit) {
+	m, n := k.batch(65), 77
+	a, b := factors(k, device.NT, m, n, 21)
+	dst, gate, scale := k.in(m, n), k.in(m, n), k.in(1, n)
+	k.Gemm(device.NT, dst, a, b, device.Epilogue{Gate: gate, Add: true})
+	k.rows("gated", dst)
+	k.Gemm(device.NT, dst, a, b, device.Epilogue{Scale: scale})
+	k.rows("scaled", dst)
+	pre, ungated := k.out(m, n), k.out(m, n)
+	k.Gemm(device.NT, dst, a, b, device.Epilogue{Scale: scale, Bias: k.in(1, n), Pre: pre, Act: device.GELU,
+		Drop: device.Dropout{P: 0.3, Key: 7}, Gate: gate, Ungated: ungated, Add: true})
+	k.rows("all", dst)
+	k.rows("pre", pre)
+	k.rows("ungated", ungated)
 }
 
 // dropped: the mask of a product's own dropout is that of DropoutApply.
@@ -175,21 +192,15 @@ var pointwiseKernels = map[string]func(k *kit, m, n int){
 		k.rows("mul add", d)
 	},
 	"Gate": func(k *kit, m, n int) {
-		x, gate, y, dst, dy, dgate := k.in(m, n), k.in(m, n), k.in(m, n), k.out(m, n), k.out(m, n), k.out(m, n)
-		k.GateAdd(dst, x, gate, y)
+		x, gate, y, dy, dgate := k.in(m, n), k.in(m, n), k.in(m, n), k.out(m, n), k.out(m, n)
 		k.GateGrad(dy, dgate, x, gate, y)
-		k.GateAdd(x, x, gate, y)
-		k.rows("dst", dst)
-		k.rows("in place", x)
 		k.rows("dy", dy)
 		k.rows("dgate", dgate)
 	},
 	"Modulate": func(k *kit, m, n int) {
-		x, scale, shift, dy := k.in(m, n), k.in(m, n), k.in(m, n), k.in(m, n)
-		y, dx, dscale, dshift := k.out(m, n), k.out(m, n), k.out(m, n), k.out(m, n)
-		k.Modulate(y, x, scale, shift)
+		x, scale, dy := k.in(m, n), k.in(m, n), k.in(m, n)
+		dx, dscale, dshift := k.out(m, n), k.out(m, n), k.out(m, n)
 		k.ModulateGrad(dx, dscale, dshift, dy, x, scale)
-		k.rows("y", y)
 		k.rows("dx", dx)
 		k.rows("dscale", dscale)
 		k.rows("dshift", dshift)
@@ -236,6 +247,7 @@ func norms() []testCase {
 		size := fmt.Sprintf("/%dx%d", s[0], s[1])
 		list = append(list,
 			testCase{"LayerNorm" + size, func(k *kit) { layerNorm(k, k.batch(s[0]), s[1]) }},
+			testCase{"AdaNorm" + size, func(k *kit) { adaNorm(k, k.batch(s[0]), s[1]) }},
 			testCase{"BatchNorm" + size, func(k *kit) { batchNorm(k, s[0], s[1]) }})
 	}
 	return list
@@ -260,6 +272,21 @@ func layerNorm(k *kit, m, n int) {
 	k.rows("dx in place", dy)
 	k.LayerNorm(x, device.Mat{}, device.Mat{}, x, gamma, beta, 1e-6)
 	k.rows("y in place", x)
+}
+
+func adaNorm(k *kit, m, n int) {
+	x := k.in(m, n)
+	norm := device.AdaNorm{Scale: k.in(m, n), Shift: k.in(m, n), Gamma: k.in(1, n), Beta: k.in(1, n), OuterEps: 1e-6, InnerEps: 1e-5}
+	y := k.out(m, n)
+	k.AdaNorm(y, x, norm)
+	k.rows("y", y)
+	norm.Outer, norm.OuterInv, norm.Inner, norm.InnerInv = k.out(m, n), k.out(m, 1), k.out(m, n), k.out(m, 1)
+	k.AdaNorm(y, x, norm)
+	k.rows("y and what is kept", y)
+	k.rows("outer", norm.Outer)
+	k.rows("outer inv", norm.OuterInv)
+	k.rows("inner", norm.Inner)
+	k.rows("inner inv", norm.InnerInv)
 }
 
 func batchNorm(k *kit, m, n int) {

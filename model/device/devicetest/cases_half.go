@@ -45,6 +45,8 @@ func halfGemm(k *kit, op device.Op, m, n, inner int) {
 	k.rows("grad", dst)
 	k.Gemm(op, stored, a, b, device.Epilogue{Act: device.GELU, Grad: grad})
 	k.keep("grad stored", stored, true, bf16Factor)
+	k.Gemm(op, stored, a, b, device.Epilogue{Scale: k.in(1, n), Bias: k.in(1, n), Act: device.GELU})
+	k.keep("scaled", stored, true, bf16Factor)
 	k.Gemm(op, dst, a, k.half(b.Rows, b.Cols), device.Epilogue{Add: true})
 	k.rows("mixed", dst)
 	if op == device.TN {
@@ -62,6 +64,10 @@ func halfNorm(k *kit) {
 		k.LayerNorm(y, xhat, rstd, x, gamma, beta, 1e-5)
 		k.keep("y", y, true, bf16Factor)
 		k.keep("xhat", xhat, true, bf16Factor)
+		k.AdaNorm(y, x, device.AdaNorm{Scale: k.in(m, n), Shift: k.in(m, n), Gamma: gamma, Beta: beta,
+			OuterEps: 1e-6, InnerEps: 1e-5, Inner: xhat})
+		k.keep("modulated", y, true, bf16Factor)
+		k.keep("inner", xhat, true, bf16Factor)
 		dx, dgamma, dbeta := k.in(m, n), k.in(1, n), k.in(1, n)
 		k.LayerNormGrad(dx, dgamma, dbeta, k.stored(m, n), k.stored(m, n), rstd, gamma, true)
 		k.rows("dx", dx)

@@ -40,6 +40,18 @@ func (engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64) {
 	}
 }
 
+func (e engine) AdaNorm(y, x device.Mat, n device.AdaNorm) {
+	dense := func() device.Mat { return device.NewMat(e, x.Rows, x.Cols) }
+	outer, m := dense(), dense()
+	e.LayerNorm(outer, n.Outer, n.OuterInv, x, device.Mat{}, device.Mat{}, n.OuterEps)
+	each(m.Rows, func(_ int, v [][]float64) {
+		for c := range v[0] {
+			v[0][c] = v[1][c]*(1+v[2][c]) + v[3][c]
+		}
+	}, m, outer, n.Scale, n.Shift)
+	e.LayerNorm(y, n.Inner, n.InnerInv, m, n.Gamma, n.Beta, n.InnerEps)
+}
+
 func (engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat, add bool) {
 	g := make([]float64, dy.Cols)
 	for r := range dy.Rows {

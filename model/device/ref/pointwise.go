@@ -50,28 +50,12 @@ func (engine) Mul(dst, a, b device.Mat, add bool) {
 	}, dst, a, b)
 }
 
-func (engine) GateAdd(dst, x, gate, y device.Mat) {
-	each(dst.Rows, func(_ int, v [][]float64) {
-		for c := range v[0] {
-			v[0][c] = v[1][c] + v[2][c]*v[3][c]
-		}
-	}, dst, x, gate, y)
-}
-
 func (engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
 	each(dy.Rows, func(_ int, v [][]float64) {
 		for c := range v[0] {
 			v[0][c], v[1][c] = v[2][c]*v[3][c], v[2][c]*v[4][c]
 		}
 	}, dy, dgate, dout, gate, y)
-}
-
-func (engine) Modulate(dst, x, scale, shift device.Mat) {
-	each(dst.Rows, func(_ int, v [][]float64) {
-		for c := range v[0] {
-			v[0][c] = v[1][c]*(1+v[2][c]) + v[3][c]
-		}
-	}, dst, x, scale, shift)
 }
 
 func (engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {

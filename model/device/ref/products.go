@@ -46,6 +46,9 @@ func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 		out := row(dst, r)
 		for c := range out {
 			v := sums.Data[r*sums.Stride+c]
+			if ep.Scale.Given() {
+				v *= row(ep.Scale, 0)[c]
+			}
 			if ep.Bias.Given() {
 				v += row(ep.Bias, 0)[c]
 			}
@@ -58,6 +61,12 @@ func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 				v = activate(ep.Act, v)
 			}
 			v *= keep(ep.Drop, uint64(r*dst.Cols+c))
+			if ep.Ungated.Given() {
+				row(ep.Ungated, r)[c] = v
+			}
+			if ep.Gate.Given() {
+				v *= row(ep.Gate, r)[c]
+			}
 			out[c] = put(out[c], v, ep.Add)
 		}
 	}

@@ -105,11 +105,16 @@ func TestGateAndModulateGrad(t *testing.T) {
 	x, s, z, dout, y := b.mat(3, 4), b.mat(3, 4), b.mat(3, 4), b.mat(3, 4), b.zero(3, 4)
 	dx, ds, dz := b.zero(3, 4), b.zero(3, 4), b.zero(3, 4)
 	b.GateGrad(dz, ds, dout, s, z)
-	gated := func() float64 { b.GateAdd(y, x, s, z); return b.inner(y, dout) }
+	gated := func() float64 { b.Mul(y, s, z, false); return b.inner(y, dout) }
 	b.gradient(t, "gate", s, ds, gated)
 	b.gradient(t, "gated", z, dz, gated)
 	b.ModulateGrad(dx, ds, dz, dout, x, s)
-	modulated := func() float64 { b.Modulate(y, x, s, z); return b.inner(y, dout) }
+	modulated := func() float64 { // x*(1+s) + z
+		b.Copy(y, x)
+		b.Mul(y, x, s, true)
+		b.Axpy(y, 1, z)
+		return b.inner(y, dout)
+	}
 	b.gradient(t, "x", x, dx, modulated)
 	b.gradient(t, "scale", s, ds, modulated)
 	b.gradient(t, "shift", z, dz, modulated)

@@ -30,6 +30,11 @@ struct NormArgs {
 	double eps;
 };
 
+struct AdaNormArgs {
+	Mat y, x, scale, shift, gamma, beta, outer, outer_inv, inner, inner_inv;
+	double outer_eps, inner_eps;
+};
+
 struct NormGradArgs {
 	Mat dx, dgamma, dbeta, dy, xhat, rstd, gamma;
 	float *part;
@@ -44,7 +49,7 @@ struct BatchArgs {
 // GemmArgs: the inner dimension is cut into `splits` pieces of `span`; with more
 // than one, each piece's m x n sums go to part. vec_a and vec_b allow loads of four.
 struct GemmArgs {
-	Mat dst, a, b, bias, pre, grad;
+	Mat dst, a, b, scale, bias, pre, grad, gate, ungated;
 	float *part;
 	i64 m, n, k, act, add, splits, span, vec_a, vec_b;
 	double drop;

@@ -2,22 +2,52 @@
 // the sums over rows that gradients of gains, offsets and tables are.
 #include "args.cuh"
 
+// Norm is what normalises a row: (x - mean) * inv.
+struct Norm {
+	float mean, inv;
+};
+
+// row_norm is that of a warp's row, number c of which is x(c).
+template <typename X> DEVICE Norm row_norm(i64 cols, double eps, X x) {
+	float sum = 0, squares = 0;
+	for (i64 c = lane(); c < cols; c += WARP) sum += x(c);
+	float mean = warp_sum(sum) / (float)cols;
+	for (i64 c = lane(); c < cols; c += WARP) squares += (x(c) - mean) * (x(c) - mean);
+	Norm m = {mean, (float)(1 / sqrt((double)(warp_sum(squares) / (float)cols) + eps))};
+	return m;
+}
+
 // A warp is a row. Lanes read and write their own columns only, so y may be x. y and xhat may be bf16.
 KERNEL(layer_norm, NormArgs, THREADS) {
 	i64 r = grid_warp(), cols = a.x.cols;
 	if (r >= a.x.rows) return; // the whole warp
 	const float *x = row(a.x, r);
-	float sum = 0, squares = 0;
-	for (i64 c = lane(); c < cols; c += WARP) sum += x[c];
-	float mean = warp_sum(sum) / (float)cols;
-	for (i64 c = lane(); c < cols; c += WARP) squares += (x[c] - mean) * (x[c] - mean);
-	float inv = (float)(1 / sqrt((double)(warp_sum(squares) / (float)cols) + a.eps));
-	if (a.rstd.p && lane() == 0) *row(a.rstd, r) = inv;
+	Norm m = row_norm(cols, a.eps, [&](i64 c) { return x[c]; });
+	if (a.rstd.p && lane() == 0) *row(a.rstd, r) = m.inv;
 	for (i64 c = lane(); c < cols; c += WARP) {
-		float h = (x[c] - mean) * inv;
+		float h = (x[c] - m.mean) * m.inv;
 		if (a.xhat.p) set(a.xhat, r, c, h);
 		set(a.y, r, c, a.gamma.p ? fmaf(h, a.gamma.p[c], a.beta.p[c]) : h);
 	}
+}
+
+// A warp is a row, whose modulated numbers are made anew each time that they are read: nothing is kept between.
+KERNEL(ada_norm, AdaNormArgs, THREADS) {
+	i64 r = grid_warp(), cols = a.x.cols;
+	if (r >= a.x.rows) return; // the whole warp
+	const float *x = row(a.x, r), *scale = row(a.scale, r), *shift = row(a.shift, r);
+	Norm outer = row_norm(cols, a.outer_eps, [&](i64 c) { return x[c]; });
+	auto modulated = [&](i64 c) { return fmaf((x[c] - outer.mean) * outer.inv, 1 + scale[c], shift[c]); };
+	Norm inner = row_norm(cols, a.inner_eps, modulated);
+	for (i64 c = lane(); c < cols; c += WARP) {
+		float h = (modulated(c) - inner.mean) * inner.inv;
+		if (a.outer.p) at(a.outer, r, c) = (x[c] - outer.mean) * outer.inv;
+		if (a.inner.p) set(a.inner, r, c, h);
+		set(a.y, r, c, fmaf(h, a.gamma.p[c], a.beta.p[c]));
+	}
+	if (lane()) return;
+	if (a.outer_inv.p) *row(a.outer_inv, r) = outer.inv;
+	if (a.inner_inv.p) *row(a.inner_inv, r) = inner.inv;
 }
 
 KERNEL(layer_norm_grad, NormGradArgs, THREADS) {
