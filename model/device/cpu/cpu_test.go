@@ -47,6 +47,34 @@ func TestForcedPath(t *testing.T) {
 	}
 }
 
+// TestChoice: results of fp32 are of a kind that many machines share; bf16 takes the best there is; the
+// imitation of tiles is never taken unasked, and is last in the list.
+func TestChoice(t *testing.T) {
+	t.Setenv(cpu.PathVariable, "")
+	have := cpu.Paths()
+	for i, path := range have {
+		if err := cpu.Check(path); err != nil {
+			t.Error(err)
+		}
+		if path == cpu.Emulated && i != len(have)-1 {
+			t.Errorf("paths %v: the emulated one is not last", have)
+		}
+	}
+	if err := cpu.Check("abacus"); err == nil {
+		t.Error("an abacus passes the check")
+	}
+	for p, want := range map[device.Precision]func(isa string) bool{
+		device.FP32: func(isa string) bool { return isa == "avx512" || isa == "avx2" || isa == "plain" },
+		device.BF16: func(isa string) bool { return isa == have[0] },
+	} {
+		d := open(p)(t, 1)
+		if isa := d.Kind().ISA; !want(isa) {
+			t.Errorf("%s runs on %s of %v", p, isa, have)
+		}
+		d.Close()
+	}
+}
+
 // TestNoAllocations: a step of training is hundreds of calls; none may leave work for the collector.
 func TestNoAllocations(t *testing.T) {
 	d := open(device.FP32)(t, 2)
