@@ -77,17 +77,19 @@ func oneProtocol(cells []record.Cell) (string, error) {
 func newGrid(d *Data) (*grid, []string) {
 	g := &grid{cells: map[place]record.Cell{}, runs: d.Runs}
 	stale := map[string]int{}
+	heated := heatedTasks(d.Cells)
 	for _, c := range d.Cells {
-		p := place{c.Spec.Task, c.Spec.Method, c.Spec.TrainSeed, c.Spec.Solver, c.Spec.Tier, c.Spec.Set}
-		old, taken := g.cells[p]
-		if taken {
-			stale[methodName(p.method)+" on "+taskName(p.task)]++
-		}
-		if !taken {
-			g.places = append(g.places, p)
-		}
-		if !taken || d.Runs[c.ID].Started >= d.Runs[old.ID].Started {
-			g.cells[p] = c
+		for _, solver := range solversOf(c, heated) {
+			p := place{c.Spec.Task, c.Spec.Method, c.Spec.TrainSeed, solver, c.Spec.Tier, c.Spec.Set}
+			old, taken := g.cells[p]
+			if taken {
+				stale[methodName(p.method)+" on "+taskName(p.task)]++
+			} else {
+				g.places = append(g.places, p)
+			}
+			if !taken || d.Runs[c.ID].Started >= d.Runs[old.ID].Started {
+				g.cells[p] = c
+			}
 		}
 	}
 	var warn []string

@@ -12,6 +12,7 @@ import (
 // not chosen (eval-spec section 1.4).
 const (
 	mppi             = "mppi"
+	stockMPPI        = "mppi-stock"
 	tuningSet        = "s101"
 	stockTemperature = 0.5
 )
@@ -34,6 +35,30 @@ func checkRender(gates []record.Gate) Check {
 		}
 	}
 	return verdict(title, fmt.Sprintf("rendered and stored frames differ by %.2f levels at most (%s), the limit is %g", worst.Error, taskName(worst.Task), worst.Limit), bad)
+}
+
+// heatedTasks are those with cells of MPPI at another temperature than stock.
+func heatedTasks(cells []record.Cell) map[string]bool {
+	out := map[string]bool{}
+	for _, c := range cells {
+		if t := c.Spec.Temperature; c.Spec.Solver == mppi && t > 0 && t != stockTemperature {
+			out[c.Spec.Task] = true
+		}
+	}
+	return out
+}
+
+// solversOf names the tables a cell belongs to: its solver's, but that MPPI at
+// stock temperature has tables of its own where there is MPPI at another one.
+// DINO-WM, whose temperature is the stock one everywhere, stands in both.
+func solversOf(c record.Cell, heated map[string]bool) []string {
+	if c.Spec.Solver != mppi || !heated[c.Spec.Task] || c.Spec.Temperature != stockTemperature {
+		return []string{c.Spec.Solver}
+	}
+	if c.Spec.Method == "dinowm" {
+		return []string{mppi, stockMPPI}
+	}
+	return []string{stockMPPI}
 }
 
 // leaveOutTuning drops, of tasks whose MPPI has a chosen temperature, MPPI's

@@ -57,3 +57,34 @@ func TestRenderGate(t *testing.T) {
 		}
 	}
 }
+
+// MPPI at stock and at chosen temperatures in one folder are two tables, and
+// the paper's test over sets reads the stock one, which has all six sets.
+func TestStockTemperatureBesideTheChosenOne(t *testing.T) {
+	d := &Data{Cells: append(cellsOf(t, handPlan, asMPPI(64)), cellsOf(t, handPlan[:len(handPlan)-1], asMPPI(0.5))...)}
+	r, err := Build(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Blocks) != 2 || r.Blocks[0].Solver != mppi || r.Blocks[1].Solver != stockMPPI {
+		t.Fatalf("blocks %+v", r.Blocks)
+	}
+	if a, b := r.Blocks[0].Sets, r.Blocks[1].Sets; len(a) != 2 || len(b) != 3 {
+		t.Errorf("sets %v and %v, want two and three", a, b)
+	}
+	for _, l := range r.Lines {
+		if len(l.Sets) != 3 || l.Cells != 3 {
+			t.Errorf("%s over sets: %d cells of %v, want the stock block's alone", l.A, l.Cells, l.Sets)
+		}
+	}
+	dino := []plan{{"dinowm", "T1", []int{8, 8, 8}}}
+	d.Cells = append(d.Cells, cellsOf(t, dino, asMPPI(0.5))...)
+	if r, err = Build(d); err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Blocks {
+		if _, ok := r.Blocks[i].first("dinowm"); !ok {
+			t.Errorf("%s has no DINO-WM", r.Blocks[i].Solver)
+		}
+	}
+}

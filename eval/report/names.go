@@ -29,7 +29,7 @@ var taskNames = map[string]string{
 
 var taskOrder = []string{"pusht", "reacher", "cube", "tworoom", "pointmaze"}
 
-var solverNames = map[string]string{"cem": "CEM", "icem": "iCEM", "mppi": "MPPI"}
+var solverNames = map[string]string{"cem": "CEM", "icem": "iCEM", "mppi": "MPPI", stockMPPI: "MPPI at stock temperature"}
 
 // name looks a display name up; what is unknown is shown as it is.
 func name(table map[string]string, key string) string {

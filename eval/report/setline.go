@@ -41,6 +41,9 @@ func setLine(blocks []Block, a, b string) (SetLine, bool) {
 	var cells []map[string]float64 // A − B by set
 	for i := range blocks {
 		x := &blocks[i]
+		if x.Solver == mppi && hasStock(blocks, x.Task) {
+			continue // the paper's test has MPPI at stock temperature, which needs no set for tuning
+		}
 		for _, t := range x.Tiers {
 			if d := setDifferences(x, t.Name, a, b); len(d) > 0 {
 				cells = append(cells, d)
@@ -70,6 +73,10 @@ func setLine(blocks []Block, a, b string) (SetLine, bool) {
 	l.Mean, _ = stats.MeanSD(l.Points)
 	l.P = stats.SignedRankExact(l.Points, stats.DropZeros)
 	return l, true
+}
+
+func hasStock(blocks []Block, task string) bool {
+	return slices.ContainsFunc(blocks, func(b Block) bool { return b.Task == task && b.Solver == stockMPPI })
 }
 
 // setDifferences are the rates of A minus those of B on the sets that both have.
