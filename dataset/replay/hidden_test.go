@@ -71,6 +71,22 @@ func TestHiddenState(t *testing.T) {
 	}
 }
 
+// A success whose goal the file does not say stopped the original inside its
+// step (spec/reference-cases, alignment): that row is not compared.
+func TestCutShort(t *testing.T) {
+	m := without(fakeRecording(), "goal_pose")
+	m.data["terminated"] = []float64{1, 0, 0, 1}
+	m.data["pose"][6], m.data["substeps"][3] = 55, 1
+	r := replay(t, m, Options{})
+	if c := r.Columns["pose"]; r.Rows != 4 || c.Rows != 3 || c.MaxAbs > tiny || r.Columns["substeps"].Rows != 2 {
+		t.Errorf("%+v", r)
+	}
+	m.data["terminated"][3] = 0
+	if c := replay(t, m, Options{}).Columns["pose"]; c.Rows != 4 || c.MaxAbs != 11 {
+		t.Errorf("no success: %+v", c)
+	}
+}
+
 func TestNotANumber(t *testing.T) {
 	m := fakeRecording()
 	m.columns = append(m.columns, dataset.Column{Name: "broken", DType: "float64", Width: 1})

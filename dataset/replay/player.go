@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"scalewm/dataset"
 	"scalewm/envs"
@@ -10,8 +11,9 @@ import (
 
 // Columns with a part of their own.
 const (
-	actionColumn = "action"
-	flagColumn   = "terminated"
+	actionColumn   = "action"
+	flagColumn     = "terminated"
+	substepsColumn = "substeps" // of tasks that stop inside a step
 )
 
 // widest is the most numbers a row of a column that is looked at; wider ones are pictures.
@@ -208,9 +210,9 @@ func (p *player) restart(t int) (exact bool, err error) {
 
 // compareColumns compares what the task shows with row t.
 func (p *player) compareColumns(t int) error {
-	at := Place{p.now.index, t}
+	at, cut := Place{p.now.index, t}, p.cutShort(t)
 	for _, c := range p.columns {
-		compared := c.recorded && !(c.Into && t == 0) && !(c.Goal && p.now.goal == nil)
+		compared := c.recorded && !(c.Into && t == 0) && !(c.Goal && p.now.goal == nil) && !cut
 		if !compared && p.out == nil {
 			continue
 		}
@@ -227,6 +229,13 @@ func (p *player) compareColumns(t int) error {
 		}
 	}
 	return nil
+}
+
+// cutShort says that the original may have stopped inside the step into row t,
+// where it met a goal that the file does not say: we went on to the step's end.
+func (p *player) cutShort(t int) bool {
+	stops := slices.ContainsFunc(p.columns, func(c *column) bool { return c.Name == substepsColumn })
+	return stops && t > 0 && p.now.goal == nil && p.now.width[flagColumn] == 1 && p.now.at(flagColumn, t)[0] == 1
 }
 
 func (p *player) compareFlag(ours, theirs float64) {

@@ -72,7 +72,7 @@ var spec = &envs.Spec{
 		{Name: "sim_pinch_xpos", DType: "float64", Width: 3, Doc: "the effector's place that the next step's controller starts from"},
 		{Name: "sim_pinch_xmat", DType: "float64", Width: 9, Doc: "and its rotation matrix, rows first"},
 		{Name: controlColumn, DType: "float64", Width: nu, Into: true, Doc: "joint angles asked of the arm's motors, and the gripper's 0 to 255"},
-		{Name: "reward", DType: "float64", Width: 1, Into: true, Doc: "1 where the goal is met, else 0; NaN in the row of the reset"},
+		{Name: "reward", DType: "float64", Width: 1, Into: true, Goal: true, Doc: "1 where the goal is met, else 0; NaN in the row of the reset"},
 		{Name: "terminated", DType: "uint8", Width: 1, Into: true, Goal: true, Doc: "the step into the row met the goal"},
 	},
 	StateColumns: []string{"qpos", "qvel"},

@@ -87,8 +87,8 @@ func readRun(t *testing.T, f *hdf5.Tree, name, kind string, ours bool) run {
 			elites = samples // topk = null
 		}
 		m := plan.MPPI{Candidates: samples, Iterations: iterations, Elites: elites, VarScale: scale, Temperature: number(name, "temperature", 0.5)}
-		if r.solver = m; !ours { // one rounding of a cost changes its weight by this much of it
-			r.blur = 0x1p-23 / m.Temperature * scale
+		if r.solver = m; !ours { // two roundings of a cost, the candidates' and its own, change its weight by this much of it
+			r.blur = 0x1p-22 / m.Temperature * scale
 		}
 	case "gd":
 		r.solver = plan.Gradient{Candidates: samples, Iterations: iterations, VarScale: scale, Rate: number(name, "lr", 0.1)}
