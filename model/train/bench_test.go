@@ -3,7 +3,6 @@ package train
 import (
 	"testing"
 
-	"scalewm/dataset"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/lewm"
@@ -23,23 +22,6 @@ var geometries = []geometry{
 		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, Dropout: 0.1, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}, 1024},
 	{"nano", 64, lewm.Config{ImageSize: 64, Patch: 16, Width: 96, Layers: 3, Heads: 3, MLP: 384, Dim: 48, Projector: 512, PredictorDepth: 2,
 		PredictorHeads: 4, PredictorHeadDim: 32, PredictorMLP: 256, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}, 256},
-}
-
-// products counts the multiply-adds of a training step's matrix products, as
-// floating point operations: forward, and twice as much backward.
-func (g geometry) products() float64 {
-	c := g.model
-	n, tokens := float64(g.batch*4), float64(c.Tokens())
-	w, d, inner := float64(c.Width), float64(c.Dim), float64(c.PredictorHeads*c.PredictorHeadDim)
-	patch := n * (tokens - 1) * float64(3*c.Patch*c.Patch) * w
-	layer := n * tokens * (3*w*w + 2*tokens*w)
-	after := w*w + 2*w*float64(c.MLP) // for every token, but in the last layer for one
-	encoder := patch + float64(c.Layers)*layer + n*(float64(c.Layers-1)*tokens+1)*after
-	block := 6*d*d + 4*d*inner + 2*d*float64(c.PredictorMLP) + 2*3*inner
-	p := n * 3 / 4
-	heads := n*float64(c.Projector)*(w+d) + p*float64(c.Projector)*2*d
-	sigreg := n * d * float64(g.m)
-	return 3 * 2 * (encoder + p*float64(c.PredictorDepth)*block + heads + sigreg)
 }
 
 // BenchmarkStep reports how much of the machine's measured peak a training
@@ -63,25 +45,23 @@ func benchmarkStep(b *testing.B, g geometry, precision device.Precision) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	t, err := newTrainer(Options{Dev: dev, Method: "lewm", Model: g.model, Seed: 1,
-		Config: Config{Batch: g.batch, LR: 1e-4, WarmUp: 0.01, Clip: 1, SIGReg: 0.09, Directions: g.m}}, 1000)
+	t, err := NewTrial(dev, g.model, Config{Batch: g.batch, LR: 1e-4, WarmUp: 0.01, Clip: 1, SIGReg: 0.09, Directions: g.m})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer t.free()
-	batch := &dataset.Batch{Clips: make([]dataset.Clip, g.batch), Actions: make([]float32, g.batch*4*g.model.ActionWidth()),
-		Pixels: make([]byte, g.batch*4*g.model.ImageSize*g.model.ImageSize*3)}
-	for i := range batch.Pixels {
-		batch.Pixels[i] = byte(i * 7919 >> 3)
+	defer t.Free()
+	step := func() {
+		if err := t.Step(nil); err != nil {
+			b.Fatal(err)
+		}
 	}
-	t.step(batch, t.draws("train", 0), nil) // memory
+	step() // memory
 	for b.Loop() {
-		batch.Step++
-		t.step(batch, t.draws("train", batch.Step), nil)
+		step()
 	}
 	seconds := b.Elapsed().Seconds() / float64(b.N)
 	b.ReportMetric(seconds*1000, "ms/step")
-	b.ReportMetric(g.products()/seconds/1e9/peak, "of-peak")
+	b.ReportMetric(g.model.StepFLOP(g.batch, g.m)/seconds/1e9/peak, "of-peak")
 	if g.name == "10.77M" && precision == device.FP32 {
 		b.ReportMetric(0.610/seconds, "x-pytorch")
 	}

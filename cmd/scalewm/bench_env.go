@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"scalewm/dataset/rng"
+	"scalewm/envs"
+)
+
+// envReport is how fast worlds are, one world on one core.
+type envReport struct {
+	Tasks map[string]*envSpeed `json:"tasks"`
+	RSSMB float64              `json:"rss_mb"`
+	Peer  *peerReport          `json:"peer,omitempty"` // milliseconds a step
+}
+
+// envSpeed is a task: steps under uniform actions, without and with a frame
+// drawn after each; 0 where a peer is missing.
+type envSpeed struct {
+	StepsPerS      float64 `json:"steps_per_s"`
+	FramesPerS     float64 `json:"frames_per_s"`
+	PeerStepsPerS  float64 `json:"peer_steps_per_s"`
+	PeerFramesPerS float64 `json:"peer_frames_per_s"`
+	Ratio          float64 `json:"ratio"`
+	FramesRatio    float64 `json:"frames_ratio"`
+	// Missing says why the task could not be measured here.
+	Missing string `json:"missing,omitempty"`
+}
+
+// envTurn is how long one measurement of a world lasts, at least one step.
+const envTurn = 100 * time.Millisecond
+
+func benchEnv(ctx context.Context, b *bench) error {
+	r := &envReport{Tasks: map[string]*envSpeed{}}
+	b.report.Env = r
+	return r.fill(ctx, b, envs.Names())
+}
+
+func (r *envReport) fill(ctx context.Context, b *bench, tasks []string) error {
+	p, err := b.startPeer(ctx, "env", map[string]any{"tasks": tasks, "seconds": envTurn.Seconds()})
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	medians := map[string]float64{}
+	for _, name := range tasks {
+		b.note("%d rounds of %s", b.rounds, name)
+		if r.Tasks[name], err = b.timeTask(ctx, name, p, medians); err != nil {
+			return err
+		}
+	}
+	r.RSSMB = peakMB()
+	if r.Peer, err = p.finish(medians); err != nil || p == nil {
+		return err
+	}
+	for name, s := range r.Tasks {
+		s.PeerStepsPerS, s.PeerFramesPerS = over(1000, r.Peer.MS[name+"/step"]), over(1000, r.Peer.MS[name+"/frame"])
+		s.Ratio, s.FramesRatio = over(s.StepsPerS, s.PeerStepsPerS), over(s.FramesPerS, s.PeerFramesPerS)
+	}
+	return nil
+}
+
+// timeTask lets our world and the peer's take turns. A task that this machine
+// cannot run is reported as missing.
+func (b *bench) timeTask(ctx context.Context, name string, p *peer, medians map[string]float64) (*envSpeed, error) {
+	t, err := envs.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	w := &timedWorld{px: make([]byte, envs.FrameBytes)}
+	if w.Env, err = t.New(nil); err != nil {
+		return &envSpeed{Missing: err.Error()}, nil
+	}
+	defer w.Close()
+	r := rng.Stream("bench", name)
+	err = w.Reset(r)
+	for range 1000 {
+		a := make([]float64, t.Spec.ActionDim)
+		for i := range a {
+			a[i] = t.Spec.ActionLow[i] + (t.Spec.ActionHigh[i]-t.Spec.ActionLow[i])*r.Float64()
+		}
+		w.actions = append(w.actions, a)
+	}
+	if err == nil {
+		err = w.Frame(w.px)
+	}
+	if err != nil {
+		return &envSpeed{Missing: err.Error()}, nil
+	}
+	w.begin = w.Snapshot()
+	found, err := b.takeTurns(ctx, append([]contender{
+		{"step", func(context.Context) (float64, error) { return w.turn(false) }},
+		{"frame", func(context.Context) (float64, error) { return w.turn(true) }},
+	}, p.contenders(name)...))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(medians, found)
+	return &envSpeed{StepsPerS: 1000 / found["step"], FramesPerS: 1000 / found["frame"]}, nil
+}
+
+// timedWorld is a world under given actions.
+type timedWorld struct {
+	envs.Env
+	actions [][]float64
+	begin   envs.Snapshot
+	px      []byte
+}
+
+// turn is the time of a step in milliseconds. Every turn does the same: an
+// episode over and over.
+func (w *timedWorld) turn(draw bool) (float64, error) {
+	if err := w.Restore(w.begin); err != nil {
+		return 0, err
+	}
+	began, n, each := time.Now(), 0, 10
+	if draw {
+		each = 1 // in software a frame takes long
+	}
+	for time.Since(began) < envTurn {
+		for range each {
+			i := n % len(w.actions)
+			if i == 0 && n > 0 {
+				if err := w.Restore(w.begin); err != nil {
+					return 0, err
+				}
+			}
+			if _, err := w.Step(w.actions[i]); err != nil {
+				return 0, err
+			}
+			if draw {
+				if err := w.Frame(w.px); err != nil {
+					return 0, err
+				}
+			}
+			n++
+		}
+	}
+	return milliseconds(began) / float64(n), nil
+}
+
+func (r *envReport) print(w io.Writer) {
+	fmt.Fprintf(w, "worlds, one core (peak memory %.0f MB)\n", r.RSSMB)
+	for _, name := range slices.Sorted(maps.Keys(r.Tasks)) {
+		s := r.Tasks[name]
+		if s.Missing != "" {
+			fmt.Fprintf(w, "  %-10s missing: %s\n", name, s.Missing)
+			continue
+		}
+		fmt.Fprintf(w, "  %-10s %9.0f steps/s, %7.0f drawn", name, s.StepsPerS, s.FramesPerS)
+		if r.Peer != nil {
+			fmt.Fprintf(w, "; peer %.0f and %.0f; ratio %.1f and %.1f", s.PeerStepsPerS, s.PeerFramesPerS, s.Ratio, s.FramesRatio)
+		}
+		fmt.Fprintln(w)
+	}
+	if r.Peer != nil {
+		fmt.Fprintf(w, "  peer: %s\n  milliseconds: ", r.Peer.Version)
+		r.Peer.print(w)
+	}
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"scalewm/dataset"
+	"scalewm/dataset/collect"
+	"scalewm/dataset/hdf5"
+	"scalewm/model/device/cpu"
+	"scalewm/model/train"
+)
+
+// loadReport says how fast batches come from a file, and what that takes from
+// training steps on the same cores. Milliseconds are those of one batch or step.
+type loadReport struct {
+	Geometry  string  `json:"geometry"`
+	Data      string  `json:"data"`
+	Rows      int     `json:"rows"`
+	MS        float64 `json:"ms"` // a batch as training reads it, at the model's size
+	ClipsPerS float64 `json:"clips_per_s"`
+	// DecodeMS and DecodeClipsPerS: frames as stored, 224 px, from the file.
+	DecodeMS        float64     `json:"decode_ms"`
+	DecodeClipsPerS float64     `json:"decode_clips_per_s"`
+	StepMS          float64     `json:"step_ms"`      // of training on a batch at hand
+	FedStepMS       float64     `json:"fed_step_ms"`  // of training that the loader feeds
+	Share           float64     `json:"loader_share"` // of the fed step's time that the loader costs
+	Waited          float64     `json:"waited_share"` // of it, standing still
+	PeerMS          float64     `json:"peer_ms"`      // frames as stored, the peer's fastest variant
+	Ratio           float64     `json:"ratio"`        // peer_ms by decode_ms
+	RSSMB           float64     `json:"rss_mb"`
+	Peer            *peerReport `json:"peer,omitempty"`
+}
+
+// A turn begins with batches that do not count, since they find others read
+// ahead or read ahead themselves, and goes on with those that do.
+const (
+	leadIn  = 3
+	counted = 4
+)
+
+// loading is the work of the part: one file, read in two ways.
+type loading struct {
+	b      *bench
+	src    dataset.Source
+	clips  []dataset.Clip
+	action dataset.Moments
+	trial  *train.Trial
+	waited []float64 // ms a fed step stood still, by turn
+}
+
+func benchLoad(ctx context.Context, b *bench) error {
+	path, remove, err := b.loadData(ctx)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	src, err := hdf5.Open(path)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	r := &loadReport{Geometry: b.geometry, Data: b.data, Rows: src.Rows()}
+	if b.data == "" {
+		r.Data = "collected for this"
+	}
+	b.report.Load = r
+	p, err := b.startPeer(ctx, "load", map[string]any{"path": path, "batch": b.preset.Train.Batch, "frames": b.preset.Model.History + 1,
+		"skip": b.preset.Model.FrameSkip, "threads": b.report.Machine.Threads})
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	medians, err := b.timeLoading(ctx, src, path, p)
+	if err != nil {
+		return err
+	}
+	r.RSSMB = peakMB()
+	if r.Peer, err = p.finish(medians); err != nil {
+		return err
+	}
+	r.MS, r.DecodeMS, r.StepMS, r.FedStepMS = medians["sized"], medians["stored"], medians["step"], medians["fed"]
+	clips := float64(b.preset.Train.Batch) * 1000
+	r.ClipsPerS, r.DecodeClipsPerS = clips/r.MS, clips/r.DecodeMS
+	r.Share, r.Waited = max(0, 1-r.StepMS/r.FedStepMS), medians["waited"]/r.FedStepMS
+	r.PeerMS = r.Peer.best()
+	r.Ratio = over(r.PeerMS, r.DecodeMS)
+	return nil
+}
+
+// loadData is the data set to read: the user's, or episodes of Two-Room that
+// are removed again.
+func (b *bench) loadData(ctx context.Context) (path string, remove func(), err error) {
+	if b.data != "" {
+		return b.data, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "scalewm-bench-")
+	if err != nil {
+		return "", nil, fmt.Errorf("making a data set to read: %w (hint: give one with --data)", err)
+	}
+	remove = func() { os.RemoveAll(dir) }
+	path = filepath.Join(dir, "tworoom.h5")
+	job, err := collect.Prepare(path, collect.Spec{Task: "tworoom", Episodes: 20, Seed: 1})
+	if err == nil {
+		defer job.Close()
+		b.note("collecting 20 episodes of Two-Room")
+		_, err = job.Run(ctx, 0, nil)
+	}
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	return path, remove, nil
+}
+
+// timeLoading lets reading, training and the peer take turns.
+func (b *bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p *peer) (map[string]float64, error) {
+	col, err := dataset.FindColumn(src, "action")
+	if err != nil {
+		return nil, err
+	}
+	m, c := b.preset.Model, b.preset.Train
+	m.ActionDim = col.Width
+	l := &loading{b: b, src: src, clips: dataset.Clips(src, m.History+1, m.FrameSkip)}
+	if l.action, err = dataset.ColumnMoments(src, "action", nil, 0); err != nil {
+		return nil, err
+	}
+	o := train.Options{Data: src, DataPath: path, Model: m}
+	sized, closeFrames, err := o.OpenFrames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closeFrames()
+	precision := "fp32"
+	if cpu.HasBF16() {
+		precision = "bf16"
+	}
+	dev, err := deviceFlags{name: &b.device, precision: &precision, stderr: io.Discard}.open(false)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	if l.trial, err = train.NewTrial(dev, m, c); err != nil {
+		return nil, err
+	}
+	defer l.trial.Free()
+	return l.run(ctx, sized, p)
+}
+
+func (l *loading) run(ctx context.Context, sized dataset.FrameReader, p *peer) (map[string]float64, error) {
+	stored := dataset.Original(l.src)
+	l.b.note("%d rounds of reading, training and training that is fed", l.b.rounds)
+	medians, err := l.b.takeTurns(ctx, append([]contender{
+		{"step", l.steps},
+		{"fed", func(ctx context.Context) (float64, error) { return l.turn(ctx, sized, l.trial.Step) }},
+		{"stored", func(ctx context.Context) (float64, error) { return l.turn(ctx, stored, nil) }},
+		{"sized", func(ctx context.Context) (float64, error) { return l.turn(ctx, sized, nil) }},
+	}, p.contenders("stored")...))
+	if err == nil {
+		medians["waited"] = median(l.waited)
+	}
+	return medians, err
+}
+
+// steps is the time of a training step on a batch that is at hand.
+func (l *loading) steps(context.Context) (float64, error) {
+	if err := l.trial.Step(nil); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	for range counted {
+		if err := l.trial.Step(nil); err != nil {
+			return 0, err
+		}
+	}
+	return milliseconds(began) / counted, nil
+}
+
+// turn is the time of a batch read from frames and, with use, used.
+func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, use func(*dataset.Batch) error) (float64, error) {
+	m := l.b.preset.Model
+	loader, err := dataset.NewLoader(l.src, frames, l.clips, dataset.LoaderOptions{Batch: l.b.preset.Train.Batch, Frames: m.History + 1,
+		Skip: m.FrameSkip, Seed: 1, Action: l.action})
+	if err != nil {
+		return 0, err
+	}
+	defer loader.Close()
+	var began time.Time
+	var waited time.Duration
+	for i := range leadIn + counted {
+		if i == leadIn {
+			began, waited = time.Now(), loader.Waited()
+		}
+		batch, err := loader.Batch(ctx, i)
+		if err == nil && use != nil {
+			err = use(batch)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	if use != nil {
+		l.waited = append(l.waited, (loader.Waited()-waited).Seconds()*1000/counted)
+	}
+	return milliseconds(began) / counted, nil
+}
+
+func (r *loadReport) print(w io.Writer) {
+	fmt.Fprintf(w, "loading: %s; %s, %d rows\n", r.Geometry, r.Data, r.Rows)
+	fmt.Fprintf(w, "  a batch %.2f ms (%.0f clips/s); from the file at 224 px %.1f ms (%.0f clips/s); peak memory %.0f MB\n", r.MS, r.ClipsPerS, r.DecodeMS, r.DecodeClipsPerS, r.RSSMB)
+	fmt.Fprintf(w, "  training step %.1f ms, fed %.1f ms: the loader takes %.1f %% (%.1f %% waiting)\n", r.StepMS, r.FedStepMS, 100*r.Share, 100*r.Waited)
+	if r.Peer != nil {
+		fmt.Fprintf(w, "  peer (%s): %.1f ms a batch at 224 px, ratio %.2f\n  peer's variants: ", r.Peer.Version, r.PeerMS, r.Ratio)
+		r.Peer.print(w)
+	}
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+)
+
+//go:embed testdata/peers/*.py
+var peerScripts embed.FS
+
+// peer is a Python program that does the work of a part when it is asked to: a
+// line on its input names a variant, a line of JSON answers with milliseconds.
+type peer struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	stderr  *bytes.Buffer
+	hello   peerHello
+	dropped map[string]string // variants that failed, and why
+}
+
+// peerHello is a peer's first line.
+type peerHello struct {
+	Version  string              `json:"version"`
+	Variants map[string][]string `json:"variants"` // by what of ours they are compared with
+	Params   int                 `json:"params"`
+}
+
+// peerAnswer is every other line.
+type peerAnswer struct {
+	MS    float64 `json:"ms"`
+	Error string  `json:"error"`
+	RSSMB float64 `json:"rss_mb"`
+}
+
+// peerReport is what the report says of a peer.
+type peerReport struct {
+	Version string             `json:"version"`
+	MS      map[string]float64 `json:"ms"`
+	RSSMB   float64            `json:"rss_mb"`
+	Dropped map[string]string  `json:"dropped,omitempty"`
+}
+
+// startPeer starts the script of a part; without --peer it is nil, whose
+// methods do nothing.
+func (b *bench) startPeer(ctx context.Context, part string, spec any) (*peer, error) {
+	if b.peer == "" {
+		return nil, nil
+	}
+	text, err := peerText(part)
+	if err != nil {
+		return nil, err
+	}
+	p := &peer{stderr: &bytes.Buffer{}, dropped: map[string]string{}}
+	p.cmd = exec.CommandContext(ctx, b.peer, "-c", text)
+	p.cmd.Stderr = p.stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("starting the peer: %w", err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("starting the peer: %w", err)
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the peer: %w (hint: --peer is a Python interpreter; make setup-peers makes one)", err)
+	}
+	b.note("starting the peer %s", b.peer)
+	line, err := json.Marshal(spec)
+	if err == nil {
+		err = p.ask(string(line), &p.hello)
+	}
+	if err != nil {
+		p.kill()
+		return nil, err
+	}
+	return p, nil
+}
+
+// benchScripts are the files behind common.py that make a part's program.
+var benchScripts = map[string][]string{"train": {"lewm", "train"}, "plan": {"lewm", "plan"}, "load": {"load"}, "env": {"env"}}
+
+// peerText is the program of a part.
+func peerText(part string) (string, error) {
+	var text strings.Builder
+	for _, name := range append([]string{"common"}, benchScripts[part]...) {
+		b, err := peerScripts.ReadFile("testdata/peers/" + name + ".py")
+		if err != nil {
+			return "", fmt.Errorf("starting the peer: %w", err)
+		}
+		text.Write(b)
+	}
+	return text.String(), nil
+}
+
+// ask writes a line and reads one of JSON into v.
+func (p *peer) ask(line string, v any) error {
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		return p.died(err)
+	}
+	answer, err := p.out.ReadBytes('\n')
+	if err != nil {
+		return p.died(err)
+	}
+	if err := json.Unmarshal(answer, v); err != nil {
+		return fmt.Errorf("the peer answered %.80q: %w (hint: it must print nothing else)", answer, err)
+	}
+	return nil
+}
+
+// died explains a broken pipe with the last line that the peer wrote.
+func (p *peer) died(err error) error {
+	p.kill()
+	lines := strings.Split(strings.TrimSpace(p.stderr.String()), "\n")
+	return fmt.Errorf("the peer ended: %w: %s (hint: it needs torch and stable-worldmodel; make setup-peers)", err, lines[len(lines)-1])
+}
+
+// kill ends a peer that is not needed any more, however it stands.
+func (p *peer) kill() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// ofPeer is a variant's name beside those of ours.
+func ofPeer(variant string) string { return "peer " + variant }
+
+// contenders are the variants compared with what of ours. One that fails, as
+// compiling without a compiler does, is left out and reported.
+func (p *peer) contenders(what string) []contender {
+	if p == nil {
+		return nil
+	}
+	var all []contender
+	for _, name := range p.hello.Variants[what] {
+		all = append(all, contender{ofPeer(name), func(context.Context) (float64, error) {
+			if p.dropped[name] != "" {
+				return 0, nil
+			}
+			var a peerAnswer
+			if err := p.ask(name, &a); err != nil {
+				return 0, err
+			}
+			if a.Error != "" {
+				p.dropped[name] = a.Error
+			}
+			return a.MS, nil
+		}})
+	}
+	return all
+}
+
+// finish ends the peer and reports what it took, of the medians those that are its own.
+func (p *peer) finish(medians map[string]float64) (*peerReport, error) {
+	if p == nil {
+		return nil, nil
+	}
+	var last peerAnswer
+	if err := p.ask("", &last); err != nil {
+		return nil, err
+	}
+	p.in.Close()
+	if err := p.cmd.Wait(); err != nil {
+		return nil, p.died(err)
+	}
+	r := &peerReport{Version: p.hello.Version, MS: map[string]float64{}, RSSMB: last.RSSMB, Dropped: p.dropped}
+	for _, names := range p.hello.Variants {
+		for _, name := range names {
+			if ms, ok := medians[ofPeer(name)]; ok && p.dropped[name] == "" {
+				r.MS[name] = ms
+			}
+		}
+	}
+	return r, nil
+}
+
+// best is the time of the peer's fastest variant, 0 without one.
+func (r *peerReport) best() float64 {
+	if r == nil {
+		return 0
+	}
+	var ms []float64
+	for _, v := range r.MS {
+		ms = append(ms, v)
+	}
+	return fastest(ms...)
+}
+
+// of is the fastest of the variants compared with what.
+func (p *peer) of(r *peerReport, what string) float64 {
+	if p == nil {
+		return 0
+	}
+	var ms []float64
+	for _, name := range p.hello.Variants[what] {
+		ms = append(ms, r.MS[name])
+	}
+	return fastest(ms...)
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"scalewm/eval"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+	"scalewm/model/lewm"
+	"scalewm/model/train"
+)
+
+// speed is the report of train (one step) and of plan (one whole plan): medians
+// in milliseconds, 0 where a precision or a peer is missing.
+type speed struct {
+	Geometry string  `json:"geometry"`
+	Params   int     `json:"params"`
+	Device   string  `json:"device"`
+	FP32MS   float64 `json:"fp32_ms"`
+	BF16MS   float64 `json:"bf16_ms"`
+	GFLOPS   float64 `json:"gflops"` // of the matrix products, over the time of the faster precision
+	// PeakGFLOPS is the better of the probes before and after, of the same precision; 0 on a GPU.
+	PeakGFLOPS float64 `json:"peak_gflops"`
+	PeerMS     float64 `json:"peer_ms"` // of the peer's fastest variant
+	Ratio      float64 `json:"ratio"`   // peer_ms by our faster precision
+	FP32Ratio  float64 `json:"fp32_ratio"`
+	// SideBySide and SideMS: plans of so many episodes at once, milliseconds a plan.
+	SideBySide int         `json:"side_by_side,omitempty"`
+	SideMS     float64     `json:"side_ms,omitempty"`
+	SideRatio  float64     `json:"side_ratio,omitempty"`
+	FP32RSSMB  float64     `json:"fp32_rss_mb"`
+	BF16RSSMB  float64     `json:"bf16_rss_mb"`
+	Peer       *peerReport `json:"peer,omitempty"`
+}
+
+// worker is something of ours on a device.
+type benchWork struct {
+	once   func(context.Context) error
+	side   func(context.Context) error // nil: nothing to do side by side
+	params int
+	free   func()
+}
+
+// speedSpec is what a peer has to know of the work.
+type speedSpec struct {
+	Model      lewm.Config `json:"model"`
+	Batch      int         `json:"batch"`
+	Directions int         `json:"directions"`
+	Candidates int         `json:"candidates"`
+	Iterations int         `json:"iterations"`
+	Elites     int         `json:"elites"`
+	Threads    int         `json:"threads"`
+	Device     string      `json:"device"`
+}
+
+// measure times work in each precision that the machine has, next to the
+// variants of the peer that are compared with it.
+func (b *bench) measure(ctx context.Context, part string, flop float64, start func(device.Device) (benchWork, error)) (*speed, error) {
+	s := &speed{Geometry: b.geometry}
+	spec, t := b.preset.Train, eval.Tiers()[0]
+	p, err := b.startPeer(ctx, part, speedSpec{Model: b.preset.Model, Batch: spec.Batch, Directions: spec.Directions, Candidates: t.Candidates,
+		Iterations: t.Iterations, Elites: t.Elites, Threads: b.report.Machine.Threads, Device: b.device})
+	if err != nil {
+		return nil, err
+	}
+	defer p.kill()
+	medians := map[string]float64{}
+	for _, precision := range []device.Precision{device.FP32, device.BF16} {
+		if err := b.measureOne(ctx, s, precision, p, start, medians); err != nil {
+			return nil, err
+		}
+	}
+	if s.Peer, err = p.finish(medians); err != nil {
+		return nil, err
+	}
+	best := fastest(s.FP32MS, s.BF16MS)
+	s.GFLOPS = flop / best / 1e6
+	s.PeerMS = s.Peer.best()
+	s.Ratio, s.FP32Ratio, s.SideRatio = over(s.PeerMS, best), over(p.of(s.Peer, string(device.FP32)), s.FP32MS), over(s.PeerMS, s.SideMS)
+	if p != nil && p.hello.Params != s.Params {
+		return nil, fmt.Errorf("the peer's model has %d parameters, ours %d (hint: another version of its packages?)", p.hello.Params, s.Params)
+	}
+	return s, nil
+}
+
+// measureOne is one precision: our work and the peer's take turns.
+func (b *bench) measureOne(ctx context.Context, s *speed, precision device.Precision, p *peer, start func(device.Device) (benchWork, error), medians map[string]float64) error {
+	name := string(precision)
+	all := p.contenders(name)
+	if precision == device.FP32 || cpu.HasBF16() || b.device == "cuda" {
+		flag := deviceFlags{name: &b.device, precision: &name, stderr: io.Discard}
+		dev, err := flag.open(false)
+		if err != nil {
+			return err
+		}
+		defer dev.Close()
+		resetPeak()
+		w, err := start(dev)
+		if err != nil {
+			return err
+		}
+		defer w.free()
+		s.Device, s.Params = dev.Kind().String(), w.params
+		all = append([]contender{timed(name, w.once)}, all...)
+		if w.side != nil && (precision == device.BF16 || !cpu.HasBF16()) {
+			all = append(all, timed("side", w.side))
+		}
+	}
+	b.note("%d rounds of %s", b.rounds, names(all))
+	found, err := b.takeTurns(ctx, all)
+	for k, v := range found {
+		medians[k] = v
+	}
+	if precision == device.FP32 {
+		s.FP32MS, s.FP32RSSMB = found[name], peakMB()
+	} else if found[name] > 0 {
+		s.BF16MS, s.BF16RSSMB = found[name], peakMB()
+	}
+	if b.side > 0 && found["side"] > 0 {
+		s.SideBySide, s.SideMS = b.side, found["side"]/float64(b.side)
+	}
+	return err
+}
+
+func names(all []contender) (list []string) {
+	for _, c := range all {
+		list = append(list, c.name)
+	}
+	return list
+}
+
+// setPeak fills in the better of the probes around a part, of the faster precision.
+func (s *speed) setPeak(probes []benchProbe) {
+	if !strings.HasPrefix(s.Device, "cpu") {
+		return
+	}
+	for _, p := range probes {
+		peak := p.FP32
+		if s.BF16MS > 0 && s.BF16MS <= s.FP32MS {
+			peak = p.BF16
+		}
+		s.PeakGFLOPS = max(s.PeakGFLOPS, peak)
+	}
+}
+
+// benchTrain times one whole step of LeWM.
+func benchTrain(ctx context.Context, b *bench) (err error) {
+	m, c := b.preset.Model, b.preset.Train
+	b.report.Train, err = b.measure(ctx, "train", m.StepFLOP(c.Batch, c.Directions), func(dev device.Device) (benchWork, error) {
+		t, err := train.NewTrial(dev, m, c)
+		if err != nil {
+			return benchWork{}, err
+		}
+		return benchWork{once: func(context.Context) error { return t.Step(nil) }, params: t.Params(), free: t.Free}, nil
+	})
+	return err
+}
+
+// benchPlan times one whole CEM plan of tier T1.
+func benchPlan(ctx context.Context, b *bench) (err error) {
+	m, tier := b.preset.Model, eval.Tiers()[0]
+	flop := float64(tier.Iterations) * m.PlanFLOP(tier.Candidates, eval.Horizon)
+	b.report.Plan, err = b.measure(ctx, "plan", flop, func(dev device.Device) (benchWork, error) {
+		w, err := lewm.New(dev, m, 1)
+		if err != nil {
+			return benchWork{}, err
+		}
+		work := benchWork{once: eval.NewTrial(w, tier, 1).Plan, params: w.Params().Len(), free: w.Free}
+		if b.side > 0 {
+			work.side = eval.NewTrial(w, tier, b.side).Plan
+		}
+		return work, nil
+	})
+	return err
+}
+
+func (s *speed) print(w io.Writer, what string) {
+	fmt.Fprintf(w, "%s: %s (%.2f M parameters), %s\n", what, s.Geometry, float64(s.Params)/1e6, s.Device)
+	fmt.Fprintf(w, "  fp32 %.1f ms, bf16 %.1f ms; %.0f of %.0f GFLOP/s; peak memory %.0f and %.0f MB\n",
+		s.FP32MS, s.BF16MS, s.GFLOPS, s.PeakGFLOPS, s.FP32RSSMB, s.BF16RSSMB)
+	if s.SideBySide > 0 {
+		fmt.Fprintf(w, "  %d side by side: %.1f ms a plan\n", s.SideBySide, s.SideMS)
+	}
+	if s.Peer != nil {
+		fmt.Fprintf(w, "  peer (%s): %.1f ms, ratio %.2f; fp32 against its fp32 %.2f; side by side %.2f\n  peer's variants: ",
+			s.Peer.Version, s.PeerMS, s.Ratio, s.FP32Ratio, s.SideRatio)
+		s.Peer.print(w)
+	}
+}
+
+func (r *peerReport) print(w io.Writer) {
+	for _, name := range slices.Sorted(maps.Keys(r.MS)) {
+		fmt.Fprintf(w, "%s %.1f ms, ", name, r.MS[name])
+	}
+	fmt.Fprintf(w, "peak memory %.0f MB\n", r.RSSMB)
+	for _, name := range slices.Sorted(maps.Keys(r.Dropped)) {
+		fmt.Fprintf(w, "  left out %s: %s\n", name, r.Dropped[name])
+	}
+}

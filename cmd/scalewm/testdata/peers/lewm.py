@@ -1,0 +1,48 @@
+import torch
+import transformers
+from stable_worldmodel.wm.lewm.lewm import LeWM
+from stable_worldmodel.wm.lewm.module import MLP, Embedder, Predictor
+
+M = SPEC["model"]
+DEVICE = torch.device("cuda" if SPEC["device"] != "cpu" and torch.cuda.is_available() else "cpu")
+torch.set_num_threads(SPEC["threads"])
+torch.manual_seed(0)
+VERSION = f"torch {torch.__version__}, {DEVICE}"
+BLOCK = M["frame_skip"] * M["action_dim"]
+
+
+class AnyEmbedder(Embedder):
+    """The original casts its input to float32, which weights in bf16 refuse."""
+
+    def forward(self, x):
+        x = x.to(self.patch_embed.weight.dtype)
+        return self.embed(self.patch_embed(x.permute(0, 2, 1)).permute(0, 2, 1))
+
+
+def build():
+    """The published modules at the geometry that was asked for."""
+    vit = transformers.ViTModel(transformers.ViTConfig(hidden_size=M["width"], num_hidden_layers=M["layers"], num_attention_heads=M["heads"],
+        intermediate_size=M["mlp"], image_size=M["image_size"], patch_size=M["patch"]), add_pooling_layer=False, use_mask_token=False)
+    d = M["dim"]
+    predictor = Predictor(num_frames=M["history"], input_dim=d, hidden_dim=d, output_dim=d, depth=M["predictor_depth"], heads=M["predictor_heads"],
+        mlp_dim=M["predictor_mlp"], dim_head=M["predictor_head_dim"], dropout=M["dropout"], emb_dropout=0.)
+    mlp = dict(hidden_dim=M["projector"], output_dim=d, norm_fn=torch.nn.BatchNorm1d)
+    return LeWM(vit, predictor, AnyEmbedder(input_dim=BLOCK, smoothed_dim=M["smoothed_dim"], emb_dim=d),
+        MLP(input_dim=M["width"], **mlp), MLP(input_dim=d, **mlp)).to(DEVICE)
+
+
+def frames(*shape):
+    px = torch.randint(0, 256, (*shape, 3, M["image_size"], M["image_size"]), dtype=torch.uint8, device=DEVICE)
+    mean, std = (torch.tensor(v, device=DEVICE).view(3, 1, 1) for v in ([.485, .456, .406], [.229, .224, .225]))
+    return (px / 255 - mean) / std
+
+
+def finish():
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def params(model):
+    return sum(p.numel() for p in model.parameters())
+
+

@@ -1,0 +1,42 @@
+package lewm
+
+import (
+	"math"
+	"testing"
+)
+
+// The published geometry and that of 10.77 M parameters (reference-cases C).
+var (
+	published = Config{ImageSize: 224, Patch: 14, Width: 192, Layers: 12, Heads: 3, MLP: 768, Dim: 192, Projector: 2048, PredictorDepth: 6,
+		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
+	smaller = Config{ImageSize: 64, Patch: 8, Width: 192, Layers: 4, Heads: 3, MLP: 768, Dim: 192, Projector: 2048, PredictorDepth: 4,
+		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
+)
+
+// Counted by others: 5.2 TFLOP for a published training step of 128 clips
+// (lewm-spec 7, nothing left out there); a T1 plan of the smaller model 1.09 TFLOP
+// with keys and values kept and the last position carried alone (a C program written to find out).
+func TestFLOP(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		got, want float64
+		tolerance float64
+	}{
+		{"training step", published.StepFLOP(128, 1024), 5.2e12, 0.12},
+		{"plan", 30 * smaller.PlanFLOP(300, 5), 1.09e12, 0.03},
+		{"twice the candidates", smaller.PlanFLOP(600, 5), 2 * smaller.PlanFLOP(300, 5), 0},
+		{"twice the clips", smaller.StepFLOP(64, 1024), 2 * smaller.StepFLOP(32, 1024), 0},
+	} {
+		if math.Abs(c.got-c.want) > c.tolerance*c.want {
+			t.Errorf("%s: %.4g FLOP, want %.4g within %.0f %%", c.name, c.got, c.want, 100*c.tolerance)
+		}
+	}
+}
+
+// Windows that slide cost more than those that grow, by what they compute anew.
+func TestPlanFLOPByStep(t *testing.T) {
+	step := func(h int) float64 { return smaller.PlanFLOP(1, h) - smaller.PlanFLOP(1, h-1) }
+	if !(step(2) < step(3) && step(3) < step(4)) || step(4) != step(5) {
+		t.Errorf("steps 2 to 5: %g, %g, %g, %g", step(2), step(3), step(4), step(5))
+	}
+}
