@@ -160,8 +160,8 @@ func (c checked) Gemm(op Op, dst, a, b Mat, ep Epilogue) {
 	ok := op >= NN && op <= TN && ep.Act >= Identity && ep.Act <= ReLU && given(dst, a, b) && k == inner
 	ok = ok && shaped(m, n, dst, ep.Pre, ep.Grad, ep.Gate, ep.Ungated) && shaped(1, n, ep.Scale, ep.Bias) &&
 		!(ep.Add && dst.Half()) && ep.Drop.fits() && (!ep.SumA.Given() || op == TN) && shaped(1, m, ep.SumA)
-	need(ok, "Gemm", ep.Scale, ep.Bias, ep.Gate, ep.Ungated, ep.SumA)
-	needAny(ok, "Gemm", dst, a, b, ep.Pre, ep.Grad)
+	need(ok, "Gemm", ep.Scale, ep.Bias, ep.Ungated, ep.SumA)
+	needAny(ok, "Gemm", dst, a, b, ep.Pre, ep.Grad, ep.Gate)
 	c.Device.Gemm(op, dst, a, b, ep)
 }
 

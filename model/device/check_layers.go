@@ -9,9 +9,9 @@ func (c checked) LayerNorm(y, xhat, rstd, x, gamma, beta Mat, eps float64) {
 
 func (c checked) AdaNorm(y, x Mat, n AdaNorm) {
 	need(given(n.Gamma, n.Beta, n.Scale, n.Shift) && shaped(1, x.Cols, n.Gamma, n.Beta) && like(x, n.Scale, n.Shift, n.Outer) &&
-		shaped(x.Rows, 1, n.OuterInv, n.InnerInv), "AdaNorm", x, n.Scale, n.Shift, n.Gamma, n.Beta, n.Outer, n.OuterInv, n.InnerInv)
+		shaped(x.Rows, 1, n.OuterInv, n.InnerInv), "AdaNorm", x, n.Gamma, n.Beta, n.Outer, n.OuterInv, n.InnerInv)
 	needAny(like(y, n.Inner), "AdaNorm", y, n.Inner)
-	needAny(like(y, x), "AdaNorm", y, x)
+	needAny(like(y, x), "AdaNorm", y, x, n.Scale, n.Shift)
 	c.Device.AdaNorm(y, x, n)
 }
 

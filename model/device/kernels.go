@@ -5,7 +5,7 @@ type Memory interface {
 	Alloc(n int) Buffer // zeroed
 	// AllocHalf is memory of activations that only products and the kernels around
 	// them touch: bf16 where the machine multiplies that, Alloc everywhere else.
-	// Gemm (but not as dst with Add), LayerNorm (y, xhat), AdaNorm (y, Inner), LayerNormGrad (dy, xhat),
+	// Gemm (but not as dst with Add), LayerNorm (y, xhat), AdaNorm (y, Scale, Shift, Inner), LayerNormGrad (dy, xhat),
 	// Attention and AttentionGrad (all but lse), SumTable (src), DropoutApply,
 	// Upload and Download take it.
 	AllocHalf(n int) Buffer

@@ -23,7 +23,7 @@ func (r *Predictor) Unroll(p *Pass, c device.Mat, n int) *Unroll {
 	silu := p.Mat(c.Rows, c.Cols)
 	p.Dev.Activate(silu, c, device.SiLU)
 	for _, b := range r.blocks {
-		u.mods = append(u.mods, b.ada.Forward(p, silu))
+		u.mods = append(u.mods, b.ada.Half(p, silu))
 		u.kept = append(u.kept, p.Half(r.cfg.Frames*n, 2*b.att.width()))
 	}
 	return u

@@ -22,6 +22,12 @@ static inline Mat part(Mat m, i64 r, i64 c, i64 rows, i64 cols) {
 	return (Mat){m.p ? mat_at(m, r, c) : NULL, rows, cols, m.stride, m.half};
 }
 
+// prefetch asks for row r of m, which need not be there.
+static inline void prefetch(Mat m, i64 r) {
+	i64 line = m.half ? 32 : 16;
+	for (i64 c = 0; c < m.cols; c += line) __builtin_prefetch(mat_at(m, r, c));
+}
+
 // mload is the numbers at (r, c..) of m as far as the row goes, at most VL, then zeros; mstore stores them.
 static inline vf mload(Mat m, i64 r, i64 c) {
 	i64 n = m.cols - c;

@@ -47,6 +47,8 @@ func halfGemm(k *kit, op device.Op, m, n, inner int) {
 	k.keep("grad stored", stored, true, bf16Factor)
 	k.Gemm(op, stored, a, b, device.Epilogue{Scale: k.in(1, n), Bias: k.in(1, n), Act: device.GELU})
 	k.keep("scaled", stored, true, bf16Factor)
+	k.Gemm(op, dst, a, b, device.Epilogue{Gate: k.stored(m, n), Add: true})
+	k.rows("gated", dst)
 	k.Gemm(op, dst, a, k.half(b.Rows, b.Cols), device.Epilogue{Add: true})
 	k.rows("mixed", dst)
 	if op == device.TN {
@@ -64,7 +66,7 @@ func halfNorm(k *kit) {
 		k.LayerNorm(y, xhat, rstd, x, gamma, beta, 1e-5)
 		k.keep("y", y, true, bf16Factor)
 		k.keep("xhat", xhat, true, bf16Factor)
-		k.AdaNorm(y, x, device.AdaNorm{Scale: k.in(m, n), Shift: k.in(m, n), Gamma: gamma, Beta: beta,
+		k.AdaNorm(y, x, device.AdaNorm{Scale: k.stored(m, n), Shift: k.stored(m, n), Gamma: gamma, Beta: beta,
 			OuterEps: 1e-6, InnerEps: 1e-5, Inner: xhat})
 		k.keep("modulated", y, true, bf16Factor)
 		k.keep("inner", xhat, true, bf16Factor)

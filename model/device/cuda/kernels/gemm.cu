@@ -16,7 +16,7 @@ DEVICE void finish(const GemmArgs &a, i64 r, i64 c, float v) {
 	v = a.grad.p ? v * slope(a.act, get(a.grad, r, c)) : activate(a.act, v);
 	if (a.drop != 0) v *= keep((float)a.drop, a.drop_key, (u64)(r * a.n + c));
 	if (a.ungated.p) at(a.ungated, r, c) = v;
-	if (a.gate.p) v *= at(a.gate, r, c);
+	if (a.gate.p) v *= get(a.gate, r, c);
 	set(a.dst, r, c, a.add ? get(a.dst, r, c) + v : v);
 }
 

@@ -35,9 +35,9 @@ KERNEL(layer_norm, NormArgs, THREADS) {
 KERNEL(ada_norm, AdaNormArgs, THREADS) {
 	i64 r = grid_warp(), cols = a.x.cols;
 	if (r >= a.x.rows) return; // the whole warp
-	const float *x = row(a.x, r), *scale = row(a.scale, r), *shift = row(a.shift, r);
+	const float *x = row(a.x, r);
 	Norm outer = row_norm(cols, a.outer_eps, [&](i64 c) { return x[c]; });
-	auto modulated = [&](i64 c) { return fmaf((x[c] - outer.mean) * outer.inv, 1 + scale[c], shift[c]); };
+	auto modulated = [&](i64 c) { return fmaf((x[c] - outer.mean) * outer.inv, 1 + get(a.scale, r, c), get(a.shift, r, c)); };
 	Norm inner = row_norm(cols, a.inner_eps, modulated);
 	for (i64 c = lane(); c < cols; c += WARP) {
 		float h = (modulated(c) - inner.mean) * inner.inv;
