@@ -15,7 +15,8 @@ static inline void tiles_begin(void) {
 		config.bytes[i] = 4 * TILE;
 		config.rows[i] = TILE;
 	}
-	_tile_loadconfig(&config);
+	// gcc 12's own function tells the compiler of the first 8 bytes only: the other stores may come too late.
+	__asm__ volatile("ldtilecfg %0" ::"m"(config));
 }
 static inline void tiles_end(void) { _tile_release(); }
 // gcc 12 does not know that loading a tile reads memory: what was written for it must be written by now.
