@@ -53,8 +53,8 @@ var spec = &envs.Spec{
 	GoalColumns:  []string{"state"},
 	MaxSteps:     99, // with the row of the reset these are the 100 rows of a published episode
 	Qs: []envs.Q{
-		{Name: "full", Columns: []string{"pos"}, Parts: []string{"x", "y"},
-			Of: func(row envs.Row, dst []float64) { copy(dst, row["pos"][:2]) }},
+		{Name: "full", Columns: []string{"state"}, Parts: []string{"x", "y"}, // not pos, which some files lack
+			Of: func(row envs.Row, dst []float64) { copy(dst, row["state"][:2]) }},
 		{Name: "native", Columns: []string{"state"}, Parts: []string{"x", "y", "velocity x", "velocity y"},
 			Of: func(row envs.Row, dst []float64) { copy(dst, row["state"][:4]) }},
 	},

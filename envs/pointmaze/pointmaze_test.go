@@ -203,3 +203,16 @@ func TestUniformMakesThePublishedMoments(t *testing.T) {
 		}
 	}
 }
+
+// The published file has state and pos, the release it was made from only state:
+// q is found in both, x and y of state.
+func TestFullQNeedsOnlyState(t *testing.T) {
+	q, got := spec.Qs[0], make([]float64, 2)
+	if len(q.Columns) != 1 || q.Columns[0] != "state" {
+		t.Fatalf("q reads %v", q.Columns)
+	}
+	q.Of(envs.Row{"state": {1.5, 2.5, -3, 4}}, got)
+	if got[0] != 1.5 || got[1] != 2.5 {
+		t.Errorf("q is %v", got)
+	}
+}
