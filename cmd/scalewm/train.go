@@ -102,7 +102,7 @@ func (c *command) showTraining(r train.Result, asJSON bool) error {
 	if asJSON {
 		return c.printJSON(r)
 	}
-	note := fmt.Sprintf("%d steps, loss %.4f, %.1f ms a step", r.Steps, r.Loss, r.MsStep)
+	note := fmt.Sprintf("%d steps, loss %.4f, %.1f ms a step, %.1f %% of it waiting for data", r.Steps, r.Loss, r.MsStep, 100*r.LoaderWait)
 	if r.Skipped {
 		note = "was trained before; nothing to do"
 	}

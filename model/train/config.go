@@ -92,7 +92,9 @@ type Result struct {
 	Steps   int     `json:"steps"`
 	Loss    float64 `json:"loss"` // last step
 	MsStep  float64 `json:"ms_step"`
-	Skipped bool    `json:"skipped"` // it was finished before
+	// LoaderWait is the share of the steps' time that was spent waiting for data.
+	LoaderWait float64 `json:"loader_wait_share"`
+	Skipped    bool    `json:"skipped"` // it was finished before
 }
 
 // Validate names the first field that cannot work.

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -59,7 +60,7 @@ func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (_ Result, e
 		return Result{}, err
 	}
 	return Result{Weights: filepath.Join(o.Out, "weights.safetensors"), ID: l.plan.id, Steps: l.plan.total,
-		Loss: l.last.Loss, MsStep: c.MsStep}, nil
+		Loss: l.last.Loss, MsStep: c.MsStep, LoaderWait: c.LoaderWait}, nil
 }
 
 func (l *loop) loader(frames dataset.FrameReader, clips []dataset.Clip, batch int) (*dataset.Loader, error) {
@@ -87,7 +88,7 @@ func (l *loop) next(ctx context.Context, loader *dataset.Loader) error {
 	if err := l.o.Dev.Err(); err != nil {
 		return fmt.Errorf("training step %d: %w", n, err)
 	}
-	if err := l.t.finite(n, row.Losses, row.GradNorm); err != nil {
+	if err := l.t.finite(n, batch, row.Losses, row.GradNorm); err != nil {
 		return err
 	}
 	l.at.step, l.last = n+1, row.Losses
@@ -108,6 +109,9 @@ func (l *loop) next(ctx context.Context, loader *dataset.Loader) error {
 		}
 	}
 	if l.at.step%cfg.SaveEvery == 0 && l.at.step < l.plan.total {
+		if err := l.keepStep(); err != nil {
+			return err
+		}
 		return l.save()
 	}
 	return nil
@@ -127,6 +131,9 @@ func (l *loop) validate(ctx context.Context) error {
 			return err
 		}
 		v := l.t.evaluate(b, l.t.draws("val", i))
+		if err := l.t.finite(row.Step, b, v, 0); err != nil {
+			return fmt.Errorf("validating: %w", err)
+		}
 		n := float64(batches)
 		row.Loss += v.Loss / n
 		row.Pred += v.Pred / n
@@ -134,7 +141,7 @@ func (l *loop) validate(ctx context.Context) error {
 		row.Obj += v.Obj / n
 		row.Skipped += v.Skipped / n
 	}
-	if err := l.t.finite(row.Step, row.Losses, 0); err != nil {
+	if err := l.keepBest(row.Loss); err != nil {
 		return err
 	}
 	return l.metrics.write(row)
@@ -150,7 +157,7 @@ func (l *loop) save() (err error) {
 
 // stop ends an unfinished training: an interruption leaves a resume point.
 func (l *loop) stop(ctx context.Context, cause error) error {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil || !errors.Is(cause, ctx.Err()) {
 		return cause
 	}
 	if err := l.save(); err != nil {

@@ -150,6 +150,10 @@ func prepare(o Options) (*plan, error) {
 	if p.train, p.val, err = dataset.Split(o.Protocol, o.Data, clips, o.Seed); err != nil {
 		return nil, err
 	}
+	if len(clips) == 0 {
+		return nil, fmt.Errorf("no episode of the data set has the %d rows of a clip (hint: a smaller frame_skip or history, or longer episodes)",
+			(o.Model.History+1)*o.Model.FrameSkip)
+	}
 	if len(p.train) < o.Config.Batch {
 		return nil, fmt.Errorf("the data set gives %d training clips of %d rows, a batch needs %d (hint: collect more episodes)",
 			len(p.train), (o.Model.History+1)*o.Model.FrameSkip, o.Config.Batch)
@@ -170,6 +174,9 @@ func prepare(o Options) (*plan, error) {
 	return p, p.sidecar(o, s)
 }
 
+// constant is a deviation of q that is rounding only.
+const constant = 1e-8
+
 // moments takes the scalers over the whole file (paper) or over the training
 // episodes only (strict).
 func (p *plan) moments(o Options, fp string) (err error) {
@@ -180,10 +187,16 @@ func (p *plan) moments(o Options, fp string) (err error) {
 	if p.action, err = dataset.ColumnMoments(o.Data, "action", episodes, 0); err != nil {
 		return err
 	}
-	if o.usesQ() {
-		p.q, err = dataset.QMoments(o.Data, o.Task.Q.Spec, episodes)
+	if !o.usesQ() {
+		return nil
 	}
-	return err
+	if p.q, err = dataset.QMoments(o.Data, o.Task.Q.Spec, episodes); err != nil {
+		return err
+	}
+	if slices.Max(p.q.Std) < constant { // one entry that does not vary becomes 0, the mean
+		return fmt.Errorf("the state q of the data set is the same in all rows (hint: %s has nothing to learn from it; train lewm, or collect episodes that differ)", o.Method)
+	}
+	return nil
 }
 
 func (p *plan) sidecar(o Options, s spec) error {
@@ -199,7 +212,7 @@ func (p *plan) sidecar(o Options, s spec) error {
 	if o.Protocol == dataset.SplitStrict {
 		unit = "clips of held-out episodes"
 	}
-	p.side = weights.Sidecar{Kind: lewm.Kind, Schema: model.Schema, ID: p.id, Method: o.Method, Task: o.Task.Name,
+	p.side = weights.Sidecar{Kind: lewm.Kind, Checkpoint: "last", Schema: model.Schema, ID: p.id, Method: o.Method, Task: o.Task.Name,
 		Config: geometry, Train: recipe, Step: p.total, Seed: o.Seed, Protocol: o.Protocol, Device: s.Device,
 		ActionMean: p.action.Mean, ActionStd: p.action.Std, Data: s.Data,
 		Split: fmt.Sprintf("%s: %d of %d clips for validation, %s, seed %d", o.Protocol, len(p.val), total, unit, o.Seed)}

@@ -20,8 +20,9 @@ const resumeName = "resume.safetensors"
 
 // point is where a training goes on.
 type point struct {
-	step    int   // next step
-	metrics int64 // bytes of the metrics file that belong to the steps before
+	step    int     // next step
+	metrics int64   // bytes of the metrics file that belong to the steps before
+	best    float64 // lowest validation loss so far, +Inf before the first
 }
 
 // rows are the flat rows of a resume point.
@@ -49,7 +50,8 @@ func (t *trainer) save(out, id string, at point) error {
 	for _, name := range t.order() {
 		ts = append(ts, t.tensor(name, rows[name]))
 	}
-	meta := map[string]string{"id": id, "step": strconv.Itoa(at.step), "metrics": strconv.FormatInt(at.metrics, 10)}
+	meta := map[string]string{"id": id, "step": strconv.Itoa(at.step), "metrics": strconv.FormatInt(at.metrics, 10),
+		"best": strconv.FormatFloat(at.best, 'g', -1, 64)}
 	return cell.WriteFile(filepath.Join(out, resumeName), func(w io.Writer) error { return weights.Write(w, meta, ts) })
 }
 
@@ -70,7 +72,7 @@ func (t *trainer) tensor(name string, m device.Mat) weights.Tensor {
 func (t *trainer) restore(out, id string) (at point, found bool, err error) {
 	path := filepath.Join(out, resumeName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return at, false, nil
+		return start(), false, nil
 	}
 	f, err := weights.Open(path)
 	if err != nil {
@@ -82,6 +84,9 @@ func (t *trainer) restore(out, id string) (at point, found bool, err error) {
 	at.step, err = strconv.Atoi(f.Meta["step"])
 	if err == nil {
 		at.metrics, err = strconv.ParseInt(f.Meta["metrics"], 10, 64)
+	}
+	if err == nil {
+		at.best, err = strconv.ParseFloat(f.Meta["best"], 64)
 	}
 	if err == nil {
 		err = t.take(f)

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"fmt"
 	"math"
 
 	"scalewm/dataset"
@@ -217,19 +216,4 @@ func (t *trainer) read() (Losses, []float64) {
 	}
 	l.Loss = l.Pred + t.cfg.SIGReg*l.SIGReg + t.weight*l.Obj
 	return l, s
-}
-
-// finite explains the first number of a step that is not finite.
-func (t *trainer) finite(step int, l Losses, norm float64) error {
-	for _, v := range []struct {
-		name string
-		v    float64
-	}{{"prediction loss", l.Pred}, {"SIGReg", l.SIGReg}, {t.method + " term", l.Obj}, {"gradient norm", norm}} {
-		if math.IsNaN(v.v) || math.IsInf(v.v, 0) {
-			return fmt.Errorf("training step %d: the %s is %g (prediction %g, SIGReg %g, own term %g, gradient norm %g, lr %.3g) "+
-				"(hint: check the data with `scalewm data check`, or lower lr in a preset of your own)",
-				step, v.name, v.v, l.Pred, l.SIGReg, l.Obj, norm, t.rate(step))
-		}
-	}
-	return nil
 }

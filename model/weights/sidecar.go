@@ -6,17 +6,21 @@ import "encoding/json"
 // determined by the training's spec, so that two equal trainings write equal
 // bytes.
 type Sidecar struct {
-	Kind     string          `json:"kind"`   // lewm, dinowm
-	Schema   int             `json:"schema"` // model.Schema
-	ID       string          `json:"id"`     // cell.ID of the training's spec
-	Method   string          `json:"method"` // lewm, scale, aux, untrained
-	Task     string          `json:"task"`
-	Config   json.RawMessage `json:"config"` // geometry of the kind
-	Train    json.RawMessage `json:"train"`  // recipe
-	Step     int             `json:"step"`
-	Seed     int64           `json:"seed"`
-	Protocol string          `json:"protocol"` // paper or strict
-	Device   string          `json:"device"`   // kind it was trained on: backend/ISA/precision
+	Kind   string          `json:"kind"`   // lewm, dinowm
+	Schema int             `json:"schema"` // model.Schema
+	ID     string          `json:"id"`     // cell.ID of the training's spec
+	Method string          `json:"method"` // lewm, scale, aux, untrained
+	Task   string          `json:"task"`
+	Config json.RawMessage `json:"config"` // geometry of the kind
+	Train  json.RawMessage `json:"train"`  // recipe
+	Step   int             `json:"step"`
+	// Checkpoint says which weights of the training these are: last, best (by
+	// validation, ValLoss) or step (of a resume point).
+	Checkpoint string  `json:"checkpoint,omitempty"`
+	ValLoss    float64 `json:"val_loss,omitempty"`
+	Seed       int64   `json:"seed"`
+	Protocol   string  `json:"protocol"` // paper or strict
+	Device     string  `json:"device"`   // kind it was trained on: backend/ISA/precision
 
 	ActionMean []float64 `json:"action_mean"` // the scaler of the actions, per raw dimension (ddof 0)
 	ActionStd  []float64 `json:"action_std"`

@@ -1,0 +1,253 @@
+package train
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/dataset"
+	"scalewm/model/device"
+	"scalewm/model/device/ref"
+	"scalewm/model/lewm"
+	"scalewm/model/weights"
+)
+
+// longer is a training with more resume points than are kept.
+func longer(t *testing.T, method string) Options {
+	o := options(t, method)
+	o.Config.Steps, o.Config.EvalEvery = 17, 5
+	return o
+}
+
+// folder is every file of a training but what a clock measured.
+func folder(t *testing.T, out string) map[string][]byte {
+	t.Helper()
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := map[string][]byte{}
+	for _, e := range entries {
+		if e.Name() == "run.json" {
+			continue
+		}
+		if m[e.Name()], err = os.ReadFile(filepath.Join(out, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func sameFolder(t *testing.T, what string, got, want map[string][]byte) {
+	t.Helper()
+	for name, b := range want {
+		if !bytes.Equal(got[name], b) {
+			t.Errorf("%s: %s differs, or is missing", what, name)
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s: %s is left over", what, name)
+		}
+	}
+}
+
+// helperVariable makes the test binary a training that says each step and can
+// be killed.
+const helperVariable = "SCALEWM_TEST_TRAIN"
+
+func TestHelperTrain(t *testing.T) {
+	out := os.Getenv(helperVariable)
+	if out == "" {
+		t.Skip("only as a process of TestKill")
+	}
+	o := longer(t, "aux")
+	o.Out = out
+	o.Progress = func(done, _ int64, _ string) { fmt.Printf("step %d\n", done) }
+	mustRun(t, o)
+	fmt.Println("done")
+}
+
+// Killed with SIGKILL again and again, after random numbers of steps and at
+// whatever moment the signal arrives, a training ends with the bytes of one that
+// was left alone, and leaves no other file.
+func TestKill(t *testing.T) {
+	whole := longer(t, "aux")
+	mustRun(t, whole)
+	want := folder(t, whole.Out)
+	out, r := filepath.Join(t.TempDir(), "run"), rand.New(rand.NewPCG(6, uint64(os.Getpid())))
+	kills := 0
+	for range 100 {
+		if trainUntil(t, out, 1+r.IntN(6)) {
+			t.Logf("%d kills", kills)
+			sameFolder(t, fmt.Sprintf("after %d kills", kills), folder(t, out), want)
+			return
+		}
+		kills++
+	}
+	t.Fatal("a hundred kills did not let the training end")
+}
+
+// trainUntil runs the training as a process that is killed after so many steps
+// of its own, and says whether it finished.
+func trainUntil(t *testing.T, out string, steps int) bool {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestHelperTrain$")
+	cmd.Env = append(os.Environ(), helperVariable+"="+out)
+	cmd.Stderr = os.Stderr
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	finished := false
+	for s := bufio.NewScanner(pipe); s.Scan(); {
+		switch line := s.Text(); {
+		case line == "done":
+			finished = true
+		case strings.HasPrefix(line, "step "):
+			if steps--; steps == 0 {
+				_ = cmd.Process.Kill()
+			}
+		}
+	}
+	_, _ = io.Copy(io.Discard, pipe)
+	if err := cmd.Wait(); finished && err != nil && !strings.Contains(err.Error(), "killed") {
+		t.Fatal(err)
+	}
+	return finished
+}
+
+// The folder keeps the weights of the lowest validation loss and of the last
+// three resume points, each loadable and saying what it is.
+func TestKeptCheckpoints(t *testing.T) {
+	o := longer(t, "lewm")
+	mustRun(t, o)
+	var have []string
+	for name := range folder(t, o.Out) {
+		have = append(have, name)
+	}
+	slices.Sort(have)
+	want := []string{"best.json", "best.safetensors", "metrics.jsonl", "step-000009.json", "step-000009.safetensors", "step-000012.json",
+		"step-000012.safetensors", "step-000015.json", "step-000015.safetensors", "weights.json", "weights.safetensors"}
+	if !slices.Equal(have, want) {
+		t.Errorf("files %v, want %v", have, want)
+	}
+	rows, err := ReadMetrics(o.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := Row{Losses: Losses{Loss: math.Inf(1)}}
+	for _, r := range rows {
+		if r.Split == "val" && r.Loss < best.Loss {
+			best = r
+		}
+	}
+	for name, want := range map[string]weights.Sidecar{
+		bestName: {Checkpoint: "best", Step: best.Step + 1, ValLoss: best.Loss}, stepName(12): {Checkpoint: "step", Step: 12},
+		weights.FileName: {Checkpoint: "last", Step: 17},
+	} {
+		m, side, err := lewm.Load(ref.New(), filepath.Join(o.Out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Free()
+		if side.Checkpoint != want.Checkpoint || side.Step != want.Step || side.ValLoss != want.ValLoss {
+			t.Errorf("%s: %s of step %d, loss %g; want %s, %d, %g", name, side.Checkpoint, side.Step, side.ValLoss, want.Checkpoint, want.Step, want.ValLoss)
+		}
+	}
+}
+
+// A training that leaves the numbers names the term and the tensor, and its
+// checkpoints stand: none was written after it, and each loads.
+func TestNotFiniteIsDiagnosed(t *testing.T) {
+	o := longer(t, "lewm")
+	steps := 0
+	o.Dev = &poisoned{Device: ref.New(), steps: &steps, from: 8}
+	_, err := Run(context.Background(), o)
+	if err == nil || !strings.Contains(err.Error(), "training step 7") || !strings.Contains(err.Error(), "first such gradient in the model's order: encoder.") {
+		t.Fatalf("got %v", err)
+	}
+	if _, _, err := lewm.Load(ref.New(), filepath.Join(o.Out, stepName(6))); err != nil {
+		t.Error(err)
+	}
+	f, err := weights.Open(filepath.Join(o.Out, resumeName))
+	if err != nil || f.Meta["step"] != "6" {
+		t.Errorf("resume point %v, %v", f, err)
+	}
+}
+
+// poisoned is a device whose gradient of the mean squared error is NaN from a
+// training step on, counted by that kernel's calls with a gradient.
+type poisoned struct {
+	device.Device
+	steps *int
+	from  int
+}
+
+func (d *poisoned) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64) {
+	d.Device.MSE(loss, dpred, dtarget, pred, target, weight)
+	if !dpred.Given() {
+		return
+	}
+	if *d.steps++; *d.steps == d.from {
+		d.Fill(dpred, math.NaN())
+	}
+}
+
+// Data that cannot be trained on is refused by name, before the first step.
+func TestHopelessData(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(o *Options)
+		want   string
+	}{
+		"long clips": {func(o *Options) { o.Model.FrameSkip = 7 }, "has the 28 rows of a clip"},
+		"constant q": {func(o *Options) {
+			o.Task.Q.Spec.Of = func(_ map[string][]float64, dst []float64) { dst[0], dst[1] = 3, 4 }
+		}, "same in all rows"},
+	} {
+		o := options(t, "scale")
+		c.change(&o)
+		if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What is documented instead of refused: an entry of q or of the actions that
+// never varies counts as its mean, and a batch of one episode has pairs within it.
+func TestGuards(t *testing.T) {
+	for name, change := range map[string]func(o *Options, w *world){
+		"one entry of q": func(o *Options, _ *world) {
+			o.Task.Q.Spec.Of = func(row map[string][]float64, dst []float64) { dst[0], dst[1] = row["pos"][0], 7 }
+		},
+		"one action": func(_ *Options, w *world) {
+			for i := 1; i < len(w.act); i += 2 {
+				w.act[i] = 0.5
+			}
+		},
+		"one episode": func(_ *Options, w *world) { w.episodes = []dataset.Episode{{Len: episodes * length}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, "scale")
+			change(&o, o.Data.(*world))
+			mustRun(t, o)
+			rows, err := ReadMetrics(o.Out)
+			if err != nil || rows[len(rows)-1].Obj <= 0 || rows[len(rows)-1].Skipped != 0 {
+				t.Errorf("%+v, %v", rows, err)
+			}
+		})
+	}
+}
