@@ -76,7 +76,9 @@ static void slice_product(const Product *p, Share s, i64 k, Rows a, const char *
 #endif
 			multiply_block(p->native, vecs, rows, steps, from, panel, to, before);
 			finish(before, BLOCK_ROWS);
-			if (last) *before = (Block){p->g, here, s.r + r, s.c + c, rows, cols, 0};
+			if (!last) continue;
+			*before = (Block){p->g, here, s.r + r, s.c + c, rows, cols, 0};
+			ask_ahead(before);
 		}
 	}
 }

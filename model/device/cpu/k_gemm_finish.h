@@ -6,6 +6,15 @@
 // of it now and then: so the memory that it goes to is waited for beside the multiplications.
 typedef struct { const GemmArgs *g; const float *sums; i64 r, c, rows, cols, done; } Block;
 
+// ask_ahead asks for what a block that waits will read: its gate, and what it is added to.
+static void ask_ahead(const Block *b) {
+	const GemmArgs *g = b->g;
+	for (i64 r = b->r; r < b->r + b->rows; r++) {
+		if (g->gate.p) prefetch(part(g->gate, 0, b->c, 1, b->cols), r);
+		if (g->add) prefetch(part(g->dst, 0, b->c, 1, b->cols), r);
+	}
+}
+
 static inline __attribute__((always_inline)) void finish_row(const int act, const int back, const Block *b, i64 i) {
 	const GemmArgs *g = b->g;
 	const float *sums = b->sums + i * PANEL;
