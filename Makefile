@@ -77,6 +77,16 @@ campaign-grid: setup ## a grid killed KILLS (50) times, one of 10^5 cells planne
 campaign-stats: setup ## size, coverage and power of the paired tests in 20,000 simulated evaluations; a minute
 	SCALEWM_REPETITIONS=20000 nice go test -count 1 -run '^Test(SizeUnderTheNull|Coverage|Power)$$' -v ./eval/stats
 
+SEEDS ?= 3072,3073,3074
+campaign-precision: build ## bf16 against fp32: LeWM and SCALE on nano Two-Room, SEEDS (three) each, last losses and success; an hour
+	@for p in fp32 bf16; do \
+	  nice bin/scalewm reproduce --preset nano --tasks tworoom --methods lewm,scale --seeds $(SEEDS) --precision $$p --out out/precision/$$p; \
+	done
+	@for p in fp32 bf16; do \
+	  for run in out/precision/$$p/train/*/; do echo "$$p $$(basename $$run) $$(tail -n 1 $$run/metrics.jsonl)"; done; \
+	  cat out/precision/$$p/report.json; echo; \
+	done
+
 lint: setup ## formatting, vet, no source file over 450 lines
 	@bad=$$($(sources) '*.go' | xargs gofmt -l); [ -z "$$bad" ] || { echo "not formatted: $$bad"; exit 1; }
 	@$(sources) '*.go' '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' | grep -v _test.go | xargs wc -l | \

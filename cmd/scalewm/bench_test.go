@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -150,7 +151,7 @@ func TestBenchPeers(t *testing.T) {
 		t.Skip("peers: SCALEWM_PEERS names no interpreter (make setup-peers)")
 	}
 	t.Setenv("TORCHDYNAMO_DISABLE", "1")
-	t.Setenv("OMP_WAIT_POLICY", "passive") // other tests run beside it
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // other tests run beside it
 	r := benchJSON(t, "--what", "train,plan,load", "--peer", python)
 	for name, n := range map[string]int{"train": len(r.Train.Peer.MS), "plan": len(r.Plan.Peer.MS), "load": len(r.Load.Peer.MS)} {
 		if want := map[string]int{"train": 4, "plan": 3, "load": 2}[name]; n != want {
