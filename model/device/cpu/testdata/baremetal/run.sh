@@ -5,7 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 engine=$here/../..
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-flags="-std=gnu11 -O2 -ffreestanding -fno-pic -no-pie -mno-red-zone -fno-stack-protector -fno-asynchronous-unwind-tables -I$engine"
+flags="-std=gnu11 -O3 -ffreestanding -fno-pic -no-pie -mno-red-zone -fno-stack-protector -fno-asynchronous-unwind-tables -I$engine"
 cd "$out"
 gcc $flags -c "$here/boot.S" -o boot.o
 gcc $flags -c "$here/main.c" -o main.o
