@@ -39,7 +39,7 @@ func newFake(t testing.TB, lens ...int) *fake {
 func (f *fake) Rows() int           { return f.rows }
 func (f *fake) Episodes() []Episode { return f.episodes }
 func (f *fake) Columns() []Column {
-	return []Column{{"action", "float32", 2}, {"state", "float64", 3}, {"step_idx", "int32", 1}}
+	return []Column{{Name: "action", DType: "float32", Width: 2}, {Name: "state", DType: "float64", Width: 3}, {Name: "step_idx", DType: "int32", Width: 1}}
 }
 
 func (f *fake) Read(column string, from, to int) ([]float64, error) {

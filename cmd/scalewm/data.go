@@ -98,7 +98,7 @@ func describeFile(path string) (fileInfo, error) {
 	}
 	i.MinLength, i.MaxLength = slices.Min(lens), slices.Max(lens)
 	for _, c := range f.Columns() {
-		i.Columns = append(i.Columns, fileColumn(c))
+		i.Columns = append(i.Columns, fileColumn{c.Name, c.DType, c.Width})
 	}
 	i.Fingerprint, err = f.Fingerprint()
 	return i, err

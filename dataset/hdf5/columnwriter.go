@@ -22,7 +22,7 @@ type columnWriter struct {
 
 func (w *Writer) newColumn(c dataset.Column) (*columnWriter, error) {
 	shape := []int{columnChunk}
-	if c.Width > 1 {
+	if c.Width > 1 || c.Matrix {
 		shape = append(shape, c.Width)
 	}
 	id, err := w.newSet(c.Name, c.DType, shape, 0, 0)
@@ -70,7 +70,7 @@ func (c *columnWriter) add(v []float64) error {
 // flush writes the buffer, padded with zeros, as the next chunk of rows rows.
 func (c *columnWriter) flush(rows int) error {
 	at, dims := []int{c.rows}, []int{c.rows + rows}
-	if c.Width > 1 {
+	if c.Width > 1 || c.Matrix {
 		at, dims = append(at, 0), append(dims, c.Width)
 	}
 	if err := extend(c.id, dims); err != nil {

@@ -174,7 +174,8 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 		return fmt.Sprintf("%d bytes a row", s.rowBytes), nil
 	}
 	h.sets[d.name] = s
-	h.columns = append(h.columns, dataset.Column{Name: d.name, DType: dt, Width: s.rowBytes / s.elem})
+	h.columns = append(h.columns, dataset.Column{Name: d.name, DType: dt, Width: s.rowBytes / s.elem,
+		Matrix: len(d.dims) == 2 && d.dims[1] == 1})
 	return "", nil
 }
 

@@ -1,11 +1,13 @@
 package hdf5
 
 import (
+	"context"
 	"math"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -132,4 +134,46 @@ func TestDiskFull(t *testing.T) {
 	if left, _ := filepath.Glob(path + "*"); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
+}
+
+// A column of rows x 1 stays one, through a conversion too: readers that
+// subtract arrays of both shapes would get a matrix.
+func TestMatrixColumnsKeepTheirShape(t *testing.T) {
+	dir := t.TempDir()
+	path, again := filepath.Join(dir, "a.h5"), filepath.Join(dir, "b.h5")
+	columns := []dataset.Column{{Name: "time", DType: "float64", Width: 1, Matrix: true}, {Name: "yaw", DType: "float32", Width: 1}}
+	w, err := Create(path, WriterOptions{Columns: columns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Append(EpisodeData{Columns: map[string][]float64{"time": {1, 2, 3}, "yaw": {4, 5, 6}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := opened(t, path)
+	if err := Convert(context.Background(), f, again, Deflate, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []*File{f, opened(t, again)} {
+		for _, want := range columns {
+			if !slices.Contains(f.Columns(), want) {
+				t.Errorf("%s: no %+v among %+v", f.Path(), want, f.Columns())
+			}
+		}
+		if got, err := f.Read("time", 0, 3); err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
+			t.Errorf("%s: time %v, %v", f.Path(), got, err)
+		}
+	}
+}
+
+func opened(t *testing.T, path string) *File {
+	t.Helper()
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
 }

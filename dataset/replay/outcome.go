@@ -14,6 +14,7 @@ type outcome struct {
 	to      Recorder
 	columns []*column // of the task
 	copied  []dataset.Column
+	matrix  map[string]bool // columns that the recording stores as rows x 1
 	attrs   map[string]string
 	draws   bool
 	data    map[string][]float64
@@ -22,8 +23,10 @@ type outcome struct {
 
 func newOutcome(p *player) *outcome {
 	o := &outcome{to: p.opt.Out, columns: p.columns, draws: p.opt.Pixels,
-		attrs: map[string]string{"env": p.spec.Name}, data: map[string][]float64{}}
+		attrs: map[string]string{"env": p.spec.Name},
+		data:  map[string][]float64{}, matrix: map[string]bool{}}
 	for _, c := range p.src.Columns() {
+		o.matrix[c.Name] = c.Matrix
 		_, ours := p.spec.Column(c.Name)
 		if _, read := p.now.width[c.Name]; read && !ours {
 			o.copied = append(o.copied, c)
@@ -43,7 +46,7 @@ func (o *outcome) start() error {
 	}
 	columns := append([]dataset.Column(nil), o.copied...)
 	for _, c := range o.columns {
-		columns = append(columns, dataset.Column{Name: c.Name, DType: c.DType, Width: c.Width})
+		columns = append(columns, dataset.Column{Name: c.Name, DType: c.DType, Width: c.Width, Matrix: o.matrix[c.Name]})
 	}
 	return o.to.Start(columns, o.draws, o.attrs)
 }
