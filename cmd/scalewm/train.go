@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
+	"scalewm/eval"
 	"scalewm/model/train"
 )
 
@@ -26,8 +29,8 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	protocol := c.String("protocol", dataset.SplitPaper, "`split`: paper (clips at random) or strict (whole episodes held out)")
 	seed := c.Int64("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
 	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
-	steps := c.Int("steps", 0, "optimiser `steps` instead of the preset's")
-	workers := c.Int("workers", 0, "`goroutines` that read frames; 0 is one a core (the result does not depend on it)")
+	steps := c.Count("steps", 0, "optimiser `steps` instead of the preset's")
+	workers := c.Count("workers", 0, "`goroutines` that read frames; 0 is one a core (the result does not depend on it)")
 	resume := c.Bool("resume", false, "fail unless there is an interrupted training to go on with (the same command goes on anyway)")
 	dev := c.deviceFlags("bf16 where the machine has it")
 	asJSON := c.Bool("json", false, "print one JSON object")
@@ -38,6 +41,9 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		if f[1] == "" {
 			return usagef("train needs --%s (`scalewm train --help` shows an example)", f[0])
 		}
+	}
+	if err := checkTraining(*task, *method, *protocol); err != nil {
+		return usagef("train: %v", err)
 	}
 	p, err := LoadPreset(*preset)
 	if err != nil {
@@ -69,6 +75,18 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	return c.showTraining(res, *asJSON)
+}
+
+// checkTraining checks the names among the flags.
+func checkTraining(task, method, protocol string) error {
+	if known := append(train.Methods(), train.Untrained); !slices.Contains(known, method) {
+		return fmt.Errorf("no method named %q%s (hint: one of %s)", method, nearest(method, known), strings.Join(known, ", "))
+	}
+	if _, err := eval.ParseProtocol(protocol); err != nil {
+		return err
+	}
+	_, err := envs.Lookup(task)
+	return err
 }
 
 // applyTo fills in what the preset and the task determine.
@@ -103,8 +121,11 @@ func (c *command) showTraining(r train.Result, asJSON bool) error {
 		return c.printJSON(r)
 	}
 	note := fmt.Sprintf("%d steps, loss %.4f, %.1f ms a step, %.1f %% of it waiting for data", r.Steps, r.Loss, r.MsStep, 100*r.LoaderWait)
-	if r.Skipped {
+	switch {
+	case r.Skipped:
 		note = "was trained before; nothing to do"
+	case r.Steps == 0:
+		note = "initial weights"
 	}
 	_, err := fmt.Fprintf(c.stdout, "%s: %s\n", r.Weights, note)
 	return err

@@ -93,7 +93,7 @@ func TestTrainUsage(t *testing.T) {
 		"no task":      {[]string{"train", "--data", "d.h5", "--out", "o"}, exitUsage, "--task"},
 		"no data":      {[]string{"train", "--task", "tworoom", "--out", "o"}, exitUsage, "--data"},
 		"missing file": {base, exitFailed, "nowhere.h5"},
-		"task":         {append(base[:1:1], "--task", "tworom", "--data", "d.h5", "--out", "o"), exitFailed, "tworoom"},
+		"task":         {append(base[:1:1], "--task", "tworom", "--data", "d.h5", "--out", "o"), exitUsage, "tworoom"},
 		"preset":       {append(base, "--preset", "nanno"), exitUsage, `"nano"`},
 	} {
 		if _, errs, code := session(c.args...); code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
