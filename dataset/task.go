@@ -7,7 +7,7 @@ import "fmt"
 // its actions have dim numbers.
 func CheckTask(src Source, name, id string, dim int) error {
 	if env, ok := src.Attr("env"); ok && env != name && env != id {
-		return fmt.Errorf("it records the task %q, not %q (hint: give the --task of the data set)", env, name)
+		return fmt.Errorf("it records the task %q, not %q (hint: give a data set of that task, or the --task of this one)", env, name)
 	}
 	if !src.HasFrames() {
 		return fmt.Errorf("it has no pixels (hint: collect it again with frames, or use a file with a pixels column)")

@@ -189,7 +189,7 @@ func TestParseNames(t *testing.T) {
 			t.Errorf("tiers %q gave %v", bad, s)
 		}
 	}
-	if s, err := ParseTiers("T2p,T1"); err != nil || len(s) != 2 || s[0].Candidates != 100 || s[0].Iterations != 20 || s[0].Elites != 10 {
+	if s, err := ParseTiers("T2p,T1,T2p"); err != nil || len(s) != 2 || s[0].Candidates != 100 || s[0].Iterations != 20 || s[0].Elites != 10 {
 		t.Errorf("T2p is %v, %v", s, err)
 	}
 	if _, err := ParseProtocol("fair"); err == nil {

@@ -3,6 +3,7 @@ package eval
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -23,7 +24,8 @@ func Tiers() []Tier {
 	return []Tier{newTier("T1", 300, 30), newTier("T2", 150, 15), newTier("T3", 50, 10), newTier("T4", 20, 5), newTier("T5", 10, 3)}
 }
 
-// ParseTiers reads a comma-separated list of tiers; "all" is T1 to T5.
+// ParseTiers reads a comma-separated list of tiers; "all" is T1 to T5. A name
+// that comes twice counts once.
 func ParseTiers(s string) ([]Tier, error) {
 	if s == "all" {
 		return Tiers(), nil
@@ -34,7 +36,9 @@ next:
 	for name := range strings.SplitSeq(s, ",") {
 		for _, t := range known {
 			if t.Name == strings.TrimSpace(name) {
-				out = append(out, t)
+				if !slices.Contains(out, t) {
+					out = append(out, t)
+				}
 				continue next
 			}
 		}

@@ -59,7 +59,8 @@ func TestVerify(t *testing.T) {
 		t.Errorf("a missing episode: %+v", v)
 	}
 	must(t, os.Truncate(store.Path(cells[0].ID), 30))
-	if vs, err := Verify(ctx, store, []Job{j}, 9); err != nil || len(vs) != 2 {
-		t.Errorf("with a torn cell: %v, %v", vs, err)
+	vs, err := Verify(ctx, store, []Job{j}, 1)
+	if err != nil || len(vs) != 2 || vs[0].ID != cells[0].ID || vs[0].Same || vs[0].Compare != "checksum" || !vs[1].Same {
+		t.Errorf("a torn cell and one more: %+v, %v", vs, err)
 	}
 }

@@ -49,10 +49,10 @@ func prepareCollection(out string, s collect.Spec) (*collect.Job, error) {
 
 func runCollect(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "the `file` to write; finished shards wait in FILE.parts until it is whole")
-	episodes := c.Int("episodes", 200, "number of `episodes`")
+	episodes := c.Count("episodes", 200, "number of `episodes`")
 	policy := c.String("policy", "", "a `name` from `scalewm tasks`; the task's first is the default")
 	seed := c.Int64("seed", 1, "`seed` of the episodes")
-	workers := c.Int("workers", 0, "`number` of goroutines, or of processes where OpenGL draws in software, at work; 0 is one a core (the file does not depend on it)")
+	workers := c.Count("workers", 0, "`number` of goroutines, or of processes where OpenGL draws in software, at work; 0 is one a core (the file does not depend on it)")
 	size := c.Int("size", dataset.FrameSize, "edge of the stored frames in `pixels`; only 224, since smaller presets resize when they read")
 	sw := switches{}
 	c.Var(sw, "switch", "`NAME=VALUE` of a task's switch or factor (NAME=sample draws a factor anew in every episode); repeatable")
@@ -66,6 +66,9 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	}
 	if *size != dataset.FrameSize {
 		return usagef("collect: --size %d: data sets are stored at %d pixels; a preset's image size is set when the set is read", *size, dataset.FrameSize)
+	}
+	if _, err := envs.Lookup(pos[0]); err != nil {
+		return usagef("collect: %v", err)
 	}
 	job, err := prepareCollection(*out, collect.Spec{Task: pos[0], Policy: *policy, Episodes: *episodes, Seed: *seed, Switches: envs.Options(sw)})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -95,7 +96,7 @@ func (c *command) parse(args []string, min, max int) ([]string, error) {
 
 // dashes shows flags the way they are typed, with two dashes.
 func dashes(err error) string {
-	s := err.Error()
+	s := strings.Replace(err.Error(), "for flag -", "for flag --", 1)
 	if i := strings.LastIndex(s, ": -"); i >= 0 && !strings.HasPrefix(s[i+3:], "-") {
 		return s[:i+2] + "-" + s[i+2:]
 	}
@@ -121,6 +122,30 @@ func (c *command) printHelp(w io.Writer) {
 		fmt.Fprintf(w, "  --%-22s %s%s\n", f.Name+name, use, def)
 	})
 	fmt.Fprintf(w, "\nExample:\n  %s\n", strings.ReplaceAll(c.verb.example, "\n", "\n  "))
+}
+
+// count is a flag that cannot be negative.
+type count int
+
+func (n *count) String() string { return strconv.Itoa(int(*n)) }
+
+func (n *count) Set(text string) error {
+	v, err := strconv.Atoi(text)
+	if err != nil {
+		return errors.New("it must be a whole number")
+	}
+	if v < 0 {
+		return errors.New("it must not be negative")
+	}
+	*n = count(v)
+	return nil
+}
+
+// Count defines a flag for how many there shall be of something.
+func (c *command) Count(name string, value int, usage string) *int {
+	n := value
+	c.Var((*count)(&n), name, usage)
+	return &n
 }
 
 // printJSON writes v as one line, the last line of stdout under --json.

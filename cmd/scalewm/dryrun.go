@@ -3,15 +3,15 @@ package main
 import (
 	"fmt"
 	"os"
-
 	"path/filepath"
+
 	"scalewm/eval"
 	"scalewm/model/weights"
 )
 
 // dryRun says of each unit what is there and what would be done. It opens data
 // sets and reads sidecars and cells, and writes nothing.
-func (r *reproduction) dryRun() error {
+func (r *reproduction) dryRun(asJSON bool) error {
 	cells, todo := 0, 0
 	for _, u := range r.grid.Units() {
 		if u.Task != r.stage.name {
@@ -28,6 +28,9 @@ func (r *reproduction) dryRun() error {
 	}
 	r.stage.leave()
 	fmt.Fprintf(r.stdout, "%d cells, %d of them to do\n", cells, todo)
+	if asJSON {
+		return r.printJSON(map[string]int{"cells": cells, "to_do": todo})
+	}
 	return nil
 }
 

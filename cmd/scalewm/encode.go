@@ -20,7 +20,7 @@ func runEncode(ctx context.Context, c *command, args []string) error {
 	path := c.String("weights", "", "the checkpoint: a `folder` that train wrote, or a published one with weights.pt and config.json")
 	data := c.String("data", "", "the data set, a `file` in HDF5")
 	out := c.String("out", "", "the `file` to write; finished parts wait in FILE.parts until it is whole")
-	workers := c.Int("workers", 0, "`goroutines` that read frames; 0 is one a core (the file does not depend on it)")
+	workers := c.Count("workers", 0, "`goroutines` that read frames; 0 is one a core (the file does not depend on it)")
 	dev := c.deviceFlags("fp32")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	if _, err := c.parse(args, 0, 0); err != nil {

@@ -37,10 +37,10 @@ func (c *command) evalFlags() evalFlags {
 		solver:   c.String("solver", "cem", "`planners`, with commas: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three)"),
 		tier:     c.String("tier", "all", "compute `tiers`, with commas: T1 to T5, T2p, or all"),
 		sets:     c.String("sets", "all", "evaluation `sets`, with commas: s101 to s106, all, or files of sets"),
-		episodes: c.Int("episodes", 100, "`episodes` of a set"),
+		episodes: c.Count("episodes", 100, "`episodes` of a set"),
 		out:      c.String("out", "", "results `folder`: cells go to its cells/, sets to its sets/, films to its watch/"),
-		workers:  c.Int("workers", 0, "`goroutines` that simulate; 0 is one a core (the cells do not depend on it)"),
-		verify:   c.Int("verify", 0, "run this many of the `cells` in --out again and compare, instead of making any"),
+		workers:  c.Count("workers", 0, "`goroutines` that simulate; 0 is one a core (the cells do not depend on it)"),
+		verify:   c.Count("verify", 0, "run this many of the `cells` in --out again and compare, instead of making any"),
 		settings: c.settingFlags(),
 		dev:      c.deviceFlags("fp32"),
 		json:     c.Bool("json", false, "print one JSON object"),
@@ -96,8 +96,8 @@ func (f evalFlags) evaluation() (*evaluation, error) {
 	if (*f.weights == "") != *f.random {
 		return nil, usagef("eval needs either --weights DIR or --random")
 	}
-	if *f.verify < 0 {
-		return nil, usagef("--verify %d: it must not be negative", *f.verify)
+	if *f.episodes == 0 {
+		return nil, usagef("eval: --episodes 0: a set has at least one")
 	}
 	task, err := envs.Lookup(*f.task)
 	if err != nil {

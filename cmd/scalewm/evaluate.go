@@ -72,6 +72,9 @@ func (e *evaluation) draw(episodes int) (err error) {
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(e.drawn, func(d eval.Set) bool { return d.Name == s.Name }) {
+			return usagef("--sets: two sets are named %s (hint: name each once, drawn or as a file)", s.Name)
+		}
 		e.drawn = append(e.drawn, s)
 	}
 	return nil

@@ -150,7 +150,11 @@ func (r *reproduction) evaluation(name string) (*evaluation, error) {
 
 // say prints what became of a unit.
 func (r *reproduction) say(u eval.Unit, state string) {
-	fmt.Fprintf(r.stdout, "%-9s %s: %s\n", u.Verb, u.Name(), state)
+	name := u.Name()
+	if name != "" {
+		name += ": "
+	}
+	fmt.Fprintf(r.stdout, "%-9s %s%s\n", u.Verb, name, state)
 }
 
 func since(t time.Time) string { return time.Since(t).Round(100 * time.Millisecond).String() }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -75,6 +76,25 @@ func TestFlagsStandAnywhere(t *testing.T) {
 	c := newCommand(verb{name: "x"}, nil, nil)
 	if pos, err := c.parse([]string{"--", "--n", "-"}, 0, -1); err != nil || strings.Join(pos, " ") != "--n -" {
 		t.Errorf("after --: %v, %v", pos, err)
+	}
+}
+
+// A count is a whole number from 0 on; what is wrong is said with the flag as it is typed.
+func TestCounts(t *testing.T) {
+	for text, want := range map[string]string{"0": "", "12": "", "-1": "--n: it must not be negative", "x": "--n: it must be a whole number"} {
+		c := newCommand(verb{name: "x"}, nil, nil)
+		n := c.Count("n", 7, "")
+		_, err := c.parse([]string{"--n", text}, 0, 0)
+		if want == "" && (err != nil || strconv.Itoa(*n) != text) {
+			t.Errorf("--n %s: %d, %v", text, *n, err)
+		}
+		if want != "" && (exitCode(err, &bytes.Buffer{}) != exitUsage || !strings.Contains(err.Error(), want)) {
+			t.Errorf("--n %s: %v, want %q", text, err, want)
+		}
+	}
+	c := newCommand(verb{name: "x"}, nil, nil)
+	if n := c.Count("n", 7, ""); *n != 7 || c.Lookup("n").DefValue != "7" {
+		t.Errorf("the default is %d, shown as %s", *n, c.Lookup("n").DefValue)
 	}
 }
 

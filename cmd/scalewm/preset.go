@@ -62,7 +62,9 @@ func LoadPreset(name string) (*Preset, error) {
 	var text []byte
 	var err error
 	if strings.HasSuffix(name, ".toml") {
-		text, err = os.ReadFile(name)
+		if text, err = os.ReadFile(name); err != nil {
+			err = fmt.Errorf("reading a preset: %w (hint: %s need no file)", err, strings.Join(PresetNames(), ", "))
+		}
 	} else {
 		text, err = presetFiles.ReadFile(path.Join("presets", name+".toml"))
 		if err != nil {

@@ -58,6 +58,9 @@ func episodeFrames(path string, episode int) ([][]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if !f.HasFrames() {
+		return nil, fmt.Errorf("rendering %s: it has no pixels (hint: give the data set that it was made from)", path)
+	}
 	if n := len(f.Episodes()); episode < 0 || episode >= n {
 		return nil, fmt.Errorf("rendering %s: there is no episode %d (hint: it has 0 to %d)", path, episode, n-1)
 	}

@@ -23,7 +23,7 @@ func init() {
 func runReplay(ctx context.Context, c *command, args []string) error {
 	var opt replay.Options
 	c.StringVar(&opt.Task, "task", "", "the `task`, where the file does not say it")
-	c.IntVar(&opt.Episodes, "episodes", 0, "replay only the first `n` episodes")
+	episodes := c.Count("episodes", 0, "replay only the first `n` episodes")
 	c.BoolVar(&opt.Pixels, "pixels", false, "draw every row and compare with the recorded frames")
 	c.BoolVar(&opt.OneStep, "one-step", false, "set every row from the recorded row before it and step once")
 	c.BoolVar(&opt.FromControl, "from-ctrl", false, "apply the recorded controls (sim_ctrl) instead of the actions")
@@ -34,10 +34,7 @@ func runReplay(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if opt.Episodes < 0 {
-		return usagef("replay: --episodes %d is negative", opt.Episodes)
-	}
-	opt.File = pos[0]
+	opt.File, opt.Episodes = pos[0], *episodes
 	if sameFile(opt.File, *out) {
 		return usagef("replay: --out %s is the recording itself", *out)
 	}

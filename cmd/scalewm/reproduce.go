@@ -52,7 +52,7 @@ func (c *command) gridFlags() gridFlags {
 		solvers:  c.String("solvers", "", "`planners` instead of the preset's, with commas, or all"),
 		tiers:    c.String("tiers", "", "compute `tiers` instead of the preset's, with commas, or all"),
 		sets:     c.String("sets", "", "evaluation `sets` instead of the preset's, with commas, or all"),
-		episodes: c.Int("episodes", 0, "`episodes` of a set instead of the preset's; a task's cap in the preset holds"),
+		episodes: c.Count("episodes", 0, "`episodes` of a set instead of the preset's; a task's cap in the preset holds"),
 		shard:    c.String("shard", "", "only the part `i/n` of the work; the task arrays of Slurm and Kubernetes are recognised"),
 	}
 }
@@ -61,7 +61,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	preset := c.String("preset", "nano", "`name` of a preset (nano, small, paper) or path of a .toml file")
 	axes, how := c.gridFlags(), c.settingFlags()
 	out := c.String("out", "", "results `folder`: data/, train/, sets/, cells/, watch/ and report.html")
-	workers := c.Int("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
+	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
 	dry := c.Bool("dry-run", false, "say what is there and what would be done")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	dev := c.deviceFlags("bf16 in training where the machine has it, under nano in evaluation too")
@@ -85,7 +85,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	}
 	defer r.close()
 	if *dry {
-		return r.dryRun()
+		return r.dryRun(*asJSON)
 	}
 	return r.all(ctx, *asJSON)
 }
@@ -128,10 +128,7 @@ func (r *reproduction) plan(f gridFlags, how settingFlags) (err error) {
 	if r.episodes = *f.episodes; r.episodes == 0 {
 		r.episodes = p.Episodes
 	}
-	if r.episodes < 0 {
-		return usagef("reproduce: --episodes %d: it must not be negative", r.episodes)
-	}
-	g := eval.Grid{Solvers: r.solvers, Methods: strings.Split(*f.methods, ","), Sets: map[string][]string{}, Tuned: r.temperature.NeedsTuning()}
+	g := eval.Grid{Solvers: r.solvers, Methods: once(strings.Split(*f.methods, ",")), Sets: map[string][]string{}, Tuned: r.temperature.NeedsTuning()}
 	if g.Tasks, err = taskNames(*f.tasks); err != nil {
 		return err
 	}
@@ -172,7 +169,17 @@ func parseSeeds(list string) (out []int64, err error) {
 		}
 		out = append(out, n)
 	}
-	return out, nil
+	return once(out), nil
+}
+
+// once is a list without what came before in it.
+func once[T comparable](list []T) (out []T) {
+	for _, v := range list {
+		if !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // parseShard reads the flag, or what a batch system says where there is none.
@@ -188,7 +195,7 @@ func taskNames(list string) ([]string, error) {
 	if list == "all" {
 		return envs.Names(), nil
 	}
-	names := strings.Split(list, ",")
+	names := once(strings.Split(list, ","))
 	for _, name := range names {
 		if _, err := envs.Lookup(name); err != nil {
 			return nil, usagef("reproduce: %v", err)

@@ -222,10 +222,15 @@ train     tworoom scale s3072: to do
 evaluate  tworoom scale s3072 cem T4: 2 of 2 cells to do
 evaluate  tworoom scale s3072 cem T5: 2 of 2 cells to do
 evaluate  tworoom random: 2 of 2 cells to do
-report    : to do
+report    to do
 6 cells, 6 of them to do
 `) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	twice, errs, code := session(reproduceArgs(dir, "--dry-run", "--json", "--tasks", "tworoom,tworoom", "--methods", "scale,random,scale",
+		"--tiers", "T4,T5,T4", "--sets", "s101,s102,s101", "--seeds", "3072,3072")...)
+	if want := out + `{"cells":6,"to_do":6}` + "\n"; code != exitDone || twice != want {
+		t.Errorf("names given twice, and JSON: exit %d\n%s%s, want\n%s", code, twice, errs, want)
 	}
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a dry run made the results folder")
@@ -248,6 +253,15 @@ func TestReproduceAndEvalUsage(t *testing.T) {
 		reproduceArgs("x", "--pool", "empty"),
 		reproduceArgs("x", "--batch", "-1"),
 		reproduceArgs("x", "--episodes", "-1"),
+		reproduceArgs("x", "--workers", "-1"),
+		{"collect", "tworom", "--out", "x"},
+		{"collect", "tworoom", "--out", "x", "--episodes", "-1"},
+		{"train", "--task", "tworom", "--data", "d.h5", "--out", "x"},
+		{"train", "--task", "tworoom", "--data", "d.h5", "--out", "x", "--method", "lewn"},
+		{"train", "--task", "tworoom", "--data", "d.h5", "--out", "x", "--protocol", "fair"},
+		{"eval", "--task", "tworoom", "--data", "d.h5", "--out", "x", "--random", "--episodes", "0"},
+		{"weights", "convert", "a", "b", "--transformers", "6"},
+		{"weights", "convert", "a"},
 		reproduceArgs("x", "--solvers", "gd", "--tiers", "T2p"),
 		{"reproduce", "--preset", "huge", "--out", "x"},
 		{"eval", "--task", "tworoom", "--data", "d.h5", "--out", "x", "--random", "--verify", "-1"},

@@ -10,17 +10,18 @@ import (
 )
 
 // score is one line of the table of results: the success of an arm at a tier,
-// mean and standard deviation over sets in percent (as in report.json).
+// mean and standard deviation over sets in percent (as in report.json); one set
+// has no deviation.
 type score struct {
-	Task   string  `json:"task"`
-	Method string  `json:"method"`
-	Seed   int     `json:"seed"`
-	Solver string  `json:"solver"`
-	Tier   string  `json:"tier"`
-	Sets   int     `json:"sets"`
-	N      int     `json:"n"`
-	Mean   float64 `json:"mean"`
-	SD     float64 `json:"sd"`
+	Task   string   `json:"task"`
+	Method string   `json:"method"`
+	Seed   int      `json:"seed"`
+	Solver string   `json:"solver"`
+	Tier   string   `json:"tier"`
+	Sets   int      `json:"sets"`
+	N      int      `json:"n"`
+	Mean   float64  `json:"mean"`
+	SD     *float64 `json:"sd"`
 }
 
 // newScore sums up the cells of one job.
@@ -31,11 +32,15 @@ func newScore(cells []record.Cell) score {
 		out.N += len(c.Result.Rows)
 		out.Mean += c.Result.Rate() / float64(len(cells))
 	}
-	for _, c := range cells {
-		d := c.Result.Rate() - out.Mean
-		out.SD += d * d
+	if len(cells) > 1 {
+		var squares float64
+		for _, c := range cells {
+			d := c.Result.Rate() - out.Mean
+			squares += d * d
+		}
+		sd := math.Sqrt(squares / float64(len(cells)-1))
+		out.SD = &sd
 	}
-	out.SD = math.Sqrt(out.SD / float64(max(len(cells)-1, 1)))
 	return out
 }
 
@@ -47,7 +52,11 @@ func printScores(w io.Writer, scores []score) error {
 		if s.Solver == "" {
 			seed, s.Solver, s.Tier = "-", "-", "-"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.1f %%\t%.1f\n", s.Task, s.Method, seed, s.Solver, s.Tier, s.Sets, s.N, s.Mean, s.SD)
+		sd := "-"
+		if s.SD != nil {
+			sd = fmt.Sprintf("%.1f", *s.SD)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.1f %%\t%s\n", s.Task, s.Method, seed, s.Solver, s.Tier, s.Sets, s.N, s.Mean, sd)
 	}
 	return t.Flush()
 }

@@ -22,15 +22,19 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// truncate FILE tears a file: its second half is lost.
+// truncate PATTERN tears the one file that fits: its second half is lost.
 func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: truncate FILE")
+		ts.Fatalf("usage: truncate PATTERN")
 	}
-	path := ts.MkAbs(args[0])
-	st, err := os.Stat(path)
+	found, err := filepath.Glob(ts.MkAbs(args[0]))
 	ts.Check(err)
-	ts.Check(os.Truncate(path, st.Size()/2))
+	if len(found) != 1 {
+		ts.Fatalf("%s fits %v, not one file", args[0], found)
+	}
+	st, err := os.Stat(found[0])
+	ts.Check(err)
+	ts.Check(os.Truncate(found[0], st.Size()/2))
 }
 
 // emptydir DIR fails if the folder holds anything.

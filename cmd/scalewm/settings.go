@@ -29,7 +29,7 @@ func (c *command) settingFlags() settingFlags {
 		temperature: c.String("temperature", "paper", "mppi's `temperature`: stock (0.5), paper (64/32/32/64/256 by task), tuned (chosen on s101 with lewm), or a number"),
 		clip:        c.String("icem-clip", "raw", "`bounds` that icem clips z-scored actions to: raw (the task's own, as published), env (as z-scores) or none"),
 		pool:        c.String("pool", "minus-one", "`starts` that sets are drawn from: minus-one (without the last one, as published) or full"),
-		batch:       c.Int("batch", 0, "`episodes` planned side by side; 0 is as many as keep the device busy (no result depends on it)"),
+		batch:       c.Count("batch", 0, "`episodes` planned side by side; 0 is as many as keep the device busy (no result depends on it)"),
 	}
 }
 
@@ -56,8 +56,6 @@ func (f settingFlags) read(solvers, tiers, sets string) (s settings, err error) 
 			}
 		}
 	}
-	if s.batch = *f.batch; s.batch < 0 {
-		return settings{}, usagef("--batch %d: it must not be negative", s.batch)
-	}
+	s.batch = *f.batch
 	return s, nil
 }

@@ -53,8 +53,10 @@ func runWeights(_ context.Context, c *command, args []string) error {
 			return err
 		}
 		return c.showWeights(i, *asJSON)
-	case pos[0] == "info" || pos[0] == "convert":
-		return usagef("weights %s: %d paths (`scalewm weights --help` shows an example)", pos[0], len(pos)-1)
+	case pos[0] == "info":
+		return usagef("weights info: unexpected argument %q", pos[2])
+	case pos[0] == "convert":
+		return usagef("weights convert needs IN OUT (`scalewm weights --help` shows an example)")
 	}
 	return usagef("weights: unknown action %q%s (info or convert)", pos[0], nearest(pos[0], []string{"info", "convert"}))
 }
@@ -108,11 +110,15 @@ func (c *command) showWeights(i weightsInfo, asJSON bool) error {
 	if task == "" {
 		task = fmt.Sprintf("not said; action blocks of %d", i.Config.ActionWidth())
 	}
+	made := fmt.Sprintf("seed %d, %d steps", i.Seed, i.Step)
+	if i.Step == 0 && i.Method != train.Untrained {
+		made = "seed and steps not said"
+	}
 	g := i.Config
-	_, err := fmt.Fprintf(c.stdout, "%s: %s\n  method     %s, seed %d, %d steps, protocol %s\n  task       %s\n"+
+	_, err := fmt.Fprintf(c.stdout, "%s: %s\n  method     %s, %s, protocol %s\n  task       %s\n"+
 		"  encoder    %d px, patch %d, %d layers of %d, %d heads\n  latent     %d\n  predictor  %d frames, %d blocks, %d heads of %d\n"+
 		"  tensors    %d of %d numbers (%s)\n  sha256     %s\n",
-		i.File, i.Kind, i.Method, i.Seed, i.Step, i.Protocol, task, g.ImageSize, g.Patch, g.Layers, g.Width, g.Heads, g.Dim,
+		i.File, i.Kind, i.Method, made, i.Protocol, task, g.ImageSize, g.Patch, g.Layers, g.Width, g.Heads, g.Dim,
 		g.History, g.PredictorDepth, g.PredictorHeads, g.PredictorHeadDim, len(i.Tensors), i.Values, strings.Join(dtypes, ", "), i.SHA256)
 	return err
 }
@@ -127,6 +133,9 @@ type weightsJob struct {
 // convert writes the checkpoint in the other format, or the one that the
 // ending of out names, and returns the path of the file of tensors.
 func (j weightsJob) convert() (string, error) {
+	if *j.spelling != 4 && *j.spelling != 5 {
+		return "", usagef("weights convert: --transformers %d: it is 4 or 5", *j.spelling)
+	}
 	f, s, err := lewm.Read(j.in)
 	if err != nil {
 		return "", err
@@ -202,14 +211,10 @@ func (j weightsJob) target(fromPT bool) (string, error) {
 
 // forPyTorch writes the config.json of a .pt file and spells its tensors.
 func (j weightsJob) forPyTorch(path string, cfg lewm.Config, ts []weights.Tensor) error {
-	switch *j.spelling {
-	case 4:
-	case 5:
+	if *j.spelling == 5 {
 		for i := range ts {
 			ts[i].Name = weights.Transformers5(ts[i].Name)
 		}
-	default:
-		return usagef("weights convert: --transformers is 4 or 5")
 	}
 	config, err := cfg.Hydra()
 	if err != nil {

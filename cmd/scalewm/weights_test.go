@@ -65,11 +65,12 @@ func TestWeightsRefusals(t *testing.T) {
 		want string
 	}{
 		"unknown action":    {[]string{"show", published}, exitUsage, "unknown action"},
-		"info of two":       {[]string{"info", published, dir}, exitUsage, "2 paths"},
-		"convert of one":    {[]string{"convert", published}, exitUsage, "1 paths"},
+		"info of two":       {[]string{"info", published, dir}, exitUsage, "unexpected argument"},
+		"convert of one":    {[]string{"convert", published}, exitUsage, "needs IN OUT"},
 		"no such method":    {[]string{"convert", published, dir + "/x", "--method", "best"}, exitUsage, "best"},
 		"no such task":      {[]string{"convert", published, dir + "/x", "--task", "chess"}, exitUsage, "chess"},
 		"another task":      {[]string{"convert", published, dir + "/x", "--task", "tworoom"}, exitFailed, "(hint: "},
+		"transformers 6":    {[]string{"convert", published, dir + "/x.safetensors", "--transformers", "6"}, exitUsage, "4 or 5"},
 		"transformers 3":    {[]string{"convert", published, dir + "/x.pt", "--transformers", "3"}, exitUsage, "4 or 5"},
 		"there already":     {[]string{"convert", published, dir}, exitFailed, "there already"},
 		"nothing there":     {[]string{"info", dir + "/none"}, exitFailed, "(hint: "},

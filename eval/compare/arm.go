@@ -87,6 +87,8 @@ func Load(name string, f Filter) (*Arm, error) {
 		err = a.loadFolder(path, method, f)
 	case strings.EqualFold(filepath.Ext(path), ".csv"):
 		err = a.loadCSV(path)
+	case !strings.EqualFold(filepath.Ext(path), ".json"):
+		err = errors.New("it is no arm (hint: an arm is a results folder, a cell's .json or a .csv file)")
 	default:
 		err = a.loadCell(path, method, f)
 	}

@@ -99,7 +99,7 @@ func (c columns) row(fields []string) (u unit, o outcome, err error) {
 		return u, o, fmt.Errorf("the episode %q is no number from 0", fields[c.episode])
 	}
 	if o.success, err = strconv.ParseBool(strings.TrimSpace(fields[c.success])); err != nil {
-		return u, o, fmt.Errorf("the success %q is neither 0, 1, true nor false", fields[c.success])
+		return u, o, fmt.Errorf("the success %q is neither 0, 1, true nor false (hint: 1 or true is a success)", fields[c.success])
 	}
 	o.given = make(record.Given, len(c.given))
 	for i, at := range c.given {
