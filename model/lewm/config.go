@@ -27,9 +27,12 @@ type Config struct {
 	PredictorHeadDim int `toml:"predictor_head_dim" json:"predictor_head_dim"`
 	PredictorMLP     int `toml:"predictor_mlp" json:"predictor_mlp"`
 	// What published configs can vary, 0 where they do not: the width of the
-	// predictor's blocks (dim), and the hidden width of its projector (projector).
+	// predictor's blocks (dim) and of its output (dim), the hidden width of its
+	// projector (projector), and that of the action embedder in units of dim (4).
 	PredictorWidth int `toml:"-" json:"predictor_width,omitempty"`
+	PredictorOut   int `toml:"-" json:"predictor_out,omitempty"`
 	PredProjector  int `toml:"-" json:"pred_projector,omitempty"`
+	ActionScale    int `toml:"-" json:"action_scale,omitempty"`
 
 	Dropout float64 `toml:"dropout" json:"dropout"` // predictor only
 
@@ -45,6 +48,9 @@ func (c Config) ActionWidth() int { return c.FrameSkip * c.ActionDim }
 
 // Tokens of a frame: its patches and the class token.
 func (c Config) Tokens() int { g := c.ImageSize / c.Patch; return g*g + 1 }
+
+// actionHidden is the hidden width of the action embedder.
+func (c Config) actionHidden() int { return cmp.Or(c.ActionScale, 4) * c.Dim }
 
 // Validate names the first field that cannot work.
 func (c Config) Validate() error {
@@ -63,9 +69,13 @@ func (c Config) Validate() error {
 			return fmt.Errorf("model: %s is %d (hint: the published model's widths are near 2000)", f.name, f.v)
 		}
 	}
+	for _, v := range []int{c.PredictorWidth, c.PredictorOut, c.PredProjector, c.ActionScale} {
+		if v < 0 || v > 1<<16 {
+			return fmt.Errorf("model: predictor_width %d, predictor_out %d, pred_projector %d, action_scale %d (hint: leave them 0)",
+				c.PredictorWidth, c.PredictorOut, c.PredProjector, c.ActionScale)
+		}
+	}
 	switch {
-	case c.PredictorWidth < 0 || c.PredictorWidth > 1<<16 || c.PredProjector < 0 || c.PredProjector > 1<<16:
-		return fmt.Errorf("model: predictor_width %d, pred_projector %d (hint: leave them 0)", c.PredictorWidth, c.PredProjector)
 	case c.Layers > 1000 || c.PredictorDepth > 1000:
 		return fmt.Errorf("model: layers %d and predictor_depth %d (hint: the published model has 12 and 6)", c.Layers, c.PredictorDepth)
 	case c.ImageSize < c.Patch: // the original drops what a patch does not divide
@@ -74,9 +84,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model: heads %d do not divide width %d (hint: choose a divisor)", c.Heads, c.Width)
 	case c.Dropout < 0 || c.Dropout >= 1:
 		return fmt.Errorf("model: dropout is %g (hint: it must be in [0, 1))", c.Dropout)
-	case c.PredictorHeads == 1 && c.PredictorHeadDim == cmp.Or(c.PredictorWidth, c.Dim):
-		// The reference drops the output projection of exactly this shape.
-		return fmt.Errorf("model: one predictor head of the latent width has no output projection in the reference (hint: use 2 heads)")
 	}
 	return nil
 }

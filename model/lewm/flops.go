@@ -62,6 +62,6 @@ func (c Config) modulation() float64 { d := float64(c.Dim); return 2 * 6 * d * d
 func (c Config) projector(in int) float64 { return float64(c.Projector) * float64(in+c.Dim) }
 
 func (c Config) embedding() float64 {
-	hidden := float64(4 * c.Dim)
+	hidden := float64(c.actionHidden())
 	return float64(c.ActionWidth()*c.Smoothed) + hidden*float64(c.Smoothed+c.Dim)
 }

@@ -99,6 +99,12 @@ func parseHydra(config []byte, f *weights.File) (Config, error) {
 	if t.PredProj.HiddenDim != c.Projector {
 		c.PredProjector = t.PredProj.HiddenDim
 	}
+	if t.Predictor.OutputDim != c.Dim {
+		c.PredictorOut = t.Predictor.OutputDim
+	}
+	if t.Action.MLPScale != 4 {
+		c.ActionScale = t.Action.MLPScale
+	}
 	if err := t.agrees(c); err != nil {
 		return Config{}, fmt.Errorf("reading %s: %w", weights.HydraName, err)
 	}
@@ -193,7 +199,6 @@ func (t *hydra) supported() error {
 		{e.Eps != nil && *e.Eps != 1e-12, "an encoder whose layer_norm_eps is not 1e-12"},
 		{e.Act != "" && e.Act != "gelu", "an encoder with hidden_act " + e.Act},
 		{e.Channels != 0 && e.Channels != 3, "an encoder of other than 3 channels"},
-		{t.Action.MLPScale != 0 && t.Action.MLPScale != 4, "an action_encoder whose mlp_scale is not 4"},
 		{t.Projector.odd(), "a projector without BatchNorm1d of eps 1e-5"},
 		{t.PredProj.odd(), "a pred_proj without BatchNorm1d of eps 1e-5"},
 	} {
@@ -217,8 +222,7 @@ func (t *hydra) agrees(c Config) error {
 		says, want int
 	}{
 		{"projector.input_dim", t.Projector.InputDim, c.Width}, {"predictor.input_dim", t.Predictor.InputDim, c.Dim},
-		{"predictor.output_dim", t.Predictor.OutputDim, c.Dim},
-		{"action_encoder.emb_dim", t.Action.EmbDim, c.Dim}, {"pred_proj.input_dim", t.PredProj.InputDim, c.Dim},
+		{"action_encoder.emb_dim", t.Action.EmbDim, c.Dim}, {"pred_proj.input_dim", t.PredProj.InputDim, cmp.Or(c.PredictorOut, c.Dim)},
 		{"pred_proj.output_dim", t.PredProj.OutputDim, c.Dim},
 	} {
 		if w.says != 0 && w.says != w.want {
@@ -242,14 +246,15 @@ func (c Config) Hydra() ([]byte, error) {
 		return tree{"_target_": swm + "module.MLP", "input_dim": in, "hidden_dim": hidden, "output_dim": c.Dim,
 			"norm_fn": tree{"_target_": "torch.nn.BatchNorm1d", "_partial_": true}}
 	}
+	out := cmp.Or(c.PredictorOut, c.Dim)
 	b, err := json.MarshalIndent(tree{
 		"_target_": swm + "LeWM",
 		"encoder":  vit,
 		"predictor": tree{"_target_": swm + "module.Predictor", "num_frames": c.History, "input_dim": c.Dim, "hidden_dim": cmp.Or(c.PredictorWidth, c.Dim),
-			"output_dim": c.Dim, "depth": c.PredictorDepth, "heads": c.PredictorHeads, "mlp_dim": c.PredictorMLP,
+			"output_dim": out, "depth": c.PredictorDepth, "heads": c.PredictorHeads, "mlp_dim": c.PredictorMLP,
 			"dim_head": c.PredictorHeadDim, "dropout": c.Dropout, "emb_dropout": 0.0},
-		"action_encoder": tree{"_target_": swm + "module.Embedder", "input_dim": c.ActionWidth(), "smoothed_dim": c.Smoothed, "emb_dim": c.Dim},
-		"projector":      mlp(c.Width, c.Projector), "pred_proj": mlp(c.Dim, cmp.Or(c.PredProjector, c.Projector)),
+		"action_encoder": tree{"_target_": swm + "module.Embedder", "input_dim": c.ActionWidth(), "smoothed_dim": c.Smoothed, "emb_dim": c.Dim, "mlp_scale": cmp.Or(c.ActionScale, 4)},
+		"projector":      mlp(c.Width, c.Projector), "pred_proj": mlp(out, cmp.Or(c.PredProjector, c.Projector)),
 	}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", weights.HydraName, err)

@@ -345,7 +345,7 @@ func TestValidate(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
 		"patch": func(c *Config) { c.Patch = 9 }, "heads": func(c *Config) { c.Heads = 3 }, "dropout": func(c *Config) { c.Dropout = 1 },
 		"layers": func(c *Config) { c.Layers = 5000 }, "width": func(c *Config) { c.Width = 1 << 20 },
-		"history": func(c *Config) { c.History = 0 }, "one predictor head": func(c *Config) { c.PredictorHeads, c.PredictorHeadDim = 1, c.Dim },
+		"history": func(c *Config) { c.History = 0 }, "action_scale": func(c *Config) { c.ActionScale = -1 },
 	} {
 		c := tiny()
 		change(&c)

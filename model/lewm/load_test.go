@@ -209,8 +209,7 @@ func TestParseHydra(t *testing.T) {
 		"channels":     {`"pretrained"`, `"num_channels": 4, "pretrained"`, "3 channels"},
 		"encoder":      {"stable_pretraining.backbone.utils.vit_hf", "torchvision.models.resnet18", "resnet18"},
 		"norm":         {"torch.nn.BatchNorm1d", "torch.nn.LayerNorm", "projector without BatchNorm1d"},
-		"output width": {`"output_dim": 192, "depth"`, `"output_dim": 128, "depth"`, "predictor.output_dim is 128"},
-		"mlp scale":    {`"emb_dim": 192`, `"emb_dim": 192, "mlp_scale": 2`, "mlp_scale"},
+		"output width": {`"output_dim": 192, "depth"`, `"output_dim": 128, "depth"`, "pred_proj.input_dim is 192 where 128"},
 		"latent width": {`"emb_dim": 192`, `"emb_dim": 64`, "action_encoder.emb_dim is 64"},
 	} {
 		_, err := parseHydra([]byte(strings.Replace(released, c.old, c.new, 1)), f)
@@ -222,7 +221,7 @@ func TestParseHydra(t *testing.T) {
 func TestHydra(t *testing.T) {
 	wide := tiny()
 	wide.Smoothed, wide.FrameSkip, wide.ActionDim = 7, 1, 3
-	wide.PredictorWidth, wide.PredProjector = 11, 13
+	wide.PredictorWidth, wide.PredictorOut, wide.PredProjector, wide.ActionScale = 11, 12, 13, 2
 	for _, c := range []Config{tiny(), paper(), wide} {
 		b, err := c.Hydra()
 		if err != nil {

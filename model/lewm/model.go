@@ -36,11 +36,12 @@ func Declare(c Config) (*Model, error) {
 	m := &Model{cfg: c}
 	m.encoder = nn.NewViT(&m.set, "encoder", nn.ViTConfig{ImageSize: c.ImageSize, Patch: c.Patch, Width: c.Width,
 		Layers: c.Layers, Heads: c.Heads, MLP: c.MLP})
-	m.predictor = nn.NewPredictor(&m.set, "predictor", nn.PredictorConfig{Frames: c.History, Dim: c.Dim, Width: c.PredictorWidth, Depth: c.PredictorDepth,
+	m.predictor = nn.NewPredictor(&m.set, "predictor", nn.PredictorConfig{Frames: c.History, Dim: c.Dim,
+		Width: c.PredictorWidth, Out: c.PredictorOut, Depth: c.PredictorDepth,
 		Heads: c.PredictorHeads, HeadDim: c.PredictorHeadDim, MLP: c.PredictorMLP, Dropout: c.Dropout})
-	m.embedder = nn.NewEmbedder(&m.set, "action_encoder", c.ActionWidth(), c.Smoothed, c.Dim)
+	m.embedder = nn.NewEmbedder(&m.set, "action_encoder", nn.EmbedderConfig{In: c.ActionWidth(), Smoothed: c.Smoothed, Hidden: c.actionHidden(), Out: c.Dim})
 	m.projector = nn.NewProjector(&m.set, "projector", c.Width, c.Projector, c.Dim)
-	m.predProj = nn.NewProjector(&m.set, "pred_proj", c.Dim, cmp.Or(c.PredProjector, c.Projector), c.Dim)
+	m.predProj = nn.NewProjector(&m.set, "pred_proj", cmp.Or(c.PredictorOut, c.Dim), cmp.Or(c.PredProjector, c.Projector), c.Dim)
 	m.params = len(m.set.Params)
 	return m, nil
 }

@@ -3,13 +3,14 @@ package nn
 import "scalewm/model/device"
 
 // Attention is a packed q|k|v projection, softmax attention by head and an
-// output projection; with Drop > 0 dropout acts on the probabilities (mask
-// Site) and on the output (Site+1).
+// output projection; dropout acts on the probabilities (Drop, mask Site) and on
+// the output (OutDrop, Site+1).
 type Attention struct {
 	QKV, Out   *Linear
 	Heads, Dim int // Dim columns a head
 	Block      int // of the mask: 0 none, 1 causal (device.Heads)
 	Drop       float64
+	OutDrop    float64
 	Site       int
 
 	x, q, kv, att, lse device.Mat
@@ -56,14 +57,14 @@ func (a *Attention) Into(p *Pass, dst, x device.Mat, s Seqs, token int, ep devic
 	a.lse = p.kept(s.Count*a.Heads, a.heads(p).Asking())
 	k, v := split(a.kv, a.width())
 	p.Dev.Attention(a.att, a.lse, a.q, k, v, a.heads(p))
-	ep.Drop = p.Dropout(a.Site+1, a.Drop)
+	ep.Drop = p.Dropout(a.Site+1, a.OutDrop)
 	a.Out.Into(p, dst, a.att, ep)
 }
 
 // Backward adds the parameters' gradients and returns that of the tokens. dy
 // has dst's rows; with dropout it is changed.
 func (a *Attention) Backward(p *Pass, dy device.Mat) device.Mat {
-	p.drop(dy, p.Dropout(a.Site+1, a.Drop))
+	p.drop(dy, p.Dropout(a.Site+1, a.OutDrop))
 	datt := a.Out.Backward(p, dy, a.att)
 	if a.token == All {
 		dqkv := p.Half(a.x.Rows, 3*a.width())

@@ -17,13 +17,17 @@ const (
 // PredictorConfig is the geometry of a Predictor.
 type PredictorConfig struct {
 	Frames, Dim                int // positions, latent width D
-	Width                      int // of the blocks; 0 is D; where it is not D, projections lead in and out
+	Width                      int // of the blocks; 0 is D; where it is not D, projections lead in
+	Out                        int // of the predictions; 0 is D; where it is not Width, a projection leads out
 	Depth, Heads, HeadDim, MLP int
 	Dropout                    float64
 }
 
 // inside is the width of the blocks.
 func (c PredictorConfig) inside() int { return cmp.Or(c.Width, c.Dim) }
+
+// bare is the one shape whose attention the reference gives no output projection.
+func (c PredictorConfig) bare() bool { return c.Heads == 1 && c.HeadDim == c.inside() }
 
 // Predictor is the causal transformer over latents, conditioned on action
 // embeddings by AdaLN-zero (lewm-spec 1.5).
@@ -32,7 +36,7 @@ type Predictor struct {
 	pos    *Param
 	blocks []*Conditional
 	norm   *LayerNorm
-	// in and cond lead from D to the blocks' width, out back; nil where they are equal.
+	// in and cond lead from D to the blocks' width, out to the predictions'; nil where they are equal.
 	in, cond, out *Linear
 
 	x, c, silu device.Mat // latents with positions, conditions as wide as the blocks
@@ -49,7 +53,9 @@ func NewPredictor(s *Set, name string, c PredictorConfig) *Predictor {
 	if w := c.inside(); w != c.Dim {
 		r.in = NewLinear(s, name+"input_proj", c.Dim, w, FanIn(c.Dim))
 		r.cond = NewLinear(s, name+"cond_proj", c.Dim, w, FanIn(c.Dim))
-		r.out = NewLinear(s, name+"output_proj", w, c.Dim, FanIn(w))
+	}
+	if w, out := c.inside(), cmp.Or(c.Out, c.Dim); w != out {
+		r.out = NewLinear(s, name+"output_proj", w, out, FanIn(w))
 	}
 	for i := range c.Depth {
 		b := newConditional(s, fmt.Sprintf("%slayers.%d.", name, i), c)
@@ -60,8 +66,8 @@ func NewPredictor(s *Set, name string, c PredictorConfig) *Predictor {
 }
 
 // Forward predicts from latents x under conditions c, both (Count*Len) x D, Len
-// at most Frames. x is changed in place. The result has a row a token, or one
-// row a sequence with a token other than All.
+// at most Frames. x is changed in place. The result, Out wide, has a row a token,
+// or one row a sequence with a token other than All.
 func (r *Predictor) Forward(p *Pass, x, c device.Mat, s Seqs, token int) device.Mat {
 	p.Dev.AddTable(x, r.pos.Value.RowRange(0, s.Len))
 	r.x, r.raw, r.seqs, r.token = x, c, s, token
@@ -121,8 +127,12 @@ func newConditional(s *Set, name string, c PredictorConfig) *Conditional {
 	b.first = half{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"attn.norm", d, innerEps)}
 	b.att = &Attention{
 		QKV:   NewLinear(s, name+"attn.to_qkv", d, 3*inner, Inits{Weight: FanIn(d).Weight}),
-		Out:   NewLinear(s, name+"attn.to_out.0", inner, d, FanIn(inner)),
 		Heads: c.Heads, Dim: c.HeadDim, Block: 1, Drop: c.Dropout,
+	}
+	if c.bare() {
+		b.att.Out = &Linear{W: s.Eye(d)}
+	} else {
+		b.att.Out, b.att.OutDrop = NewLinear(s, name+"attn.to_out.0", inner, d, FanIn(inner)), c.Dropout
 	}
 	b.second = half{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"mlp.net.0", d, innerEps)}
 	b.mlp = &MLP{

@@ -11,15 +11,19 @@ type Embedder struct {
 	x device.Mat
 }
 
-// NewEmbedder declares the tensors under name; the hidden width is 4 out.
-func NewEmbedder(s *Set, name string, in, smoothed, out int) *Embedder {
-	init := FanIn(in)
+// EmbedderConfig is the geometry of an Embedder: A, the convolution's width, the
+// MLP's hidden width and D.
+type EmbedderConfig struct{ In, Smoothed, Hidden, Out int }
+
+// NewEmbedder declares the tensors under name.
+func NewEmbedder(s *Set, name string, c EmbedderConfig) *Embedder {
+	init := FanIn(c.In)
 	e := &Embedder{conv: &Linear{
-		W: s.Param(name+".patch_embed.weight", smoothed, in, init.Weight, smoothed, in, 1),
-		B: s.Vector(name+".patch_embed.bias", smoothed, init.Bias),
+		W: s.Param(name+".patch_embed.weight", c.Smoothed, c.In, init.Weight, c.Smoothed, c.In, 1),
+		B: s.Vector(name+".patch_embed.bias", c.Smoothed, init.Bias),
 	}}
-	e.mlp = &MLP{In: NewLinear(s, name+".embed.0", smoothed, 4*out, FanIn(smoothed)),
-		Out: NewLinear(s, name+".embed.2", 4*out, out, FanIn(4*out)), Act: device.SiLU}
+	e.mlp = &MLP{In: NewLinear(s, name+".embed.0", c.Smoothed, c.Hidden, FanIn(c.Smoothed)),
+		Out: NewLinear(s, name+".embed.2", c.Hidden, c.Out, FanIn(c.Hidden)), Act: device.SiLU}
 	return e
 }
 

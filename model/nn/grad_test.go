@@ -151,7 +151,7 @@ func TestGradients(t *testing.T) {
 				func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy)} }}
 		},
 		"Embedder": func(s *Set, r *rand.Rand) layer {
-			l, x := NewEmbedder(s, "a", 4, 3, 2), random(dev, r, 6, 4)
+			l, x := NewEmbedder(s, "a", EmbedderConfig{In: 4, Smoothed: 3, Hidden: 8, Out: 2}), random(dev, r, 6, 4)
 			return layer{s, nil, func(p *Pass) device.Mat { return l.Forward(p, x) },
 				func(p *Pass, dy device.Mat) []device.Mat { l.Backward(p, dy); return nil }}
 		},
@@ -164,6 +164,10 @@ func TestGradients(t *testing.T) {
 		"Predictor dropout":        func(s *Set, r *rand.Rand) layer { return predictorLayer(dev, s, r, 3, All, 0.2) },
 		"Predictor short window":   func(s *Set, r *rand.Rand) layer { return predictorLayer(dev, s, r, 2, All, 0) },
 		"Predictor last token":     func(s *Set, r *rand.Rand) layer { return predictorLayer(dev, s, r, 3, 2, 0) },
+		"Predictor without to_out": func(s *Set, r *rand.Rand) layer {
+			c := PredictorConfig{Frames: 3, Dim: 4, Out: 3, Depth: 2, Heads: 1, HeadDim: 4, MLP: 5, Dropout: 0.2}
+			return predictorOf(dev, s, r, c, 3, All)
+		},
 	}
 	for name, build := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +190,7 @@ func mlpLayer(dev device.Device, s *Set, r *rand.Rand, act device.Act, drop floa
 
 func attentionLayer(dev device.Device, s *Set, r *rand.Rand, block, token int, drop float64) layer {
 	in := Inits{Normal(1), Normal(1)}
-	l := &Attention{QKV: NewLinear(s, "qkv", 4, 12, in), Out: NewLinear(s, "o", 4, 4, in), Heads: 2, Dim: 2, Block: block, Drop: drop}
+	l := &Attention{QKV: NewLinear(s, "qkv", 4, 12, in), Out: NewLinear(s, "o", 4, 4, in), Heads: 2, Dim: 2, Block: block, Drop: drop, OutDrop: drop}
 	seqs := Seqs{Count: 3, Len: 4}
 	x := random(dev, r, 12, 4)
 	rows := 12
@@ -216,7 +220,12 @@ func vitLayer(dev device.Device, s *Set) layer {
 }
 
 func predictorLayer(dev device.Device, s *Set, r *rand.Rand, length, token int, drop float64) layer {
-	l := NewPredictor(s, "predictor", PredictorConfig{Frames: 3, Dim: 4, Depth: 2, Heads: 2, HeadDim: 3, MLP: 5, Dropout: drop})
+	c := PredictorConfig{Frames: 3, Dim: 4, Depth: 2, Heads: 2, HeadDim: 3, MLP: 5, Dropout: drop}
+	return predictorOf(dev, s, r, c, length, token)
+}
+
+func predictorOf(dev device.Device, s *Set, r *rand.Rand, config PredictorConfig, length, token int) layer {
+	l := NewPredictor(s, "predictor", config)
 	seqs := Seqs{Count: 3, Len: length}
 	x, c := random(dev, r, 3*length, 4), random(dev, r, 3*length, 4)
 	return layer{s, []device.Mat{x, c},

@@ -74,6 +74,7 @@ type Set struct {
 	Value, Grad     device.Mat // 1 x n
 
 	joined []*Param
+	eyes   []*Param
 	n      int
 }
 
@@ -95,6 +96,14 @@ func (s *Set) Vector(name string, n int, init Init) *Param { return s.Param(name
 func (s *Set) Buffer(name string, n int, init Init) *Param {
 	p := &Param{Name: name, Shape: []int{n}, rows: 1, cols: n, init: init}
 	s.Buffers = append(s.Buffers, p)
+	return p
+}
+
+// Eye is the identity matrix of n rows: a weight where there is none to learn,
+// which no Init, optimiser or file sees.
+func (s *Set) Eye(n int) *Param {
+	p := &Param{rows: n, cols: n}
+	s.eyes = append(s.eyes, p)
 	return p
 }
 
@@ -136,6 +145,15 @@ func (s *Set) Alloc(dev device.Device, train bool) {
 	for _, b := range s.Buffers {
 		b.Value = device.NewMat(dev, 1, b.cols)
 	}
+	for _, e := range s.eyes {
+		e.Value = device.NewMat(dev, e.rows, e.cols)
+		// The diagonal is every (n+1)-th number.
+		v := make([]float32, e.Len())
+		for i := 0; i < len(v); i += e.cols + 1 {
+			v[i] = 1
+		}
+		dev.Upload(e.Value, v)
+	}
 }
 
 func (s *Set) view(flat device.Mat, p *Param) device.Mat {
@@ -160,7 +178,9 @@ func (s *Set) Free(dev device.Device) {
 	if s.Grad.Given() {
 		dev.Free(s.Grad.Buf)
 	}
-	for _, b := range s.Buffers {
-		dev.Free(b.Value.Buf)
+	for _, list := range [][]*Param{s.Buffers, s.eyes} {
+		for _, b := range list {
+			dev.Free(b.Value.Buf)
+		}
 	}
 }

@@ -29,7 +29,7 @@ func (r *Predictor) Unroll(p *Pass, c device.Mat, n int) *Unroll {
 	return u
 }
 
-// Next is the prediction after block t, n x D before the output projector, of
+// Next is the prediction after block t, n x Out before the output projector, of
 // the latents that latent(0..t) copies to n x D rows. Steps go up from t = 0.
 func (u *Unroll) Next(t int, latent func(dst device.Mat, t int)) device.Mat {
 	frames := u.r.cfg.Frames

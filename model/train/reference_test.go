@@ -185,6 +185,7 @@ func (s *smallCase) geometry(config string) {
 		PredictorDepth: s.count(block, "mlp.net.1.bias"), PredictorHeads: c.Predictor.Heads, PredictorHeadDim: c.Predictor.HeadDim,
 		PredictorMLP: s.shape(block + "0.mlp.net.1.bias")[0], History: s.shape("predictor.pos_embedding")[1],
 		PredictorWidth: s.shape("predictor.transformer.norm.weight")[0], PredProjector: s.shape("pred_proj.net.0.bias")[0],
+		PredictorOut: s.shape("pred_proj.net.0.weight")[1], ActionScale: s.shape("action_encoder.embed.0.bias")[0] / s.shape("projector.net.3.bias")[0],
 		FrameSkip: 1, ActionDim: act[3], Smoothed: s.shape("action_encoder.patch_embed.bias")[0]}
 }
 

@@ -4,7 +4,7 @@ float64 and in float32, from random weights and inputs.
 
 Made with Python 3.11, torch 2.15.0, transformers 4.57.6, stable-worldmodel
 0.1.1, h5py 3.16.0:
-    python lewm_paper.py reference tiny five odd one wide
+    python lewm_paper.py reference tiny five odd one wide bare
 The published geometry (72 MB, not kept; SCALEWM_REFERENCE_DIR=OUT runs it):
     python lewm_paper.py OUT full
 """
@@ -35,6 +35,9 @@ CASES = {
     "odd": SMALL | {"image": 30, "layers": 1, "depth": 1},
     # Blocks of the predictor that are wider than the latents; projectors unlike each other.
     "wide": SMALL | {"inside": 10, "pred_hidden": 11},
+    # One predictor head as wide as its block has no output projection; predictions
+    # narrower than the latents; an action embedder of another hidden width.
+    "bare": SMALL | {"pheads": 1, "head_dim": 6, "out": 5, "scale": 2},
     "one": SMALL | {"image": 18, "patch": 6, "frames": 1, "pheads": 5, "head_dim": 4, "block": 6, "dtype": torch.float64},
 }
 
@@ -51,11 +54,11 @@ def build(c):
                              intermediate_size=c["mlp"], image_size=c["image"], patch_size=c["patch"]),
                    add_pooling_layer=False, use_mask_token=False)
     d = c["dim"]
-    predictor = Predictor(num_frames=c["frames"], input_dim=d, hidden_dim=c.get("inside", d), output_dim=d, depth=c["depth"], heads=c["pheads"],
-                          mlp_dim=c["pmlp"], dim_head=c["head_dim"], dropout=.1, emb_dropout=0.)
+    predictor = Predictor(num_frames=c["frames"], input_dim=d, hidden_dim=c.get("inside", d), output_dim=c.get("out", d), depth=c["depth"],
+                          heads=c["pheads"], mlp_dim=c["pmlp"], dim_head=c["head_dim"], dropout=.1, emb_dropout=0.)
     mlp = functools.partial(MLP, output_dim=d, norm_fn=nn.BatchNorm1d)
-    model = LeWM(vit, predictor, AnyEmbedder(input_dim=c["block"], emb_dim=d), mlp(c["width"], c["hidden"]),
-                 mlp(d, c.get("pred_hidden", c["hidden"]))).eval()
+    model = LeWM(vit, predictor, AnyEmbedder(input_dim=c["block"], emb_dim=d, mlp_scale=c.get("scale", 4)), mlp(c["width"], c["hidden"]),
+                 mlp(c.get("out", d), c.get("pred_hidden", c["hidden"]))).eval()
     with torch.no_grad():  # nothing stays at its initial zero or one
         for p in model.parameters():
             p += .03 * torch.randn_like(p)
@@ -74,12 +77,13 @@ def config(c):
            "image_size": c["image"], "pretrained": False, "use_mask_token": False}
     if c["width"] != 192:
         vit |= {"hidden_size": c["width"], "num_hidden_layers": c["layers"], "num_attention_heads": c["heads"], "intermediate_size": c["mlp"]}
+    scale = {"mlp_scale": c["scale"]} if "scale" in c else {}
     return {"_target_": swm + "LeWM", "encoder": vit,
-            "predictor": {"_target_": swm + "module.Predictor", "num_frames": c["frames"], "input_dim": d, "hidden_dim": c.get("inside", d), "output_dim": d,
-                          "depth": c["depth"], "heads": c["pheads"], "mlp_dim": c["pmlp"], "dim_head": c["head_dim"], "dropout": .1,
+            "predictor": {"_target_": swm + "module.Predictor", "num_frames": c["frames"], "input_dim": d, "hidden_dim": c.get("inside", d),
+                          "output_dim": c.get("out", d), "depth": c["depth"], "heads": c["pheads"], "mlp_dim": c["pmlp"], "dim_head": c["head_dim"], "dropout": .1,
                           "emb_dropout": 0.},
-            "action_encoder": {"_target_": swm + "module.Embedder", "input_dim": c["block"], "emb_dim": d},
-            "projector": mlp | {"input_dim": c["width"]}, "pred_proj": mlp | {"input_dim": d, "hidden_dim": c.get("pred_hidden", c["hidden"])}}
+            "action_encoder": {"_target_": swm + "module.Embedder", "input_dim": c["block"], "emb_dim": d} | scale,
+            "projector": mlp | {"input_dim": c["width"]}, "pred_proj": mlp | {"input_dim": c.get("out", d), "hidden_dim": c.get("pred_hidden", c["hidden"])}}
 
 
 FIVE = {"attention.attention.query": "attention.q_proj", "attention.attention.key": "attention.k_proj",
