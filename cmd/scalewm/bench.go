@@ -72,8 +72,8 @@ func runBench(ctx context.Context, c *command, args []string) error {
 	c.StringVar(&b.peer, "peer", "", "a Python `interpreter` with torch and stable-worldmodel, which takes turns with this program")
 	c.StringVar(&b.device, "device", "auto", "`where` to train and plan: auto, cpu or cuda")
 	c.StringVar(&b.data, "data", "", "the data `file` that load reads; without it a few episodes of Two-Room are collected")
-	c.IntVar(&b.rounds, "rounds", 5, "`number` of measurements, whose median counts")
-	c.IntVar(&b.side, "side", 0, "also time plans of so many `episodes` side by side; 0 does not")
+	rounds := c.Count("rounds", 5, "`number` of measurements, whose median counts")
+	side := c.Count("side", 0, "also time plans of so many `episodes` side by side; 0 does not")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
@@ -82,8 +82,8 @@ func runBench(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if b.rounds < 1 || b.side < 0 {
-		return usagef("bench: --rounds %d, --side %d: at least 1 and 0", b.rounds, b.side)
+	if b.rounds, b.side = *rounds, *side; b.rounds < 1 {
+		return usagef("bench: --rounds %d: at least 1", b.rounds)
 	}
 	if b.preset, b.geometry, err = benchPreset(*preset); err != nil {
 		return err

@@ -30,6 +30,8 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	seed := c.Int64("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
 	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
 	steps := c.Count("steps", 0, "optimiser `steps` instead of the preset's")
+	q := c.String("q", "", "task `state` that scale and aux see, instead of the preset's: full, half or native")
+	reading := c.String("reading", "", "`form` of the losses of scale and aux, instead of the preset's: authors (their code) or paper (as printed)")
 	workers := c.Count("workers", 0, "`goroutines` that read frames; 0 is one a core (the result does not depend on it)")
 	resume := c.Bool("resume", false, "fail unless there is an interrupted training to go on with (the same command goes on anyway)")
 	dev := c.deviceFlags("bf16 where the machine has it")
@@ -51,6 +53,15 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	}
 	if *steps != 0 {
 		p.Train.Steps, p.Train.Epochs = *steps, 0
+	}
+	if *q != "" {
+		p.Train.Q = *q
+	}
+	if *reading != "" && *reading != "authors" && *reading != "paper" {
+		return usagef("train: --reading %s: choose authors or paper", *reading)
+	}
+	if *reading != "" {
+		p.Train.Correlation, p.Train.AuxLoss = *reading, *reading
 	}
 	o := train.Options{Method: *method, Protocol: *protocol, Seed: *seed, Out: *out, Resume: *resume, DataPath: *data, Workers: *workers}
 	if err := p.applyTo(&o, *task); err != nil {

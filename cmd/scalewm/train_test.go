@@ -58,6 +58,20 @@ func TestTrain(t *testing.T) {
 			}
 		}
 	}
+	for name, args := range map[string][]string{"reading": {"--reading", "paper"}, "half": {"--q", "half"}} { // Two-Room has the full q only
+		_, errs, code := train(name, append(args, "--method", "aux")...)
+		config, err := os.ReadFile(filepath.Join(dir, name, "config.toml"))
+		switch name {
+		case "reading":
+			if code != exitDone || err != nil || !strings.Contains(string(config), `correlation = "paper"`) || !strings.Contains(string(config), `aux_loss = "paper"`) {
+				t.Errorf("reading: exit %d, %s, %v", code, errs, err)
+			}
+		case "half":
+			if code != exitFailed || !strings.Contains(errs, `no state q named "half"`) {
+				t.Errorf("half: exit %d, %s", code, errs)
+			}
+		}
+	}
 	if out, _, code := train("lewm"); code != exitDone || !strings.Contains(out, "nothing to do") {
 		t.Errorf("again: exit %d, %s", code, out)
 	}
@@ -95,6 +109,7 @@ func TestTrainUsage(t *testing.T) {
 		"missing file": {base, exitFailed, "nowhere.h5"},
 		"task":         {append(base[:1:1], "--task", "tworom", "--data", "d.h5", "--out", "o"), exitUsage, "tworoom"},
 		"preset":       {append(base, "--preset", "nanno"), exitUsage, `"nano"`},
+		"reading":      {append(base, "--reading", "both"), exitUsage, "authors or paper"},
 	} {
 		if _, errs, code := session(c.args...); code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q", name, code, errs)
