@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -29,7 +30,7 @@ func timed(name string, work func(context.Context) error) contender {
 
 func milliseconds(began time.Time) float64 { return time.Since(began).Seconds() * 1000 }
 
-// rounds lets the contenders take turns, so that a neighbour's load meets all of
+// takeTurns lets the contenders take turns, so that a neighbour's load meets all of
 // them, and returns each one's median; the first turn of each does not count.
 func (b *bench) takeTurns(ctx context.Context, all []contender) (map[string]float64, error) {
 	times := map[string][]float64{}
@@ -48,9 +49,12 @@ func (b *bench) takeTurns(ctx context.Context, all []contender) (map[string]floa
 		}
 	}
 	medians := map[string]float64{}
-	for name, ms := range times {
-		medians[name] = median(ms)
+	var line strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(times)) {
+		medians[name] = median(times[name])
+		fmt.Fprintf(&line, " %s %.4g ms", name, medians[name])
 	}
+	b.note("medians:%s", &line)
 	return medians, nil
 }
 

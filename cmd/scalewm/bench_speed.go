@@ -38,7 +38,7 @@ type speed struct {
 	Peer       *peerReport `json:"peer,omitempty"`
 }
 
-// worker is something of ours on a device.
+// benchWork is something of ours on a device.
 type benchWork struct {
 	once   func(context.Context) error
 	side   func(context.Context) error // nil: nothing to do side by side
