@@ -52,8 +52,12 @@ func Read(path string) (*weights.File, *weights.Sidecar, error) {
 	return f, s, nil
 }
 
-// maskToken is a tensor that an encoder may have and never reads here.
-const maskToken = "encoder.embeddings.mask_token"
+const (
+	// maskToken is a tensor that an encoder may have and never reads here.
+	maskToken = "encoder.embeddings.mask_token"
+	// positions is the one tensor whose shape follows from the frames' size.
+	positions = "encoder.embeddings.position_embeddings"
+)
 
 func spelling(name string) string {
 	if name == maskToken {
@@ -195,16 +199,33 @@ func (m *Model) set64(ts []weights.Tensor) {
 
 // Fork is the same model for another goroutine, on a device of its own.
 func (m *Model) Fork(dev device.Device) *Model {
-	g, err := Declare(m.cfg)
+	g, err := m.ForkAt(dev, m.cfg.ImageSize)
 	if err != nil {
 		panic(fmt.Sprintf("lewm: a model of an invalid config: %v", err)) // Declare accepted it before
 	}
+	return g
+}
+
+// ForkAt is Fork for frames of another edge, pixels: the positions are
+// interpolated, as they are when the original's encode is given such frames. An
+// edge below a patch's is an error.
+func (m *Model) ForkAt(dev device.Device, edge int) (*Model, error) {
+	c := m.cfg
+	c.ImageSize = edge
+	g, err := Declare(c)
+	if err != nil {
+		return nil, err
+	}
 	g.Alloc(dev, false)
 	theirs := g.own()
+	from, to := m.cfg.ImageSize/c.Patch, edge/c.Patch
 	for i, p := range m.own() {
 		v := make([]float64, p.Len())
 		m.dev.Download64(v, p.Value)
+		if p.Name == positions && from != to {
+			v = nn.ResamplePositions(v, c.Width, from, to)
+		}
 		dev.Upload64(theirs[i].Value, v)
 	}
-	return g
+	return g, nil
 }

@@ -49,6 +49,8 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%d batches came back of 12", got)
 	}
 	sameTensors(t, m, m.Fork(ref.New()))
+	_, err = m.ForkAt(ref.New(), m.cfg.Patch-1)
+	refused(t, "frames smaller than a patch", err, "image_size")
 	for name, c := range map[string]struct {
 		change func(s *weights.Sidecar)
 		want   string

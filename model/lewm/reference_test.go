@@ -105,9 +105,17 @@ func (c *paperCase) run(path string, dev device.Device) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	defer m.Free()
+	defer func() { m.Free() }()
 	if side.Kind != Kind || side.Method != "lewm" || side.Task != "" {
 		c.Errorf("the sidecar of a published checkpoint: %+v", side)
+	}
+	// The original takes frames of any size; the config names that of the table.
+	if _, shape := c.read("input/pixels"); len(shape) == 5 && shape[2] != m.cfg.ImageSize {
+		given := m
+		defer given.Free()
+		if m, err = given.ForkAt(dev, shape[2]); err != nil {
+			c.Fatal(err)
+		}
 	}
 	c.m = m
 	emb, shape := c.encode("pixels")

@@ -4,7 +4,7 @@ float64 and in float32, from random weights and inputs.
 
 Made with Python 3.11, torch 2.15.0, transformers 4.57.6, stable-worldmodel
 0.1.1, h5py 3.16.0:
-    python lewm_paper.py reference tiny five odd one wide bare
+    python lewm_paper.py reference tiny five odd one wide bare larger
 The published geometry (72 MB, not kept; SCALEWM_REFERENCE_DIR=OUT runs it):
     python lewm_paper.py OUT full
 """
@@ -38,6 +38,8 @@ CASES = {
     # One predictor head as wide as its block has no output projection; predictions
     # narrower than the latents; an action embedder of another hidden width.
     "bare": SMALL | {"pheads": 1, "head_dim": 6, "out": 5, "scale": 2},
+    # Frames of another size than the position table is for.
+    "larger": SMALL | {"frame": 41},
     "one": SMALL | {"image": 18, "patch": 6, "frames": 1, "pheads": 5, "head_dim": 4, "block": 6, "dtype": torch.float64},
 }
 
@@ -106,7 +108,7 @@ def save(model, c, path):
 
 
 def inputs(c, seed):
-    r, edge = np.random.default_rng(seed), c["image"]
+    r, edge = np.random.default_rng(seed), c.get("frame", c["image"])
     x = {"pixels": r.integers(0, 256, (c["b"], c["t"], edge, edge, 3), np.uint8), "goal": r.integers(0, 256, (c["b"], 1, edge, edge, 3), np.uint8),
          "action": r.normal(size=(c["b"], c["t"], c["block"])).astype(np.float32),
          "candidates": r.normal(size=(c["b"], c["s"], 5, c["block"])).astype(np.float32)}
