@@ -80,7 +80,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case err == nil:
 		return exitDone
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "scalewm: interrupted; run the same command again to go on")
+		fmt.Fprintln(stderr, "scalewm: interrupted; run the same command again, which goes on where it can")
 		return exitInterrupted
 	case errors.As(err, &usage):
 		fmt.Fprintln(stderr, "scalewm:", usage.msg)
