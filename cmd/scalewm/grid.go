@@ -112,8 +112,8 @@ func (r *reproduction) collect(ctx context.Context, u eval.Unit) error {
 	}
 	fmt.Fprintf(r.stderr, "collecting %d episodes of %s needs about %s of disk while it works\n", spec.Episodes, u.Task, hdf5.MB(job.Need))
 	began, show := time.Now(), newProgress(r.stderr, r.where+"collecting "+u.Task)
-	defer show.close()
 	res, err := job.Run(ctx, r.workers, show.report)
+	show.close()
 	if err == nil {
 		r.say(u, fmt.Sprintf("%d rows, %s", res.Rows, since(began)))
 	}

@@ -32,8 +32,8 @@ func (r *reproduction) train(ctx context.Context, u eval.Unit) error {
 	began, show := time.Now(), newProgress(r.stderr, r.where+"training "+u.Name())
 	o.Progress = show.report
 	o.Frames = func(ctx context.Context) (dataset.FrameReader, error) { return e.sharedFrames(ctx, o) }
-	defer show.close()
 	res, err := train.Run(ctx, o)
+	show.close() // before the unit's line, which would end up in the bar's
 	if err != nil {
 		return err
 	}
