@@ -36,3 +36,31 @@ func BenchmarkReset(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/(envtest.CPUSeconds(b)-before)*0.91e-3, "x_original")
 }
+
+// BenchmarkShareOfC compares steps with MuJoCo's own of the same controls, a
+// thousand at a time in turns: the rest is the way into C and back, and the goal's test.
+func BenchmarkShareOfC(b *testing.B) {
+	e, c := world(b), world(b)
+	r := rand.New(rand.NewPCG(1, 1))
+	must(b, e.Reset(r))
+	must(b, c.Restore(e.Snapshot()))
+	const steps = 1000
+	var ours, inC float64
+	action := make([]float64, 2)
+	for b.Loop() {
+		for i := range action {
+			action[i] = -1 + 2*r.Float64()
+		}
+		began := envtest.CPUSeconds(b)
+		for range steps {
+			if _, err := e.Step(action); err != nil {
+				b.Fatal(err)
+			}
+		}
+		middle := envtest.CPUSeconds(b)
+		copy(c.ctrl, e.ctrl)
+		must(b, c.d.Step(steps*substeps))
+		ours, inC = ours+middle-began, inC+envtest.CPUSeconds(b)-middle
+	}
+	b.ReportMetric(inC/ours, "of-C-loop")
+}
