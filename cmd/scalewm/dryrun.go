@@ -44,9 +44,14 @@ func (r *reproduction) state(u eval.Unit) (state string, cells int, err error) {
 			return fmt.Sprintf("to do: %d episodes", p.Episodes), 0, err
 		}
 	case eval.Train:
-		_, err = os.Stat(filepath.Join(r.armPath(u), weights.SidecarName))
-		if done = err == nil; notYet(err) {
-			err = nil
+		side, err := weights.ReadSidecar(filepath.Join(r.armPath(u), weights.SidecarName))
+		switch {
+		case notYet(err):
+			done = false
+		case err != nil:
+			return "", 0, err
+		case side.Protocol != string(r.protocol):
+			return fmt.Sprintf("refused: the folder holds a training under the protocol %s (hint: choose another --out)", side.Protocol), 0, nil
 		}
 	case eval.TuneMPPI:
 		done, err = r.tuned(u)

@@ -139,6 +139,9 @@ func TestReproduce(t *testing.T) {
 		if out, _, code := session(reproduceArgs(whole, "--dry-run")...); code != exitDone || !strings.HasSuffix(out, "\n6 cells, 0 of them to do\n") {
 			t.Errorf("a dry run of a finished grid: exit %d\n%s", code, out)
 		}
+		if out, _, _ := session(reproduceArgs(whole, "--dry-run", "--protocol", "strict")...); !strings.Contains(out, "scale s3072: refused: the folder holds a training under the protocol paper") {
+			t.Errorf("a dry run under the other protocol:\n%s", out)
+		}
 	})
 	t.Run("a torn checkpoint", func(t *testing.T) { tornCheckpoint(t, whole, want) })
 }
