@@ -37,7 +37,7 @@ type Row struct {
 	Lo       float64 `json:"lo"`   // 95 % interval
 	Hi       float64 `json:"hi"`
 	Interval string  `json:"interval"`
-	// Verdict places the 90 % interval against Margin (two one-sided tests at 5 %).
+	// Verdict places the 90 % interval against stats.Margin (two one-sided tests at 5 %).
 	Verdict stats.Verdict `json:"within_margin"`
 	Test    string        `json:"test"`
 	P       float64       `json:"p"`
@@ -128,15 +128,11 @@ func commonTiers(a, b *Arm) (tiers, notes []string) {
 	return tiers, notes
 }
 
-// Margin is how far apart, in points, two arms may be and still count as
-// equivalent (eval-spec section 5.6).
-const Margin = 5
-
 // intervals fills in the 95 % interval and what the 90 % one says of the margin.
 func (r *Row) intervals(of func(level float64) stats.Interval) {
 	iv := of(0.95)
 	r.Lo, r.Hi = 100*iv.Lo, 100*iv.Hi
-	r.Verdict = of(stats.EquivalenceLevel).Judge(Margin / 100.0)
+	r.Verdict = of(stats.EquivalenceLevel).Judge(stats.Margin / 100.0)
 }
 
 // binary tests outcomes of one tier.

@@ -70,15 +70,11 @@ func averaged(d *Difference, bySet [][]float64) {
 	d.P = stats.SignFlip(bySet, rng.Stream("report sign flip"))
 }
 
-// Margin is how far apart, in points, two arms may be and still count as
-// equivalent (eval-spec section 5.6); it was fixed before any evaluation.
-const Margin = 5
-
 // intervals fills in the 95 % interval and what the 90 % one says of the margin.
 func (d *Difference) intervals(of func(level float64) stats.Interval) {
 	iv := of(0.95)
 	d.Lo, d.Hi = 100*iv.Lo, 100*iv.Hi
-	d.Verdict = of(stats.EquivalenceLevel).Judge(Margin / 100.0)
+	d.Verdict = of(stats.EquivalenceLevel).Judge(stats.Margin / 100.0)
 }
 
 // labelFlips is the number of draws of the step-down test.

@@ -125,7 +125,7 @@ type Difference struct {
 	Diff, Lo, Hi                float64       // points, 95 % interval
 	P, MidP, SetP, Holm         float64       // two-sided; MidP is NaN unless Binary
 	StepDown                    float64       // P adjusted by Westfall and Young; NaN but for means over tiers
-	Verdict                     stats.Verdict // of the 90 % interval and Margin
+	Verdict                     stats.Verdict // of the 90 % interval and stats.Margin
 
 	episodes []episode
 	hits     []int // A − B of each episode, over tiers and seeds

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"scalewm/eval/stats"
 )
 
 // table is what Markdown, LaTeX, HTML and the terminal draw alike.
@@ -78,7 +80,7 @@ func (b *Block) best(tier string) float64 {
 
 // pairTable lists the paired differences of a block.
 func (b *Block) pairTable() table {
-	t := table{head: []string{"Comparison", "Tier", "Episodes", "A only", "B only", "Difference", "95 % interval", "p", "p, mid", "p over sets", "p, Holm", "p, step-down", fmt.Sprintf("Within %d points", Margin)},
+	t := table{head: []string{"Comparison", "Tier", "Episodes", "A only", "B only", "Difference", "95 % interval", "p", "p, mid", "p over sets", "p, Holm", "p, step-down", fmt.Sprintf("Within %d points", stats.Margin)},
 		caption: b.title() + ": paired differences in points of success. A tier has Newcombe's interval and the exact McNemar test; a mean over tiers the stratified bootstrap of episodes and their sign flips. \"p over sets\" is the exact sign flip of set sums; Holm adjusts p within a family, step-down (Westfall and Young) the means over tiers with the dependence between them; the last column places the 90 % interval against the margin."}
 	for _, p := range b.Pairs {
 		for _, d := range p.Rows {

@@ -15,6 +15,10 @@ const (
 // is two one-sided tests at 5 % (TOST).
 const EquivalenceLevel = 0.90
 
+// Margin is how far apart, in points, two success rates may be and still count
+// as equivalent (eval-spec section 5.6); it was fixed before any evaluation.
+const Margin = 5
+
 // Judge places an interval of level EquivalenceLevel against a margin > 0 in
 // the interval's unit.
 func (iv Interval) Judge(margin float64) Verdict {
