@@ -33,8 +33,9 @@ func aggregates(blocks []Block) []Aggregate {
 		for _, t := range b.Tiers {
 			rates := map[string][]float64{}
 			for _, m := range methods {
+				bySet := b.setRates(t.Name, m)
 				for _, set := range b.Sets {
-					if r, ok := b.setRates(t.Name, m)[set]; ok {
+					if r, ok := bySet[set]; ok {
 						rates[m] = append(rates[m], r)
 					}
 				}
