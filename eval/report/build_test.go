@@ -116,15 +116,22 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// Holm over the three tiers of SCALE - LeWM: p = 1/16 (5 to 0), 1/16 (5 to 0) and
-// 1/8 (4 to 0) become 3/16, 3/16 (not below the one before) and 3/16 at least.
-func TestHolmOverTiers(t *testing.T) {
+// Benjamini and Hochberg over the three tiers of SCALE - LeWM: p = 1/16 (5 to 0),
+// 1/16 (5 to 0) and 1/8 (4 to 0) become 3/32 (the second's 1/16 * 3/2, which the first
+// may not exceed), 3/32 and 1/8. Holm is for their mean, a family of one.
+func TestAdjustedOverTiers(t *testing.T) {
 	rows := built(t, handPlan, nil).Blocks[0].Pairs[0].Rows
-	for i, want := range []struct{ p, holm float64 }{{1. / 16, 3. / 16}, {1. / 16, 3. / 16}, {1. / 8, 3. / 16}} {
+	for i, want := range []struct{ p, bh float64 }{{1. / 16, 3. / 32}, {1. / 16, 3. / 32}, {1. / 8, 1. / 8}} {
 		near(t, rows[i].Tier+" p", rows[i].P, want.p, 1e-12)
-		near(t, rows[i].Tier+" Holm", rows[i].Holm, want.holm, 1e-12)
+		near(t, rows[i].Tier+" BH", rows[i].BH, want.bh, 1e-12)
+		if !math.IsNaN(rows[i].Holm) {
+			t.Errorf("%s: Holm %v, want none", rows[i].Tier, rows[i].Holm)
+		}
 	}
 	near(t, "a family of one", rows[3].Holm, rows[3].P, 0)
+	if !math.IsNaN(rows[3].BH) {
+		t.Errorf("the mean has BH %v", rows[3].BH)
+	}
 }
 
 func TestPairingIsRefused(t *testing.T) {

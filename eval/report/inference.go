@@ -31,7 +31,7 @@ func (m *matched) difference() Difference {
 		setSums[last] += d
 		total += d
 	}
-	out := Difference{N: len(order), Sets: len(bySet), Diff: 100 * float64(total) / float64(m.want*len(order)), MidP: math.NaN(), Holm: math.NaN(), StepDown: math.NaN()}
+	out := Difference{N: len(order), Sets: len(bySet), Diff: 100 * float64(total) / float64(m.want*len(order)), MidP: math.NaN(), Holm: math.NaN(), StepDown: math.NaN(), BH: math.NaN()}
 	out.SetP = stats.SignFlipExact(setSums)
 	if m.want == 1 {
 		m.binary(&out)
@@ -80,41 +80,54 @@ func (d *Difference) intervals(of func(level float64) stats.Interval) {
 // labelFlips is the number of draws of the step-down test.
 const labelFlips = 100000
 
-// adjust corrects the two families of every comparison: its headline rows over
-// all tasks and solvers, which confirm, by Holm and by Westfall and Young, and
-// its single tiers, which explore, by Holm.
+// adjust corrects the two families of every comparison: its headlines (a pair's
+// last row: the mean over tiers, or the one tier there is) over all tasks and solvers, which confirm, by Holm and by Westfall and Young, and
+// its single tiers, which explore, by Benjamini and Hochberg (eval-spec 5.5).
 func adjust(blocks []Block) {
-	families := map[string][]*Difference{}
+	confirm, explore := map[string][]*Difference{}, map[string][]*Difference{}
 	headlines := map[string]*family{}
 	for i := range blocks {
 		for j := range blocks[i].Pairs {
 			p := &blocks[i].Pairs[j]
 			for k := range p.Rows {
 				d := &p.Rows[k]
-				family := p.name() + " tiers"
-				if d.Tier == MeanTier {
-					family = p.name()
-					if headlines[family] == nil {
-						headlines[family] = newFamily()
-					}
-					headlines[family].add(blocks[i].Task, d)
+				name := p.name()
+				if k < len(p.Rows)-1 {
+					explore[name] = append(explore[name], d)
+					continue
 				}
-				families[family] = append(families[family], d)
+				confirm[name] = append(confirm[name], d)
+				if d.Tier != MeanTier {
+					continue
+				}
+				if headlines[name] == nil {
+					headlines[name] = newFamily()
+				}
+				headlines[name].add(blocks[i].Task, d)
 			}
 		}
 	}
-	for _, rows := range families {
-		ps := make([]float64, len(rows))
-		for i, d := range rows {
-			ps[i] = d.P
-		}
-		for i, p := range stats.Holm(ps) {
+	for _, rows := range confirm {
+		for i, p := range stats.Holm(pvalues(rows)) {
 			rows[i].Holm = p
+		}
+	}
+	for _, rows := range explore {
+		for i, p := range stats.BenjaminiHochberg(pvalues(rows)) {
+			rows[i].BH = p
 		}
 	}
 	for name, f := range headlines {
 		f.stepDown(name)
 	}
+}
+
+func pvalues(rows []*Difference) []float64 {
+	p := make([]float64, len(rows))
+	for i, d := range rows {
+		p[i] = d.P
+	}
+	return p
 }
 
 // family numbers the episodes of a comparison's headline rows, so that those

@@ -123,8 +123,10 @@ type Difference struct {
 	Both, AOnly, BOnly, Neither int           // episodes; 0 where episodes are averages over tiers or seeds
 	Binary                      bool          // one tier, one seed: each episode is 0 or 1 in each arm
 	Diff, Lo, Hi                float64       // points, 95 % interval
-	P, MidP, SetP, Holm         float64       // two-sided; MidP is NaN unless Binary
-	StepDown                    float64       // P adjusted by Westfall and Young; NaN but for means over tiers
+	P, MidP, SetP               float64       // two-sided; MidP is NaN unless Binary
+	Holm                        float64       // P of a pair's headline, adjusted over tasks and solvers; else NaN
+	StepDown                    float64       // the same by Westfall and Young, of means over tiers
+	BH                          float64       // P of other rows, adjusted by Benjamini and Hochberg; else NaN
 	Verdict                     stats.Verdict // of the 90 % interval and stats.Margin
 
 	episodes []episode

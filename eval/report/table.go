@@ -80,8 +80,8 @@ func (b *Block) best(tier string) float64 {
 
 // pairTable lists the paired differences of a block.
 func (b *Block) pairTable() table {
-	t := table{head: []string{"Comparison", "Tier", "Episodes", "A only", "B only", "Difference", "95 % interval", "p", "p, mid", "p over sets", "p, Holm", "p, step-down", fmt.Sprintf("Within %d points", stats.Margin)},
-		caption: b.title() + ": paired differences in points of success. A tier has Newcombe's interval and the exact McNemar test; a mean over tiers the stratified bootstrap of episodes and their sign flips. \"p over sets\" is the exact sign flip of set sums; Holm adjusts p within a family, step-down (Westfall and Young) the means over tiers with the dependence between them; the last column places the 90 % interval against the margin."}
+	t := table{head: []string{"Comparison", "Tier", "Episodes", "A only", "B only", "Difference", "95 % interval", "p", "p, mid", "p over sets", "p, Holm", "p, step-down", "p, BH", fmt.Sprintf("Within %d points", stats.Margin)},
+		caption: b.title() + ": paired differences in points of success. A tier has Newcombe's interval and the exact McNemar test; a mean over tiers the stratified bootstrap of episodes and their sign flips. \"p over sets\" is the exact sign flip of set sums; Holm adjusts the means over tiers of all tasks and solvers, step-down (Westfall and Young) too, with the dependence between them; BH (Benjamini and Hochberg) bounds the share of false findings among the tiers; the last column places the 90 % interval against the margin."}
 	for _, p := range b.Pairs {
 		for _, d := range p.Rows {
 			a, c := "–", "–"
@@ -90,7 +90,7 @@ func (b *Block) pairTable() table {
 			}
 			row := []entry{words(p.name()), words(d.Tier), number(itoa(d.N), float64(d.N)), number(a, float64(d.AOnly)), number(c, float64(d.BOnly)),
 				number(signed(d.Diff), d.Diff), number(interval(d.Lo, d.Hi), d.Lo), number(pvalue(d.P), d.P), number(pvalue(d.MidP), d.MidP),
-				number(pvalue(d.SetP), d.SetP), number(pvalue(d.Holm), d.Holm), number(pvalue(d.StepDown), d.StepDown), words(string(d.Verdict))}
+				number(pvalue(d.SetP), d.SetP), number(pvalue(d.Holm), d.Holm), number(pvalue(d.StepDown), d.StepDown), number(pvalue(d.BH), d.BH), words(string(d.Verdict))}
 			for i := range row {
 				row[i].bold = d.Tier == MeanTier && i < 6
 			}

@@ -102,7 +102,7 @@ func (r *Report) successCSV() ([]byte, error) {
 
 // pairCSV renders report-paired.csv: one line a comparison.
 func (r *Report) pairCSV() ([]byte, error) {
-	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "within_margin"}}
+	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin"}}
 	for _, b := range r.Blocks {
 		for _, p := range b.Pairs {
 			for _, d := range p.Rows {
@@ -111,7 +111,7 @@ func (r *Report) pairCSV() ([]byte, error) {
 					counts = []string{itoa(d.Both), itoa(d.AOnly), itoa(d.BOnly), itoa(d.Neither)}
 				}
 				row := append([]string{b.Task, b.Solver, p.A, p.B, d.Tier, itoa(d.N), itoa(d.Sets), itoa(d.Seeds)}, counts...)
-				rows = append(rows, append(row, exact(d.Diff), exact(d.Lo), exact(d.Hi), exact(d.P), exact(d.MidP), exact(d.SetP), exact(d.Holm), exact(d.StepDown), string(d.Verdict)))
+				rows = append(rows, append(row, exact(d.Diff), exact(d.Lo), exact(d.Hi), exact(d.P), exact(d.MidP), exact(d.SetP), exact(d.Holm), exact(d.StepDown), exact(d.BH), string(d.Verdict)))
 			}
 		}
 	}
