@@ -12,15 +12,19 @@ import (
 // openTask makes the world that a recording was made in: the task it names,
 // with those of its attributes that are switches or factors of the task.
 func openTask(src dataset.Source, name string) (envs.Env, error) {
+	said, ok := src.Attr("env")
 	if name == "" {
-		var ok bool
-		if name, ok = src.Attr("env"); !ok {
+		if !ok {
 			return nil, fmt.Errorf("the file does not say its task (hint: --task NAME; `scalewm tasks` lists them)")
 		}
+		name = said
 	}
 	task, err := envs.Lookup(name)
 	if err != nil {
 		return nil, err
+	}
+	if own, err := envs.Lookup(said); ok && err == nil && own.Spec != task.Spec {
+		return nil, fmt.Errorf("the file is a recording of task %s, not of %s (hint: leave --task out)", own.Spec.Name, task.Spec.Name)
 	}
 	opt := envs.Options{}
 	for _, name := range task.Spec.OptionNames() {

@@ -251,6 +251,7 @@ func TestBadInput(t *testing.T) {
 		{"no task named", func(m *memory) { delete(m.attrs, "env") }, Options{}, "hint: --task"},
 		{"unknown task", func(m *memory) { m.attrs["env"] = "pong" }, Options{}, `"pong"`},
 		{"unknown task asked for", nil, Options{Task: "pong"}, `"pong"`},
+		{"another task asked for", nil, Options{Task: "fake"}, "task tworoom, not of fake (hint: leave --task out)"},
 		{"switch with a wrong value", func(m *memory) { m.attrs["sampler"] = "dice" }, Options{}, "dice"},
 		{"no actions", without("action"), Options{}, `no column "action"`},
 		{"actions of another task", func(m *memory) { m.columns[0].Width = 1 }, Options{}, "actions have 1 numbers"},
