@@ -23,7 +23,7 @@ static void copy_out(void *dst, unsigned long long src, size_t n) { memcpy(dst, 
 import "C"
 
 import (
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"os"
@@ -39,11 +39,8 @@ import (
 	"scalewm/model/device/cuda/kernels"
 )
 
-//go:embed host/emulator.h
-var header string
-
-//go:embed host/emulator.cpp
-var body string
+//go:embed host
+var host embed.FS
 
 // ErrUnavailable says that this machine cannot run the emulator.
 var ErrUnavailable = errors.New("the GPU emulator needs g++ on x86-64 (hint: make setup-cuda)")
@@ -87,8 +84,15 @@ func build(dir string, sources []kernels.Source, names []string) (*Library, erro
 // file of kernels in a namespace of its own.
 func writeSources(dir string, sources []kernels.Source) error {
 	var all strings.Builder
-	all.WriteString("#include \"emulator.h\"\n")
-	files := []kernels.Source{{Name: "emulator.h", Text: header}, {Name: "emulator.cpp", Text: body}}
+	files, err := hostSources()
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f.Name, ".h") {
+			fmt.Fprintf(&all, "#include \"%s\"\n", f.Name)
+		}
+	}
 	for _, h := range kernels.Headers() {
 		files = append(files, h)
 		fmt.Fprintf(&all, "#include \"%s\"\n", h.Name)
@@ -103,6 +107,23 @@ func writeSources(dir string, sources []kernels.Source) error {
 		}
 	}
 	return nil
+}
+
+// hostSources are the files that stand in for CUDA.
+func hostSources() ([]kernels.Source, error) {
+	entries, err := host.ReadDir("host")
+	if err != nil {
+		return nil, fmt.Errorf("emu: the emulator's own sources: %w", err)
+	}
+	var list []kernels.Source
+	for _, e := range entries {
+		text, err := host.ReadFile("host/" + e.Name())
+		if err != nil {
+			return nil, fmt.Errorf("emu: the emulator's own sources: %w", err)
+		}
+		list = append(list, kernels.Source{Name: e.Name(), Text: string(text)})
+	}
+	return list, nil
 }
 
 func open(object string, names []string) (*Library, error) {

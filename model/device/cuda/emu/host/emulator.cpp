@@ -1,14 +1,18 @@
 // emulator.cpp: the blocks' threads as fibres on one processor (x86-64).
 #include "emulator.h"
+#include "async.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include <vector>
+
 Index threadIdx, blockIdx, blockDim, gridDim;
 char *emu_dynamic;
 
-extern char __start_emushared[], __stop_emushared[];
+// Weak: there may be none.
+extern char __start_emushared[] __attribute__((weak)), __stop_emushared[] __attribute__((weak));
 
 namespace {
 
@@ -23,6 +27,7 @@ State state[MOST];
 Given given[MOST], taken[MOST / 32][32];
 int turns[32]; // the lanes of a warp in the chosen order
 int current, order, at_warp[MOST / 32], at_block;
+const char *fault; // what a thread did that hardware would not do
 void (*kernel)(const void *);
 const void *kernel_args;
 
@@ -63,7 +68,26 @@ void wait(State s, int *count) {
 	fibre_switch(&saved[me], scheduler);
 }
 
+// Copies of a thread that nobody waited for yet, by group.
+struct Copy {
+	uint32_t to;
+	const void *from;
+	int bytes, group;
+};
+struct Copies {
+	std::vector<Copy> pending;
+	int group;
+} copies[MOST];
+
+void arrive(const Copy &c) {
+	char *to = emu_shared(c.to, 16);
+	memset(to, 0, 16);
+	if (c.bytes) memcpy(to, c.from, c.bytes);
+}
+
 void start(int i) {
+	copies[i].pending.clear();
+	copies[i].group = 0;
 	void **sp = (void **)((char *)stacks + (size_t)(i + 1) * STACK) - 2; // as after a call: 8 off 16
 	*sp = (void *)fibre_main;
 	sp -= 6;
@@ -105,10 +129,12 @@ void run_warp(int first, const char **trouble) {
 const char *run_block(int threads) {
 	memset(__start_emushared, 0xff, __stop_emushared - __start_emushared);
 	memset(emu_dynamic, 0xff, dynamic_end - emu_dynamic);
+	fault = NULL;
 	for (int i = 0; i < threads; i++) start(i);
 	for (const char *trouble = NULL;;) {
 		at_block = 0;
 		for (int w = 0; w < threads / 32 && !trouble; w++) run_warp(turn(w, threads / 32) * 32, &trouble);
+		if (!trouble) trouble = fault;
 		if (trouble) return trouble;
 		if (at_block == 0) return NULL;
 		if (at_block != threads) return "a barrier that some threads do not reach";
@@ -125,6 +151,32 @@ const Given *emu_exchange(uint64_t a, uint64_t b, uint64_t c) {
 }
 
 extern "C" void __syncthreads_emu() { wait(AT_BLOCK, &at_block); }
+
+extern "C" char *emu_shared(uint32_t at, int bytes) {
+	if (at % bytes) fault = "an address in shared memory that is not a multiple of its width";
+	if (at + (uint64_t)bytes > (uint64_t)(dynamic_end - emu_dynamic)) {
+		fault = "an address outside the block's shared memory";
+		return emu_dynamic;
+	}
+	return emu_dynamic + at;
+}
+
+extern "C" void emu_copy(uint32_t to, const void *from, int bytes) {
+	if ((uintptr_t)from % 16) fault = "an asynchronous copy from an address that is not a multiple of 16";
+	if (bytes < 0 || bytes > 16) fault = "an asynchronous copy of more than 16 bytes";
+	Copy c = {to, from, bytes, copies[current].group};
+	if (order == 2) arrive(c);
+	else copies[current].pending.push_back(c);
+}
+
+extern "C" void emu_commit() { copies[current].group++; }
+
+extern "C" void emu_wait(int groups) {
+	Copies &mine = copies[current];
+	size_t n = 0;
+	while (n < mine.pending.size() && mine.pending[n].group < mine.group - groups) arrive(mine.pending[n++]);
+	mine.pending.erase(mine.pending.begin(), mine.pending.begin() + n);
+}
 
 // guarded is memory that ends, but for up to 15 bytes, at a page that may not be
 // touched, so that running over the end is seen.
