@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,8 +68,12 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	if *size != dataset.FrameSize {
 		return usagef("collect: --size %d: data sets are stored at %d pixels; a preset's image size is set when the set is read", *size, dataset.FrameSize)
 	}
-	if _, err := envs.Lookup(pos[0]); err != nil {
+	task, err := envs.Lookup(pos[0])
+	if err != nil {
 		return usagef("collect: %v", err)
+	}
+	if known := task.Spec.Policies; *policy != "" && !slices.Contains(known, *policy) {
+		return usagef("collect: task %s has no policy %q%s (hint: one of %s)", pos[0], *policy, nearest(*policy, known), strings.Join(known, ", "))
 	}
 	job, err := prepareCollection(*out, collect.Spec{Task: pos[0], Policy: *policy, Episodes: *episodes, Seed: *seed, Switches: envs.Options(sw)})
 	if err != nil {

@@ -148,7 +148,8 @@ func TestDataConvert(t *testing.T) {
 
 func TestDataUsage(t *testing.T) {
 	for _, c := range [][]string{{"data", "inof", "x.h5"}, {"data", "convert", "x.h5"}, {"data", "convert", "x.h5", "--out", "y.h5", "--filter", "rar"}, {"data", "info"},
-		{"render", "x.h5"}, {"render", "x.h5", "--out", "x.bmp"}, {"collect", "tworoom"}, {"collect", "tworoom", "--out", "x.h5", "--size", "64"}, {"collect", "tworoom", "--out", "x.h5", "--switch", "sampler"}} {
+		{"render", "x.h5"}, {"render", "x.h5", "--out", "x.bmp"}, {"collect", "tworoom"}, {"collect", "tworoom", "--out", "x.h5", "--size", "64"}, {"collect", "tworoom", "--out", "x.h5", "--switch", "sampler"},
+		{"collect", "tworoom", "--out", "x.h5", "--policy", "exprt"}} {
 		if _, errs, code := session(c...); code != exitUsage || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: exit %d, %q", c, code, errs)
 		}

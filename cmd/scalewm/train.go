@@ -128,16 +128,33 @@ func (p *Preset) writeTo(dir string) error {
 }
 
 func (c *command) showTraining(r train.Result, asJSON bool) error {
+	if r.Skipped {
+		r.Loss = finalLoss(filepath.Dir(r.Weights))
+	}
 	if asJSON {
 		return c.printJSON(r)
 	}
 	note := fmt.Sprintf("%d steps, loss %.4f, %.1f ms a step, %.1f %% of it waiting for data", r.Steps, r.Loss, r.MsStep, 100*r.LoaderWait)
 	switch {
 	case r.Skipped:
-		note = "was trained before; nothing to do"
+		note = fmt.Sprintf("was trained before (loss %.4f); nothing to do", r.Loss)
 	case r.Steps == 0:
 		note = "initial weights"
 	}
 	_, err := fmt.Fprintf(c.stdout, "%s: %s\n", r.Weights, note)
 	return err
+}
+
+// finalLoss is that of the last step of a finished training; 0 where its metrics are gone.
+func finalLoss(dir string) (loss float64) {
+	rows, err := train.ReadMetrics(dir)
+	if err != nil {
+		return 0
+	}
+	for _, r := range rows {
+		if r.Split == "train" {
+			loss = r.Loss
+		}
+	}
+	return loss
 }

@@ -39,6 +39,7 @@ func TestTrain(t *testing.T) {
 	train := func(out string, more ...string) (string, string, int) {
 		return session(append([]string{"train", "--task", "tworoom", "--data", data, "--preset", preset, "--out", filepath.Join(dir, out)}, more...)...)
 	}
+	losses := map[string]float64{}
 	for _, method := range []string{"lewm", "scale", "aux", "untrained"} {
 		out, errs, code := train(method, "--method", method, "--json")
 		if code != exitDone {
@@ -52,6 +53,7 @@ func TestTrain(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &res); err != nil || (res.Steps != 4) != (method == "untrained") {
 			t.Errorf("%s: %s, %v", method, out, err)
 		}
+		losses[method] = res.Loss
 		for _, f := range []string{"weights.safetensors", "weights.json", "config.toml"} {
 			if _, err := os.Stat(filepath.Join(dir, method, f)); err != nil {
 				t.Error(err)
@@ -72,7 +74,7 @@ func TestTrain(t *testing.T) {
 			}
 		}
 	}
-	if out, _, code := train("lewm"); code != exitDone || !strings.Contains(out, "nothing to do") {
+	if out, _, code := train("lewm"); code != exitDone || !strings.Contains(out, fmt.Sprintf("(loss %.4f); nothing to do", losses["lewm"])) {
 		t.Errorf("again: exit %d, %s", code, out)
 	}
 	wide := filepath.Join(dir, "wide.toml")
