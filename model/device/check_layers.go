@@ -83,8 +83,13 @@ func (c checked) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads)
 }
 
 func (c checked) Patches(dst Mat, px Bytes, f Frames) {
-	ok := f.Count >= 0 && f.Patch > 0 && f.Size >= f.Patch && px.Len() >= f.Count*f.Size*f.Size*3
-	need(ok && given(dst) && shaped(f.Count*f.Grid(), 3*f.Patch*f.Patch, dst), "Patches", dst)
+	ok := f.Count >= 0 && f.Patch > 0 && f.Size >= f.Patch
+	if f.List == nil {
+		ok = ok && px.Len() >= f.Count*f.Bytes()
+	} else {
+		ok = ok && f.List.Len() >= f.Count
+	}
+	needAny(ok && given(dst) && shaped(f.Count*f.Grid(), 3*f.Patch*f.Patch, dst), "Patches", dst)
 	c.Device.Patches(dst, px, f)
 }
 

@@ -6,7 +6,7 @@ type Memory interface {
 	// AllocHalf is memory of activations that only products and the kernels around
 	// them touch: bf16 where the machine multiplies that, Alloc everywhere else.
 	// Gemm (but not as dst with Add), LayerNorm (y, xhat), AdaNorm (y, Scale, Shift, Inner), LayerNormGrad (dy, xhat),
-	// Attention and AttentionGrad (all but lse), SumTable (src), DropoutApply,
+	// Attention and AttentionGrad (all but lse), Patches, SumTable (src), DropoutApply,
 	// Upload and Download take it.
 	AllocHalf(n int) Buffer
 	Free(Buffer) // of any kind: Ints and Bytes too
@@ -170,20 +170,26 @@ type Attention interface {
 	AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads)
 }
 
-// Frames is the geometry of square uint8 RGB frames cut into patches.
+// Frames are square uint8 RGB frames that are cut into patches.
 type Frames struct {
 	Count, Size, Patch int
 	Mean, Std          [3]float64 // of pixel/255, by channel
+	// List (at least Count) says which frames of the bytes, counted from 0: those of
+	// a batch out of a whole data set. nil: the first Count in order.
+	List Ints
 }
 
 // Grid is the number of patches of a frame.
 func (f Frames) Grid() int { return (f.Size / f.Patch) * (f.Size / f.Patch) }
 
+// Bytes is the size of a frame.
+func (f Frames) Bytes() int { return f.Size * f.Size * 3 }
+
 // Vision turns frames into patch rows.
 type Vision interface {
 	// Patches: dst is (Count*Grid) x (3*Patch*Patch), columns in the order
 	// (channel, y, x) of a convolution's weight, values (px/255 - Mean)/Std. What
-	// Patch does not divide is left out at the right and bottom edge.
+	// Patch does not divide is left out at the right and bottom edge. dst may be of AllocHalf.
 	Patches(dst Mat, px Bytes, f Frames)
 }
 

@@ -85,6 +85,7 @@ func (m *Model) Free() {
 type Batch struct {
 	B       int
 	Pixels  device.Bytes // (B*T) frames of ImageSize^2 x 3
+	Frames  device.Ints  // which frames of Pixels, if that is a whole data set; nil: the first
 	Actions device.Mat   // (B*T) x A, z-scored
 }
 
@@ -103,7 +104,7 @@ func (m *Model) Forward(p *nn.Pass, b Batch) Output {
 	t := h + 1
 	n := b.B * t
 	out := Output{Emb: p.Mat(n, m.cfg.Dim)}
-	m.projector.Into(p, out.Emb, m.encoder.Forward(p, m.encoder.Patches(p, b.Pixels, n)))
+	m.projector.Into(p, out.Emb, m.encoder.Forward(p, m.encoder.Patches(p, b.Pixels, b.Frames, n)))
 	out.Act = m.embedder.Forward(p, b.Actions)
 	out.Target = m.blocks(p, out.Emb, 1)
 	cond := m.blocks(p, out.Act, 0)

@@ -159,7 +159,7 @@ func (c *paperCase) encode(name string) (device.Mat, []int) {
 func (c *paperCase) cls() {
 	px, n, _ := c.frames("pixels")
 	p := c.m.evalPass()
-	c.close("cls", download(c.m.dev, c.m.encoder.Forward(p, c.m.encoder.Patches(p, px, n))), c.tolerances.cls)
+	c.close("cls", download(c.m.dev, c.m.encoder.Forward(p, c.m.encoder.Patches(p, px, nil, n))), c.tolerances.cls)
 }
 
 // actions uploads blocks of actions, one a row; NaN becomes 0.

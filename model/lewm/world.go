@@ -42,7 +42,7 @@ func (m *Model) evalPass() *nn.Pass {
 // Encode writes the latents of n frames to dst, n x D.
 func (m *Model) Encode(dst device.Mat, frames device.Bytes, n int) {
 	p := m.evalPass()
-	patches := m.encoder.Patches(p, frames, n)
+	patches := m.encoder.Patches(p, frames, nil, n)
 	grid := m.cfg.Tokens() - 1
 	chunk := max(1, encodeRows/m.cfg.Tokens())
 	for i := 0; i < n; i += chunk {

@@ -215,7 +215,7 @@ func vitLayer(dev device.Device, s *Set) layer {
 	}
 	frames := dev.AllocBytes(len(px))
 	dev.UploadBytes(frames, px)
-	return layer{s, nil, func(p *Pass) device.Mat { return v.Forward(p, v.Patches(p, frames, 3)) },
+	return layer{s, nil, func(p *Pass) device.Mat { return v.Forward(p, v.Patches(p, frames, nil, 3)) },
 		func(p *Pass, dy device.Mat) []device.Mat { v.Backward(p, dy); return nil }}
 }
 

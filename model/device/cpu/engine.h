@@ -74,7 +74,8 @@ typedef struct {
 	uint64_t key;
 } AttentionArgs;
 
-typedef struct { Mat dst; const uint8_t *px; i64 size, patch; float scale[3], shift[3]; } PatchArgs;
+// list: which of `frames` frames, or NULL for the first in order.
+typedef struct { Mat dst; const uint8_t *px; const int32_t *list; i64 frames, size, patch; float scale[3], shift[3]; } PatchArgs;
 
 typedef struct { Mat loss, dpred, dtarget, pred, target; double weight; } MSEArgs;
 typedef struct { Mat loss, du, u; i64 frames; double weight; } SIGRegArgs;

@@ -12,7 +12,10 @@ import (
 
 func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
 	args := C.PatchArgs{
-		dst: mat(dst), px: (*C.uint8_t)(px.(*bytes).p), size: C.i64(f.Size), patch: C.i64(f.Patch),
+		dst: mat(dst), px: (*C.uint8_t)(px.(*bytes).p), frames: C.i64(px.Len() / f.Bytes()), size: C.i64(f.Size), patch: C.i64(f.Patch),
+	}
+	if f.List != nil {
+		args.list = (*C.int32_t)(f.List.(*ints).p)
 	}
 	for ch := range 3 {
 		args.scale[ch] = C.float(1 / (255 * f.Std[ch]))

@@ -66,10 +66,10 @@ type attentionArgs struct {
 }
 
 type patchArgs struct {
-	dst          mat
-	px           Pointer
-	size, patch  int64
-	scale, shift [3]float64
+	dst                 mat
+	px, list, fault     Pointer
+	frames, size, patch int64
+	scale, shift        [3]float64
 }
 
 type mseArgs struct {

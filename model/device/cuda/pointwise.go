@@ -97,15 +97,6 @@ func (e *engine) DropoutApply(dst, x device.Mat, d device.Dropout) {
 	e.eachWith(kDropout, []mat{view(dst)}, []mat{view(x)}, eachArgs{alpha: float64(d.P), key: d.Key})
 }
 
-func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
-	args := patchArgs{dst: view(dst), px: px.(*bytes).p, size: int64(f.Size), patch: int64(f.Patch)}
-	for ch := range 3 {
-		args.scale[ch] = 1 / (255 * f.Std[ch])
-		args.shift[ch] = -f.Mean[ch] / f.Std[ch]
-	}
-	launch(e, kPatches, tiles(dst.Rows, dst.Cols), threads, 0, &args)
-}
-
 func (e *engine) AdamW(p, g, m, v, sumsq device.Mat, o device.AdamW) {
 	launch(e, kAdamW, tiles(1, p.Cols), threads, 0, &adamArgs{
 		p: view(p), g: view(g), m: view(m), v: view(v), sumsq: view(sumsq),

@@ -11,7 +11,7 @@ const bf16Factor = 0x1p-8 / fp32Tolerance
 
 // halves are the kernels that take memory of AllocHalf, on numbers that bf16 holds.
 func halves() []testCase {
-	list := []testCase{{"half/LayerNorm", halfNorm}, {"half/rest", halfRest}}
+	list := []testCase{{"half/LayerNorm", halfNorm}, {"half/rest", halfRest}, {"half/Patches", patches}}
 	for op := device.NN; op <= device.TN; op++ {
 		for _, s := range [][3]int{{1, 17, 65}, {65, 193, 17}, {200, 300, 270}, {100, 64, 192}, {260, 64, 2}} {
 			list = append(list, testCase{fmt.Sprintf("half/Gemm%d/%dx%dx%d", op, s[0], s[1], s[2]), func(k *kit) {

@@ -146,18 +146,35 @@ func latentCost(k *kit) {
 	}
 }
 
+// patches: of even and odd size, with an edge that belongs to none; all frames, and
+// a list with the last one, repetitions and no order.
 func patches(k *kit) {
-	f := device.Frames{Count: k.batch(3), Size: 12, Patch: 4,
-		Mean: [3]float64{0.485, 0.456, 0.406}, Std: [3]float64{0.229, 0.224, 0.225}}
-	px := make([]byte, f.Count*f.Size*f.Size*3)
-	for i := range px {
-		px[i] = byte(rng.Philox(5, uint64(i))[0])
+	for _, s := range []struct{ size, patch int }{{12, 4}, {15, 5}, {20, 6}, {56, 14}} {
+		const there = 4
+		f := device.Frames{Size: s.size, Patch: s.patch, Mean: [3]float64{0.485, 0.456, 0.406}, Std: [3]float64{0.229, 0.224, 0.225}}
+		px := make([]byte, there*f.Bytes())
+		for i := range px {
+			px[i] = byte(rng.Philox(5, uint64(i))[0])
+		}
+		b := k.AllocBytes(len(px))
+		k.UploadBytes(b, px)
+		for _, list := range [][]int32{nil, {3, 0, 0, 2, 3}} {
+			f.Count, f.List = k.batch(there), nil
+			if list != nil {
+				f.Count, f.List = k.batch(len(list)), k.NewInts(list)
+			}
+			rows, cols := f.Count*f.Grid(), 3*f.Patch*f.Patch
+			dst := k.out(rows, cols)
+			k.Patches(dst, b, f)
+			k.rows("patches", dst)
+			// Tensor cores want rows that begin at multiples of 8 numbers.
+			for _, pad := range []int{0, (8 - cols%8) % 8} {
+				stored := k.storedOut(rows, cols+pad).Columns(0, cols)
+				k.Patches(stored, b, f)
+				k.keep("stored", stored, true, bf16Factor)
+			}
+		}
 	}
-	b := k.AllocBytes(len(px))
-	k.UploadBytes(b, px)
-	dst := k.out(f.Count*f.Grid(), 3*f.Patch*f.Patch)
-	k.Patches(dst, b, f)
-	k.rows("patches", dst)
 }
 
 func search() []testCase {

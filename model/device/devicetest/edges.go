@@ -16,6 +16,7 @@ func edges(t *testing.T, d device.Device) {
 	t.Run("costs", func(t *testing.T) { costs(t, k) })
 	t.Run("planners", func(t *testing.T) { infinite(t, k) })
 	t.Run("NaN", func(t *testing.T) { spreads(t, k) })
+	t.Run("frames", func(t *testing.T) { missing(t, k) })
 	t.Run("empty", func(t *testing.T) {
 		dst := k.in(3, 4)
 		before := k.values(dst)
@@ -112,6 +113,24 @@ func costs(t *testing.T, k *kit) {
 	k.NaNToInf(c, count)
 	expect(t, "count of NaN", k.values(count), 2)
 	expect(t, "without NaN", k.values(c), 3, inf, 1, 1, -inf, 2, inf, 1)
+}
+
+// missing: a list that names a frame that is not there is a bug of the caller, and
+// the device is as good as before.
+func missing(t *testing.T, k *kit) {
+	f := device.Frames{Count: 2, Size: 4, Patch: 4, Std: [3]float64{1, 1, 1}}
+	px := k.AllocBytes(3 * f.Bytes())
+	for _, m := range []device.Mat{k.out(2, 48), k.storedOut(2, 48)} {
+		for _, wrong := range []int32{-1, 3} {
+			f.List = k.NewInts([]int32{2, wrong})
+			if !panics(func() { k.Patches(m, px, f); k.Sync() }) {
+				t.Errorf("frame %d of 3: no panic", wrong)
+			}
+		}
+		f.List = k.NewInts([]int32{2, 0})
+		k.Patches(m, px, f)
+		expect(t, "black frames", k.values(m), make([]float64, m.Len())...)
+	}
 }
 
 // spreads: NaN must not vanish on its way.

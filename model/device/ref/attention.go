@@ -113,6 +113,9 @@ func (engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
 	side, p := f.Size/f.Patch, f.Patch
 	for r := range dst.Rows {
 		frame, py, x0 := r/f.Grid(), r%f.Grid()/side*p, r%side*p
+		if f.List != nil {
+			frame = int(f.List.(ints)[frame])
+		}
 		out := row(dst, r)
 		for i := range out {
 			ch, y, x := i/(p*p), i/p%p, i%p

@@ -67,7 +67,9 @@ struct AttentionArgs {
 struct PatchArgs {
 	Mat dst;
 	const u8 *px;
-	i64 size, patch;
+	const int *list; // NULL: frames in order
+	int *fault;      // set where a frame is not there
+	i64 frames, size, patch;
 	double scale[3], shift[3];
 };
 

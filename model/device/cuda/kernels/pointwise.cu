@@ -34,18 +34,6 @@ KERNEL(copy_blocks, BlocksArgs, THREADS) {
 	for (i64 c = threadIdx.x; c < a.dst.cols; c += THREADS) out[c] = a.add ? out[c] + in[c] : in[c];
 }
 
-// dst(r, :) columns (channel, y, x) of patch r of uint8 RGB frames.
-KERNEL(patches, PatchArgs, THREADS) {
-	i64 side = a.size / a.patch, grid = side * side, area = a.patch * a.patch;
-	tiles(a.dst.cols, [&](i64 r, i64 c) {
-		i64 ch = c / area, y = c % area / a.patch, x = c % a.patch;
-		i64 line = r / grid * a.size + r % grid / side * a.patch + y, col = r % side * a.patch + x;
-		double scale = ch == 0 ? a.scale[0] : ch == 1 ? a.scale[1] : a.scale[2];
-		double shift = ch == 0 ? a.shift[0] : ch == 1 ? a.shift[1] : a.shift[2];
-		at(a.dst, r, c) = fmaf((float)a.px[(line * a.size + col) * 3 + ch], (float)scale, (float)shift);
-	});
-}
-
 // PyTorch's order: decay, then the moments.
 KERNEL(adamw, AdamArgs, THREADS) {
 	double norm = sqrt((double)*a.sumsq.p);
