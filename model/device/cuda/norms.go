@@ -2,8 +2,19 @@ package cuda
 
 import "scalewm/model/device"
 
+const (
+	rowChunks = 528 // chunks that sums over many rows are cut into: 4 blocks for each of a Hopper's 132 multiprocessors
+	narrow    = 192 // columns of a row that fits a warp's registers (kernels/rows.cuh)
+	manyRows  = 8 * 1024
+	tall      = 1024 // threads of a block of 32 columns that has all their rows
+)
+
 func (e *engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64) {
-	launch(e, kLayerNorm, ceil(x.Rows, warps), threads, 0,
+	each := warps
+	if x.Rows > manyRows { // a warp has several rows, so that it reads gamma and beta once
+		each *= 4
+	}
+	launch(e, kLayerNorm, ceil(x.Rows, each), threads, 0,
 		&normArgs{view(y), view(xhat), view(rstd), view(x), view(gamma), view(beta), eps})
 }
 
@@ -13,29 +24,36 @@ func (e *engine) AdaNorm(y, x device.Mat, n device.AdaNorm) {
 			view(n.Outer), view(n.OuterInv), view(n.Inner), view(n.InnerInv), n.OuterEps, n.InnerEps})
 }
 
-// rowChunks is the count of chunks that sums over rows are cut into.
-const rowChunks = 128
-
+// LayerNormGrad makes the sums over rows on the way where rows are narrow, in
+// one more pass where they are not.
 func (e *engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat, add bool) {
+	chunks := min(rowChunks, ceil(dy.Rows, warps))
 	args := normGradArgs{dx: view(dx), dgamma: view(dgamma), dbeta: view(dbeta), dy: view(dy), xhat: view(xhat),
-		rstd: view(rstd), gamma: view(gamma), chunks: rowChunks, add: flag(add)}
-	if dgamma.Given() || dbeta.Given() { // before dx, which may be dy
-		args.part = e.scratch(2 * rowChunks * dy.Cols * 4)
-		launch(e, kNormGradSums, ceil(dy.Cols, 32)*rowChunks, threads, 0, &args)
-		launch(e, kNormGradAdd, ceil(dy.Cols, threads), threads, 0, &args)
+		rstd: view(rstd), gamma: view(gamma), chunks: int64(chunks), add: flag(add)}
+	sums := dgamma.Given() || dbeta.Given()
+	if sums {
+		args.part = e.scratch(2 * chunks * dy.Cols * 4)
 	}
-	launch(e, kLayerNormGrad, ceil(dy.Rows, warps), threads, 0, &args)
+	if sums && dy.Cols > narrow { // before dx, which may be dy
+		launch(e, kNormGradSums, ceil(dy.Cols, 32)*chunks, threads, 0, &args)
+	}
+	launch(e, kLayerNormGrad, chunks, threads, 0, &args)
+	if sums {
+		launch(e, kNormGradAdd, 2*ceil(dy.Cols, 32), tall, 0, &args)
+	}
 }
 
 func (e *engine) SumTable(table, src device.Mat) {
 	args := columnArgs{table: view(table), src: view(src), chunks: 1}
 	if table.Rows <= 16 { // few rows of many: each sum is long
-		args.chunks = rowChunks
-		args.part = e.scratch(rowChunks * table.Len() * 4)
+		args.chunks = int64(min(rowChunks, ceil(src.Rows, table.Rows*warps)))
 	}
-	launch(e, kSumTable, ceil(src.Cols, 32)*table.Rows*int(args.chunks), threads, 0, &args)
 	if args.chunks > 1 {
-		launch(e, kSumTableAdd, tiles(table.Rows, table.Cols), threads, 0, &args)
+		args.part = e.scratch(int(args.chunks) * table.Len() * 4)
+	}
+	launch(e, kSumTable, ceil(src.Cols, 128)*table.Rows*int(args.chunks), threads, 0, &args)
+	if args.chunks > 1 {
+		launch(e, kSumTableAdd, ceil(table.Len(), 32), tall, 0, &args)
 	}
 }
 
@@ -45,7 +63,7 @@ func batch(y, xhat, rstd, x device.Mat, bn device.BatchNorm) *batchArgs {
 }
 
 func (e *engine) BatchNorm(y, xhat, rstd, x device.Mat, bn device.BatchNorm) {
-	launch(e, kBatchNorm, ceil(x.Cols, 32), threads, 0, batch(y, xhat, rstd, x, bn))
+	launch(e, kBatchNorm, ceil(x.Cols, 32), tall, 0, batch(y, xhat, rstd, x, bn))
 }
 
 func (e *engine) BatchNormEval(y, x device.Mat, bn device.BatchNorm) {
@@ -53,10 +71,10 @@ func (e *engine) BatchNormEval(y, x device.Mat, bn device.BatchNorm) {
 }
 
 func (e *engine) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat) {
-	launch(e, kBatchNormGrad, ceil(dy.Cols, 32), threads, 0, &normGradArgs{dx: view(dx), dgamma: view(dgamma),
+	launch(e, kBatchNormGrad, ceil(dy.Cols, 32), tall, 0, &normGradArgs{dx: view(dx), dgamma: view(dgamma),
 		dbeta: view(dbeta), dy: view(dy), xhat: view(xhat), rstd: view(rstd), gamma: view(gamma)})
 }
 
 func (e *engine) NormalizeColumns(dst, src device.Mat) {
-	launch(e, kNormalizeColumns, ceil(src.Cols, 32), threads, 0, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(src)}})
+	launch(e, kNormalizeColumns, ceil(src.Cols, 32), tall, 0, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(src)}})
 }

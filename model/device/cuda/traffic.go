@@ -107,7 +107,11 @@ func rowTraffic(k Kernel, args []byte) (Traffic, bool) {
 		return reads(a.x, a.scale, a.shift, a.gamma, a.beta).plus(writes(a.y, a.outer, a.outerInv, a.inner, a.innerInv)), true
 	case kLayerNormGrad:
 		a := as[normGradArgs](args)
-		return reads(a.dy, a.xhat, a.rstd, a.gamma).plus(writesOr(a.add, a.dx)), true
+		t := reads(a.dy, a.xhat, a.rstd, a.gamma).plus(writesOr(a.add, a.dx))
+		if a.part != 0 && a.dy.cols <= narrow {
+			t.Written += parts(2 * a.chunks * a.dy.cols)
+		}
+		return t, true
 	case kNormGradSums:
 		a := as[normGradArgs](args)
 		return reads(a.dy, a.xhat).plus(Traffic{Written: parts(2 * a.chunks * a.dy.cols)}), true

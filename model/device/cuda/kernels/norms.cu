@@ -1,58 +1,111 @@
 // norms.cu: LayerNorm by warps over rows, BatchNorm by blocks over columns, and
 // the sums over rows that gradients of gains, offsets and tables are.
 #include "args.cuh"
+#include "rows.cuh"
 
-// Norm is what normalises a row: (x - mean) * inv.
-struct Norm {
-	float mean, inv;
-};
-
-// row_norm is that of a warp's row, number c of which is x(c).
+// row_norm is that of a wide row, number c of which is x(c).
 template <typename X> DEVICE Norm row_norm(i64 cols, double eps, X x) {
 	float sum = 0, squares = 0;
 	for (i64 c = lane(); c < cols; c += WARP) sum += x(c);
 	float mean = warp_sum(sum) / (float)cols;
 	for (i64 c = lane(); c < cols; c += WARP) squares += (x(c) - mean) * (x(c) - mean);
-	Norm m = {mean, (float)(1 / sqrt((double)(warp_sum(squares) / (float)cols) + eps))};
+	Norm m = {mean, inverse_deviation(warp_sum(squares), cols, eps)};
 	return m;
 }
 
-// A warp is a row. Lanes read and write their own columns only, so y may be x. y and xhat may be bf16.
-KERNEL(layer_norm, NormArgs, THREADS) {
-	i64 r = grid_warp(), cols = a.x.cols;
-	if (r >= a.x.rows) return; // the whole warp
+DEVICE void wide_layer_norm(const NormArgs &a, i64 r) {
 	const float *x = row(a.x, r);
-	Norm m = row_norm(cols, a.eps, [&](i64 c) { return x[c]; });
+	Norm m = row_norm(a.x.cols, a.eps, [&](i64 c) { return x[c]; });
 	if (a.rstd.p && lane() == 0) *row(a.rstd, r) = m.inv;
-	for (i64 c = lane(); c < cols; c += WARP) {
+	for (i64 c = lane(); c < a.x.cols; c += WARP) {
 		float h = (x[c] - m.mean) * m.inv;
 		if (a.xhat.p) set(a.xhat, r, c, h);
 		set(a.y, r, c, a.gamma.p ? fmaf(h, a.gamma.p[c], a.beta.p[c]) : h);
 	}
 }
 
-// A warp is a row, whose modulated numbers are made anew each time that they are read: nothing is kept between.
-KERNEL(ada_norm, AdaNormArgs, THREADS) {
-	i64 r = grid_warp(), cols = a.x.cols;
-	if (r >= a.x.rows) return; // the whole warp
+// A warp is a row, then the next one a grid further. Lanes read and write their own columns only, so y may be x. y and
+// xhat may be bf16.
+KERNEL(layer_norm, NormArgs, THREADS) {
+	i64 rows = a.x.rows, cols = a.x.cols, step = (i64)gridDim.x * WARPS;
+	if (cols > NARROW) {
+		for (i64 r = grid_warp(); r < rows; r += step) wide_layer_norm(a, r);
+		return;
+	}
+	float gamma[PART], beta[PART], v[PART];
+	if (a.gamma.p) {
+		load_row(gamma, a.gamma, 0);
+		load_row(beta, a.beta, 0);
+	}
+	for (i64 r = grid_warp(); r < rows; r += step) {
+		load_row(v, a.x, r);
+		Norm m = norm_of(v, cols, a.eps);
+		UNROLL
+		for (int i = 0; i < PART; i++) v[i] = (v[i] - m.mean) * m.inv;
+		if (a.rstd.p && lane() == 0) *row(a.rstd, r) = m.inv;
+		if (a.xhat.p) store_row(a.xhat, r, v);
+		UNROLL
+		for (int i = 0; i < PART && a.gamma.p; i++) v[i] = fmaf(v[i], gamma[i], beta[i]);
+		store_row(a.y, r, v);
+	}
+}
+
+// A wide row's modulated numbers are made anew each time that they are read: nothing is kept between.
+DEVICE void wide_ada_norm(const AdaNormArgs &a, i64 r, Norm &outer, Norm &inner) {
+	i64 cols = a.x.cols;
 	const float *x = row(a.x, r);
-	Norm outer = row_norm(cols, a.outer_eps, [&](i64 c) { return x[c]; });
+	outer = row_norm(cols, a.outer_eps, [&](i64 c) { return x[c]; });
 	auto modulated = [&](i64 c) { return fmaf((x[c] - outer.mean) * outer.inv, 1 + get(a.scale, r, c), get(a.shift, r, c)); };
-	Norm inner = row_norm(cols, a.inner_eps, modulated);
+	inner = row_norm(cols, a.inner_eps, modulated);
 	for (i64 c = lane(); c < cols; c += WARP) {
 		float h = (modulated(c) - inner.mean) * inner.inv;
 		if (a.outer.p) at(a.outer, r, c) = (x[c] - outer.mean) * outer.inv;
 		if (a.inner.p) set(a.inner, r, c, h);
 		set(a.y, r, c, fmaf(h, a.gamma.p[c], a.beta.p[c]));
 	}
+}
+
+// F is the form of x, scale and shift: all that is read is on its way at once.
+template <Form X, Form F> DEVICE void narrow_ada_norm(const AdaNormArgs &a, i64 r, Norm &outer, Norm &inner) {
+	float v[PART], scale[PART], shift[PART], gamma[PART], beta[PART];
+	load_row<X>(v, a.x, r);
+	load_row<F>(scale, a.scale, r);
+	load_row<F>(shift, a.shift, r);
+	load_row<X>(gamma, a.gamma, 0);
+	load_row<X>(beta, a.beta, 0);
+	outer = norm_of(v, a.x.cols, a.outer_eps);
+	UNROLL
+	for (int i = 0; i < PART; i++) v[i] = (v[i] - outer.mean) * outer.inv;
+	if (a.outer.p) store_row(a.outer, r, v);
+	UNROLL
+	for (int i = 0; i < PART; i++) v[i] = fmaf(v[i], 1 + scale[i], shift[i]);
+	clear_beyond(v, a.x.cols);
+	inner = norm_of(v, a.x.cols, a.inner_eps);
+	UNROLL
+	for (int i = 0; i < PART; i++) v[i] = (v[i] - inner.mean) * inner.inv;
+	if (a.inner.p) store_row(a.inner, r, v);
+	UNROLL
+	for (int i = 0; i < PART; i++) v[i] = fmaf(v[i], gamma[i], beta[i]);
+	store_row(a.y, r, v);
+}
+
+KERNEL(ada_norm, AdaNormArgs, THREADS) {
+	i64 r = grid_warp();
+	if (r >= a.x.rows) return; // the whole warp
+	Norm outer, inner;
+	Form f = form(a.scale);
+	if (a.x.cols > NARROW) wide_ada_norm(a, r, outer, inner);
+	else if (form(a.x) != PAIRS || form(a.gamma) != PAIRS || form(a.beta) != PAIRS || form(a.shift) != f || f == SINGLES)
+		narrow_ada_norm<SINGLES, SINGLES>(a, r, outer, inner);
+	else if (f == PAIRS) narrow_ada_norm<PAIRS, PAIRS>(a, r, outer, inner);
+	else narrow_ada_norm<PAIRS, HALVES>(a, r, outer, inner);
 	if (lane()) return;
 	if (a.outer_inv.p) *row(a.outer_inv, r) = outer.inv;
 	if (a.inner_inv.p) *row(a.inner_inv, r) = inner.inv;
 }
 
-KERNEL(layer_norm_grad, NormGradArgs, THREADS) {
-	i64 r = grid_warp(), cols = a.dy.cols;
-	if (r >= a.dy.rows) return;
+DEVICE void wide_norm_grad(const NormGradArgs &a, i64 r) {
+	i64 cols = a.dy.cols;
 	float *dx = row(a.dx, r), sum = 0, dot = 0, inv = *row(a.rstd, r);
 	for (i64 c = lane(); c < cols; c += WARP) {
 		float g = get(a.dy, r, c) * (a.gamma.p ? a.gamma.p[c] : 1);
@@ -68,15 +121,79 @@ KERNEL(layer_norm_grad, NormGradArgs, THREADS) {
 	}
 }
 
-// Column kernels: a block is 32 columns, thread (i, lane) has rows i, i+8, ...
-// column_sum adds the eight threads' sums of a column; all of them get it.
-DEVICE double column_sum(double v) {
-	__shared__ double sums[WARPS][WARP];
+// Gains is a lane's share of the sums over rows of dy*xhat and of dy.
+struct Gains {
+	float dot[PART], sum[PART];
+};
+
+// narrow_norm_grad does rows r, r+WARPS, ... up to end.
+template <Form DY, Form XHAT, Form DX> DEVICE void narrow_norm_grad(const NormGradArgs &a, i64 r, i64 end, Gains &all) {
+	float gamma[PART];
+	float share = 1 / (float)a.dy.cols;
+	for (int i = 0; i < PART; i++) gamma[i] = 1;
+	if (a.gamma.p) load_row(gamma, a.gamma, 0);
+	for (; r < end; r += WARPS) {
+		float g[PART], h[PART], dx[PART], inv = *row(a.rstd, r), sum = 0, dot = 0;
+		load_row<DY>(g, a.dy, r);
+		load_row<XHAT>(h, a.xhat, r);
+		for (int i = 0; i < PART; i++) dx[i] = 0;
+		if (a.add) load_row<DX>(dx, a.dx, r);
+		UNROLL
+		for (int i = 0; i < PART; i++) {
+			all.sum[i] += g[i];
+			all.dot[i] = fmaf(g[i], h[i], all.dot[i]);
+			g[i] *= gamma[i];
+			sum += g[i];
+			dot = fmaf(g[i], h[i], dot);
+		}
+		sum = warp_sum(sum) * share;
+		dot = warp_sum(dot) * share;
+		UNROLL
+		for (int i = 0; i < PART; i++) dx[i] += inv * (g[i] - sum - h[i] * dot);
+		store_row(a.dx, r, dx);
+	}
+}
+
+// A block is a chunk of rows. Where part is given, it gets (2 x chunks x cols) each chunk's sums of dy*xhat and of dy.
+KERNEL(layer_norm_grad, NormGradArgs, THREADS) {
+	__shared__ float sums[WARPS][2 * NARROW];
+	i64 rows = a.dy.rows, span = (rows + a.chunks - 1) / a.chunks, r = blockIdx.x * span + warp(), end = least(rows, (blockIdx.x + 1) * span);
+	int cols = (int)a.dy.cols;
+	if (cols > NARROW) {
+		for (; r < end; r += WARPS) wide_norm_grad(a, r);
+		return;
+	}
+	Gains all = {};
+	Form dy = form(a.dy), xhat = form(a.xhat);
+	if (dy == SINGLES || xhat == SINGLES || form(a.dx) == SINGLES) narrow_norm_grad<SINGLES, SINGLES, SINGLES>(a, r, end, all);
+	else if (dy == PAIRS && xhat == PAIRS) narrow_norm_grad<PAIRS, PAIRS, PAIRS>(a, r, end, all);
+	else if (dy == PAIRS) narrow_norm_grad<PAIRS, HALVES, PAIRS>(a, r, end, all);
+	else if (xhat == PAIRS) narrow_norm_grad<HALVES, PAIRS, PAIRS>(a, r, end, all);
+	else narrow_norm_grad<HALVES, HALVES, PAIRS>(a, r, end, all);
+	if (!a.part) return;
+	for (int i = 0; i < PART; i++) {
+		sums[warp()][column(i / 2) + i % 2] = all.dot[i];
+		sums[warp()][NARROW + column(i / 2) + i % 2] = all.sum[i];
+	}
+	__syncthreads();
+	for (int i = threadIdx.x; i < 2 * NARROW; i += THREADS) {
+		int c = i % NARROW;
+		if (c >= cols) continue;
+		float sum = 0;
+		for (int w = 0; w < WARPS; w++) sum += sums[w][i];
+		a.part[(i / NARROW * a.chunks + blockIdx.x) * cols + c] = sum;
+	}
+}
+
+// Column kernels: a block is 32 columns, thread (i, lane) has rows i, i+W, ... of W warps.
+// column_sum adds the threads' sums of a column; all of them get it.
+template <int W> DEVICE double column_sum(double v) {
+	__shared__ double sums[W][WARP];
 	__syncthreads();
 	sums[warp()][lane()] = v;
 	__syncthreads();
 	double total = 0;
-	for (int i = 0; i < WARPS; i++) total += sums[i][lane()];
+	for (int i = 0; i < W; i++) total += sums[i][lane()];
 	return total;
 }
 
@@ -102,62 +219,90 @@ KERNEL(norm_grad_sums, NormGradArgs, THREADS) {
 			dot = fmaf(g, get(a.xhat, r, k.c), dot);
 		}
 	}
-	dot = (float)column_sum(dot);
-	sum = (float)column_sum(sum);
+	dot = (float)column_sum<WARPS>(dot);
+	sum = (float)column_sum<WARPS>(sum);
 	if (k.c >= a.dy.cols || warp()) return;
 	a.part[k.chunk * a.dy.cols + k.c] = dot;
 	a.part[(a.chunks + k.chunk) * a.dy.cols + k.c] = sum;
 }
 
-KERNEL(norm_grad_add, NormGradArgs, THREADS) {
-	i64 c = (i64)blockIdx.x * THREADS + threadIdx.x;
-	if (c >= a.dy.cols) return;
-	float dot = 0, sum = 0;
-	for (i64 i = 0; i < a.chunks; i++) {
-		dot += a.part[i * a.dy.cols + c];
-		sum += a.part[(a.chunks + i) * a.dy.cols + c];
-	}
-	if (a.dgamma.p) a.dgamma.p[c] += dot;
-	if (a.dbeta.p) a.dbeta.p[c] += sum;
-}
-
-// table[p] += the rows r of src with r mod table.rows == p. A block is 32 columns
-// of one p and one chunk of its rows.
-KERNEL(sum_table, ColumnArgs, THREADS) {
-	i64 wide = (a.src.cols + WARP - 1) / WARP, p = blockIdx.x / wide % a.table.rows;
-	i64 chunk = blockIdx.x / (wide * a.table.rows), c = blockIdx.x % wide * WARP + lane();
-	i64 n = (a.src.rows - p + a.table.rows - 1) / a.table.rows, span = (n + a.chunks - 1) / a.chunks;
+// pieces_sum adds the chunks' sums of a column, number i of which is at part[i * stride]. All threads call it, those of
+// a block of whole warps have 32 columns; those of the first warp get the sum.
+DEVICE float pieces_sum(const float *part, i64 stride, i64 chunks, bool mine) {
+	__shared__ float sums[WARP][WARP];
 	float sum = 0;
-	if (c < a.src.cols) {
-		for (i64 i = chunk * span + warp(); i < least(n, (chunk + 1) * span); i += WARPS)
-			sum += get(a.src, i * a.table.rows + p, c);
-	}
-	sum = (float)column_sum(sum);
-	if (c >= a.src.cols || warp()) return;
-	if (a.chunks == 1) at(a.table, p, c) += sum;
-	else a.part[(chunk * a.table.rows + p) * a.src.cols + c] = sum;
+	UNROLL
+	for (int i = warp(); i < (int)chunks; i += WARP) sum += mine ? part[i * stride] : 0;
+	sums[warp()][lane()] = sum;
+	__syncthreads();
+	sum = 0;
+	for (int i = 0; i < WARP; i++) sum += sums[i][lane()];
+	return sum;
 }
 
-KERNEL(sum_table_add, ColumnArgs, THREADS) {
-	tiles(a.table.cols, [&](i64 r, i64 c) {
-		float sum = 0;
-		for (i64 i = 0; i < a.chunks; i++) sum += a.part[(i * a.table.rows + r) * a.table.cols + c];
-		at(a.table, r, c) += sum;
-	});
+// The first half of the blocks has dgamma, 32 columns each, the other one dbeta.
+KERNEL(norm_grad_add, NormGradArgs, WARP * WARP) {
+	i64 wide = (a.dy.cols + WARP - 1) / WARP, half = blockIdx.x / wide, c = blockIdx.x % wide * WARP + lane();
+	float sum = pieces_sum(a.part + half * a.chunks * a.dy.cols + c, a.dy.cols, a.chunks, c < a.dy.cols);
+	float *to = half ? a.dbeta.p : a.dgamma.p;
+	if (to && c < a.dy.cols && warp() == 0) to[c] += sum;
+}
+
+// table[p] += the rows r of src with r mod table.rows == p. A block is 128 columns of one p and one chunk of its rows,
+// four of which a thread reads at a time.
+template <Form F> DEVICE void sum_rows(const ColumnArgs &a, i64 i, i64 end, i64 p, i64 c, float *sum) {
+	for (; i < end; i += 4 * WARPS) {
+		float x[4][4];
+		UNROLL
+		for (int j = 0; j < 4; j++) {
+			UNROLL
+			for (int e = 0; e < 4; e++) x[j][e] = 0;
+			if (i + j * WARPS < end) load_four<F>(x[j], a.src, (i + j * WARPS) * a.table.rows + p, c);
+		}
+		UNROLL
+		for (int j = 0; j < 4; j++) {
+			UNROLL
+			for (int e = 0; e < 4; e++) sum[e] += x[j][e];
+		}
+	}
+}
+
+KERNEL(sum_table, ColumnArgs, THREADS) {
+	i64 wide = (a.src.cols + 4 * WARP - 1) / (4 * WARP), p = blockIdx.x / wide % a.table.rows;
+	i64 chunk = blockIdx.x / (wide * a.table.rows), c = (blockIdx.x % wide * WARP + lane()) * 4;
+	i64 n = (a.src.rows - p + a.table.rows - 1) / a.table.rows, span = (n + a.chunks - 1) / a.chunks;
+	i64 first = chunk * span + warp(), end = c < a.src.cols ? least(n, (chunk + 1) * span) : 0;
+	float sum[4] = {};
+	Form f = four_form(a.src);
+	if (f == SINGLES) sum_rows<SINGLES>(a, first, end, p, c, sum);
+	else if (f == PAIRS) sum_rows<PAIRS>(a, first, end, p, c, sum);
+	else sum_rows<HALVES>(a, first, end, p, c, sum);
+	for (int e = 0; e < 4; e++) {
+		float all = (float)column_sum<WARPS>(sum[e]);
+		if (c + e >= a.src.cols || warp()) continue;
+		if (a.chunks == 1) at(a.table, p, c + e) += all;
+		else a.part[(chunk * a.table.rows + p) * a.src.cols + c + e] = all;
+	}
+}
+
+KERNEL(sum_table_add, ColumnArgs, WARP * WARP) {
+	i64 n = a.table.rows * a.table.cols, i = (i64)blockIdx.x * WARP + lane();
+	float sum = pieces_sum(a.part + i, n, a.chunks, i < n);
+	if (i < n && warp() == 0) at(a.table, i / a.table.cols, i % a.table.cols) += sum;
 }
 
 // Statistics in double precision: a constant column has variance 0, exactly.
-KERNEL(batch_norm, BatchArgs, THREADS) {
+KERNEL(batch_norm, BatchArgs, WARP * WARP) {
 	i64 c = (i64)blockIdx.x * WARP + lane(), rows = a.x.rows;
 	bool mine = c < a.x.cols;
 	double sum = 0, squares = 0;
-	for (i64 r = warp(); mine && r < rows; r += WARPS) sum += at(a.x, r, c);
-	double mean = column_sum(sum) / (double)rows;
-	for (i64 r = warp(); mine && r < rows; r += WARPS) squares += (at(a.x, r, c) - mean) * (at(a.x, r, c) - mean);
-	double var = column_sum(squares) / (double)rows;
+	for (i64 r = warp(); mine && r < rows; r += WARP) sum += at(a.x, r, c);
+	double mean = column_sum<WARP>(sum) / (double)rows;
+	for (i64 r = warp(); mine && r < rows; r += WARP) squares += (at(a.x, r, c) - mean) * (at(a.x, r, c) - mean);
+	double var = column_sum<WARP>(squares) / (double)rows;
 	if (!mine) return;
 	float inv = (float)(1 / sqrt(var + a.eps)), gamma = a.gamma.p[c], beta = a.beta.p[c];
-	for (i64 r = warp(); r < rows; r += WARPS) {
+	for (i64 r = warp(); r < rows; r += WARP) {
 		float h = (float)(at(a.x, r, c) - mean) * inv;
 		if (a.xhat.p) at(a.xhat, r, c) = h;
 		at(a.y, r, c) = fmaf(h, gamma, beta);
@@ -175,19 +320,19 @@ KERNEL(batch_norm_eval, BatchArgs, THREADS) {
 	});
 }
 
-KERNEL(batch_norm_grad, NormGradArgs, THREADS) {
+KERNEL(batch_norm_grad, NormGradArgs, WARP * WARP) {
 	i64 c = (i64)blockIdx.x * WARP + lane(), rows = a.dy.rows;
 	bool mine = c < a.dy.cols;
 	double sum = 0, dot = 0;
-	for (i64 r = warp(); mine && r < rows; r += WARPS) {
+	for (i64 r = warp(); mine && r < rows; r += WARP) {
 		sum += at(a.dy, r, c);
 		dot += (double)at(a.dy, r, c) * at(a.xhat, r, c);
 	}
-	sum = column_sum(sum);
-	dot = column_sum(dot);
+	sum = column_sum<WARP>(sum);
+	dot = column_sum<WARP>(dot);
 	if (!mine) return;
 	float scale = a.gamma.p[c] * a.rstd.p[c], mean = (float)(sum / (double)rows), along = (float)(dot / (double)rows);
-	for (i64 r = warp(); r < rows; r += WARPS)
+	for (i64 r = warp(); r < rows; r += WARP)
 		at(a.dx, r, c) = scale * (at(a.dy, r, c) - mean - at(a.xhat, r, c) * along);
 	if (warp()) return;
 	a.dbeta.p[c] += (float)sum;
@@ -195,12 +340,12 @@ KERNEL(batch_norm_grad, NormGradArgs, THREADS) {
 }
 
 // out[0] = in[0] with each column divided by its L2 norm.
-KERNEL(normalize_columns, EachArgs, THREADS) {
+KERNEL(normalize_columns, EachArgs, WARP * WARP) {
 	Mat x = a.in[0], y = a.out[0];
 	i64 c = (i64)blockIdx.x * WARP + lane();
 	bool mine = c < x.cols;
 	float squares = 0;
-	for (i64 r = warp(); mine && r < x.rows; r += WARPS) squares = fmaf(at(x, r, c), at(x, r, c), squares);
-	float norm = sqrtf((float)column_sum(squares));
-	for (i64 r = warp(); mine && r < x.rows; r += WARPS) at(y, r, c) = at(x, r, c) / norm;
+	for (i64 r = warp(); mine && r < x.rows; r += WARP) squares = fmaf(at(x, r, c), at(x, r, c), squares);
+	float norm = sqrtf((float)column_sum<WARP>(squares));
+	for (i64 r = warp(); mine && r < x.rows; r += WARP) at(y, r, c) = at(x, r, c) / norm;
 }
