@@ -63,21 +63,38 @@ type kernel struct {
 func Build(dir string) (*Library, error) { return build(dir, kernels.Sources(), cuda.Kernels()) }
 
 func build(dir string, sources []kernels.Source, names []string) (*Library, error) {
-	gcc, err := exec.LookPath("g++")
-	if err != nil || runtime.GOARCH != "amd64" {
-		return nil, ErrUnavailable
-	}
-	if err := writeSources(dir, sources); err != nil {
+	object, err := compile(dir, sources)
+	if err != nil {
 		return nil, err
 	}
-	object := filepath.Join(dir, "kernels.so")
-	build := exec.Command(gcc, "-std=c++17", "-O2", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wextra",
-		"-Werror", "-Wno-unused-function", "-o", object, "all.cpp", "emulator.cpp")
-	build.Dir = dir
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("emu: compiling the kernels for the processor: %w\n%s", err, out)
-	}
 	return open(object, names)
+}
+
+// Compile leaves the kernels as a library for processors in dir and returns its
+// path. An emulated driver opens it, too.
+func Compile(dir string) (string, error) { return compile(dir, kernels.Sources()) }
+
+func compile(dir string, sources []kernels.Source) (string, error) {
+	if err := writeSources(dir, sources); err != nil {
+		return "", err
+	}
+	object := filepath.Join(dir, "kernels.so")
+	return object, Compiler(dir, "-O2", "-march=native", "-fno-strict-aliasing", "-ffp-contract=off", "-Wno-unused-function",
+		"-o", object, "all.cpp", "emulator.cpp")
+}
+
+// Compiler runs g++ in dir to make a library for processors; a warning is an error.
+func Compiler(dir string, args ...string) error {
+	gcc, err := exec.LookPath("g++")
+	if err != nil || runtime.GOARCH != "amd64" {
+		return ErrUnavailable
+	}
+	c := exec.Command(gcc, append([]string{"-std=c++17", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"}, args...)...)
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("emu: compiling for the processor: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // writeSources leaves all sources in dir, and all.cpp which includes them, each

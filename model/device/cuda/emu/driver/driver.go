@@ -1,0 +1,107 @@
+// Package driver makes a libcuda.so.1 whose GPU is the emulator, so that package
+// gpu and the whole program run, for tests, on machines without a GPU. Work is
+// done as late as the real driver may do it, memory begins as NaN, what a real
+// driver only may punish is an error, and a function that is not emulated says
+// its name. It says nothing about speed, and knows nothing of what it runs.
+//
+// The library reads SCALEWM_EMULATED_GPU, a list such as "memory=64,launch=300":
+// the numbers of devices, version, capability, multiprocessors, memory (MiB),
+// order (of threads, 1 to 3); and what shall fail: the n-th alloc, launch or copy
+// with a driver's code, or close=1.
+package driver
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"scalewm/model/device/cuda/emu"
+	thirdparty "scalewm/third_party"
+)
+
+//go:embed host
+var host embed.FS
+
+// Variable is what the library reads its settings from.
+const Variable = "SCALEWM_EMULATED_GPU"
+
+// Build leaves libcuda.so.1, and the kernels that it runs, in dir. A program
+// that starts with dir in LD_LIBRARY_PATH finds it.
+func Build(dir string) error {
+	include, err := headers()
+	if err != nil {
+		return err
+	}
+	if _, err := emu.Compile(dir); err != nil {
+		return err
+	}
+	sources, err := write(dir, include)
+	if err != nil {
+		return fmt.Errorf("emulated driver: writing its sources: %w", err)
+	}
+	args := []string{"-O1", "-I" + include, "-Wno-unused-parameter", "-o", filepath.Join(dir, "libcuda.so.1")}
+	return emu.Compiler(dir, append(append(args, sources...), "-ldl")...)
+}
+
+// headers is the folder of cuda.h.
+func headers() (string, error) {
+	for _, p := range thirdparty.Places("", "nvidia_cuda_runtime_cu12", "include") {
+		if _, err := os.Stat(filepath.Join(p, "cuda.h")); err == nil {
+			return p, nil
+		}
+	}
+	return "", emu.ErrUnavailable
+}
+
+// write leaves the sources in dir and returns the names of those to compile.
+func write(dir, include string) ([]string, error) {
+	entries, err := host.ReadDir("host")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		text, err := host.ReadFile("host/" + e.Name())
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, e.Name()), text, 0o644); err != nil {
+			return nil, err
+		}
+		if strings.HasSuffix(e.Name(), ".cpp") {
+			names = append(names, e.Name())
+		}
+	}
+	rest, err := others(include)
+	if err != nil {
+		return nil, err
+	}
+	return append(names, "others.cpp"), os.WriteFile(filepath.Join(dir, "others.cpp"), []byte(rest), 0o644)
+}
+
+var function = regexp.MustCompile(`\bcu[A-Z]\w*\s*\(`)
+
+// others is a source that defines every function of cuda.h, weakly: it says that
+// it is not emulated.
+func others(include string) (string, error) {
+	c := exec.Command("g++", "-E", "-P", "-I", include, "-x", "c++", "-")
+	c.Stdin = strings.NewReader("#include <cuda.h>\n")
+	text, err := c.Output()
+	if err != nil {
+		return "", fmt.Errorf("reading cuda.h: %w", err)
+	}
+	found := function.FindAllString(string(text), -1)
+	slices.Sort(found)
+	var b strings.Builder
+	b.WriteString("#include <stdio.h>\nenum { NOT_SUPPORTED = 801 };\n#define OTHER(name) extern \"C\" __attribute__((weak)) int name() { \\\n" +
+		"\tfprintf(stderr, \"emulated driver: %s is not emulated\\n\", #name); \\\n\treturn NOT_SUPPORTED; \\\n}\n")
+	for _, name := range slices.Compact(found) {
+		fmt.Fprintf(&b, "OTHER(%s)\n", strings.TrimSpace(strings.TrimSuffix(name, "(")))
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,131 @@
+// graph.cpp: graphs of kernels. Of those that are free to run, the one that was
+// added last runs first, so that a missing edge is seen.
+#include "state.h"
+
+CUresult cuGraphCreate(CUgraph *out, unsigned) {
+	BEGIN;
+	context.graphs.emplace_back(new CUgraph_st);
+	*out = context.graphs.back().get();
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+	BEGIN;
+	NEED(give_back(context.graphs, graph));
+	return settings.close ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+static bool described(const CUDA_KERNEL_NODE_PARAMS *p) {
+	return p->gridDimY == 1 && p->gridDimZ == 1 && p->blockDimY == 1 && p->blockDimZ == 1 && !p->extra && p->func;
+}
+
+static Kernel kernel_of(const CUDA_KERNEL_NODE_PARAMS *p) { return {p->func, p->gridDimX, p->blockDimX, p->sharedMemBytes, {}}; }
+
+CUresult cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t n, const CUDA_KERNEL_NODE_PARAMS *p) {
+	BEGIN;
+	NEED(has(context.graphs, graph) && described(p));
+	Kernel kernel = kernel_of(p);
+	if (CUresult r = prepare(__func__, &kernel, p->kernelParams)) return r;
+	std::unique_ptr<CUgraphNode_st> node(new CUgraphNode_st{std::move(kernel), {}, false});
+	for (size_t i = 0; i < n; i++) {
+		NEED(has(graph->nodes, after[i]));
+		node->after.push_back({after[i], false});
+	}
+	*out = node.get();
+	graph->nodes.push_back(std::move(node));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data, size_t n) {
+	BEGIN;
+	for (size_t i = 0; i < n; i++) {
+		NEED(has(graph->nodes, from[i]) && has(graph->nodes, to[i]));
+		bool programmatic = data && data[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+		NEED(!data || data[i].from_port == (programmatic ? CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC : CU_GRAPH_KERNEL_NODE_PORT_DEFAULT));
+		to[i]->after.push_back({from[i], programmatic});
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID attribute, const CUkernelNodeAttrValue *value) {
+	BEGIN;
+	if (attribute != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) return complain(CUDA_ERROR_NOT_SUPPORTED, __func__, "this attribute is not emulated");
+	node->programmatic = value->programmaticStreamSerializationAllowed;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, unsigned long long) {
+	BEGIN;
+	NEED(has(context.graphs, graph));
+	std::unique_ptr<CUgraphExec_st> exec(new CUgraphExec_st);
+	std::map<CUgraphNode, size_t> waits; // for how many nodes
+	std::map<CUgraphNode, std::vector<size_t>> next;
+	std::vector<size_t> free; // a heap of indices
+	for (size_t i = 0; i < graph->nodes.size(); i++) {
+		CUgraphNode node = graph->nodes[i].get();
+		waits[node] = node->after.size();
+		for (auto &edge : node->after) next[edge.from].push_back(i);
+		if (node->after.empty()) free.push_back(i);
+	}
+	while (!free.empty()) {
+		auto last = std::max_element(free.begin(), free.end());
+		CUgraphNode node = graph->nodes[*last].get();
+		free.erase(last);
+		exec->at[node] = exec->kernels.size();
+		exec->kernels.push_back(node->kernel);
+		for (size_t i : next[node])
+			if (--waits[graph->nodes[i].get()] == 0) free.push_back(i);
+	}
+	NEED(exec->kernels.size() == graph->nodes.size()); // else there is a cycle
+	*out = exec.get();
+	context.execs.push_back(std::move(exec));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p) {
+	BEGIN;
+	NEED(has(context.execs, exec) && exec->at.count(node) && described(p));
+	Kernel kernel = kernel_of(p);
+	if (CUresult r = prepare(__func__, &kernel, p->kernelParams)) return r;
+	exec->kernels[exec->at[node]] = std::move(kernel);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+	BEGIN;
+	NEED(has(context.execs, exec) && has(context.streams, stream) && !stream->capture);
+	for (auto &k : exec->kernels) stream->queue.push_back([k] { return run(k); }); // later updates do not reach this start
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec) {
+	BEGIN;
+	NEED(give_back(context.execs, exec));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+	BEGIN;
+	NEED(has(context.streams, stream) && !stream->capture);
+	context.graphs.emplace_back(new CUgraph_st);
+	stream->capture = context.graphs.back().get();
+	stream->tail = nullptr;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *out) {
+	BEGIN;
+	NEED(has(context.streams, stream) && stream->capture);
+	*out = stream->capture;
+	stream->capture = nullptr;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n) {
+	BEGIN;
+	NEED(has(context.graphs, graph));
+	if (nodes)
+		for (size_t i = 0; i < *n && i < graph->nodes.size(); i++) nodes[i] = graph->nodes[i].get();
+	*n = graph->nodes.size();
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,60 @@
+// launch.cpp: launches, and the chains of them that are captured or made as graphs.
+#include "state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_ARGUMENTS = 32764 }; // bytes, of CUDA 12.1 and later
+
+CUresult prepare(const char *function, Kernel *kernel, void **params) {
+	CUfunction f = kernel->function;
+	bool known = false;
+	for (auto &m : context.modules) known = known || m.get() == f->module;
+	const char *wrong = !known ? "a function of no module" : !params || !params[0] ? "no arguments" : f->arguments > MOST_ARGUMENTS ? "too many arguments" : kernel->grid == 0 ? "an empty grid" :
+		kernel->threads % 32 || kernel->threads == 0 || (int)kernel->threads > f->most ? "threads that the kernel was not compiled for" :
+		(int)kernel->shared > f->allowed || (int)kernel->shared + f->fixed > (f->allowed > 48 << 10 ? f->allowed + f->fixed : 48 << 10) ? "more shared memory than is allowed" : NULL;
+	if (wrong) {
+		fprintf(stderr, "emulated driver: %s: %s: %s (%u blocks of %u, %u bytes of shared memory)\n", function, known ? f->name.c_str() : "?", wrong, kernel->grid, kernel->threads, kernel->shared);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	const char *first = (const char *)params[0];
+	kernel->arguments.assign(first, first + f->arguments);
+	return CUDA_SUCCESS;
+}
+
+CUresult run(const Kernel &k) {
+	if (is_nth(settings.launch)) return fail((CUresult)settings.code);
+	alignas(128) char arguments[MOST_ARGUMENTS]; // aligned as in a kernel's parameter space
+	memcpy(arguments, k.arguments.data(), k.arguments.size());
+	const char *trouble = library.launch(k.function->kernel, arguments, k.grid, k.threads, k.shared, settings.order);
+	if (!trouble) return CUDA_SUCCESS;
+	fprintf(stderr, "emulated driver: kernel %s: %s\n", k.function->name.c_str(), trouble);
+	return fail(CUDA_ERROR_LAUNCH_FAILED);
+}
+
+// add puts a kernel at the end of what a stream captures, or into its queue.
+static CUresult add(CUstream stream, Kernel kernel) {
+	if (!stream->capture) {
+		stream->queue.push_back([kernel] { return run(kernel); });
+		return CUDA_SUCCESS;
+	}
+	stream->capture->nodes.emplace_back(new CUgraphNode_st{std::move(kernel), {}, false});
+	CUgraphNode node = stream->capture->nodes.back().get();
+	if (stream->tail) node->after.push_back({stream->tail, false});
+	stream->tail = node;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, void **extra) {
+	BEGIN;
+	NEED(y == 1 && z == 1 && by == 1 && bz == 1 && !extra && has(context.streams, stream));
+	Kernel kernel = {f, x, bx, shared, {}};
+	if (CUresult r = prepare(__func__, &kernel, params)) return r;
+	return add(stream, std::move(kernel));
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {
+	BEGIN;
+	for (unsigned i = 0; i < c->numAttrs; i++) NEED(c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+	return cuLaunchKernel(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes, c->hStream, params, extra);
+}
