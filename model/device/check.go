@@ -201,6 +201,12 @@ func (c checked) AddTable(dst, table Mat) {
 	c.Device.AddTable(dst, table)
 }
 
+func (c checked) AddRepeated(dst, a, b Mat) {
+	fills := func(m Mat) bool { return m.Rows > 0 && m.Cols == dst.Cols && dst.Rows%m.Rows == 0 }
+	need(given(dst, a, b) && fills(a) && fills(b), "AddRepeated", dst, a, b)
+	c.Device.AddRepeated(dst, a, b)
+}
+
 func (c checked) SumTable(table, src Mat) {
 	needAny(given(table, src) && src.Cols == table.Cols && table.Rows > 0 && !table.Half(), "SumTable", table, src)
 	c.Device.SumTable(table, src)

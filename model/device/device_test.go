@@ -32,6 +32,7 @@ func TestMisfitsAreRefused(t *testing.T) {
 		"Gemm":         func() { d.Gemm(device.NT, m(2, 4), m(2, 3), m(4, 5), device.Epilogue{}) },
 		"Upload":       func() { d.Upload(m(2, 2), make([]float32, 3)) },
 		"Copy":         func() { d.Copy(m(3, 3), long) },
+		"AddRepeated":  func() { d.AddRepeated(m(4, 3), m(1, 3), m(3, 3)) },
 		"CopyBlocks":   func() { d.CopyBlocks(m(4, 3), 1, m(4, 3), 2, 2, false) },
 		"Axpy":         func() { d.Axpy(m(2, 3), 1, m(3, 2)) },
 		"DropoutApply": func() { d.DropoutApply(m(1, 1), m(1, 1), device.Dropout{P: 1}) },

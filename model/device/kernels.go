@@ -92,6 +92,7 @@ type Pointwise interface {
 	GateGrad(dy, dgate, dout, gate, y Mat)             // of gate*y: dy = dout*gate, dgate = dout*y
 	ModulateGrad(dx, dscale, dshift, dy, x, scale Mat) // of x*(1+scale) + shift: dx = dy(1+scale), dscale = dy*x, dshift = dy
 	AddTable(dst, table Mat)                           // dst[r] += table[r mod table.Rows]
+	AddRepeated(dst, a, b Mat)                         // dst[r] = a[r/n] + b[r/m]: their rows one after another, each so often that they fill dst
 	SumTable(table, src Mat)                           // table[p] += sum of src[r] over r = p mod table.Rows
 	DropoutApply(dst, x Mat, d Dropout)                // dst may be x; also its own gradient
 	NormalizeColumns(dst, src Mat)                     // each column divided by its L2 norm

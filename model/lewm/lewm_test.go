@@ -254,11 +254,12 @@ func TestRowsAreAlone(t *testing.T) {
 func rowsAreAlone(t *testing.T, dev device.Device) {
 	m := stirredOn(t, dev)
 	r := rand.New(rand.NewPCG(5, 6))
-	n := rolloutRows + 3                                         // more than a chunk
+	rows := m.rolloutRows()
+	n := rows + 3                                                // more than a chunk
 	start, cand := upload(dev, r, 1, 6), upload(dev, r, n, 5*10) // five blocks: the window grows, then slides
 	all, one := device.NewMat(dev, n, 6), device.NewMat(dev, 1, 6)
 	m.Rollout(all, start, cand, 5)
-	for _, i := range []int{0, rolloutRows - 1, rolloutRows, n - 1} {
+	for _, i := range []int{0, rows - 1, rows, n - 1} {
 		m.Rollout(one, start, cand.RowRange(i, 1), 5)
 		a, b := download(dev, all.RowRange(i, 1)), download(dev, one)
 		for d := range a {

@@ -11,12 +11,10 @@ import (
 // Model is a world model: its methods below run in evaluation mode.
 var _ model.World = (*Model)(nil)
 
-// Bounds of the memory of an evaluation. A row's result does not depend on
-// them, since no kernel mixes rows of different frames or sequences.
-const (
-	encodeRows  = 16384 // tokens encoded at once
-	rolloutRows = 1024  // candidates rolled out at once
-)
+// encodeRows is how many tokens are encoded at once. A row's result does not
+// depend on it, nor on rolloutRows, since no kernel mixes rows of different
+// frames or sequences.
+const encodeRows = 16384
 
 // Info describes the model to planners and runners.
 func (m *Model) Info() model.Info {
@@ -56,56 +54,86 @@ func (m *Model) Encode(dst device.Mat, frames device.Bytes, n int) {
 // Rollout writes the latents after h blocks: start is E x D, candidates
 // (E*C) x (h*A), dst (E*C) x D (lewm-spec 5.2 with one context frame).
 func (m *Model) Rollout(dst, start, candidates device.Mat, h int) {
-	p := m.evalPass()
-	m.unroll(p, start, candidates, h, func(i, n int) (device.Mat, func()) {
-		z := p.Mat(n*(h+1), m.cfg.Dim)
-		return z, func() { m.dev.Copy(dst.RowRange(i, n), z.Every(h, h+1)) }
+	m.chunks(start, candidates, h, func(p *nn.Pass, c chunk) {
+		m.predictBlocks(p, dst.RowRange(c.first, c.candidates.Rows), c, h)
 	})
 }
 
 // Trajectory is Rollout with every step kept: dst is (E*C*(h+1)) x D, the start
 // and the latents after 1..h blocks of each candidate.
 func (m *Model) Trajectory(dst, start, candidates device.Mat, h int) {
-	m.unroll(m.evalPass(), start, candidates, h, func(i, n int) (device.Mat, func()) {
-		return dst.RowRange(i*(h+1), n*(h+1)), func() {}
+	m.chunks(start, candidates, h, func(p *nn.Pass, c chunk) {
+		n, each := c.candidates.Rows, c.candidates.Rows/c.start.Rows
+		path := dst.RowRange(c.first*(h+1), n*(h+1))
+		for e := range c.start.Rows {
+			m.dev.CopyBlocks(path.Every(0, h+1).RowRange(e*each, each), 1, c.start.RowRange(e, 1), 0, 1, false)
+		}
+		between := m.predictBlocks(p, path.Every(h, h+1), c, h)
+		for t := 1; t < h; t++ {
+			m.dev.Copy(path.Every(t, h+1), between.RowRange((t-1)*n, n))
+		}
 	})
 }
 
-// unroll cuts the candidates into chunks; open says where the (n*(h+1)) x D
-// latents of candidates [i, i+n) are computed, and what to do with them then.
-func (m *Model) unroll(p *nn.Pass, start, candidates device.Mat, h int, open func(i, n int) (device.Mat, func())) {
+// chunk is candidates that are rolled out at once: those of whole episodes, or a
+// part of one's.
+type chunk struct {
+	first             int // row of all candidates
+	start, candidates device.Mat
+}
+
+// chunks cuts the candidates into chunks and gives each to roll.
+func (m *Model) chunks(start, candidates device.Mat, h int, roll func(*nn.Pass, chunk)) {
 	if start.Rows == 0 || candidates.Rows%start.Rows != 0 || candidates.Cols != h*m.cfg.ActionWidth() {
 		panic(fmt.Sprintf("lewm: %s candidates of %d blocks of %d from %s starts", candidates, h, m.cfg.ActionWidth(), start))
 	}
-	each := candidates.Rows / start.Rows
-	starts := p.Mat(candidates.Rows, m.cfg.Dim)
-	for e := range start.Rows {
-		m.dev.CopyBlocks(starts.RowRange(e*each, each), 1, start.RowRange(e, 1), 0, 1, false)
-	}
-	for i := 0; i < candidates.Rows; i += rolloutRows {
-		n := min(rolloutRows, candidates.Rows-i)
-		mark := p.Mark()
-		z, done := open(i, n)
-		m.dev.Copy(z.Every(0, h+1), starts.RowRange(i, n))
-		m.predictBlocks(p, z, candidates.RowRange(i, n), h)
-		done()
-		p.Release(mark)
+	p, each, rows := m.evalPass(), candidates.Rows/start.Rows, m.rolloutRows()
+	episodes := max(1, rows/max(1, each))
+	for e := 0; e < start.Rows; e += episodes {
+		k := min(episodes, start.Rows-e)
+		for i := 0; i < k*each; i += rows { // more than once only for one episode
+			c := chunk{e*each + i, start.RowRange(e, k), candidates.RowRange(e*each+i, min(rows, k*each-i))}
+			mark := p.Mark()
+			roll(p, c)
+			p.Release(mark)
+		}
 	}
 }
 
-// predictBlocks fills rows 1..h of every sequence of z. Step t sees the last
+// rolloutRows is how many candidates are rolled out at once: on a processor what
+// its caches hold, on a GPU enough for kernels that take longer than their launch,
+// and not so many that what a layer leaves to the next goes through device memory.
+func (m *Model) rolloutRows() int {
+	if m.dev.Kind().Backend == "cuda" {
+		return 4096
+	}
+	return 1024
+}
+
+// predictBlocks writes the latents after the last block to dst and returns those
+// between, by block: row (t-1)*n + i is after t blocks. Step t sees the last
 // History latents; positions count from 0 in every window, however short.
-func (m *Model) predictBlocks(p *nn.Pass, z, candidates device.Mat, h int) {
-	n, width := candidates.Rows, m.cfg.ActionWidth()
+func (m *Model) predictBlocks(p *nn.Pass, dst device.Mat, c chunk, h int) device.Mat {
+	n, width := c.candidates.Rows, m.cfg.ActionWidth()
 	blocks := p.Mat(h*n, width) // by block, as Unroll wants its rows
 	for t := range h {
-		m.dev.Copy(blocks.RowRange(t*n, n), candidates.Columns(t*width, width))
+		m.dev.Copy(blocks.RowRange(t*n, n), c.candidates.Columns(t*width, width))
 	}
-	u := m.predictor.Unroll(p, m.embedder.Forward(p, blocks), n)
+	between := p.Mat((h-1)*n, m.cfg.Dim)
+	latents := func(from, to int) device.Mat {
+		if from == 0 { // alone, since later windows begin later
+			return c.start
+		}
+		return between.RowRange((from-1)*n, (to-from)*n)
+	}
+	u, project := m.predictor.Unroll(p, m.embedder.Forward(p, blocks), n), m.predProj.Folded(p)
 	for t := range h {
-		mark := p.Mark()
-		last := u.Next(t, func(dst device.Mat, t int) { m.dev.Copy(dst, z.Every(t, h+1)) })
-		m.predProj.Into(p, z.Every(t+1, h+1), last)
+		mark, next := p.Mark(), dst
+		if t < h-1 {
+			next = between.RowRange(t*n, n)
+		}
+		project.Into(p, next, u.Next(t, latents))
 		p.Release(mark)
 	}
+	return between
 }

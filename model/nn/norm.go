@@ -75,7 +75,7 @@ func (q *Projector) state() device.BatchNorm {
 // Into writes the projection of x to dst.
 func (q *Projector) Into(p *Pass, dst, x device.Mat) {
 	if !p.keeps() {
-		q.Out.Into(p, dst, q.hidden(p, x), device.Epilogue{})
+		q.Folded(p).Into(p, dst, x)
 		return
 	}
 	q.x = x
@@ -93,16 +93,27 @@ func (q *Projector) Into(p *Pass, dst, x device.Mat) {
 	q.Out.Into(p, dst, q.h, device.Epilogue{})
 }
 
-// hidden is what Out reads of x: by running statistics the norm is a factor and
-// an offset for each column, which the product before it takes.
-func (q *Projector) hidden(p *Pass, x device.Mat) device.Mat {
-	scale, bias := p.Mat(1, q.In.Out()), p.Mat(1, q.In.Out())
-	p.Dev.Fill(bias, 1)
-	q.slope(p, scale, bias)
-	p.Dev.BatchNormEval(bias, q.In.B.Value, q.state())
-	h := p.Half(x.Rows, q.In.Out())
-	p.Dev.Gemm(device.NT, h, x, q.In.W.Value, device.Epilogue{Scale: scale, Bias: bias, Act: device.GELU})
-	return h
+// Folded is a Projector by running statistics: the norm is a factor and an
+// offset for each column, which the product before it takes.
+type Folded struct {
+	q           *Projector
+	scale, bias device.Mat
+}
+
+// Folded computes the factors and offsets, for as long as the weights stay.
+func (q *Projector) Folded(p *Pass) Folded {
+	f := Folded{q, p.Mat(1, q.In.Out()), p.Mat(1, q.In.Out())}
+	p.Dev.Fill(f.bias, 1)
+	q.slope(p, f.scale, f.bias)
+	p.Dev.BatchNormEval(f.bias, q.In.B.Value, q.state())
+	return f
+}
+
+// Into writes the projection of x to dst.
+func (f Folded) Into(p *Pass, dst, x device.Mat) {
+	h := p.Half(x.Rows, f.q.In.Out())
+	p.Dev.Gemm(device.NT, h, x, f.q.In.W.Value, device.Epilogue{Scale: f.scale, Bias: f.bias, Act: device.GELU})
+	f.q.Out.Into(p, dst, h, device.Epilogue{})
 }
 
 // slope is BatchNorm by running statistics without its offset: y = gamma/deviation * x.

@@ -13,7 +13,7 @@ type Unroll struct {
 	p    *Pass
 	n    int
 	mods []device.Mat // of each layer: (h*n) x 6D
-	kept []device.Mat // of each layer: keys and values, (Frames*n) x 2*inner
+	kept []device.Mat // of each layer: queries, keys and values, (Frames*n) x 3*inner
 }
 
 // Unroll starts from the actions' embeddings c, (h*n) x D with row t*n + i.
@@ -24,64 +24,63 @@ func (r *Predictor) Unroll(p *Pass, c device.Mat, n int) *Unroll {
 	p.Dev.Activate(silu, c, device.SiLU)
 	for _, b := range r.blocks {
 		u.mods = append(u.mods, b.ada.Half(p, silu))
-		u.kept = append(u.kept, p.Half(r.cfg.Frames*n, 2*b.att.width()))
+		u.kept = append(u.kept, p.Half(r.cfg.Frames*n, 3*b.att.width()))
 	}
 	return u
 }
 
 // Next is the prediction after block t, n x Out before the output projector, of
-// the latents that latent(0..t) copies to n x D rows. Steps go up from t = 0.
-func (u *Unroll) Next(t int, latent func(dst device.Mat, t int)) device.Mat {
+// the latents that latents gives: those of blocks [from, to), by token, where a
+// row may stand for several sequences that follow one another. Steps go up from t = 0.
+func (u *Unroll) Next(t int, latents func(from, to int) device.Mat) device.Mat {
 	frames := u.r.cfg.Frames
 	if t < frames {
-		return u.run(span{from: t, to: t + 1, window: t + 1}, u.kept, t, latent)
+		return u.run(span{fresh: 1, window: t + 1}, u.kept, t, latents(t, t+1))
 	}
-	s := span{to: frames, window: frames}
-	var fresh []device.Mat
+	var kept []device.Mat
 	for range u.r.blocks {
-		fresh = append(fresh, u.kept[0]) // the window that grew is over: its memory will do
+		kept = append(kept, u.kept[0]) // the window that grew is over: its memory will do
 	}
-	return u.run(s, fresh, t, latent)
+	first := t + 1 - frames
+	return u.run(span{fresh: frames, window: frames}, kept, first, latents(first, t+1))
 }
 
-// span is the positions [from, to) of a window of so many that are computed.
-type span struct{ from, to, window int }
+// span is the last positions of a window, which are computed.
+type span struct{ fresh, window int }
 
-// run brings the positions of s through all layers; the last of them is the
-// action t's.
-func (u *Unroll) run(s span, kv []device.Mat, t int, latent func(dst device.Mat, t int)) device.Mat {
-	p, first := u.p, t+1-s.window
-	x := p.Mat((s.to-s.from)*u.n, u.r.cfg.Dim)
-	for i := s.from; i < s.to; i++ {
-		row := x.RowRange((i-s.from)*u.n, u.n)
-		latent(row, first+i)
-		p.Dev.AddTable(row, u.r.pos.Value.RowRange(i, 1))
-	}
+// run brings the positions of s through all layers; the first of them is block t's.
+func (u *Unroll) run(s span, kept []device.Mat, t int, latents device.Mat) device.Mat {
+	p := u.p
+	x := p.Mat(s.fresh*u.n, u.r.cfg.Dim)
+	p.Dev.AddRepeated(x, latents, u.r.pos.Value.RowRange(s.window-s.fresh, s.fresh))
 	x = u.r.in.through(p, x)
 	for i, b := range u.r.blocks {
-		asking := s.to - s.from
+		asking := s.fresh
 		if i == len(u.r.blocks)-1 {
 			asking = 1
 		}
 		mark := p.Mark()
-		x = b.extend(p, x, u.mods[i].RowRange((first+s.from)*u.n, x.Rows), kv[i], u.n, s, asking)
+		x = b.extend(p, x, u.mods[i].RowRange(t*u.n, x.Rows), kept[i].RowRange(0, s.window*u.n), u.n, asking)
 		p.Release(mark)
 	}
 	return u.r.out.through(p, u.r.norm.Forward(p, x))
 }
 
-// extend is Forward of tokens s of a window whose keys and values are kept in
-// kv; only the last `asking` tokens go on, which is what it returns of x.
-func (b *Conditional) extend(p *Pass, x, mod, kv device.Mat, n int, s span, asking int) device.Mat {
-	shift, scale, _ := b.parts(mod, 0)
-	in := b.first.enter(p, x, shift, scale)
-	b.att.keys().Into(p, kv.RowRange(s.from*n, x.Rows), in, device.Epilogue{})
-	tail := func(m device.Mat) device.Mat { return m.RowRange(m.Rows-asking*n, asking*n) }
-	x, in, mod = tail(x), tail(in), tail(mod)
+// last is the view of the last n rows.
+func last(m device.Mat, n int) device.Mat { return m.RowRange(m.Rows-n, n) }
 
-	k, v := split(kv.RowRange(0, s.window*n), b.att.width())
+// extend is Forward of the last tokens of a window, rows x, whose queries, keys
+// and values join those of earlier tokens in window; only the last `asking`
+// tokens go on, which is what it returns of x.
+func (b *Conditional) extend(p *Pass, x, mod, window device.Mat, n, asking int) device.Mat {
+	shift, scale, _ := b.parts(mod, 0)
+	b.att.projectInto(p, window, b.first.enter(p, x, shift, scale), asking*n)
+	x, mod = last(x, asking*n), last(mod, asking*n)
+
+	q, kv := split(window, b.att.width())
+	k, v := split(kv, b.att.width())
 	att := p.Half(x.Rows, b.att.width())
-	p.Dev.Attention(att, device.Mat{}, b.att.query().Half(p, in), k, v, device.Heads{Seqs: n, Len: s.window,
+	p.Dev.Attention(att, device.Mat{}, last(q, x.Rows), k, v, device.Heads{Seqs: n, Len: window.Rows / n,
 		Heads: b.att.Heads, Dim: b.att.Dim, Block: b.att.Block, Queries: asking, ByToken: true})
 	_, _, gate := b.parts(mod, 0)
 	b.att.Out.Into(p, x, att, b.first.gated(p, x, gate))
@@ -89,4 +88,16 @@ func (b *Conditional) extend(p *Pass, x, mod, kv device.Mat, n int, s span, aski
 	shift, scale, gate = b.parts(mod, 1)
 	b.mlp.Into(p, x, b.second.enter(p, x, shift, scale), b.second.gated(p, x, gate))
 	return x
+}
+
+// projectInto writes the projections of x to the last rows of window; queries
+// only of the last `asking` rows.
+func (a *Attention) projectInto(p *Pass, window, x device.Mat, asking int) {
+	if asking == x.Rows {
+		a.QKV.Into(p, last(window, asking), x, device.Epilogue{})
+		return
+	}
+	q, kv := split(window, a.width())
+	a.keys().Into(p, last(kv, x.Rows), x, device.Epilogue{})
+	a.query().Into(p, last(q, asking), last(x, asking), device.Epilogue{})
 }

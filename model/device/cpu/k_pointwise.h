@@ -145,3 +145,19 @@ static int add_table(Pool *pool, const void *args) {
 	pool_run(pool, add_table_task, args, row_tasks(((const TableArgs *)args)->src.rows));
 	return OK;
 }
+
+static void add_repeated_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const EachArgs *a = args;
+	Mat dst = a->out[0], x = a->in[0], y = a->in[1];
+	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, dst.rows); r++) {
+		float *out = dst.p + r * dst.stride;
+		const float *p = x.p + r * x.rows / dst.rows * x.stride, *q = y.p + r * y.rows / dst.rows * y.stride;
+		for (i64 c = 0; c < dst.cols; c++) out[c] = p[c] + q[c];
+	}
+}
+
+static int add_repeated(Pool *pool, const void *args) {
+	pool_run(pool, add_repeated_task, args, row_tasks(((const EachArgs *)args)->out[0].rows));
+	return OK;
+}

@@ -91,6 +91,11 @@ func (e *engine) AddTable(dst, table device.Mat) {
 	e.call(C.K_ADD_TABLE, unsafe.Pointer(&args))
 }
 
+func (e *engine) AddRepeated(dst, a, b device.Mat) {
+	args := each(mats{dst}, mats{a, b})
+	e.call(C.K_ADD_REPEATED, unsafe.Pointer(&args))
+}
+
 func (e *engine) SumTable(table, src device.Mat) {
 	args := C.TableArgs{table: mat(table), src: mat(src)}
 	e.call(C.K_SUM_TABLE, unsafe.Pointer(&args))

@@ -93,6 +93,10 @@ func (e *engine) AddTable(dst, table device.Mat) {
 	e.tiled(kAddTable, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(table)}})
 }
 
+func (e *engine) AddRepeated(dst, a, b device.Mat) {
+	e.tiled(kAddRepeated, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(a), view(b)}})
+}
+
 func (e *engine) DropoutApply(dst, x device.Mat, d device.Dropout) {
 	e.eachWith(kDropout, []mat{view(dst)}, []mat{view(x)}, eachArgs{alpha: float64(d.P), key: d.Key})
 }

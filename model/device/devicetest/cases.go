@@ -166,7 +166,7 @@ func pointwise() []testCase {
 			}
 		}})
 	}
-	return append(list, testCase{"CopyBlocks", copyBlocks}, testCase{"Tables", tables}, testCase{"Dropout", dropout},
+	return append(list, testCase{"CopyBlocks", copyBlocks}, testCase{"Tables", tables}, testCase{"AddRepeated", repeated}, testCase{"Dropout", dropout},
 		testCase{"NormalizeColumns", func(k *kit) {
 			dst := k.out(48, 100)
 			k.NormalizeColumns(dst, k.in(48, 100))
@@ -227,6 +227,14 @@ func tables(k *kit) {
 		k.all("x", x)
 		k.SumTable(table, x)
 		k.all("table", table)
+	}
+}
+
+func repeated(k *kit) {
+	for _, s := range [][4]int{{6, 1, 1, 5}, {900, 3, 900, 192}, {1200, 4, 1, 33}, {35, 7, 5, 1030}} {
+		a, b, dst := k.in(s[1], s[3]), k.in(s[2], s[3]), k.out(s[0], s[3])
+		k.AddRepeated(dst, a, b)
+		k.all("dst", dst)
 	}
 }
 

@@ -76,6 +76,15 @@ func (engine) AddTable(dst, table device.Mat) {
 	}
 }
 
+func (engine) AddRepeated(dst, a, b device.Mat) {
+	for r := range dst.Rows {
+		out, x, y := row(dst, r), row(a, r*a.Rows/dst.Rows), row(b, r*b.Rows/dst.Rows)
+		for c := range out {
+			out[c] = x[c] + y[c]
+		}
+	}
+}
+
 func (engine) SumTable(table, src device.Mat) {
 	for r := range src.Rows {
 		out, in := row(table, r%table.Rows), row(src, r)

@@ -17,6 +17,7 @@ EACH(mul, float v = IN(0) * IN(1); OUT(0) = a.add ? OUT(0) + v : v)
 EACH(gate_grad, float g = IN(0), gate = IN(1), y = IN(2); OUT(0) = g * gate; OUT(1) = g * y)
 EACH(modulate_grad, float g = IN(0), x = IN(1), s = IN(2); OUT(0) = g * (1 + s); OUT(1) = g * x; OUT(2) = g)
 EACH(add_table, OUT(0) += at(a.in[0], r % a.in[0].rows, c))
+EACH(add_repeated, const Mat &rows = a.out[0]; OUT(0) = at(a.in[0], r * a.in[0].rows / rows.rows, c) + at(a.in[1], r * a.in[1].rows / rows.rows, c))
 EACH(dropout, float kept = keep((float)a.alpha, a.key, (u64)(r * a.out[0].cols + c));
      set(a.out[0], r, c, get(a.in[0], r, c) * kept))
 EACH(clip, float v = OUT(0), lo = a.in[0].p[c], hi = a.in[1].p[c]; OUT(0) = v < lo ? lo : v > hi ? hi : v)
