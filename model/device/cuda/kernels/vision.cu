@@ -45,38 +45,60 @@ KERNEL(patches, PatchArgs, THREADS) {
 	}
 }
 
+// cut puts 4 pixels, the words w of line y, into the patches of a strip: 2 pairs
+// that lie in one patch each, rows of `pitch` words.
+struct Cut {
+	u32 side, line, plane, pitch; // line: pairs of a patch's line, plane: of a channel
+};
+
+DEVICE void cut(const Cut &c, const Tones &t, u32 *tile, const u32 *w, u32 y, u32 quad) {
+	u32 across = 2 * quad / c.line, x = 2 * quad % c.line;
+	UNROLL for (u32 k = 0; k < 2; k++) {
+		u32 *to = tile + across * c.pitch + y * c.line + x;
+		UNROLL for (u32 ch = 0; ch < 3; ch++) {
+			u32 first = 6 * k + ch, second = first + 3;
+			float lo = tone(t, ch, w[first / 4] >> first % 4 * 8 & 255), hi = tone(t, ch, w[second / 4] >> second % 4 * 8 & 255);
+			if (across < c.side) to[ch * c.plane] = pack_bf16(lo, hi); // beyond is the edge that belongs to no patch
+		}
+		if (++x == c.line) {
+			across++;
+			x = 0;
+		}
+	}
+}
+
 // A block is a strip: its patches are put together in shared memory, from where
 // they leave 16 bytes at a time. For bf16, patches of even size, lines of a multiple
-// of 4 pixels and rows that begin at a multiple of 16 bytes. A thread takes 4
-// pixels, which are 3 words and 2 pairs that lie in one patch each.
+// of 4 pixels and rows that begin at a multiple of 16 bytes.
 KERNEL(patches_half, PatchArgs, THREADS) {
-	SHARED(u32, tile); // side rows of `pitch` words: pairs of numbers
-	u32 size = (u32)a.size, patch = (u32)a.patch, side = size / patch, frame = blockIdx.x / side, down = blockIdx.x % side;
-	u32 words = 3 * patch * patch / 2, plane = words / 3, line = patch / 2, pitch = (words + 3) / 4 * 4, quads = size / 4;
-	const u32 *px = (const u32 *)strip(a, frame, down);
+	enum { AHEAD = 4 }; // groups of pixels that a thread asks for at once
+	SHARED(u32, tile);
+	u32 size = (u32)a.size, patch = (u32)a.patch, side = size / patch, frame = blockIdx.x / side, quads = size / 4;
+	u32 words = 3 * patch * patch / 2, pitch = (words + 3) / 4 * 4, groups = patch * quads;
+	const u32 *px = (const u32 *)strip(a, frame, blockIdx.x % side);
 	if (!px) return;
 	Tones t = tones(a);
-	for (u32 i = threadIdx.x; i < patch * quads; i += THREADS) {
-		u32 w[3] = {px[3 * i], px[3 * i + 1], px[3 * i + 2]};
-		u32 y = i / quads, pair = i % quads * 2;
-		UNROLL for (u32 k = 0; k < 2; k++, pair++) {
-			u32 across = pair / line, to = across * pitch + y * line + pair % line;
-			if (across >= side) break; // of the edge that belongs to no patch
-			UNROLL for (u32 ch = 0; ch < 3; ch++) {
-				u32 first = 6 * k + ch, second = first + 3;
-				tile[to + ch * plane] = pack_bf16(tone(t, ch, w[first / 4] >> first % 4 * 8 & 255), tone(t, ch, w[second / 4] >> second % 4 * 8 & 255));
-			}
+	Cut c = {side, patch / 2, words / 3, pitch};
+	for (u32 i = threadIdx.x; i < groups; i += AHEAD * THREADS) {
+		u32 w[AHEAD][3];
+		UNROLL for (u32 k = 0; k < AHEAD; k++) {
+			u32 from = (u32)least(i + k * THREADS, groups - 1) * 3;
+			UNROLL for (u32 b = 0; b < 3; b++) w[k][b] = px[from + b];
+		}
+		UNROLL for (u32 k = 0; k < AHEAD; k++) {
+			u32 at = i + k * THREADS;
+			if (at < groups) cut(c, t, tile, w[k], at / quads, at % quads);
 		}
 	}
 	__syncthreads();
 	u32 whole = words / 4, rest = words % 4, step = (u32)a.dst.stride / 2;
 	u32 *out = (u32 *)a.dst.p + (i64)blockIdx.x * side * step;
 	for (u32 i = threadIdx.x; i < side * whole; i += THREADS) {
-		u32 r = i / whole, c = i % whole * 4;
-		*(uint4 *)(out + r * step + c) = *(const uint4 *)(tile + r * pitch + c);
+		u32 r = i / whole, c4 = i % whole * 4;
+		*(uint4 *)(out + r * step + c4) = *(const uint4 *)(tile + r * pitch + c4);
 	}
 	for (u32 i = threadIdx.x; i < side * rest; i += THREADS) {
-		u32 r = i / rest, c = whole * 4 + i % rest;
-		out[r * step + c] = tile[r * pitch + c];
+		u32 r = i / rest, c1 = whole * 4 + i % rest;
+		out[r * step + c1] = tile[r * pitch + c1];
 	}
 }
