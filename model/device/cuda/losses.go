@@ -12,14 +12,17 @@ func (e *engine) addUp(dst device.Mat, part Pointer, chunks int, scale float64) 
 
 func (e *engine) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64) {
 	part := e.scratch(sumChunks * 8)
-	launch(e, kMSE, sumChunks, threads, 0, &mseArgs{view(loss), view(dpred), view(dtarget), view(pred), view(target),
-		part, weight, sumChunks})
+	args := mseArgs{view(loss), view(dpred), view(dtarget), view(pred), view(target), part, weight, sumChunks}
+	flat(&args.dpred, &args.dtarget, &args.pred, &args.target)
+	launch(e, kMSE, sumChunks, threads, 0, &args)
 	e.addUp(loss, part, sumChunks, 1/float64(pred.Len()))
 }
 
 func (e *engine) SumSquares(dst, x device.Mat) {
 	part := e.scratch(sumChunks * 8)
-	launch(e, kSumSquares, sumChunks, threads, 0, &sumArgs{x: view(x), part: part})
+	args := sumArgs{x: view(x), part: part}
+	flat(&args.x)
+	launch(e, kSumSquares, sumChunks, threads, 0, &args)
 	e.addUp(dst, part, sumChunks, 1)
 }
 

@@ -8,9 +8,14 @@ func (e *engine) Normal(dst device.Mat, keys []uint64, offset uint64) {
 	group := dst.Rows / len(keys)
 	for i := 0; i < len(keys); i += keysOfLaunch {
 		n := min(keysOfLaunch, len(keys)-i)
-		args := normalArgs{dst: view(dst.RowRange(i*group, n*group)), offset: offset, group: int64(group)}
+		part := dst.RowRange(i*group, n*group)
+		args := normalArgs{offset: offset, group: int64(group)}
+		if part.Dense() { // an episode's numbers are a row
+			part, args.group = part.Reshape(n, group*dst.Cols), 1
+		}
+		args.dst = view(part)
 		copy(args.keys[:], keys[i:i+n])
-		launch(e, kNormal, tiles(n*group, dst.Cols), threads, 0, &args)
+		launch(e, kNormal, part.Rows*ceil(part.Cols, threads), threads, 0, &args)
 	}
 }
 

@@ -13,8 +13,10 @@ KERNEL(add_up, SumArgs, THREADS) {
 // flat calls f for every element of the block's share of a matrix: a share is
 // every gridDim-th piece of 256 elements, whether rows are dense or not.
 template <class F> DEVICE void flat(i64 rows, i64 cols, F f) {
-	for (i64 i = (i64)blockIdx.x * THREADS + threadIdx.x; i < rows * cols; i += (i64)gridDim.x * THREADS)
-		f(i / cols, i % cols);
+	for (i64 i = (i64)blockIdx.x * THREADS + threadIdx.x; i < rows * cols; i += (i64)gridDim.x * THREADS) {
+		if (rows == 1) f(0, i); // a division of 64 bits is long
+		else f(i / cols, i % cols);
+	}
 }
 
 KERNEL(mse, MSEArgs, THREADS) {
@@ -30,73 +32,95 @@ KERNEL(mse, MSEArgs, THREADS) {
 	if (threadIdx.x == 0) a.part[blockIdx.x] = sum;
 }
 
+// Threads have elements 4i..4i+3 of every grid-th i, in this order whichever way they are read.
 KERNEL(sum_squares, SumArgs, THREADS) {
+	const Mat &x = a.x;
+	i64 n = x.rows * x.cols, step = (i64)gridDim.x * THREADS * 4, i = ((i64)blockIdx.x * THREADS + threadIdx.x) * 4;
 	double sum = 0;
-	flat(a.x.rows, a.x.cols, [&](i64 r, i64 c) { sum += (double)at(a.x, r, c) * at(a.x, r, c); });
+	auto add = [&](float v) { sum += (double)v * v; };
+	if (x.rows == 1 && (u64)x.p % 16 == 0) {
+		for (; i + 3 * step + 4 <= n; i += 4 * step) {
+			float4 v[4];
+			UNROLL
+			for (int j = 0; j < 4; j++) v[j] = *(const float4 *)(x.p + i + j * step);
+			UNROLL
+			for (int j = 0; j < 4; j++) add(v[j].x), add(v[j].y), add(v[j].z), add(v[j].w);
+		}
+	}
+	for (; i < n; i += step) {
+		for (i64 j = i; j < least(n, i + 4); j++) add(x.rows == 1 ? x.p[j] : at(x, j / x.cols, j % x.cols));
+	}
 	sum = block_sum(sum);
 	if (threadIdx.x == 0) a.part[blockIdx.x] = sum;
 }
 
 // SIGReg (lewm-spec section 2): a block is 32 columns of one frame of all clips.
-// The first of the 17 knots t_k = 3k/16 adds nothing: there both functions are 1.
-enum { KNOTS = 17 };
-
-struct Waves {
-	float c[KNOTS], s[KNOTS];
-};
+// Of the 17 knots t_k = 3k/16 the first adds nothing: there both functions are 1.
+// The waves exp(i t_k u) are powers of the first.
+enum { KNOTS = 16 };
 
 DEVICE float knot(int k) { return 0.1875f * (float)k; }
 DEVICE float normal_wave(int k) { return expf(-0.5f * knot(k) * knot(k)); }
-DEVICE float knot_weight(int k) { return (k == KNOTS - 1 ? 0.1875f : 0.375f) * normal_wave(k); }
+DEVICE float knot_weight(int k) { return (k == KNOTS ? 0.1875f : 0.375f) * normal_wave(k); }
 
-// sigreg_waves is the mean over clips of exp(i t_k u) minus the normal's, on all threads.
-DEVICE void sigreg_waves(const SIGRegArgs &a, i64 frame, i64 c, i64 clips, Waves &w) {
-	__shared__ float sums[WARPS][2][WARP];
-	for (int k = 1; k < KNOTS; k++) w.c[k] = w.s[k] = 0;
-	for (i64 b = warp(); c < a.u.cols && b < clips; b += WARPS) {
-		float u = at(a.u, b * a.frames + frame, c), sk, ck;
-		for (int k = 1; k < KNOTS; k++) {
-			sincosf(knot(k) * u, &sk, &ck);
-			w.c[k] += ck;
-			w.s[k] += sk;
-		}
-	}
-	for (int k = 1; k < KNOTS; k++) {
-		__syncthreads();
-		sums[warp()][0][lane()] = w.c[k];
-		sums[warp()][1][lane()] = w.s[k];
-		__syncthreads();
-		float ck = 0, sk = 0;
-		for (int i = 0; i < WARPS; i++) {
-			ck += sums[i][0][lane()];
-			sk += sums[i][1][lane()];
-		}
-		w.c[k] = ck / (float)clips - normal_wave(k);
-		w.s[k] = sk / (float)clips;
+// each_wave calls f(k, cos t_k u, sin t_k u) for the knots from 1 on.
+template <class F> DEVICE void each_wave(float u, F f) {
+	float s1, c1;
+	sincosf(knot(1) * u, &s1, &c1);
+	float c = c1, s = s1;
+	UNROLL
+	for (int k = 1; k <= KNOTS; k++) {
+		f(k, c, s);
+		float turned = c * c1 - s * s1;
+		s = s * c1 + c * s1;
+		c = turned;
 	}
 }
 
+// Waves are those of a block's columns, and its warps' sums on the way there: cosines, then sines.
+struct Waves {
+	float sums[WARPS][2 * KNOTS][WARP], mean[2 * KNOTS][WARP];
+};
+
+// sigreg_waves leaves the mean over clips of exp(i t_k u) minus the normal's.
+DEVICE void sigreg_waves(const SIGRegArgs &a, i64 frame, i64 c, i64 clips, Waves &w) {
+	float sum[2 * KNOTS] = {};
+	for (i64 b = warp(); c < a.u.cols && b < clips; b += WARPS) {
+		each_wave(at(a.u, b * a.frames + frame, c), [&](int k, float ck, float sk) {
+			sum[k - 1] += ck;
+			sum[KNOTS + k - 1] += sk;
+		});
+	}
+	UNROLL
+	for (int i = 0; i < 2 * KNOTS; i++) w.sums[warp()][i][lane()] = sum[i];
+	__syncthreads();
+	for (int i = warp(); i < 2 * KNOTS; i += WARPS) {
+		float all = 0;
+		for (int j = 0; j < WARPS; j++) all += w.sums[j][i][lane()];
+		w.mean[i][lane()] = all / (float)clips - (i < KNOTS ? normal_wave(i + 1) : 0);
+	}
+	__syncthreads();
+}
+
 KERNEL(sigreg, SIGRegArgs, THREADS) {
+	__shared__ Waves w;
 	i64 wide = (a.u.cols + WARP - 1) / WARP, frame = blockIdx.x / wide, c = blockIdx.x % wide * WARP + lane();
 	i64 clips = a.u.rows / a.frames;
-	Waves w;
 	sigreg_waves(a, frame, c, clips, w);
-	float loss = 0;
-	for (int k = 1; k < KNOTS; k++) loss = fmaf(knot_weight(k), w.c[k] * w.c[k] + w.s[k] * w.s[k], loss);
+	float wc[KNOTS], ws[KNOTS], loss = 0, scale = (float)(2 * a.weight / ((double)a.frames * (double)a.u.cols));
+	UNROLL
+	for (int k = 1; k <= KNOTS; k++) {
+		float ck = w.mean[k - 1][lane()], sk = w.mean[KNOTS + k - 1][lane()], weight = knot_weight(k);
+		loss = fmaf(weight, ck * ck + sk * sk, loss);
+		wc[k - 1] = ck * (scale * weight * knot(k));
+		ws[k - 1] = sk * (scale * weight * knot(k));
+	}
 	double total = block_sum(warp() || c >= a.u.cols ? 0.0 : (double)loss);
 	if (threadIdx.x == 0) a.part[blockIdx.x] = total;
 	if (!a.du.p) return;
-	float scale = (float)(2 * a.weight / ((double)a.frames * (double)a.u.cols));
-	for (int k = 1; k < KNOTS; k++) {
-		w.c[k] *= scale * knot_weight(k) * knot(k);
-		w.s[k] *= scale * knot_weight(k) * knot(k);
-	}
 	for (i64 b = warp(); c < a.u.cols && b < clips; b += WARPS) {
-		float u = at(a.u, b * a.frames + frame, c), g = 0, sk, ck;
-		for (int k = 1; k < KNOTS; k++) {
-			sincosf(knot(k) * u, &sk, &ck);
-			g += w.s[k] * ck - w.c[k] * sk;
-		}
+		float g = 0;
+		each_wave(at(a.u, b * a.frames + frame, c), [&](int k, float ck, float sk) { g += ws[k - 1] * ck - wc[k - 1] * sk; });
 		at(a.du, b * a.frames + frame, c) = g;
 	}
 }
@@ -118,21 +142,30 @@ KERNEL(pair_distance, DistanceArgs, THREADS) {
 }
 
 // A block is a row r of dz and 256 of its columns: it adds the row's pairs in their order.
-// Each warp looks at 32 pairs at a time for those that hold r.
+// Each warp looks at 4 x 32 pairs at a time for those that hold r.
 KERNEL(pair_distance_grad, DistanceArgs, THREADS) {
-	i64 pieces = (a.z.cols + THREADS - 1) / THREADS, r = blockIdx.x / pieces;
-	i64 c = blockIdx.x % pieces * THREADS + threadIdx.x;
+	int pieces = (int)((a.z.cols + THREADS - 1) / THREADS), r = blockIdx.x / pieces;
+	i64 c = (i64)(blockIdx.x % pieces) * THREADS + threadIdx.x;
 	bool mine = c < a.z.cols;
 	float z = mine ? at(a.z, r, c) : 0, sum = 0;
-	for (i64 k0 = 0; k0 < a.count; k0 += WARP) {
-		i64 k = k0 + lane();
-		int i = k < a.count ? a.pairs[k] : -1, j = k < a.count ? a.pairs[a.count + k] : -1;
-		if (k < a.count && (i < 0 || i >= a.z.rows || j < 0 || j >= a.z.rows)) *a.fault = 1;
-		for (u32 hits = __ballot_sync(FULL, i == r || j == r); hits; hits &= hits - 1) {
-			int from = __ffs(hits) - 1;
-			int pi = __shfl_sync(FULL, i, from), pj = __shfl_sync(FULL, j, from);
-			i64 other = pi == r ? pj : pi;
-			if (mine && other >= 0 && other < a.z.rows) sum += 2 * a.ddist.p[k0 + from] * (z - at(a.z, other, c));
+	for (i64 k0 = 0; k0 < a.count; k0 += 4 * WARP) {
+		int first[4], second[4];
+		UNROLL
+		for (int p = 0; p < 4; p++) {
+			i64 k = k0 + p * WARP + lane();
+			first[p] = k < a.count ? a.pairs[k] : r;
+			second[p] = k < a.count ? a.pairs[a.count + k] : r; // a pair of r and itself adds nothing
+		}
+		UNROLL
+		for (int p = 0; p < 4; p++) {
+			int i = first[p], j = second[p];
+			if (i < 0 || i >= a.z.rows || j < 0 || j >= a.z.rows) *a.fault = 1;
+			for (u32 hits = __ballot_sync(FULL, (i == r) != (j == r)); hits; hits &= hits - 1) {
+				int from = __ffs(hits) - 1;
+				int pi = __shfl_sync(FULL, i, from), pj = __shfl_sync(FULL, j, from);
+				i64 other = pi == r ? pj : pi;
+				if (mine && other >= 0 && other < a.z.rows) sum += 2 * a.ddist.p[k0 + p * WARP + from] * (z - at(a.z, other, c));
+			}
 		}
 	}
 	if (mine) at(a.dst, r, c) += sum;
