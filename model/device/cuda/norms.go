@@ -3,8 +3,8 @@ package cuda
 import "scalewm/model/device"
 
 const (
-	rowChunks = 528 // chunks that sums over many rows are cut into: 4 blocks for each of a Hopper's 132 multiprocessors
-	narrow    = 192 // columns of a row that fits a warp's registers (kernels/rows.cuh)
+	rowChunks = resident // chunks that sums over many rows are cut into
+	narrow    = 192      // columns of a row that fits a warp's registers (kernels/rows.cuh)
 	manyRows  = 8 * 1024
 	tall      = 1024 // threads of a block of 32 columns that has all their rows
 )

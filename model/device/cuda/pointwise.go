@@ -11,6 +11,10 @@ const (
 	threads = 256
 	warps   = threads / 32
 	tile    = 1024 // columns of a row that a block works on
+
+	// resident is the count of blocks that are on a Hopper at a time at least, 4 on each of 132 multiprocessors: enough
+	// for kernels whose blocks go on to the next piece.
+	resident = 528
 )
 
 func ceil(a, b int) int { return (a + b - 1) / b }
@@ -28,6 +32,23 @@ func flat(ms ...*mat) {
 	for _, m := range ms {
 		*m = mat{m.p, 1, m.rows * m.cols, m.rows * m.cols, m.half}
 	}
+}
+
+// at is m from n numbers further on.
+func (m mat) at(n int64) mat {
+	width := int64(4)
+	if m.half != 0 {
+		width = 2
+	}
+	m.p += Pointer(n * width)
+	return m
+}
+
+// repeated is a row seen as so many.
+func repeated(row device.Mat, rows int64) mat {
+	m := view(row)
+	m.rows, m.stride = rows, 0
+	return m
 }
 
 // each queues an element-wise kernel on matrices of one shape.
@@ -59,10 +80,26 @@ func (e *engine) fill(dst mat, v float64) {
 func (e *engine) Fill(dst device.Mat, v float64) { e.fill(view(dst), v) }
 func (e *engine) Copy(dst, src device.Mat)       { e.each(kCopy, []mat{view(dst)}, []mat{view(src)}) }
 
+// CopyBlocks copies a block as one row where rows follow one another.
 func (e *engine) CopyBlocks(dst device.Mat, dstBlock int, src device.Mat, srcBlock, rows int, add bool) {
-	blocks := device.Blocks(dst, dstBlock, src, srcBlock, rows)
-	launch(e, kCopyBlocks, blocks*rows, threads, 0,
-		&blocksArgs{view(dst), view(src), int64(dstBlock), int64(srcBlock), int64(rows), flag(add)})
+	n := device.Blocks(dst, dstBlock, src, srcBlock, rows)
+	to, from := view(dst), view(src)
+	to.stride, from.stride = to.stride*int64(dstBlock), from.stride*int64(srcBlock)
+	to.rows, from.rows = int64(n), int64(n)
+	kernel, args := kCopy, eachArgs{}
+	if add {
+		kernel, args.alpha = kAxpy, 1
+	}
+	if dst.Dense() && src.Dense() {
+		to.cols, from.cols = to.cols*int64(rows), from.cols*int64(rows)
+		rows = 1
+	}
+	for range rows {
+		if n > 0 {
+			e.eachWith(kernel, []mat{to}, []mat{from}, args)
+		}
+		to, from = to.at(int64(dst.Stride)), from.at(int64(src.Stride))
+	}
 }
 
 func (e *engine) Activate(dst, x device.Mat, act device.Act) {
@@ -89,8 +126,15 @@ func (e *engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
 	e.each(kModulateGrad, []mat{view(dx), view(dscale), view(dshift)}, []mat{view(dy), view(x), view(scale)})
 }
 
+// AddTable adds the table as one row, again and again, where rows follow one another.
 func (e *engine) AddTable(dst, table device.Mat) {
-	e.tiled(kAddTable, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(table)}})
+	if dst.Dense() && table.Dense() && dst.Rows%table.Rows == 0 {
+		dst, table = dst.Reshape(dst.Rows/table.Rows, table.Len()), table.Reshape(1, table.Len())
+	}
+	for p := range min(table.Rows, dst.Rows) {
+		to := view(dst.Every(p, table.Rows))
+		e.eachWith(kAxpy, []mat{to}, []mat{repeated(table.RowRange(p, 1), to.rows)}, eachArgs{alpha: 1})
+	}
 }
 
 func (e *engine) AddRepeated(dst, a, b device.Mat) {
@@ -102,7 +146,7 @@ func (e *engine) DropoutApply(dst, x device.Mat, d device.Dropout) {
 }
 
 func (e *engine) AdamW(p, g, m, v, sumsq device.Mat, o device.AdamW) {
-	launch(e, kAdamW, tiles(1, p.Cols), threads, 0, &adamArgs{
+	launch(e, kAdamW, min(resident, tiles(1, p.Cols)), threads, 0, &adamArgs{
 		p: view(p), g: view(g), m: view(m), v: view(v), sumsq: view(sumsq),
 		lr: o.LR, beta1: o.Beta1, beta2: o.Beta2, eps: o.Eps, decay: o.Decay, maxNorm: o.MaxNorm,
 		correct1: 1 - math.Pow(o.Beta1, float64(o.Step)), correct2: 1 - math.Pow(o.Beta2, float64(o.Step)),

@@ -29,7 +29,7 @@ func (e *engine) Candidates(dst, mean, std, noise device.Mat) {
 }
 
 func (e *engine) Clip(dst, low, high device.Mat) {
-	e.tiled(kClip, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(low), view(high)}})
+	e.each(kClip, []mat{view(dst)}, []mat{repeated(low, int64(dst.Rows)), repeated(high, int64(dst.Rows))})
 }
 
 func (e *engine) Lerp(dst, x device.Mat, keep float64) {

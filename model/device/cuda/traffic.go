@@ -23,6 +23,9 @@ func (m mat) bytes() int64 {
 	if m.half != 0 {
 		width = 2
 	}
+	if m.stride == 0 { // one row, again and again
+		return m.cols * width
+	}
 	return m.rows * m.cols * width
 }
 
@@ -66,28 +69,19 @@ func (k Kernel) Traffic(args []byte) (Traffic, bool) {
 
 func eachTraffic(k Kernel, args []byte) (Traffic, bool) {
 	switch k {
-	case kFill, kCopy, kActivate, kActivateGrad, kMul, kGateGrad, kModulateGrad, kDropout, kCandidates, kNormalizeColumns, kColor:
+	case kFill, kCopy, kActivate, kActivateGrad, kMul, kGateGrad, kModulateGrad, kDropout, kCandidates, kAddRepeated, kNormalizeColumns, kColor:
 		a := as[eachArgs](args)
 		return reads(a.in[:]...).plus(writes(a.out[1:]...)).plus(writesOr(a.add, a.out[0])), true
-	case kAxpy, kAddTable, kClip, kLerp:
+	case kAxpy, kClip, kLerp:
 		a := as[eachArgs](args)
 		return reads(a.in[:]...).plus(adds(a.out[:]...)), true
 	case kNaNToInf:
 		a := as[eachArgs](args)
 		return reads(a.in[0]).plus(adds(a.out[0])), true
-	case kCopyBlocks:
-		a := as[blocksArgs](args)
-		moved := a.dst
-		moved.rows = min(a.dst.rows/a.dstBlock+1, a.src.rows/max(a.srcBlock, 1)+1) * a.rows
-		from := moved
-		if a.srcBlock == 0 {
-			from.rows = a.rows
-		}
-		return reads(from).plus(writesOr(a.add, moved)), true
 	case kAdamW:
 		a := as[adamArgs](args)
 		return reads(a.g).plus(adds(a.p, a.m, a.v)), true
-	case kPatches:
+	case kPatches, kPatchesHalf:
 		a := as[patchArgs](args)
 		return writes(a.dst).plus(Traffic{Read: a.dst.rows * a.dst.cols}), true
 	}

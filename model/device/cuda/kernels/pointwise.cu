@@ -1,41 +1,71 @@
-// pointwise.cu: element by element. The caller sees dense matrices as one long
-// row, so that pieces of 1,024 columns fill the card.
+// pointwise.cu: element by element, a thread four columns. The caller sees dense
+// matrices as one long row, so that pieces of 1,024 columns fill the card, and a
+// row that repeats as rows without a stride. All take bf16.
 #include "args.cuh"
+#include "rows.cuh"
 
-#define EACH(name, ...) \
+// each calls f(i, x, y) for element i: x are its numbers in a.in, y those of a.out,
+// to be written; where OLD, or a.add, they are what stood there.
+template <int OUTS, int INS, bool OLD, class F> DEVICE void each(const EachArgs &a, F f) {
+	i64 cols = a.out[0].cols;
+	u32 pieces = (u32)((cols + TILE - 1) / TILE);
+	i64 r = blockIdx.x / pieces, c = (i64)(blockIdx.x % pieces) * TILE + 4 * threadIdx.x;
+	if (c >= cols) return;
+	float x[INS + 1][4], y[OUTS][4] = {};
+	UNROLL
+	for (int m = 0; m < INS; m++) load_four(x[m], a.in[m], r, c);
+	UNROLL
+	for (int m = 0; m < OUTS && (OLD || a.add); m++) load_four(y[m], a.out[m], r, c);
+	UNROLL
+	for (int e = 0; e < 4; e++) {
+		float xe[INS + 1], ye[OUTS];
+		UNROLL
+		for (int m = 0; m < INS; m++) xe[m] = x[m][e];
+		UNROLL
+		for (int m = 0; m < OUTS; m++) ye[m] = y[m][e];
+		f(r * cols + c + e, xe, ye);
+		UNROLL
+		for (int m = 0; m < OUTS; m++) y[m][e] = ye[m];
+	}
+	UNROLL
+	for (int m = 0; m < OUTS; m++) store_four(a.out[m], r, c, y[m]);
+}
+
+#define EACH(name, OUTS, INS, OLD, ...) \
+	KERNEL(name, EachArgs, THREADS) { \
+		each<OUTS, INS, OLD>(a, [&](i64 i, const float *x, float *y) { \
+			(void)i, (void)x; \
+			__VA_ARGS__; \
+		}); \
+	}
+
+EACH(fill, 1, 0, false, y[0] = (float)a.alpha)
+EACH(copy, 1, 1, false, y[0] = x[0])
+EACH(activate_each, 1, 1, false, y[0] = activate(a.act, x[0]))
+EACH(activate_grad, 1, 2, false, y[0] = x[0] * slope(a.act, x[1]))
+EACH(axpy, 1, 1, true, y[0] += (float)a.alpha * x[0])
+EACH(mul, 1, 2, false, float v = x[0] * x[1]; y[0] = a.add ? y[0] + v : v)
+EACH(gate_grad, 2, 3, false, y[0] = x[0] * x[1]; y[1] = x[0] * x[2])
+EACH(modulate_grad, 3, 3, false, y[0] = x[0] * (1 + x[2]); y[1] = x[0] * x[1]; y[2] = x[0])
+EACH(dropout, 1, 1, false, y[0] = x[0] * keep((float)a.alpha, a.key, (u64)i))
+EACH(clip, 1, 2, true, float v = y[0]; y[0] = v < x[0] ? x[0] : v > x[1] ? x[1] : v)
+EACH(lerp, 1, 1, true, y[0] = (float)a.alpha * y[0] + (1 - (float)a.alpha) * x[0])
+
+#define ROWS(name, ...) \
 	KERNEL(name, EachArgs, THREADS) { tiles(a.out[0].cols, [&](i64 r, i64 c) { __VA_ARGS__; }); }
 #define OUT(i) at(a.out[i], r, c)
 #define IN(i) at(a.in[i], r, c)
 
-EACH(fill, OUT(0) = (float)a.alpha)
-// copy and dropout take bf16 too.
-EACH(copy, set(a.out[0], r, c, get(a.in[0], r, c)))
-EACH(activate_each, OUT(0) = activate(a.act, IN(0)))
-EACH(activate_grad, OUT(0) = IN(0) * slope(a.act, IN(1)))
-EACH(axpy, OUT(0) += (float)a.alpha * IN(0))
-EACH(mul, float v = IN(0) * IN(1); OUT(0) = a.add ? OUT(0) + v : v)
-EACH(gate_grad, float g = IN(0), gate = IN(1), y = IN(2); OUT(0) = g * gate; OUT(1) = g * y)
-EACH(modulate_grad, float g = IN(0), x = IN(1), s = IN(2); OUT(0) = g * (1 + s); OUT(1) = g * x; OUT(2) = g)
-EACH(add_table, OUT(0) += at(a.in[0], r % a.in[0].rows, c))
-EACH(add_repeated, const Mat &rows = a.out[0]; OUT(0) = at(a.in[0], r * a.in[0].rows / rows.rows, c) + at(a.in[1], r * a.in[1].rows / rows.rows, c))
-EACH(dropout, float kept = keep((float)a.alpha, a.key, (u64)(r * a.out[0].cols + c));
-     set(a.out[0], r, c, get(a.in[0], r, c) * kept))
-EACH(clip, float v = OUT(0), lo = a.in[0].p[c], hi = a.in[1].p[c]; OUT(0) = v < lo ? lo : v > hi ? hi : v)
-EACH(lerp, OUT(0) = (float)a.alpha * OUT(0) + (1 - (float)a.alpha) * IN(0))
+// in: two matrices whose rows are repeated so often that they fill out.
+ROWS(add_repeated, u32 rows = (u32)a.out[0].rows;
+     OUT(0) = at(a.in[0], (u32)r / (rows / (u32)a.in[0].rows), c) + at(a.in[1], (u32)r / (rows / (u32)a.in[1].rows), c))
 
 // Candidate 0 of each episode is the mean itself. in: mean, std, noise.
-EACH(candidates, i64 count = a.out[0].rows / a.in[0].rows; i64 e = r / count;
-     float v = at(a.in[0], e, c); OUT(0) = r % count ? fmaf(at(a.in[1], e, c), IN(2), v) : v)
+ROWS(candidates, u32 count = (u32)a.out[0].rows / (u32)a.in[0].rows; i64 e = (u32)r / count;
+     float v = at(a.in[0], e, c); OUT(0) = (u32)r % count ? fmaf(at(a.in[1], e, c), IN(2), v) : v)
 
-// A block is a row of a block of rows.
-KERNEL(copy_blocks, BlocksArgs, THREADS) {
-	i64 i = blockIdx.x / a.rows, r = blockIdx.x % a.rows;
-	float *out = row(a.dst, i * a.dst_block + r);
-	const float *in = row(a.src, i * a.src_block + r);
-	for (i64 c = threadIdx.x; c < a.dst.cols; c += THREADS) out[c] = a.add ? out[c] + in[c] : in[c];
-}
-
-// PyTorch's order: decay, then the moments.
+// PyTorch's order: decay, then the moments. Blocks go on a grid further, so that
+// what is equal for all parameters is computed less often.
 KERNEL(adamw, AdamArgs, THREADS) {
 	double norm = sqrt((double)*a.sumsq.p);
 	float clip = 1;
@@ -43,11 +73,21 @@ KERNEL(adamw, AdamArgs, THREADS) {
 	float keep = (float)(1 - a.lr * a.decay), b1 = (float)a.beta1, b2 = (float)a.beta2;
 	float n1 = (float)(1 - a.beta1), n2 = (float)(1 - a.beta2);
 	float rate = (float)(a.lr / a.correct1), root = (float)(1 / sqrt(a.correct2)), eps = (float)a.eps;
-	tiles(a.p.cols, [&](i64, i64 c) {
-		float g = a.g.p[c] * clip;
-		float m = fmaf(b1, a.m.p[c], n1 * g), v = fmaf(b2, a.v.p[c], n2 * g * g);
-		a.m.p[c] = m;
-		a.v.p[c] = v;
-		a.p.p[c] = a.p.p[c] * keep - rate * m / (sqrtf(v) * root + eps);
-	});
+	for (i64 c = ((i64)blockIdx.x * THREADS + threadIdx.x) * 4; c < a.p.cols; c += (i64)gridDim.x * TILE) {
+		float p[4], g[4], m[4], v[4];
+		load_four(p, a.p, 0, c);
+		load_four(g, a.g, 0, c);
+		load_four(m, a.m, 0, c);
+		load_four(v, a.v, 0, c);
+		UNROLL
+		for (int e = 0; e < 4; e++) {
+			float grad = g[e] * clip;
+			m[e] = fmaf(b1, m[e], n1 * grad);
+			v[e] = fmaf(b2, v[e], n2 * grad * grad);
+			p[e] = p[e] * keep - rate * m[e] / (sqrtf(v[e]) * root + eps);
+		}
+		store_four(a.p, 0, c, p);
+		store_four(a.m, 0, c, m);
+		store_four(a.v, 0, c, v);
+	}
 }

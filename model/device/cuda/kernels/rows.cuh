@@ -102,6 +102,28 @@ template <Form F> DEVICE void load_four(float *v, const Mat &m, i64 r, i64 c) {
 	}
 }
 
+DEVICE void load_four(float *v, const Mat &m, i64 r, i64 c) {
+	switch (four_form(m)) {
+	case SINGLES: return load_four<SINGLES>(v, m, r, c);
+	case PAIRS: return load_four<PAIRS>(v, m, r, c);
+	case HALVES: return load_four<HALVES>(v, m, r, c);
+	}
+}
+
+DEVICE void store_four(const Mat &m, i64 r, i64 c, const float *v) {
+	i64 at = r * m.stride + c;
+	Form f = four_form(m);
+	if (f == SINGLES || c + 4 > m.cols) {
+		for (int e = 0; e < 4 && c + e < m.cols; e++) set(m, r, c + e, v[e]);
+	} else if (f == PAIRS) {
+		float4 x = {v[0], v[1], v[2], v[3]};
+		*(float4 *)(m.p + at) = x;
+	} else {
+		uint2 x = {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3])};
+		*(uint2 *)((u16 *)m.p + at) = x;
+	}
+}
+
 // Norm is what normalises a row: (x - mean) * inv.
 struct Norm {
 	float mean, inv;
