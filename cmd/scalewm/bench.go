@@ -24,7 +24,7 @@ type benchPart struct {
 }
 
 // benchParts in the order in which they run.
-var benchParts = []benchPart{{"env", benchEnv}, {"load", benchLoad}, {"train", benchTrain}, {"plan", benchPlan}}
+var benchParts = []benchPart{{"env", benchEnv}, {"load", benchLoad}, {"train", benchTrain}, {"plan", benchPlan}, {"kernels", benchKernels}}
 
 // bench is one invocation of the verb.
 type bench struct {
@@ -41,12 +41,13 @@ type bench struct {
 
 // benchReport is the JSON object; parts that were not asked for are left out.
 type benchReport struct {
-	Train   *speed       `json:"train,omitempty"`
-	Plan    *speed       `json:"plan,omitempty"`
-	Load    *loadReport  `json:"load,omitempty"`
-	Env     *envReport   `json:"env,omitempty"`
-	Machine benchMachine `json:"machine"`
-	Probes  []benchProbe `json:"probes"` // before each part, and after the last
+	Train   *speed        `json:"train,omitempty"`
+	Plan    *speed        `json:"plan,omitempty"`
+	Load    *loadReport   `json:"load,omitempty"`
+	Env     *envReport    `json:"env,omitempty"`
+	Kernels *kernelReport `json:"kernels,omitempty"`
+	Machine benchMachine  `json:"machine"`
+	Probes  []benchProbe  `json:"probes"` // before each part, and after the last
 }
 
 // benchMachine is where it was measured.
@@ -54,6 +55,8 @@ type benchMachine struct {
 	Path    string `json:"path"` // instruction set of bf16 products
 	Threads int    `json:"threads"`
 	Version string `json:"version"`
+	GPU     string `json:"gpu,omitempty"`     // its name, where work ran on one
+	PeakBy  string `json:"peak_by,omitempty"` // whose products the GPU's probes timed
 }
 
 // benchProbe is what the machine did at best at one moment: neighbours on the
@@ -63,11 +66,15 @@ type benchProbe struct {
 	FP32     float64 `json:"fp32_gflops"`
 	BF16     float64 `json:"bf16_gflops"` // tiles or bf16 pairs; 0 where the machine multiplies no bf16
 	CacheGBs float64 `json:"cache_gb_s"`  // read from the cache that cores share
+	// Of the GPU: one large product, and a copy within its memory, read and written.
+	GPUFP32 float64 `json:"gpu_fp32_gflops,omitempty"`
+	GPUBF16 float64 `json:"gpu_bf16_gflops,omitempty"`
+	GPUCopy float64 `json:"gpu_copy_gb_s,omitempty"`
 }
 
 func runBench(ctx context.Context, c *command, args []string) error {
 	b := &bench{note: func(format string, args ...any) { fmt.Fprintf(c.stderr, "bench: "+format+"\n", args...) }}
-	what := c.String("what", "env,load,train,plan", "`parts` to measure")
+	what := c.String("what", "env,load,train,plan", "`parts` to measure; kernels, too, on a GPU")
 	preset := c.String("preset", "", "`name` of a preset or path of a .toml file, for another geometry than the one of 10.77 M parameters")
 	c.StringVar(&b.peer, "peer", "", "a Python `interpreter` with torch and stable-worldmodel, which takes turns with this program")
 	c.StringVar(&b.device, "device", "auto", "`where` to train and plan: auto, cpu or cuda")
@@ -103,7 +110,7 @@ func parseBenchParts(what string) ([]int, error) {
 	for name := range strings.SplitSeq(what, ",") {
 		i := slices.IndexFunc(benchParts, func(p benchPart) bool { return p.name == strings.TrimSpace(name) })
 		if i < 0 {
-			return nil, usagef("bench: --what %s: choose among env, load, train, plan", what)
+			return nil, usagef("bench: --what %s: choose among env, load, train, plan, kernels", what)
 		}
 		parts = append(parts, i)
 	}
@@ -179,7 +186,29 @@ func (b *bench) probe(when string) error {
 		p.BF16 = r.Products
 	}
 	b.note("%s: %.0f GFLOP/s fp32, %.0f bf16 (%s), %.0f GB/s from the shared cache", when, p.FP32, p.BF16, b.report.Machine.Path, p.CacheGBs)
+	if err := b.probeGPU(&p); err != nil {
+		return err
+	}
 	b.report.Probes = append(b.report.Probes, p)
+	return nil
+}
+
+// probeGPU fills in what the GPU does, where work runs on one.
+func (b *bench) probeGPU(p *benchProbe) error {
+	if b.device != "cuda" && (b.device != "auto" || !gpuBuild) {
+		return nil
+	}
+	r, err := measureGPU()
+	if err != nil {
+		if b.device == "auto" {
+			return nil // and work runs on the processor, too
+		}
+		return err
+	}
+	m := &b.report.Machine
+	m.GPU, m.PeakBy = r.name, r.by
+	p.GPUFP32, p.GPUBF16, p.GPUCopy = r.fp32, r.bf16, r.copy
+	b.note("%s: %.0f GFLOP/s fp32, %.0f bf16 (%s), %.0f GB/s copied", r.name, r.fp32, r.bf16, r.by, r.copy)
 	return nil
 }
 
@@ -199,6 +228,9 @@ func (r benchReport) print(w io.Writer) error {
 	}
 	if r.Env != nil {
 		r.Env.print(&s)
+	}
+	if r.Kernels != nil {
+		r.Kernels.print(&s)
 	}
 	_, err := io.WriteString(w, s.String())
 	return err

@@ -24,14 +24,16 @@ type speed struct {
 	FP32MS   float64 `json:"fp32_ms"`
 	BF16MS   float64 `json:"bf16_ms"`
 	GFLOPS   float64 `json:"gflops"` // of the matrix products, over the time of the faster precision
-	// PeakGFLOPS is the better of the probes before and after, of the same precision; 0 on a GPU.
+	// PeakGFLOPS is the better of the probes before and after, of the same precision and device.
 	PeakGFLOPS float64 `json:"peak_gflops"`
-	PeerMS     float64 `json:"peer_ms"` // of the peer's fastest variant
+	PeerMS     float64 `json:"peer_ms"` // of the peer's fastest variant that does the same
 	Ratio      float64 `json:"ratio"`   // peer_ms by our faster precision
 	FP32Ratio  float64 `json:"fp32_ratio"`
-	// SideBySide and SideMS: plans of so many episodes at once, milliseconds a plan.
+	// SideBySide and SideMS: plans of so many episodes at once, milliseconds a plan;
+	// SideRatio is to the peer's best, one plan at a time or side by side.
 	SideBySide int         `json:"side_by_side,omitempty"`
 	SideMS     float64     `json:"side_ms,omitempty"`
+	PeerSideMS float64     `json:"peer_side_ms,omitempty"`
 	SideRatio  float64     `json:"side_ratio,omitempty"`
 	FP32RSSMB  float64     `json:"fp32_rss_mb"`
 	BF16RSSMB  float64     `json:"bf16_rss_mb"`
@@ -54,6 +56,7 @@ type speedSpec struct {
 	Candidates int         `json:"candidates"`
 	Iterations int         `json:"iterations"`
 	Elites     int         `json:"elites"`
+	Side       int         `json:"side"` // episodes side by side, 0: none
 	Threads    int         `json:"threads"`
 	Device     string      `json:"device"`
 }
@@ -64,7 +67,7 @@ func (b *bench) measure(ctx context.Context, part string, flop float64, start fu
 	s := &speed{Geometry: b.geometry}
 	spec, t := b.preset.Train, eval.Tiers()[0]
 	p, err := b.startPeer(ctx, part, speedSpec{Model: b.preset.Model, Batch: spec.Batch, Directions: spec.Directions, Candidates: t.Candidates,
-		Iterations: t.Iterations, Elites: t.Elites, Threads: b.report.Machine.Threads, Device: b.device})
+		Iterations: t.Iterations, Elites: t.Elites, Side: b.side, Threads: b.report.Machine.Threads, Device: b.device})
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +83,9 @@ func (b *bench) measure(ctx context.Context, part string, flop float64, start fu
 	}
 	best := fastest(s.FP32MS, s.BF16MS)
 	s.GFLOPS = flop / best / 1e6
-	s.PeerMS = s.Peer.best()
-	s.Ratio, s.FP32Ratio, s.SideRatio = over(s.PeerMS, best), over(p.of(s.Peer, string(device.FP32)), s.FP32MS), over(s.PeerMS, s.SideMS)
+	fp32 := p.of(s.Peer, string(device.FP32))
+	s.PeerMS, s.PeerSideMS = fastest(fp32, p.of(s.Peer, string(device.BF16))), p.of(s.Peer, "side")
+	s.Ratio, s.FP32Ratio, s.SideRatio = over(s.PeerMS, best), over(fp32, s.FP32MS), over(fastest(s.PeerMS, s.PeerSideMS), s.SideMS)
 	if p != nil && p.hello.Params != s.Params {
 		return nil, fmt.Errorf("the peer's model has %d parameters, ours %d (hint: another version of its packages?)", p.hello.Params, s.Params)
 	}
@@ -92,7 +96,7 @@ func (b *bench) measure(ctx context.Context, part string, flop float64, start fu
 func (b *bench) measureOne(ctx context.Context, s *speed, precision device.Precision, p *peer, start func(device.Device) (benchWork, error), medians map[string]float64) error {
 	name := string(precision)
 	all := p.contenders(name)
-	if precision == device.FP32 || cpu.HasBF16() || b.device == "cuda" {
+	if precision == device.FP32 || b.half() {
 		flag := deviceFlags{name: &b.device, precision: &name, stderr: io.Discard}
 		dev, err := flag.open(false)
 		if err != nil {
@@ -107,8 +111,8 @@ func (b *bench) measureOne(ctx context.Context, s *speed, precision device.Preci
 		defer w.free()
 		s.Device, s.Params = dev.Kind().String(), w.params
 		all = append([]contender{timed(name, w.once)}, all...)
-		if w.side != nil && (precision == device.BF16 || !cpu.HasBF16()) {
-			all = append(all, timed("side", w.side))
+		if w.side != nil && (precision == device.BF16 || !b.half()) {
+			all = append(append(all, timed("side", w.side)), p.contenders("side")...)
 		}
 	}
 	b.note("%d rounds of %s", b.rounds, names(all))
@@ -127,6 +131,9 @@ func (b *bench) measureOne(ctx context.Context, s *speed, precision device.Preci
 	return err
 }
 
+// half says whether products in bf16 are worth timing.
+func (b *bench) half() bool { return cpu.HasBF16() || b.report.Machine.GPU != "" }
+
 func names(all []contender) (list []string) {
 	for _, c := range all {
 		list = append(list, c.name)
@@ -136,15 +143,16 @@ func names(all []contender) (list []string) {
 
 // setPeak fills in the better of the probes around a part, of the faster precision.
 func (s *speed) setPeak(probes []benchProbe) {
-	if !strings.HasPrefix(s.Device, "cpu") {
-		return
-	}
 	for _, p := range probes {
-		peak := p.FP32
-		if s.BF16MS > 0 && s.BF16MS <= s.FP32MS {
-			peak = p.BF16
+		fp32, bf16 := p.FP32, p.BF16
+		if strings.HasPrefix(s.Device, "cuda") {
+			fp32, bf16 = p.GPUFP32, p.GPUBF16
 		}
-		s.PeakGFLOPS = max(s.PeakGFLOPS, peak)
+		if s.BF16MS > 0 && s.BF16MS <= s.FP32MS {
+			s.PeakGFLOPS = max(s.PeakGFLOPS, bf16)
+		} else {
+			s.PeakGFLOPS = max(s.PeakGFLOPS, fp32)
+		}
 	}
 }
 
@@ -184,7 +192,7 @@ func (s *speed) print(w io.Writer, what string) {
 	fmt.Fprintf(w, "  fp32 %.1f ms, bf16 %.1f ms; %.0f of %.0f GFLOP/s; peak memory %.0f and %.0f MB\n",
 		s.FP32MS, s.BF16MS, s.GFLOPS, s.PeakGFLOPS, s.FP32RSSMB, s.BF16RSSMB)
 	if s.SideBySide > 0 {
-		fmt.Fprintf(w, "  %d side by side: %.1f ms a plan\n", s.SideBySide, s.SideMS)
+		fmt.Fprintf(w, "  %d side by side: %.2f ms a plan (peer %.2f)\n", s.SideBySide, s.SideMS, s.PeerSideMS)
 	}
 	if s.Peer != nil {
 		fmt.Fprintf(w, "  peer (%s): %.1f ms, ratio %.2f; fp32 against its fp32 %.2f; side by side %.2f\n  peer's variants: ",

@@ -14,12 +14,13 @@ import (
 const (
 	fakePeer = `#!/bin/sh
 read spec
-echo '{"version":"fake","params":` + tinyParams + `,"variants":{"fp32":["fp32","compile"],"bf16":["autocast"],"stored":["in_process"],"tworoom":["tworoom/step","tworoom/frame"]}}'
+echo '{"version":"fake","params":` + tinyParams + `,"variants":{"fp32":["fp32","compile"],"bf16":["autocast"],"side":["side_autocast"],"stored":["in_process"],"tworoom":["tworoom/step","tworoom/frame"]}}'
 while read name; do
   case "$name" in
   "") echo '{"rss_mb":5}'; exit 0;;
   compile) echo '{"error":"no compiler here"}';;
   autocast) echo '{"ms":4000}';;
+  side_autocast) echo '{"ms":2000}';;
   *) echo '{"ms":8000}';;
   esac
 done
@@ -65,11 +66,11 @@ func TestBench(t *testing.T) {
 			s.Ratio != 4000/best || s.FP32Ratio != 8000/s.FP32MS || !strings.Contains(s.Geometry, "16 clips x 4 frames of 32 px") {
 			t.Errorf("%s: %+v", name, s)
 		}
-		if p := s.Peer; p.Version != "fake" || len(p.MS) != 2 || p.Dropped["compile"] != "no compiler here" || p.RSSMB != 5 {
+		if p := s.Peer; p.Version != "fake" || len(p.MS) != map[string]int{"train": 2, "plan": 3}[name] || p.Dropped["compile"] != "no compiler here" || p.RSSMB != 5 {
 			t.Errorf("%s: peer %+v", name, p)
 		}
 	}
-	if r.Train.SideBySide != 0 || r.Plan.SideBySide != 2 || r.Plan.SideMS <= 0 {
+	if r.Train.SideBySide != 0 || r.Plan.SideBySide != 2 || r.Plan.SideMS <= 0 || r.Plan.PeerSideMS != 2000 || r.Plan.SideRatio != 2000/r.Plan.SideMS {
 		t.Errorf("side by side: %+v, %+v", r.Train, r.Plan)
 	}
 	if r.Load != nil || r.Env != nil || len(r.Probes) != 3 || r.Probes[0].FP32 <= 0 || r.Probes[2].When != "after" {
@@ -122,6 +123,7 @@ func TestBenchRefusals(t *testing.T) {
 		"rounds":    {[]string{"--rounds", "0"}, exitUsage, "--rounds 0"},
 		"preset":    {[]string{"--preset", "huge"}, exitUsage, "unknown preset"},
 		"device":    {append(tiny, "--device", "abacus"), exitUsage, "abacus"},
+		"kernels":   {append(tiny, "--what", "kernels", "--device", "cpu"), exitFailed, "kernels are those of a GPU"},
 		"no python": {append(tiny, "--peer", "/nowhere/python"), exitFailed, "(hint: "},
 		"no torch":  {append(tiny, "--peer", script(t, "#!/bin/sh\necho 'No module named torch' >&2\n")), exitFailed, "No module named torch"},
 		"chatter":   {append(tiny, "--peer", script(t, "#!/bin/sh\nread x\necho hello\n")), exitFailed, "hello"},

@@ -6,10 +6,14 @@ import (
 	"errors"
 
 	"scalewm/model/device"
+	"scalewm/model/device/cuda/ledger"
 )
 
 const gpuBuild = false
 
-func openGPU(device.Precision) (device.Device, error) {
-	return nil, errors.New("--device cuda: this binary computes on the processor only (hint: make setup-cuda && make cuda leaves bin/scalewm-cuda)")
-}
+// errNoGPUBuild is what it answers where a GPU is asked for.
+var errNoGPUBuild = errors.New("--device cuda: this binary computes on the processor only (hint: make setup-cuda && make cuda leaves bin/scalewm-cuda)")
+
+func openGPU(device.Precision) (device.Device, error) { return nil, errNoGPUBuild }
+func measureGPU() (gpuRates, error)                   { return gpuRates{}, errNoGPUBuild }
+func openTimed(ledger.Card) (timedDevice, error)      { return timedDevice{}, errNoGPUBuild }

@@ -42,6 +42,15 @@ def finish():
         torch.cuda.synchronize()
 
 
+def in_tf32(work):
+    """Products of float32 by the tensor cores, as most train; the default is plain float32, as ours."""
+    torch.set_float32_matmul_precision("high")
+    try:
+        work()
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def params(model):
     return sum(p.numel() for p in model.parameters())
 

@@ -8,23 +8,39 @@ from stable_worldmodel.solver.cem import CEMSolver
 
 WIDE = build().eval()
 HALF = copy.deepcopy(WIDE).bfloat16()
-START, GOAL = frames(1, 1), frames(1, 1)
 CONFIG = types.SimpleNamespace(horizon=5, action_block=M["frame_skip"])
 SPACE = gym.spaces.Box(-1, 1, (1, M["action_dim"]), np.float32)
+WORLDS = {n: {"pixels": frames(n, 1), "goal": frames(n, 1), "action": torch.zeros(n, 1, BLOCK)} for n in {1, SPEC["side"]} - {0}}
 
 
-def plan(model, context):
-    solver = CEMSolver(model, num_samples=SPEC["candidates"], n_steps=SPEC["iterations"], topk=SPEC["elites"], device=DEVICE)
-    solver.configure(action_space=SPACE, n_envs=1, config=CONFIG)
+def plan(model, context=contextlib.nullcontext, n=1):
+    """Milliseconds of a plan, of n made side by side."""
+    began = time.perf_counter()
+    solver = CEMSolver(model, batch_size=n, num_samples=SPEC["candidates"], n_steps=SPEC["iterations"], topk=SPEC["elites"], device=DEVICE)
+    solver.configure(action_space=SPACE, n_envs=n, config=CONFIG)
     with context():
-        solver.solve({"pixels": START, "goal": GOAL, "action": torch.zeros(1, 1, BLOCK)})
+        solver.solve(dict(WORLDS[n]))
     finish()
+    return (time.perf_counter() - began) * 1e3 / n
 
 
 def autocast():
     return torch.autocast(DEVICE.type, torch.bfloat16)
 
 
-serve({"fp32": {"fp32": lambda: plan(WIDE, contextlib.nullcontext)},
-       "bf16": {"autocast": lambda: plan(WIDE, autocast), "bf16_weights": lambda: plan(HALF, contextlib.nullcontext)}},
-      version=VERSION, params=params(WIDE))
+def compiled(model):
+    """The same with its predictor compiled and kept as graphs, whose results the next call overwrites."""
+    model = copy.deepcopy(model)
+    predict = torch.compile(model.predict, mode="reduce-overhead", dynamic=False)
+    model.predict = lambda *a: predict(*a).clone()
+    return model
+
+
+BF16, SIDE = {"autocast": lambda: plan(WIDE, autocast), "bf16_weights": lambda: plan(HALF)}, {}
+if DEVICE.type == "cuda":  # a processor is busy with one plan
+    GRAPHS = compiled(HALF)
+    BF16["compile_bf16_weights"] = lambda: plan(GRAPHS)
+    if n := SPEC["side"]:
+        SIDE = {"side_autocast": lambda: plan(WIDE, autocast, n), "side_bf16_weights": lambda: plan(HALF, n=n),
+                "side_compile_bf16_weights": lambda: plan(GRAPHS, n=n)}
+serve({"fp32": {"fp32": lambda: plan(WIDE)}, "bf16": BF16, "side": SIDE}, version=VERSION, params=params(WIDE))

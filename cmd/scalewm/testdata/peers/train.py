@@ -42,6 +42,14 @@ def compiled(pixels, action):
 
 
 COMPILED = torch.compile(loss)
-serve({"fp32": {"fp32": lambda: step(loss, False), "compile": lambda: step(compiled, False)},
-       "bf16": {"autocast": lambda: step(loss, True), "compile_autocast": lambda: step(compiled, True)}},
-      version=VERSION, params=params(MODEL))
+WIDE = {"fp32": lambda: step(loss, False), "compile": lambda: step(compiled, False)}
+HALF = {"autocast": lambda: step(loss, True), "compile_autocast": lambda: step(compiled, True)}
+if DEVICE.type == "cuda":
+    # Compiling takes a minute a variant: on a GPU only the one that is fastest by default, and on demand
+    # the one that tries kernels out and keeps graphs, which takes several.
+    del WIDE["compile"]
+    HALF["tf32"] = lambda: in_tf32(lambda: step(loss, False))
+    if os.environ.get("PEER_AUTOTUNE"):
+        TUNED = torch.compile(loss, mode="max-autotune")
+        HALF["autotune_autocast"] = lambda: step(TUNED, True)
+serve({"fp32": WIDE, "bf16": HALF}, version=VERSION, params=params(MODEL))

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"scalewm/eval"
+	"scalewm/model/device"
+	"scalewm/model/device/cuda/ledger"
+	"scalewm/model/lewm"
+	"scalewm/model/train"
+)
+
+// kernelReport says where the time on a GPU goes: bf16, each launch by itself.
+type kernelReport struct {
+	Train []kernelTime `json:"train"`
+	Plan  []kernelTime `json:"plan"`
+	Side  []kernelTime `json:"side,omitempty"`
+}
+
+// kernelTime is all launches of a kernel in a step or plan. FloorMS is what they
+// cannot take less than at the rates of the probe: their bytes and operations.
+type kernelTime struct {
+	Kernel   string  `json:"kernel"`
+	Launches int     `json:"launches"`
+	MS       float64 `json:"ms"`
+	FloorMS  float64 `json:"floor_ms"`
+	GB       float64 `json:"gb"`
+	GFLOP    float64 `json:"gflop"`
+}
+
+// timedDevice is a GPU that keeps the time of each kernel.
+type timedDevice struct {
+	device.Device
+	reset func()
+	times func() []kernelTime
+}
+
+// benchKernels times the kernels of a training step and of plans.
+func benchKernels(ctx context.Context, b *bench) error {
+	if b.report.Machine.GPU == "" {
+		return errors.New("kernels are those of a GPU, and none is used (hint: --device cuda, with bin/scalewm-cuda)")
+	}
+	rates := b.report.Probes[len(b.report.Probes)-1]
+	dev, err := openTimed(ledger.Card{Bandwidth: rates.GPUCopy * 1e9, FLOPS: rates.GPUBF16 * 1e9})
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	r := &kernelReport{}
+	b.report.Kernels = r
+	t, err := train.NewTrial(dev, b.preset.Model, b.preset.Train)
+	if err != nil {
+		return err
+	}
+	r.Train, err = b.timeKernels(ctx, dev, func(context.Context) error { return t.Step(nil) })
+	t.Free()
+	if err != nil {
+		return err
+	}
+	w, err := lewm.New(dev, b.preset.Model, 1)
+	if err != nil {
+		return err
+	}
+	defer w.Free()
+	if r.Plan, err = b.timeKernels(ctx, dev, eval.NewTrial(w, eval.Tiers()[0], 1).Plan); err != nil || b.side == 0 {
+		return err
+	}
+	r.Side, err = b.timeKernels(ctx, dev, eval.NewTrial(w, eval.Tiers()[0], b.side).Plan)
+	return err
+}
+
+// timeKernels is the mean of the rounds, after work that does not count.
+func (b *bench) timeKernels(ctx context.Context, dev timedDevice, work func(context.Context) error) ([]kernelTime, error) {
+	for i := range b.rounds + 1 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if i == 1 {
+			dev.reset()
+		}
+		if err := work(ctx); err != nil {
+			return nil, err
+		}
+	}
+	list, n := dev.times(), float64(b.rounds)
+	for i := range list {
+		k := &list[i]
+		k.Launches /= b.rounds
+		k.MS, k.FloorMS, k.GB, k.GFLOP = k.MS/n, k.FloorMS/n, k.GB/n, k.GFLOP/n
+	}
+	return list, dev.Err()
+}
+
+func (r *kernelReport) print(w io.Writer) {
+	for _, part := range []struct {
+		name string
+		list []kernelTime
+	}{{"a training step", r.Train}, {"a plan", r.Plan}, {"plans side by side", r.Side}} {
+		if len(part.list) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "kernels of %s\n  %-28s %8s %9s %9s %7s %9s %9s\n", part.name, "", "launches", "ms", "floor ms", "floor %", "GB/s", "TFLOP/s")
+		sum := kernelTime{Kernel: "all"}
+		for _, k := range part.list {
+			k.print(w)
+			sum.Launches, sum.MS, sum.FloorMS, sum.GB, sum.GFLOP = sum.Launches+k.Launches, sum.MS+k.MS, sum.FloorMS+k.FloorMS, sum.GB+k.GB, sum.GFLOP+k.GFLOP
+		}
+		sum.print(w)
+	}
+}
+
+func (k kernelTime) print(w io.Writer) {
+	fmt.Fprintf(w, "  %-28s %8d %9.3f %9.3f %7.0f %9.0f %9.1f\n", k.Kernel, k.Launches, k.MS, k.FloorMS,
+		100*over(k.FloorMS, k.MS), over(k.GB*1000, k.MS), over(k.GFLOP, k.MS))
+}

@@ -1,0 +1,64 @@
+//go:build cuda
+
+package gpu
+
+import (
+	"testing"
+
+	"scalewm/model/device"
+	"scalewm/model/device/cuda"
+	"scalewm/model/device/cuda/ledger"
+)
+
+// TestMeasure: every rate is there, and says whose it is.
+func TestMeasure(t *testing.T) {
+	open(t).Close()
+	r, err := Measure()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Name == "" || r.By == "" || r.FP32 <= 0 || r.BF16 <= 0 || r.Copy <= 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestTimed: launches are counted whether they come as a graph or not, they take
+// time, and results are those of any other machine.
+func TestTimed(t *testing.T) {
+	open(t).Close()
+	m, err := OpenTimed(ledger.H200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := cuda.New(m, device.FP32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	x, y := device.NewMat(d, 3, 5), device.NewMat(d, 3, 5)
+	d.Sync()
+	m.Reset()
+	const rounds, each = 3, 2 * queued // from the second round on a graph
+	for i := range rounds {
+		d.Fill(x, float64(i+1))
+		for range each - 1 {
+			d.Axpy(y, 1, x)
+		}
+		d.Sync()
+	}
+	got := make([]float32, 15)
+	d.Download(got, y)
+	if want := float32((1 + 2 + 3) * (each - 1)); got[0] != want || got[14] != want {
+		t.Errorf("sums %g, want %g", got, want)
+	}
+	launches := 0
+	for _, k := range m.Times() {
+		launches += k.Launches
+		if k.Seconds <= 0 || k.Floor <= 0 {
+			t.Errorf("%+v", k)
+		}
+	}
+	if launches != rounds*each {
+		t.Errorf("%d launches, want %d", launches, rounds*each)
+	}
+}
