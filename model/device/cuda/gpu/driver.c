@@ -24,10 +24,19 @@ int gpu_sync(CUstream stream) { return cuStreamSynchronize(stream); }
 
 int gpu_host_alloc(void **p, size_t bytes) { return cuMemHostAlloc(p, bytes, 0); }
 
-int gpu_run(CUstream stream, int n, const Node *nodes, const char *args, int *failed) {
+static CUresult launch(CUstream stream, int overlap, const Node *node, const char *args) {
+	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+		.value.programmaticStreamSerializationAllowed = 1};
+	CUlaunchConfig config = {.gridDimX = node->grid, .gridDimY = 1, .gridDimZ = 1, .blockDimX = node->threads, .blockDimY = 1,
+		.blockDimZ = 1, .sharedMemBytes = node->shared, .hStream = stream, .attrs = &attribute, .numAttrs = overlap != 0};
+	void *params[1] = {(void *)(args + node->at)};
+	return cuLaunchKernelEx(&config, node->function, params, NULL);
+}
+
+int gpu_run(CUstream stream, int *overlap, int n, const Node *nodes, const char *args, int *failed) {
 	for (int i = 0; i < n; i++) {
-		void *params[1] = {(void *)(args + nodes[i].at)};
-		CUresult r = cuLaunchKernel(nodes[i].function, nodes[i].grid, 1, 1, nodes[i].threads, 1, 1, nodes[i].shared, stream, params, NULL);
+		CUresult r = launch(stream, *overlap, &nodes[i], args);
+		if (r && *overlap) r = launch(stream, *overlap = 0, &nodes[i], args);
 		*failed = i;
 		if (r) return r;
 	}
@@ -46,7 +55,9 @@ static void fill(CUDA_KERNEL_NODE_PARAMS *p, const Node *node, void **params) {
 		.blockDimX = node->threads, .blockDimY = 1, .blockDimZ = 1, .sharedMemBytes = node->shared, .kernelParams = params};
 }
 
-int gpu_chain(Chain **chain, int n, const Node *nodes, const char *args) {
+static int chain(Chain **out, int overlap, int n, const Node *nodes, const char *args) {
+	CUgraphEdgeData edge = {0};
+	if (overlap) edge = (CUgraphEdgeData){.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
 	Chain *c = calloc(1, sizeof *c + n * sizeof *c->nodes);
 	if (!c) return CUDA_ERROR_OUT_OF_MEMORY;
 	CUresult r = cuGraphCreate(&c->graph, 0);
@@ -54,11 +65,19 @@ int gpu_chain(Chain **chain, int n, const Node *nodes, const char *args) {
 		CUDA_KERNEL_NODE_PARAMS p;
 		void *params[1] = {(void *)(args + nodes[i].at)};
 		fill(&p, &nodes[i], params);
-		r = cuGraphAddKernelNode(&c->nodes[i], c->graph, i ? &c->nodes[i - 1] : NULL, i > 0, &p);
+		r = cuGraphAddKernelNode(&c->nodes[i], c->graph, NULL, 0, &p);
+		if (!r && i) r = cuGraphAddDependencies_v2(c->graph, &c->nodes[i - 1], &c->nodes[i], &edge, 1);
 	}
 	if (!r) r = cuGraphInstantiateWithFlags(&c->exec, c->graph, 0);
+	if (!r) r = gpu_chain_update(c, n - 1, &nodes[n - 1], args + nodes[n - 1].at); // one that cannot be updated is of no use
 	if (r) gpu_chain_free(c);
-	else *chain = c;
+	else *out = c;
+	return r;
+}
+
+int gpu_chain(Chain **out, int *overlap, int n, const Node *nodes, const char *args) {
+	int r = chain(out, *overlap, n, nodes, args);
+	if (r && *overlap) r = chain(out, *overlap = 0, n, nodes, args);
 	return r;
 }
 

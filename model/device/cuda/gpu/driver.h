@@ -20,11 +20,14 @@ typedef struct {
 	unsigned grid, threads, shared, at;
 } Node;
 
-int gpu_run(CUstream stream, int n, const Node *nodes, const char *args, int *failed);
+// Launches overlap where *overlap is set: a kernel begins while the one before
+// ends, for which all kernels wait (common.cuh). A driver that refuses is asked
+// without, and *overlap is cleared.
+int gpu_run(CUstream stream, int *overlap, int n, const Node *nodes, const char *args, int *failed);
 
 // Chain is a graph of launches one after another.
 typedef struct Chain Chain;
-int gpu_chain(Chain **chain, int n, const Node *nodes, const char *args);
+int gpu_chain(Chain **chain, int *overlap, int n, const Node *nodes, const char *args);
 // gpu_chain_update gives launch i other arguments, which begin at args.
 int gpu_chain_update(Chain *chain, int i, const Node *node, const char *args);
 int gpu_chain_start(Chain *chain, CUstream stream);

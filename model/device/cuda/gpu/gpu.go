@@ -15,6 +15,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"unsafe"
 
@@ -29,6 +30,10 @@ const (
 	oldestGPU    = 8
 )
 
+// PlainVariable, set to anything, makes kernels start only after the one before
+// has ended, for comparing speeds and where a driver's overlapping is in doubt.
+const PlainVariable = "SCALEWM_CUDA_PLAIN"
+
 // machine implements cuda.Machine on one GPU.
 type machine struct {
 	device    cu.Device
@@ -37,6 +42,7 @@ type machine struct {
 	isa       string
 	modules   []cu.Module
 	functions []C.CUfunction // by cuda.Kernel
+	overlap   C.int          // whether launches do
 	stage     stage
 }
 
@@ -84,6 +90,9 @@ func (m *machine) start() (err error) {
 	m.isa = "sm_80"
 	if major == 9 && minor == 0 {
 		m.isa = "sm_90a"
+		if os.Getenv(PlainVariable) == "" {
+			m.overlap = 1
+		}
 	}
 	if m.context, err = m.device.RetainPrimaryCtx(); err != nil {
 		return err

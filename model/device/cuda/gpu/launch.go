@@ -35,7 +35,7 @@ func (m *machine) Run(launches []cuda.Launch, args []byte) error {
 	defer release()
 	list, data := pointers(m.nodes(launches), args)
 	var failed C.int
-	code := C.gpu_run(m.handle(), C.int(len(launches)), list, data, &failed)
+	code := C.gpu_run(m.handle(), &m.overlap, C.int(len(launches)), list, data, &failed)
 	return m.result(code, fmt.Sprintf("launching kernel %s", launches[failed].Kernel))
 }
 
@@ -54,7 +54,7 @@ func (m *machine) Graph(launches []cuda.Launch, args []byte) (cuda.Graph, error)
 	defer release()
 	g := &graph{machine: m, nodes: m.nodes(launches)}
 	list, data := pointers(g.nodes, args)
-	if err := m.result(C.gpu_chain(&g.chain, C.int(len(launches)), list, data), "making a graph"); err != nil {
+	if err := m.result(C.gpu_chain(&g.chain, &m.overlap, C.int(len(launches)), list, data), "making a graph"); err != nil {
 		return nil, err
 	}
 	return g, nil

@@ -15,13 +15,30 @@ typedef unsigned short u16;
 typedef unsigned char u8;
 
 #ifndef EMULATOR
-#define KERNEL(name, Args, threads) extern "C" __global__ void __launch_bounds__(threads) name(const Args a)
+// KERNEL(name, Args, threads of a block, and, where registers should be spared, blocks of a multiprocessor).
+// A kernel lets the next one start and waits for the one before, so that no code
+// in a body runs too early; where launches do not overlap, both are nothing.
+#define KERNEL(name, Args, ...) \
+	DEVICE void name##_body(const Args &a); \
+	extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name(const Args a) { \
+		overlap(); \
+		name##_body(a); \
+	} \
+	DEVICE void name##_body(const Args &a)
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_METHOD __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
 #define SHARED(T, name) extern __shared__ float4 name##_raw[]; T *name = (T *)name##_raw
 #define INFINITE __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fc00000)
+#endif
+
+#ifndef EMULATOR
+DEVICE void overlap() {
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
 #endif
 
 // pack_bf16 rounds to the nearest, ties to even: lo in the low half.
