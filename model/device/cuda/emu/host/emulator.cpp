@@ -1,6 +1,7 @@
 // emulator.cpp: the blocks' threads as fibres on one processor (x86-64).
 #include "emulator.h"
 #include "async.h"
+#include "hopper.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,16 +18,17 @@ extern char __start_emushared[] __attribute__((weak)), __stop_emushared[] __attr
 namespace {
 
 enum { MOST = 1024, STACK = 64 << 10 };
-enum State { READY, AT_WARP, AT_BLOCK, DONE };
+enum State { READY, AT_WARP, AT_GROUP, AT_BLOCK, DONE };
 
 enum { SHARED_MOST = 232448 }; // bytes that a Hopper block may have
+enum { GROUP = 128 };          // threads of a warpgroup
 
 char *dynamic_end;
 void *stacks, *saved[MOST], *scheduler;
 State state[MOST];
 Given given[MOST], taken[MOST / 32][32];
 int turns[32]; // the lanes of a warp in the chosen order
-int current, order, at_warp[MOST / 32], at_block;
+int current, order, at_warp[MOST / 32], at_group[MOST / GROUP], at_block, blocks;
 const char *fault; // what a thread did that hardware would not do
 void (*kernel)(const void *);
 const void *kernel_args;
@@ -79,8 +81,13 @@ struct Copies {
 	int group;
 } copies[MOST];
 
+// For each 16 bytes of shared memory the thread, counted from 1, whose copy the
+// tensor cores may not see yet: it did not pass a fence since.
+int unfenced[SHARED_MOST / 16];
+
 void arrive(const Copy &c) {
 	char *to = emu_shared(c.to, 16);
+	unfenced[(to - emu_dynamic) / 16] = current + 1;
 	memset(to, 0, 16);
 	if (c.bytes) memcpy(to, c.from, c.bytes);
 }
@@ -126,18 +133,37 @@ void run_warp(int first, const char **trouble) {
 	}
 }
 
+// release lets warpgroups go on of which all threads wait for each other.
+bool release(int threads, const char **trouble) {
+	bool any = false;
+	for (int g = 0; g * GROUP < threads; g++) {
+		if (at_group[g] == 0) continue;
+		if (at_group[g] != GROUP) *trouble = "a warpgroup's barrier that some threads do not reach";
+		for (int i = g * GROUP; i < threads && i < (g + 1) * GROUP; i++) state[i] = READY;
+		at_group[g] = 0;
+		any = true;
+	}
+	return any;
+}
+
 const char *run_block(int threads) {
 	memset(__start_emushared, 0xff, __stop_emushared - __start_emushared);
 	memset(emu_dynamic, 0xff, dynamic_end - emu_dynamic);
+	memset(unfenced, 0, sizeof unfenced);
+	memset(at_group, 0, sizeof at_group);
 	fault = NULL;
+	at_block = 0;
+	blocks++;
 	for (int i = 0; i < threads; i++) start(i);
 	for (const char *trouble = NULL;;) {
-		at_block = 0;
 		for (int w = 0; w < threads / 32 && !trouble; w++) run_warp(turn(w, threads / 32) * 32, &trouble);
 		if (!trouble) trouble = fault;
+		bool again = !trouble && release(threads, &trouble);
 		if (trouble) return trouble;
+		if (again) continue;
 		if (at_block == 0) return NULL;
 		if (at_block != threads) return "a barrier that some threads do not reach";
+		at_block = 0;
 		for (int i = 0; i < threads; i++) state[i] = READY;
 	}
 }
@@ -151,6 +177,22 @@ const Given *emu_exchange(uint64_t a, uint64_t b, uint64_t c) {
 }
 
 extern "C" void __syncthreads_emu() { wait(AT_BLOCK, &at_block); }
+
+extern "C" void emu_group_barrier() { wait(AT_GROUP, &at_group[current / GROUP]); }
+extern "C" void emu_fault(const char *what) { fault = what; }
+extern "C" int emu_early() { return order == 2; }
+extern "C" int emu_block() { return blocks; }
+
+extern "C" void emu_fence() {
+	for (int *by = unfenced; by < unfenced + (dynamic_end - emu_dynamic) / 16; by++)
+		if (*by == current + 1) *by = 0;
+}
+
+extern "C" char *emu_fenced(uint32_t at) {
+	char *p = emu_shared(at, 2);
+	if (unfenced[(p - emu_dynamic) / 16]) fault = "tensor cores read what a thread copied without fence.proxy.async";
+	return p;
+}
 
 extern "C" char *emu_shared(uint32_t at, int bytes) {
 	if (at % bytes) fault = "an address in shared memory that is not a multiple of its width";
