@@ -17,11 +17,6 @@ type eachArgs struct {
 	act, add int64
 }
 
-type blocksArgs struct {
-	dst, src                      mat
-	dstBlock, srcBlock, rows, add int64
-}
-
 type columnArgs struct {
 	table, src mat
 	part       Pointer
@@ -39,9 +34,9 @@ type adaNormArgs struct {
 }
 
 type normGradArgs struct {
-	dx, dgamma, dbeta, dy, xhat, rstd, gamma mat
-	part                                     Pointer
-	chunks, add                              int64
+	dx, dgamma, dbeta, dy, xhat, rstd, gamma, rounded mat
+	part                                              Pointer
+	chunks, add                                       int64
 }
 
 type batchArgs struct {

@@ -12,11 +12,6 @@ struct EachArgs {
 	i64 act, add;
 };
 
-struct BlocksArgs {
-	Mat dst, src;
-	i64 dst_block, src_block, rows, add;
-};
-
 // ColumnArgs are those of sums over rows: src (and other) in `chunks` chunks of
 // rows, each chunk's sums in part (chunks x table.rows x cols).
 struct ColumnArgs {
@@ -35,8 +30,9 @@ struct AdaNormArgs {
 	double outer_eps, inner_eps;
 };
 
+// NormGradArgs: rounded, where given, gets dx as well.
 struct NormGradArgs {
-	Mat dx, dgamma, dbeta, dy, xhat, rstd, gamma;
+	Mat dx, dgamma, dbeta, dy, xhat, rstd, gamma, rounded;
 	float *part;
 	i64 chunks, add;
 };

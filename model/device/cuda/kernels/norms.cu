@@ -65,14 +65,14 @@ DEVICE void wide_ada_norm(const AdaNormArgs &a, i64 r, Norm &outer, Norm &inner)
 	}
 }
 
-// F is the form of x, scale and shift: all that is read is on its way at once.
-template <Form X, Form F> DEVICE void narrow_ada_norm(const AdaNormArgs &a, i64 r, Norm &outer, Norm &inner) {
+// X is the layout of x, F that of scale and shift: all that is read is on its way at once.
+template <Layout X, Layout F> DEVICE void narrow_ada_norm(const AdaNormArgs &a, i64 r, Norm &outer, Norm &inner) {
 	float v[PART], scale[PART], shift[PART], gamma[PART], beta[PART];
 	load_row<X>(v, a.x, r);
 	load_row<F>(scale, a.scale, r);
 	load_row<F>(shift, a.shift, r);
-	load_row<X>(gamma, a.gamma, 0);
-	load_row<X>(beta, a.beta, 0);
+	load_row(gamma, a.gamma, 0);
+	load_row(beta, a.beta, 0);
 	outer = norm_of(v, a.x.cols, a.outer_eps);
 	UNROLL
 	for (int i = 0; i < PART; i++) v[i] = (v[i] - outer.mean) * outer.inv;
@@ -93,10 +93,9 @@ KERNEL(ada_norm, AdaNormArgs, THREADS) {
 	i64 r = grid_warp();
 	if (r >= a.x.rows) return; // the whole warp
 	Norm outer, inner;
-	Form f = form(a.scale);
+	Layout f = layout(a.scale);
 	if (a.x.cols > NARROW) wide_ada_norm(a, r, outer, inner);
-	else if (form(a.x) != PAIRS || form(a.gamma) != PAIRS || form(a.beta) != PAIRS || form(a.shift) != f || f == SINGLES)
-		narrow_ada_norm<SINGLES, SINGLES>(a, r, outer, inner);
+	else if (layout(a.x) != PAIRS || layout(a.shift) != f || f == SINGLES) narrow_ada_norm<SINGLES, SINGLES>(a, r, outer, inner);
 	else if (f == PAIRS) narrow_ada_norm<PAIRS, PAIRS>(a, r, outer, inner);
 	else narrow_ada_norm<PAIRS, HALVES>(a, r, outer, inner);
 	if (lane()) return;
@@ -118,6 +117,7 @@ DEVICE void wide_norm_grad(const NormGradArgs &a, i64 r) {
 		float g = get(a.dy, r, c) * (a.gamma.p ? a.gamma.p[c] : 1);
 		float v = inv * (g - sum - get(a.xhat, r, c) * dot);
 		dx[c] = a.add ? dx[c] + v : v;
+		if (a.rounded.p) set(a.rounded, r, c, dx[c]);
 	}
 }
 
@@ -127,7 +127,7 @@ struct Gains {
 };
 
 // narrow_norm_grad does rows r, r+WARPS, ... up to end.
-template <Form DY, Form XHAT, Form DX> DEVICE void narrow_norm_grad(const NormGradArgs &a, i64 r, i64 end, Gains &all) {
+template <Layout DY, Layout XHAT, Layout DX> DEVICE void narrow_norm_grad(const NormGradArgs &a, i64 r, i64 end, Gains &all) {
 	float gamma[PART];
 	float share = 1 / (float)a.dy.cols;
 	for (int i = 0; i < PART; i++) gamma[i] = 1;
@@ -150,7 +150,8 @@ template <Form DY, Form XHAT, Form DX> DEVICE void narrow_norm_grad(const NormGr
 		dot = warp_sum(dot) * share;
 		UNROLL
 		for (int i = 0; i < PART; i++) dx[i] += inv * (g[i] - sum - h[i] * dot);
-		store_row(a.dx, r, dx);
+		store_row<DX>(a.dx, r, dx);
+		if (a.rounded.p) store_row(a.rounded, r, dx);
 	}
 }
 
@@ -164,8 +165,8 @@ KERNEL(layer_norm_grad, NormGradArgs, THREADS) {
 		return;
 	}
 	Gains all = {};
-	Form dy = form(a.dy), xhat = form(a.xhat);
-	if (dy == SINGLES || xhat == SINGLES || form(a.dx) == SINGLES) narrow_norm_grad<SINGLES, SINGLES, SINGLES>(a, r, end, all);
+	Layout dy = layout(a.dy), xhat = layout(a.xhat);
+	if (dy == SINGLES || xhat == SINGLES || layout(a.dx) == SINGLES) narrow_norm_grad<SINGLES, SINGLES, SINGLES>(a, r, end, all);
 	else if (dy == PAIRS && xhat == PAIRS) narrow_norm_grad<PAIRS, PAIRS, PAIRS>(a, r, end, all);
 	else if (dy == PAIRS) narrow_norm_grad<PAIRS, HALVES, PAIRS>(a, r, end, all);
 	else if (xhat == PAIRS) narrow_norm_grad<HALVES, PAIRS, PAIRS>(a, r, end, all);
@@ -250,7 +251,7 @@ KERNEL(norm_grad_add, NormGradArgs, WARP * WARP) {
 
 // table[p] += the rows r of src with r mod table.rows == p. A block is 128 columns of one p and one chunk of its rows,
 // four of which a thread reads at a time.
-template <Form F> DEVICE void sum_rows(const ColumnArgs &a, i64 i, i64 end, i64 p, i64 c, float *sum) {
+template <Layout F> DEVICE void sum_rows(const ColumnArgs &a, i64 i, i64 end, i64 p, i64 c, float *sum) {
 	for (; i < end; i += 4 * WARPS) {
 		float x[4][4];
 		UNROLL
@@ -273,7 +274,7 @@ KERNEL(sum_table, ColumnArgs, THREADS) {
 	i64 n = (a.src.rows - p + a.table.rows - 1) / a.table.rows, span = (n + a.chunks - 1) / a.chunks;
 	i64 first = chunk * span + warp(), end = c < a.src.cols ? least(n, (chunk + 1) * span) : 0;
 	float sum[4] = {};
-	Form f = four_form(a.src);
+	Layout f = four_layout(a.src);
 	if (f == SINGLES) sum_rows<SINGLES>(a, first, end, p, c, sum);
 	else if (f == PAIRS) sum_rows<PAIRS>(a, first, end, p, c, sum);
 	else sum_rows<HALVES>(a, first, end, p, c, sum);

@@ -7,14 +7,14 @@
 
 enum { SPANS = 3, PART = 2 * SPANS, NARROW = SPANS * 2 * WARP }; // pairs and numbers of a lane
 
-// Form is how a row's pairs lie in memory: apart, as two floats, or as two bf16 in a word.
-enum Form { SINGLES, PAIRS, HALVES };
+// Layout is how a row's pairs lie in memory: apart, as two floats, or as two bf16 in a word.
+enum Layout { SINGLES, PAIRS, HALVES };
 
 struct alignas(8) Two {
 	float x, y;
 };
 
-DEVICE Form form(const Mat &m) {
+DEVICE Layout layout(const Mat &m) {
 	if ((m.cols | m.stride) % 2 || (u64)m.p % (m.half ? 4 : 8)) return SINGLES;
 	return m.half ? HALVES : PAIRS;
 }
@@ -22,7 +22,7 @@ DEVICE Form form(const Mat &m) {
 // column is the first of a lane's i-th pair.
 DEVICE int column(int i) { return 2 * lane() + i * 2 * WARP; }
 
-template <Form F> DEVICE void load_row(float *v, const Mat &m, i64 r) {
+template <Layout F> DEVICE void load_row(float *v, const Mat &m, i64 r) {
 	int cols = (int)m.cols;
 	i64 first = r * m.stride;
 	if (F == SINGLES) {
@@ -51,26 +51,25 @@ template <Form F> DEVICE void load_row(float *v, const Mat &m, i64 r) {
 	}
 }
 
-// load_row of any form; not where several rows should be on their way at once.
+// load_row in any layout; not where several rows should be on their way at once.
 DEVICE void load_row(float *v, const Mat &m, i64 r) {
-	switch (form(m)) {
+	switch (layout(m)) {
 	case SINGLES: return load_row<SINGLES>(v, m, r);
 	case PAIRS: return load_row<PAIRS>(v, m, r);
 	case HALVES: return load_row<HALVES>(v, m, r);
 	}
 }
 
-DEVICE void store_row(const Mat &m, i64 r, const float *v) {
+template <Layout F> DEVICE void store_row(const Mat &m, i64 r, const float *v) {
 	int cols = (int)m.cols;
 	i64 first = r * m.stride;
-	Form f = form(m);
 	UNROLL
 	for (int i = 0; i < SPANS; i++) {
 		int c = column(i);
 		if (c >= cols) continue;
-		if (f == HALVES) {
+		if (F == HALVES) {
 			*(u32 *)((u16 *)m.p + first + c) = pack_bf16(v[2 * i], v[2 * i + 1]);
-		} else if (f == PAIRS) {
+		} else if (F == PAIRS) {
 			Two x = {v[2 * i], v[2 * i + 1]};
 			*(Two *)(m.p + first + c) = x;
 		} else {
@@ -80,14 +79,22 @@ DEVICE void store_row(const Mat &m, i64 r, const float *v) {
 	}
 }
 
-// four_form is how four columns of a row, from a multiple of 4 on, lie in memory: PAIRS are four floats here.
-DEVICE Form four_form(const Mat &m) {
+DEVICE void store_row(const Mat &m, i64 r, const float *v) {
+	switch (layout(m)) {
+	case SINGLES: return store_row<SINGLES>(m, r, v);
+	case PAIRS: return store_row<PAIRS>(m, r, v);
+	case HALVES: return store_row<HALVES>(m, r, v);
+	}
+}
+
+// four_layout is how four columns of a row, from a multiple of 4 on, lie in memory: PAIRS are four floats here.
+DEVICE Layout four_layout(const Mat &m) {
 	if ((m.rows > 1 && m.stride % 4) || (u64)m.p % (m.half ? 8 : 16)) return SINGLES;
 	return m.half ? HALVES : PAIRS;
 }
 
 // load_four reads columns c.. of row r; zeros beyond the row.
-template <Form F> DEVICE void load_four(float *v, const Mat &m, i64 r, i64 c) {
+template <Layout F> DEVICE void load_four(float *v, const Mat &m, i64 r, i64 c) {
 	i64 at = r * m.stride + c;
 	if (F == SINGLES || c + 4 > m.cols) {
 		UNROLL
@@ -103,7 +110,7 @@ template <Form F> DEVICE void load_four(float *v, const Mat &m, i64 r, i64 c) {
 }
 
 DEVICE void load_four(float *v, const Mat &m, i64 r, i64 c) {
-	switch (four_form(m)) {
+	switch (four_layout(m)) {
 	case SINGLES: return load_four<SINGLES>(v, m, r, c);
 	case PAIRS: return load_four<PAIRS>(v, m, r, c);
 	case HALVES: return load_four<HALVES>(v, m, r, c);
@@ -112,7 +119,7 @@ DEVICE void load_four(float *v, const Mat &m, i64 r, i64 c) {
 
 DEVICE void store_four(const Mat &m, i64 r, i64 c, const float *v) {
 	i64 at = r * m.stride + c;
-	Form f = four_form(m);
+	Layout f = four_layout(m);
 	if (f == SINGLES || c + 4 > m.cols) {
 		for (int e = 0; e < 4 && c + e < m.cols; e++) set(m, r, c + e, v[e]);
 	} else if (f == PAIRS) {
