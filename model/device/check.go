@@ -110,6 +110,11 @@ func (c checked) UploadBytes(dst Bytes, src []byte) {
 	c.Device.UploadBytes(dst, src)
 }
 
+func (c checked) SendBytes(dst Bytes, at int, src []byte) {
+	need(at >= 0 && at+len(src) <= dst.Len(), "SendBytes")
+	c.Device.SendBytes(dst, at, src)
+}
+
 func (c checked) Fill(dst Mat, v float64) {
 	need(dst.Given(), "Fill", dst)
 	c.Device.Fill(dst, v)

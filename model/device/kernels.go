@@ -23,6 +23,7 @@ type Memory interface {
 	DownloadInts(dst []int32, src Ints)
 	AllocBytes(n int) Bytes
 	UploadBytes(dst Bytes, src []byte) // len(src) <= dst.Len()
+	Sending
 
 	Fill(dst Mat, v float64)
 	Copy(dst, src Mat)
@@ -30,6 +31,22 @@ type Memory interface {
 	// from src row i*srcBlock+r (+= if add). Blocks are counted by the shorter
 	// of the two; offsets are taken by RowRange before. srcBlock 0 repeats the same rows.
 	CopyBlocks(dst Mat, dstBlock int, src Mat, srcBlock, rows int, add bool)
+}
+
+// Sending is the way of frames, beside the kernels.
+type Sending interface {
+	// Room is how many bytes the device has for keeping frames; 0 where its memory
+	// is the host's, which has them already.
+	Room() int
+	// AllocHost is memory of the host that SendBytes reads fast; FreeHost gives it back.
+	AllocHost(n int) []byte
+	FreeHost([]byte)
+	// SendBytes is UploadBytes to the bytes from `at` on. It begins when the kernels
+	// asked for before have run and goes on beside those asked for after, of which none
+	// may use dst before AwaitSent. src stays as it is until Sync, or until a result is
+	// here of a kernel asked for after AwaitSent.
+	SendBytes(dst Bytes, at int, src []byte)
+	AwaitSent()
 }
 
 // Op says which factors of a product are transposed: A is M x K (T: K x M),

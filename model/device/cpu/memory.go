@@ -204,9 +204,18 @@ func (e *engine) DownloadInts(dst []int32, src device.Ints) {
 	}
 }
 
-func (e *engine) UploadBytes(dst device.Bytes, src []byte) {
+func (e *engine) UploadBytes(dst device.Bytes, src []byte) { e.SendBytes(dst, 0, src) }
+
+// Sending has nowhere to go: the device's memory is the host's.
+
+func (e *engine) Room() int              { return 0 }
+func (e *engine) AllocHost(n int) []byte { return make([]byte, n) }
+func (e *engine) FreeHost([]byte)        {}
+func (e *engine) AwaitSent()             {}
+
+func (e *engine) SendBytes(dst device.Bytes, at int, src []byte) {
 	if e.err == nil {
-		copy(dst.(*bytes).slice(), src)
+		copy(dst.(*bytes).slice()[at:], src)
 	}
 }
 

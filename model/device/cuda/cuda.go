@@ -29,11 +29,12 @@ type engine struct {
 	args     []byte
 	graphs   *graphs
 
-	pool  pool
-	work  block     // scratch
-	fault block     // a kernel sets it to 1 where an index is out of range
-	index bool      // whether kernels that do so ran since it was looked at
-	stage []float32 // host side of transfers that convert
+	pool   pool
+	locked map[unsafe.Pointer]int // bytes of AllocHost
+	work   block                  // scratch
+	fault  block                  // a kernel sets it to 1 where an index is out of range
+	index  bool                   // whether kernels that do so ran since it was looked at
+	stage  []float32              // host side of transfers that convert
 }
 
 // New is a device on a machine, which it closes. p is what products round their
@@ -45,7 +46,8 @@ func New(m Machine, p device.Precision) (device.Device, error) {
 	if p != device.FP32 && p != device.BF16 {
 		return nil, fmt.Errorf("cuda: products in %s are not offered (hint: fp32 or bf16)", p)
 	}
-	e := &engine{machine: m, prec: p, graphs: newGraphs(m), pool: pool{free: map[int][]Pointer{}, all: map[Pointer]int{}}}
+	e := &engine{machine: m, prec: p, graphs: newGraphs(m), pool: pool{free: map[int][]Pointer{}, all: map[Pointer]int{}},
+		locked: map[unsafe.Pointer]int{}}
 	e.fault = e.alloc(1, 4)
 	if e.err != nil {
 		return nil, e.err
@@ -74,7 +76,12 @@ func (e *engine) Close() error {
 	}
 	clear(e.pool.all)
 	clear(e.pool.free)
-	closing := errors.Join(e.graphs.close(), e.machine.Close())
+	var locked error
+	for p, size := range e.locked {
+		locked = errors.Join(locked, e.machine.FreeHost(p, size))
+	}
+	clear(e.locked)
+	closing := errors.Join(locked, e.graphs.close(), e.machine.Close())
 	if e.err == nil {
 		e.err = errors.New("cuda: the device is closed")
 	}

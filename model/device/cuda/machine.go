@@ -13,12 +13,21 @@ type Machine interface {
 	// Write and Read copy between host and device after all launches before.
 	Write(dst Pointer, src unsafe.Pointer, bytes int) error
 	Read(dst unsafe.Pointer, src Pointer, bytes int) error
+	// Room is how many bytes Alloc still has.
+	Room() (int, error)
+	// AllocHost gets memory of the host that Send reads while kernels run.
+	AllocHost(bytes int) (unsafe.Pointer, error)
+	FreeHost(p unsafe.Pointer, bytes int) error
+	// Send copies to the device after all launches before and beside those after,
+	// which Await makes wait. Until then src stays as it is.
+	Send(dst Pointer, src unsafe.Pointer, bytes int) error
+	Await() error
 	// Run runs kernels one after another; it may return before they have run.
 	// The arguments of a launch lie at args[Launch.At:].
 	Run(launches []Launch, args []byte) error
 	// Graph keeps the launches ready to be started again.
 	Graph(launches []Launch, args []byte) (Graph, error)
-	// Sync waits for all launches and returns what went wrong in them.
+	// Sync waits for all launches and copies and returns what went wrong in them.
 	Sync() error
 	Close() error
 }

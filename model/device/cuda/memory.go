@@ -75,16 +75,22 @@ func (e *engine) trim() bool {
 	return any
 }
 
+// alloc is zeros, as many floats as the memory has.
 func (e *engine) alloc(n, width int) block {
+	b := e.reserve(n, width)
+	if e.err == nil {
+		e.fill(mat{p: b.p, rows: 1, cols: int64(b.size / 4), stride: int64(b.size / 4)}, 0)
+	}
+	return b
+}
+
+// reserve is memory with any contents.
+func (e *engine) reserve(n, width int) block {
 	if e.err != nil {
 		return block{n: n}
 	}
 	p, size := e.take(n * width)
-	b := block{p, n, size}
-	if e.err == nil { // zeros, as many floats as the memory has
-		e.fill(mat{p: p, rows: 1, cols: int64(size / 4), stride: int64(size / 4)}, 0)
-	}
-	return b
+	return block{p, n, size}
 }
 
 func (e *engine) Alloc(n int) device.Buffer { return &buffer{e.alloc(n, 4)} }
@@ -101,7 +107,7 @@ func (e *engine) AllocHalf(n int) device.Buffer {
 func (e *engine) Freeze(device.Buffer) {}
 
 func (e *engine) AllocInts(n int) device.Ints   { return &ints{e.alloc(n, 4)} }
-func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.alloc(n, 1)} }
+func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.reserve(n, 1)} }
 
 // Free returns memory to the pool. Kernels that still use it run before those of its next owner.
 func (e *engine) Free(b device.Buffer) {

@@ -171,7 +171,33 @@ func memory(t *testing.T, d device.Device) {
 	d.Free(d.NewInts([]int32{1}))
 	d.Free(d.AllocBytes(1))
 	d.Free(d.AllocHalf(1))
+	sent(t, k)
 	for _, v := range k.views {
 		k.untouched(v)
+	}
+}
+
+// sent: what was sent to the second of three frames is there after AwaitSent, the
+// others stay, and after Sync the host's memory may be used anew.
+func sent(t *testing.T, k *kit) {
+	f := device.Frames{Count: 3, Size: 2, Patch: 2, Std: [3]float64{1. / 255, 1. / 255, 1. / 255}}
+	px, host := k.AllocBytes(3*f.Bytes()), k.AllocHost(f.Bytes())
+	k.UploadBytes(px, make([]byte, 3*f.Bytes()))
+	dst, want := k.out(3, 12), make([]float64, 36)
+	for turn := range 3 {
+		for i := range host {
+			host[i] = byte(10*turn + i%3) // all pixels alike
+			want[12+i] = float64(10*turn + i/4)
+		}
+		k.SendBytes(px, f.Bytes(), host)
+		k.AwaitSent()
+		k.Patches(dst, px, f)
+		k.Sync()
+		host[0] = 99
+		expect(t, "frames that were sent", k.values(dst), want...)
+	}
+	k.FreeHost(host)
+	if d := k.Room(); d < 0 {
+		t.Errorf("room for %d bytes", d)
 	}
 }

@@ -81,6 +81,12 @@ func (engine) DownloadInts(dst []int32, src device.Ints) { copy(dst, src.(ints))
 func (engine) AllocBytes(n int) device.Bytes             { return make(bytes, n) }
 func (engine) UploadBytes(dst device.Bytes, src []byte)  { copy(dst.(bytes), src) }
 
+func (engine) Room() int                                      { return 0 }
+func (engine) AllocHost(n int) []byte                         { return make([]byte, n) }
+func (engine) FreeHost([]byte)                                {}
+func (engine) SendBytes(dst device.Bytes, at int, src []byte) { copy(dst.(bytes)[at:], src) }
+func (engine) AwaitSent()                                     {}
+
 func (engine) Fill(dst device.Mat, v float64) {
 	for r := range dst.Rows {
 		for c, out := 0, row(dst, r); c < dst.Cols; c++ {

@@ -172,16 +172,16 @@ func (l *Library) symbol(name string) unsafe.Pointer {
 // machine is a Library as a cuda.Machine.
 type machine struct {
 	*Library
-	order int
+	order   int
+	sending *sending
 }
 
 // Machine is an emulated GPU that runs the threads of a block, and the lanes of
 // a warp, in the given order: 1 forwards, 2 backwards, 3 mixed. A kernel whose
 // result depends on it lacks a barrier.
-func (l *Library) Machine(order int) cuda.Machine { return machine{l, order} }
+func (l *Library) Machine(order int) cuda.Machine { return machine{l, order, &sending{}} }
 
 func (machine) ISA() string  { return "emulated" }
-func (machine) Sync() error  { return nil }
 func (machine) Close() error { return nil }
 
 func (m machine) Alloc(bytes int) (cuda.Pointer, error) {

@@ -44,6 +44,7 @@ type machine struct {
 	functions []C.CUfunction // by cuda.Kernel
 	overlap   C.int          // whether launches do
 	stage     stage
+	sending   sending
 }
 
 // Open starts GPU 0.
@@ -103,6 +104,9 @@ func (m *machine) start() (err error) {
 	}
 	defer release()
 	if m.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
+		return err
+	}
+	if err = m.sending.open(); err != nil {
 		return err
 	}
 	return m.load()
@@ -174,6 +178,9 @@ func (m *machine) Sync() error {
 		return err
 	}
 	defer release()
+	if err := m.sending.wait(); err != nil {
+		return m.lost(fmt.Errorf("waiting for transfers: %w", err))
+	}
 	return m.result(C.gpu_sync(m.handle()), "waiting for kernels")
 }
 
@@ -187,7 +194,7 @@ func (m *machine) Close() error {
 		return err
 	}
 	defer release()
-	err = m.stage.free()
+	err = errors.Join(m.stage.free(), m.sending.close())
 	for _, module := range m.modules {
 		err = errors.Join(err, module.Unload())
 	}

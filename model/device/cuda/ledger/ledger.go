@@ -101,8 +101,15 @@ func (m *Machine) Alloc(bytes int) (cuda.Pointer, error) {
 func (m *Machine) Free(cuda.Pointer, int)                        {}
 func (m *Machine) Write(cuda.Pointer, unsafe.Pointer, int) error { return nil }
 func (m *Machine) Read(unsafe.Pointer, cuda.Pointer, int) error  { return nil }
-func (m *Machine) Sync() error                                   { return nil }
-func (m *Machine) Close() error                                  { return nil }
+func (m *Machine) Room() (int, error)                            { return 1 << 36, nil }
+func (m *Machine) AllocHost(n int) (unsafe.Pointer, error) {
+	return unsafe.Pointer(unsafe.SliceData(make([]byte, n))), nil
+}
+func (m *Machine) FreeHost(unsafe.Pointer, int) error           { return nil }
+func (m *Machine) Send(cuda.Pointer, unsafe.Pointer, int) error { return nil }
+func (m *Machine) Await() error                                 { return nil }
+func (m *Machine) Sync() error                                  { return nil }
+func (m *Machine) Close() error                                 { return nil }
 
 // Run counts.
 func (m *Machine) Run(launches []cuda.Launch, args []byte) error {
