@@ -35,7 +35,7 @@ DEVICE void leave(const SumArgs &a, const float (*d)[4]) {
 // multiply asks for 16 inner indices from k on of the numbers as they lie, or turned.
 template <int TURNED> DEVICE void multiply(float (*d)[4], int k, u32 unit = UNIT) {
 	SHARED(u16, s);
-	wgmma<16, TURNED, 0>(d, descriptor(shared_address(s) + k * (TURNED ? ROW : 2)), descriptor(shared_address(s) + unit));
+	wgmma<16, TURNED, 0>(d, descriptor<TURNED>(shared_address(s) + k * (TURNED ? ROW : 2)), descriptor<false>(shared_address(s) + unit));
 	wgmma_commit();
 }
 KERNEL(rows, SumArgs, 128) {

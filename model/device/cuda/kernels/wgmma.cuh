@@ -17,9 +17,11 @@
 
 enum { SLAB = 8192, ROW = 128, GROUP = 128 }; // bytes of a slab of 64 rows and of a row; threads of a warpgroup
 
-// descriptor says where a factor begins. The slabs of a turned one follow each other,
-// its eight rows are 1024 bytes; 1 is 128-byte swizzle.
-DEVICE u64 descriptor(u32 at) { return (u64)(at & 0x3ffff) >> 4 | (u64)(SLAB >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62; }
+// descriptor says where a factor begins; the slabs of a turned one follow each other. Eight
+// rows are 1024 bytes; 1 is 128-byte swizzle.
+template <bool TURNED> DEVICE u64 descriptor(u32 at) {
+	return (u64)(at & 0x3ffff) >> 4 | (u64)(TURNED ? SLAB >> 4 : 1) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
 
 // swizzled is the offset of 16-byte piece j of row r of a slab.
 DEVICE u32 swizzled(int r, int j) { return r * ROW + ((j ^ r % 8) << 4); }
