@@ -139,23 +139,32 @@ func glLibraries(m machine) finding {
 	return finding{Name: "OpenGL", OK: true, Value: strings.Join(have, ", ")}
 }
 
+// gpu asks the driver in the binary that has use for it, unless the machine is made up.
 func gpu(m machine) finding {
-	if !m.exists("/dev/nvidia0") {
+	name, err := usedGPU()
+	switch asked := gpuBuild && m.root == ""; {
+	case asked && err == nil:
+		return finding{Name: "GPU", OK: true, Value: name}
+	case !m.exists("/dev/nvidia0"):
 		return finding{Name: "GPU", Value: "no NVIDIA device: everything runs on the processor",
 			Fix: "none needed; with one, make cuda builds the binary that uses it"}
+	case asked:
+		return finding{Name: "GPU", Value: err.Error(), Fix: "see the hint; until then everything runs on the processor"}
 	}
-	driver := strings.Fields(field(m.read("/proc/driver/nvidia/version"), "NVRM version", ":"))
-	version := "unknown driver"
-	for _, w := range driver {
+	f := finding{Name: "GPU", OK: true, Value: "NVIDIA, " + driverVersion(m)}
+	if !gpuBuild {
+		f.Value += " (" + err.Error() + ")"
+	}
+	return f
+}
+
+func driverVersion(m machine) string {
+	for _, w := range strings.Fields(field(m.read("/proc/driver/nvidia/version"), "NVRM version", ":")) {
 		if strings.Count(w, ".") > 0 && strings.Trim(w, "0123456789.") == "" {
-			version = "driver " + w
-			break
+			return "driver " + w
 		}
 	}
-	if !gpuBuild {
-		version += " (not used by this binary: make setup-cuda && make cuda leaves bin/scalewm-cuda, which does)"
-	}
-	return finding{Name: "GPU", OK: true, Value: "NVIDIA, " + version}
+	return "unknown driver"
 }
 
 // peers are the Python programs that some tests compare with.

@@ -26,13 +26,20 @@ func (m *machine) Alloc(bytes int) (cuda.Pointer, error) {
 	p, err := cu.MemAlloc(int64(bytes))
 	if errors.Is(err, cu.OutOfMemory) {
 		free, total, _ := cu.MemInfo()
-		return 0, fmt.Errorf("out of device memory: asked for %d MiB, %d of the GPU's %d MiB are free "+
-			"(hint: a smaller batch or preset; training takes 22 GiB with paper in fp32, 12 in bf16, 2 with small)", bytes>>20, free>>20, total>>20)
+		return 0, fmt.Errorf("out of device memory: asked for %s, %d of the GPU's %d MiB are free "+
+			"(hint: a smaller batch or preset; training takes 22 GiB with paper in fp32, 12 in bf16, 2 with small)", size(bytes), free>>20, total>>20)
 	}
 	if err != nil {
 		return 0, m.lost(fmt.Errorf("allocating %d bytes: %w", bytes, err))
 	}
 	return cuda.Pointer(p.Uintptr()), nil
+}
+
+func size(bytes int) string {
+	if bytes < 1<<20 {
+		return fmt.Sprintf("%d kB", (bytes+1023)>>10)
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
 }
 
 func (m *machine) Free(p cuda.Pointer, _ int) {
@@ -69,11 +76,11 @@ func (m *machine) take(n int) (unsafe.Pointer, error) {
 		if err := s.free(); err != nil {
 			return nil, m.lost(err)
 		}
-		size := max(smallest, 2*n)
-		if err := m.result(C.gpu_host_alloc(&s.p, C.size_t(size)), "locking memory for transfers"); err != nil {
+		room := max(smallest, 2*n)
+		if err := m.result(C.gpu_host_alloc(&s.p, C.size_t(room)), "locking memory for transfers"); err != nil {
 			return nil, err
 		}
-		s.size = size
+		s.size = room
 	}
 	p := unsafe.Add(s.p, s.pending)
 	s.pending += (n + 255) / 256 * 256

@@ -1,6 +1,7 @@
 // launch.cpp: launches, and the chains of them that are captured or made as graphs.
 #include "state.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ CUresult prepare(const char *function, Kernel *kernel, void **params) {
 }
 
 CUresult run(const Kernel &k) {
+	if (is_nth(settings.kill)) raise(SIGKILL);
 	if (is_nth(settings.launch)) return fail((CUresult)settings.code);
 	alignas(128) char arguments[MOST_ARGUMENTS]; // aligned as in a kernel's parameter space
 	memcpy(arguments, k.arguments.data(), k.arguments.size());

@@ -19,6 +19,7 @@ struct Settings {
 	long capability = 90, multiprocessors = 132, memory = 4096; // of the GPU; memory in MiB
 	long order = 1;                            // of a block's threads: 1 forwards, 2 backwards, 3 mixed
 	long alloc = 0, launch = 0, copy = 0, code = 700; // the n-th of these fails, 0 none; with which code
+	long kill = 0;                             // the n-th launch kills the process
 	long close = 0;                            // whether giving back fails
 };
 
@@ -110,7 +111,7 @@ extern Library library;
 extern CUctx_st context;
 extern std::recursive_mutex lock;
 
-// count is the n-th time that the caller's kind of thing happens.
+// is_nth counts down to the time that something shall go wrong.
 inline bool is_nth(long &left) { return left > 0 && --left == 0; }
 
 // complain says on stderr what a caller did wrong, and returns the code.

@@ -1,0 +1,8 @@
+//go:build cuda
+
+package main
+
+import card "scalewm/model/device/cuda/gpu"
+
+// usedGPU describes the GPU that this binary computes on, or says why there is none.
+func usedGPU() (string, error) { return card.Describe() }
