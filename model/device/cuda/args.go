@@ -45,11 +45,11 @@ type batchArgs struct {
 }
 
 type gemmArgs struct {
-	dst, a, b, scale, bias, pre, grad, gate, ungated mat
-	part                                             Pointer
-	m, n, k, act, add, splits, span, vecA, vecB      int64
-	drop                                             float64
-	dropKey                                          uint64
+	dst, a, b, scale, bias, pre, grad, gate, ungated, sumA mat
+	part                                                   Pointer
+	m, n, k, act, add, splits, span, vec, vecA, vecB       int64
+	drop                                                   float64
+	dropKey                                                uint64
 }
 
 type attentionArgs struct {

@@ -29,12 +29,13 @@ type engine struct {
 	args     []byte
 	graphs   *graphs
 
-	pool   pool
-	locked map[unsafe.Pointer]int // bytes of AllocHost
-	work   block                  // scratch
-	fault  block                  // a kernel sets it to 1 where an index is out of range
-	index  bool                   // whether kernels that do so ran since it was looked at
-	stage  []float32              // host side of transfers that convert
+	pool        pool
+	locked      map[unsafe.Pointer]int // bytes of AllocHost
+	work        block                  // scratch
+	left, right rounding               // factors of products
+	fault       block                  // a kernel sets it to 1 where an index is out of range
+	index       bool                   // whether kernels that do so ran since it was looked at
+	stage       []float32              // host side of transfers that convert
 }
 
 // New is a device on a machine, which it closes. p is what products round their
@@ -111,7 +112,7 @@ func (e *engine) flush() {
 		return
 	}
 	e.fail(e.graphs.run(e.launches, e.args))
-	e.launches, e.args = e.launches[:0], e.args[:0]
+	e.launches, e.args, e.left.queued = e.launches[:0], e.args[:0], 0
 }
 
 func (e *engine) Sync() {

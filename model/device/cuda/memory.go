@@ -18,7 +18,10 @@ func (b *block) Len() int       { return b.n }
 func (b *block) memory() *block { return b }
 
 type (
-	buffer struct{ block } // float32
+	buffer struct { // float32
+		block
+		weights copies
+	}
 	ints   struct{ block } // int32
 	bytes  struct{ block } // uint8
 	halves struct{ block } // bf16
@@ -93,7 +96,7 @@ func (e *engine) reserve(n, width int) block {
 	return block{p, n, size}
 }
 
-func (e *engine) Alloc(n int) device.Buffer { return &buffer{e.alloc(n, 4)} }
+func (e *engine) Alloc(n int) device.Buffer { return &buffer{block: e.alloc(n, 4)} }
 
 // AllocHalf is bf16 where products compute in bf16.
 func (e *engine) AllocHalf(n int) device.Buffer {
@@ -103,33 +106,36 @@ func (e *engine) AllocHalf(n int) device.Buffer {
 	return &halves{e.alloc(n, 2)}
 }
 
-// Freeze has no use here: products round what they read.
-func (e *engine) Freeze(device.Buffer) {}
-
 func (e *engine) AllocInts(n int) device.Ints   { return &ints{e.alloc(n, 4)} }
 func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.reserve(n, 1)} }
 
 // Free returns memory to the pool. Kernels that still use it run before those of its next owner.
 func (e *engine) Free(b device.Buffer) {
-	at := b.(interface{ memory() *block }).memory()
-	if at.p == 0 {
-		return
+	if b, whole := b.(*buffer); whole {
+		for i := range b.weights.at {
+			e.giveBack(&b.weights.at[i])
+		}
 	}
-	e.pool.free[at.size] = append(e.pool.free[at.size], at.p)
-	*at = block{}
+	e.giveBack(b.(interface{ memory() *block }).memory())
+}
+
+func (e *engine) giveBack(b *block) {
+	if b.p != 0 {
+		e.pool.free[b.size] = append(e.pool.free[b.size], b.p)
+	}
+	*b = block{}
 }
 
 // scratch is memory for n bytes that a kernel leaves to the next ones of the same call.
-func (e *engine) scratch(n int) Pointer {
-	if n > e.work.size {
-		if e.work.p != 0 {
-			e.pool.free[e.work.size] = append(e.pool.free[e.work.size], e.work.p)
-		}
-		e.work = block{}
-		p, size := e.take(n)
-		e.work = block{p, n, size}
+func (e *engine) scratch(n int) Pointer { return e.grow(&e.work, n) }
+
+// grow makes b memory for at least n bytes, with any contents.
+func (e *engine) grow(b *block, n int) Pointer {
+	if n > b.size {
+		e.giveBack(b)
+		*b = e.reserve(n, 1)
 	}
-	return e.work.p
+	return b.p
 }
 
 // dense is m if it is floats whose rows follow one another, else a dense
@@ -146,6 +152,7 @@ func (e *engine) Upload(dst device.Mat, src []float32) {
 	if dst.Len() == 0 {
 		return
 	}
+	changed(dst, false)
 	to, direct := e.dense(dst)
 	e.write(to.p, unsafe.Pointer(unsafe.SliceData(src)), 4*len(src))
 	if !direct {

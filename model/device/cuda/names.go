@@ -48,9 +48,15 @@ const (
 	kGemmFP32 // nn; nt and tn follow
 	kGemmFP32NT
 	kGemmFP32TN
-	kGemmBF16
-	kGemmBF16NT
-	kGemmBF16TN
+	kGemmWide // nn; nt follows, as below
+	kGemmWideNT
+	kGemmPieces
+	kGemmPiecesNT
+	kGemmNarrow
+	kGemmNarrowNT
+	kGemmSlim
+	kGemmSlimNT
+	kGemmTN
 	kGemmAdd
 	kAttention
 	kAttentionGradQ
@@ -75,7 +81,9 @@ var names = [kernelCount]string{
 	kLatentCost: "latent_cost", kNormal: "normal", kNaNToInf: "nan_to_inf", kSmallestK: "smallest_k", kMoments: "moments",
 	kWeightedMean: "weighted_mean", kSoftmin: "softmin", kGather: "gather", kKeepBest: "keep_best", kColor: "color",
 	kGemmFP32: "gemm_fp32_nn", kGemmFP32NT: "gemm_fp32_nt", kGemmFP32TN: "gemm_fp32_tn",
-	kGemmBF16: "gemm_bf16_nn", kGemmBF16NT: "gemm_bf16_nt", kGemmBF16TN: "gemm_bf16_tn", kGemmAdd: "gemm_add",
+	kGemmWide: "gemm_wide_nn", kGemmWideNT: "gemm_wide_nt", kGemmPieces: "gemm_pieces_nn", kGemmPiecesNT: "gemm_pieces_nt",
+	kGemmNarrow: "gemm_narrow_nn", kGemmNarrowNT: "gemm_narrow_nt", kGemmSlim: "gemm_slim_nn", kGemmSlimNT: "gemm_slim_nt",
+	kGemmTN: "gemm_tn", kGemmAdd: "gemm_add",
 	kAttention: "attention", kAttentionGradQ: "attention_grad_q", kAttentionGradKV: "attention_grad_kv",
 	kAttentionMMA: "attention_mma", kAttentionMMAGradQ: "attention_mma_grad_q", kAttentionMMAGradKV: "attention_mma_grad_kv",
 	kAttentionFew: "attention_few", kAttentionFewGrad: "attention_few_grad",

@@ -151,4 +151,5 @@ func (e *engine) AdamW(p, g, m, v, sumsq device.Mat, o device.AdamW) {
 		lr: o.LR, beta1: o.Beta1, beta2: o.Beta2, eps: o.Eps, decay: o.Decay, maxNorm: o.MaxNorm,
 		correct1: 1 - math.Pow(o.Beta1, float64(o.Step)), correct2: 1 - math.Pow(o.Beta2, float64(o.Step)),
 	})
+	changed(p, true)
 }

@@ -2,46 +2,107 @@ package cuda
 
 import "scalewm/model/device"
 
-// Shapes of kernels/gemm.cu.
-const (
-	gemmRows, gemmCols = 128, 64                       // of a tile
-	gemmShared         = gemmRows * (gemmCols + 4) * 4 // bytes: the tile of sums; what it is made of is less
-	gemmSpan           = 2048                          // inner indices of a piece
+// shape is that of a kernel's tiles of a product's result, with what a block of it takes.
+type shape struct{ rows, cols, team, shared int }
+
+// Tiles of kernels/gemm.cu and kernels/gemm_mma.cu. Shared memory holds the steps that are
+// on their way, or the sums, whichever is more.
+var (
+	plainTile  = shape{128, 64, threads, 128 * (64 + 4) * 4}
+	wideTile   = shape{128, 192, 256, 128 * (192 + 8) * 4}
+	narrowTile = shape{64, 64, 128, 3 * (64 + 64) * (2*64 + 16)}
+	slimTile   = shape{32, 32, 128, 4 * 4 * 64 * (2*64 + 16)} // four steps of four warps
+	turnedTile = shape{96, 192, 256, 4 * 32 * (2*96 + 16 + 2*192 + 16)}
 )
 
-// fours says whether a matrix can be read four numbers at a time.
-func fours(m mat) int64 {
-	width := uint64(16)
-	if m.half != 0 {
-		width = 8
-	}
-	return flag(uint64(m.p)%width == 0 && m.stride%4 == 0)
+// blocks is the count of tiles of an m x n result.
+func (t shape) blocks(m, n int) int { return ceil(m, t.rows) * ceil(n, t.cols) }
+
+// An element's sum is made of pieces of the inner dimension, each summed from zero,
+// that are added in order. How long they are depends on nothing but the shapes of
+// weights: not on rows that could be fewer or more.
+const (
+	plainSpan  = 2048 // of fp32
+	wholeInner = 768  // inner dimensions up to this are one piece
+	innerSpan  = 512  // pieces of longer ones, which one block adds up
+	fewBlocks  = 132  // tiles that do not fill a Hopper GPU
+)
+
+// spanTN is the length of a piece where the inner dimension is k rows: as many pieces
+// as make about two blocks for each of a GPU's multiprocessors, but none shorter than 512 rows.
+func spanTN(m, n, k int) int {
+	pieces := max(1, min(2*fewBlocks/turnedTile.blocks(m, n), ceil(k, innerSpan)))
+	return max(1, ceil(ceil(k, pieces), 64)) * 64
 }
 
-// Gemm cuts long inner dimensions into pieces of one length, whose sums are
-// added in order.
+// fours says whether a matrix can be accessed four numbers at a time.
+func fours(list ...mat) int64 {
+	for _, m := range list {
+		if width := 16 >> m.half; m.p%Pointer(width) != 0 || m.stride%4 != 0 && m.rows > 1 {
+			return 0
+		}
+	}
+	return 1
+}
+
+// Gemm chooses a kernel. Which one does not show in the bits of a result's element.
 func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	m, n, k := op.Dims(a, b)
 	if m*n == 0 {
 		return
 	}
-	args := gemmArgs{dst: view(dst), a: view(a), b: view(b), scale: view(ep.Scale), bias: view(ep.Bias), pre: view(ep.Pre), grad: view(ep.Grad),
+	args := gemmArgs{dst: view(dst), scale: view(ep.Scale), bias: view(ep.Bias), pre: view(ep.Pre), grad: view(ep.Grad),
 		gate: view(ep.Gate), ungated: view(ep.Ungated),
-		m: int64(m), n: int64(n), k: int64(k), act: int64(ep.Act), add: flag(ep.Add), span: gemmSpan, drop: float64(ep.Drop.P), dropKey: ep.Drop.Key}
-	splits := max(1, ceil(k, gemmSpan))
-	args.splits, args.vecA, args.vecB = int64(splits), fours(args.a), fours(args.b)
-	if splits > 1 {
-		args.part = e.scratch(splits * m * n * 4)
-	}
-	kernel, team := kGemmFP32, threads
+		m: int64(m), n: int64(n), k: int64(k), act: int64(ep.Act), add: flag(ep.Add), splits: 1, drop: float64(ep.Drop.P), dropKey: ep.Drop.Key}
+	args.vec = fours(args.dst, args.scale, args.bias, args.pre, args.grad, args.gate, args.ungated)
 	if e.prec == device.BF16 {
-		kernel, team = kGemmBF16, 128
+		args.a, args.b = e.factors(a, b)
+		if a.Half() {
+			args.sumA = view(ep.SumA)
+		}
+		e.tensorProduct(op, &args)
+	} else {
+		args.a, args.b = view(a), view(b)
+		args.vecA, args.vecB = fours(args.a), fours(args.b)
+		e.product(kGemmFP32+Kernel(op), plainTile, plainSpan, &args)
 	}
-	launch(e, kernel+Kernel(op), ceil(m, gemmRows)*ceil(n, gemmCols)*splits, team, gemmShared, &args)
+	if ep.SumA.Given() && args.sumA.p == 0 {
+		e.SumTable(ep.SumA, a) // as it is, not rounded
+	}
+	e.left.keep(args.a, len(e.launches))
+}
+
+// tensorProduct multiplies what tensor cores can read.
+func (e *engine) tensorProduct(op device.Op, args *gemmArgs) {
+	m, n, k := int(args.m), int(args.n), int(args.k)
+	few := wideTile.blocks(m, n) < fewBlocks
+	switch {
+	case op == device.TN:
+		e.product(kGemmTN, turnedTile, spanTN(m, n, k), args)
+	case k <= wholeInner && few:
+		e.product(kGemmNarrow+Kernel(op), narrowTile, k, args)
+	case k <= wholeInner:
+		e.product(kGemmWide+Kernel(op), wideTile, k, args)
+	default:
+		kernel, t := kGemmPieces, wideTile
+		if few {
+			kernel, t = kGemmSlim, slimTile
+		}
+		args.span = innerSpan
+		launch(e, kernel+Kernel(op), t.blocks(m, n), t.team, t.shared, args)
+	}
+}
+
+// product launches blocks that compute a tile of a piece each, and adds up the pieces.
+func (e *engine) product(kernel Kernel, t shape, span int, args *gemmArgs) {
+	m, n := int(args.m), int(args.n)
+	splits := max(1, ceil(int(args.k), max(1, span)))
+	args.span, args.splits = int64(span), int64(splits)
 	if splits > 1 {
-		launch(e, kGemmAdd, tiles(m, n), threads, 0, &args)
+		args.part = e.scratch(splits * (m*n + m) * 4)
 	}
-	if ep.SumA.Given() {
-		e.SumTable(ep.SumA, a)
+	launch(e, kernel, t.blocks(m, n)*splits, t.team, t.shared, args)
+	if splits > 1 {
+		launch(e, kGemmAdd, ceil(m*ceil(n, 4)+m, threads), threads, 0, args)
 	}
 }

@@ -136,16 +136,17 @@ func rowTraffic(k Kernel, args []byte) (Traffic, bool) {
 
 func productTraffic(k Kernel, args []byte) (Traffic, bool) {
 	switch k {
-	case kGemmFP32, kGemmFP32NT, kGemmFP32TN, kGemmBF16, kGemmBF16NT, kGemmBF16TN:
+	case kGemmFP32, kGemmFP32NT, kGemmFP32TN, kGemmWide, kGemmWideNT, kGemmPieces, kGemmPiecesNT, kGemmNarrow, kGemmNarrowNT,
+		kGemmSlim, kGemmSlimNT, kGemmTN:
 		a := as[gemmArgs](args)
 		t := reads(a.a, a.b).plus(Traffic{FLOP: 2 * float64(a.m) * float64(a.n) * float64(a.k)})
 		if a.splits > 1 {
-			return t.plus(Traffic{Written: parts(a.splits * a.m * a.n)}), true
+			return t.plus(Traffic{Written: a.pieces()}), true
 		}
 		return t.plus(finishTraffic(a)), true
 	case kGemmAdd:
 		a := as[gemmArgs](args)
-		return finishTraffic(a).plus(Traffic{Read: parts(a.splits * a.m * a.n)}), true
+		return finishTraffic(a).plus(Traffic{Read: a.pieces()}), true
 	case kAttention, kAttentionMMA, kAttentionFew:
 		a := as[attentionArgs](args)
 		return reads(a.q, a.k, a.v).plus(writes(a.out, a.lse)).plus(Traffic{FLOP: 2 * a.scores()}), true
@@ -164,7 +165,16 @@ func productTraffic(k Kernel, args []byte) (Traffic, bool) {
 
 // finishTraffic is that of a product's epilogue.
 func finishTraffic(a *gemmArgs) Traffic {
-	return reads(a.scale, a.bias, a.grad, a.gate).plus(writes(a.pre, a.ungated)).plus(writesOr(a.add, a.dst))
+	return reads(a.scale, a.bias, a.grad, a.gate).plus(writes(a.pre, a.ungated)).plus(writesOr(a.add, a.dst)).plus(adds(a.sumA))
+}
+
+// pieces are the bytes of the sums of pieces.
+func (a *gemmArgs) pieces() int64 {
+	columns := int64(0)
+	if a.sumA.p != 0 {
+		columns = a.m
+	}
+	return parts(a.splits * (a.m*a.n + columns))
 }
 
 // scores counts one product of queries and keys.

@@ -43,11 +43,13 @@ struct BatchArgs {
 };
 
 // GemmArgs: the inner dimension is cut into `splits` pieces of `span`; with more
-// than one, each piece's m x n sums go to part. vec_a and vec_b allow loads of four.
+// than one, each piece's m x n sums go to part, and behind them those of A's columns.
+// vec: all of the epilogue's matrices allow access to four numbers at a time; vec_a
+// and vec_b: so do the factors.
 struct GemmArgs {
-	Mat dst, a, b, scale, bias, pre, grad, gate, ungated;
+	Mat dst, a, b, scale, bias, pre, grad, gate, ungated, sum_a;
 	float *part;
-	i64 m, n, k, act, add, splits, span, vec_a, vec_b;
+	i64 m, n, k, act, add, splits, span, vec, vec_a, vec_b;
 	double drop;
 	u64 drop_key;
 };

@@ -12,6 +12,7 @@
 #define DEVICE static inline
 #define DEVICE_METHOD inline
 #define UNROLL
+#define ROLLED
 #define INFINITE __builtin_inff()
 #define NOT_A_NUMBER __builtin_nanf("")
 
@@ -19,12 +20,14 @@
 #define __shared__ static __attribute__((section("emushared")))
 #define SHARED(T, name) T *name = (T *)emu_dynamic
 
+static constexpr int emu_first(int threads, int = 0) { return threads; }
+
 // A kernel is a function of its arguments' address; its size lets callers check theirs.
-#define KERNEL(name, Args, threads) \
+#define KERNEL(name, Args, ...) \
 	static void name##_body(const Args &a); \
 	extern "C" void name(const void *args) { name##_body(*(const Args *)args); } \
 	extern "C" long name##_size() { return sizeof(Args); } \
-	extern "C" int name##_threads() { return threads; } \
+	extern "C" int name##_threads() { return emu_first(__VA_ARGS__); } \
 	static void name##_body(const Args &a)
 
 struct Index {
@@ -35,6 +38,9 @@ extern char *emu_dynamic;
 
 struct alignas(8) uint2 {
 	unsigned x, y;
+};
+struct alignas(8) float2 {
+	float x, y;
 };
 struct alignas(16) uint4 {
 	unsigned x, y, z, w;
@@ -80,9 +86,15 @@ static inline int __float_as_int(float f) {
 	memcpy(&i, &f, 4);
 	return i;
 }
+static inline float __fadd_rn(float a, float b) { return a + b; }
+static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline int __ffs(unsigned v) { return __builtin_ffs(v); }
 static inline int __popc(unsigned v) { return __builtin_popcount(v); }
 static inline void sincospi(double x, double *s, double *c) { sincos(M_PI * x, s, c); }
+
+// As precise as the hardware's are at best.
+static inline float quick_exp2(float x) { return exp2f(x); }
+static inline float quick_inverse(float x) { return 1 / x; }
 
 static inline uint32_t emu_bf16(float v) {
 	uint32_t u;
