@@ -70,6 +70,7 @@ func (s *search) run(ctx context.Context, sample func(iteration int), update fun
 		}
 		s.rank()
 		update()
+		s.d.Flush()
 		s.trace(it)
 	}
 	return nil

@@ -47,6 +47,9 @@ type Device interface {
 	Err() error
 	// Sync waits until all kernels asked for have run.
 	Sync()
+	// Flush ends a stretch of kernels that will be asked for again, such as an
+	// iteration of a planner, without waiting: a device may keep it ready.
+	Flush()
 	Close() error
 
 	Memory

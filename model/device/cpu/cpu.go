@@ -165,6 +165,7 @@ func (e *engine) Kind() device.Kind {
 
 func (e *engine) Err() error { return e.err }
 func (e *engine) Sync()      {}
+func (e *engine) Flush()     {}
 
 func (e *engine) Close() error {
 	for p := range e.owned {

@@ -102,12 +102,12 @@ func launch[Args any](e *engine, k Kernel, grid, threads, shared int, args *Args
 	e.args = append(e.args, unsafe.Slice((*byte)(unsafe.Pointer(args)), size)...)
 	e.launches = append(e.launches, Launch{k, int32(grid), int32(threads), int32(shared), int32(at), int32(size)})
 	if len(e.launches) == longest {
-		e.flush()
+		e.Flush()
 	}
 }
 
-// flush hands the queue to the machine.
-func (e *engine) flush() {
+// Flush hands the queue to the machine.
+func (e *engine) Flush() {
 	if len(e.launches) == 0 || e.err != nil {
 		return
 	}
@@ -116,7 +116,7 @@ func (e *engine) flush() {
 }
 
 func (e *engine) Sync() {
-	e.flush()
+	e.Flush()
 	if e.err == nil {
 		e.fail(e.machine.Sync())
 	}
@@ -144,14 +144,14 @@ func (e *engine) checkIndices() {
 }
 
 func (e *engine) write(dst Pointer, src unsafe.Pointer, n int) {
-	e.flush()
+	e.Flush()
 	if n > 0 && e.err == nil {
 		e.fail(e.machine.Write(dst, src, n))
 	}
 }
 
 func (e *engine) read(dst unsafe.Pointer, src Pointer, n int) {
-	e.flush()
+	e.Flush()
 	if n > 0 && e.err == nil {
 		e.fail(e.machine.Read(dst, src, n))
 	}

@@ -27,6 +27,7 @@ func (engine) Kind() device.Kind {
 }
 func (engine) Err() error   { return nil }
 func (engine) Sync()        {}
+func (engine) Flush()       {}
 func (engine) Close() error { return nil }
 
 // row is row r of m, to be read or written in place.
