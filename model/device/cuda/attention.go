@@ -6,30 +6,21 @@ import (
 	"scalewm/model/device"
 )
 
-// attentionKernels are three kernels that compute attention in one way, and the
-// shape of their blocks.
-type attentionKernels struct {
-	forward, gradQ, gradKV    Kernel
-	rows                      int // queries (or keys) of a block
-	forwardShared, gradShared int // bytes
-}
-
 const (
 	fewTokens     = 4   // up to so many, a warp does a whole head (kernels/attention_few.cu)
 	widestHead    = 128 // columns that kernels/attention.cu has lanes for
-	tensorHead    = 64  // columns of the heads of kernels/attention_mma.cu
-	attentionTeam = 128 // threads of a block of those two
-)
+	attentionTeam = 128 // threads of a block of all but attention_few
+	attentionRows = 16  // queries (or keys) of a block of kernels/attention.cu
 
-// kernelsOf chooses by what does not change with the batch: the width of heads and how they are stored.
-func kernelsOf(q device.Mat, h device.Heads) attentionKernels {
-	if q.Half() && h.Dim == tensorHead {
-		const rows, turned = 32 * 36 * 4, 64 * 20 * 4
-		return attentionKernels{kAttentionMMA, kAttentionMMAGradQ, kAttentionMMAGradKV, 64, rows + turned, 2*rows + 2*turned}
-	}
-	staged := (h.Dim + 1) * 4
-	return attentionKernels{kAttention, kAttentionGradQ, kAttentionGradKV, 16, (16 + 2*32) * staged, (2*16 + 2*32) * staged}
-}
+	// Of kernels/flash.cuh: columns of a head, rows that shared memory has room for,
+	// twice, and queries that a block's warps work on at once.
+	tensorHead  = 64
+	tensorChunk = 272
+	tensorRows  = 128
+
+	// The fewest heads that are enough for a GPU with one block for each.
+	enoughHeads = 264
+)
 
 // attention are the arguments of all attention kernels; a head wider than
 // the kernels' lanes is a failure, since no model here has one.
@@ -42,39 +33,77 @@ func (e *engine) attention(out, lse, q, k, v device.Mat, h device.Heads) attenti
 		asking: int64(h.Asking()), byToken: flag(h.ByToken), p: float64(h.Drop.P), key: h.Drop.Key}
 }
 
-// allFours says whether all can be read four numbers at a time.
-func allFours(ms ...mat) int64 {
+// halfOf says whether all are bf16; width more, whether rows begin at multiples of so many.
+func halfOf(width int64, ms []mat) bool {
 	for _, m := range ms {
-		if fours(m) == 0 {
-			return 0
+		if m.half == 0 || int64(m.p)%(2*width) != 0 || m.stride%width != 0 {
+			return false
 		}
 	}
-	return 1
+	return true
 }
+
+// tensor says whether the kernels for tensor cores can do it, and how: plain is
+// without mask and dropout and with rows that all fit in shared memory.
+func (a *attentionArgs) tensor(ms []mat) (can, plain bool) {
+	a.vec = 0
+	if halfOf(8, ms) {
+		a.vec = 1
+	}
+	return a.dim == tensorHead && halfOf(1, ms), a.block == 0 && a.p == 0 && max(a.len, a.asking) <= tensorChunk
+}
+
+// pairs says whether a warp can read heads in pairs of bf16.
+func (a *attentionArgs) pairs(ms []mat) bool {
+	return a.dim <= tensorHead && a.dim%2 == 0 && halfOf(2, ms)
+}
+
+// choose is one of two kernels.
+func choose(first bool, a, b Kernel) Kernel {
+	if first {
+		return a
+	}
+	return b
+}
+
+// tensorShared is the shared memory of kernels for tensor cores: rows, and two numbers of each of so many queries.
+func tensorShared(queries int) int { return 2*2*tensorChunk*tensorHead + 8*16*ceil(queries, 16) }
 
 func (e *engine) Attention(out, lse, q, k, v device.Mat, h device.Heads) {
-	args := e.attention(out, lse, q, k, v, h)
-	args.vec = allFours(args.q, args.k, args.v)
-	each := h.Seqs * h.Heads
-	if h.Len <= fewTokens {
-		launch(e, kAttentionFew, ceil(each, warps), threads, 0, &args)
-		return
+	args, each := e.attention(out, lse, q, k, v, h), h.Seqs*h.Heads
+	ms := []mat{args.out, args.q, args.k, args.v}
+	tensor, plain := args.tensor(ms)
+	switch {
+	case h.Len <= fewTokens:
+		launch(e, choose(args.pairs(ms), kAttentionFew, kAttentionFewAny), ceil(each, warps), threads, 0, &args)
+	case tensor:
+		parts := ceil(h.Asking(), tensorRows)
+		if plain && each >= enoughHeads {
+			parts = 1 // keys are read once a head
+		}
+		launch(e, choose(plain, kAttentionMMA, kAttentionMMAAny), each*parts, attentionTeam, tensorShared(0), &args)
+	default:
+		launch(e, kAttention, each*ceil(h.Asking(), attentionRows), attentionTeam, sharedRows(h, attentionRows), &args)
 	}
-	f := kernelsOf(q, h)
-	launch(e, f.forward, each*ceil(h.Asking(), f.rows), attentionTeam, f.forwardShared, &args)
 }
 
+// sharedRows is the shared memory of kernels/attention.cu: rows of a block's own, and 32 of what passes, of two matrices.
+func sharedRows(h device.Heads, own int) int { return (own + 2*32) * (h.Dim + 1) * 4 }
+
 func (e *engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, h device.Heads) {
-	args := e.attention(out, lse, q, k, v, h)
+	args, each := e.attention(out, lse, q, k, v, h), h.Seqs*h.Heads
 	args.dq, args.dk, args.dv, args.dout = view(dq), view(dk), view(dv), view(dout)
-	args.vec = allFours(args.q, args.k, args.v, args.out, args.dout)
-	each := h.Seqs * h.Heads
-	if h.Len <= fewTokens {
-		launch(e, kAttentionFewGrad, ceil(each, warps), threads, 0, &args)
-		return
+	ms := []mat{args.out, args.q, args.k, args.v, args.dq, args.dk, args.dv, args.dout}
+	tensor, plain := args.tensor(ms)
+	switch {
+	case h.Len <= fewTokens:
+		launch(e, choose(args.pairs(ms), kAttentionFewGrad, kAttentionFewAnyGrad), ceil(each, warps), threads, 0, &args)
+	case tensor:
+		launch(e, choose(plain, kAttentionMMAGrad, kAttentionMMAAnyGrad), each, attentionTeam, tensorShared(h.Asking()), &args)
+	default:
+		args.delta = e.scratch(each * h.Asking() * 4)
+		shared := sharedRows(h, 2*attentionRows)
+		launch(e, kAttentionGradQ, each*ceil(h.Asking(), attentionRows), attentionTeam, shared, &args)
+		launch(e, kAttentionGradKV, each*ceil(h.Len, attentionRows), attentionTeam, shared, &args)
 	}
-	args.delta = e.scratch(each * h.Asking() * 4)
-	f := kernelsOf(q, h)
-	launch(e, f.gradQ, each*ceil(h.Asking(), f.rows), attentionTeam, f.gradShared, &args)
-	launch(e, f.gradKV, each*ceil(h.Len, f.rows), attentionTeam, f.gradShared, &args)
 }

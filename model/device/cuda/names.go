@@ -62,10 +62,13 @@ const (
 	kAttentionGradQ
 	kAttentionGradKV
 	kAttentionMMA
-	kAttentionMMAGradQ
-	kAttentionMMAGradKV
+	kAttentionMMAGrad
+	kAttentionMMAAny
+	kAttentionMMAAnyGrad
 	kAttentionFew
 	kAttentionFewGrad
+	kAttentionFewAny
+	kAttentionFewAnyGrad
 	kernelCount
 )
 
@@ -85,8 +88,10 @@ var names = [kernelCount]string{
 	kGemmNarrow: "gemm_narrow_nn", kGemmNarrowNT: "gemm_narrow_nt", kGemmSlim: "gemm_slim_nn", kGemmSlimNT: "gemm_slim_nt",
 	kGemmTN: "gemm_tn", kGemmAdd: "gemm_add",
 	kAttention: "attention", kAttentionGradQ: "attention_grad_q", kAttentionGradKV: "attention_grad_kv",
-	kAttentionMMA: "attention_mma", kAttentionMMAGradQ: "attention_mma_grad_q", kAttentionMMAGradKV: "attention_mma_grad_kv",
+	kAttentionMMA: "attention_mma", kAttentionMMAGrad: "attention_mma_grad",
+	kAttentionMMAAny: "attention_mma_any", kAttentionMMAAnyGrad: "attention_mma_any_grad",
 	kAttentionFew: "attention_few", kAttentionFewGrad: "attention_few_grad",
+	kAttentionFewAny: "attention_few_any", kAttentionFewAnyGrad: "attention_few_any_grad",
 }
 
 // Kernels are the names of all kernels, by their index.

@@ -147,16 +147,19 @@ func productTraffic(k Kernel, args []byte) (Traffic, bool) {
 	case kGemmAdd:
 		a := as[gemmArgs](args)
 		return finishTraffic(a).plus(Traffic{Read: a.pieces()}), true
-	case kAttention, kAttentionMMA, kAttentionFew:
+	case kAttention, kAttentionMMA, kAttentionMMAAny, kAttentionFew, kAttentionFewAny:
 		a := as[attentionArgs](args)
 		return reads(a.q, a.k, a.v).plus(writes(a.out, a.lse)).plus(Traffic{FLOP: 2 * a.scores()}), true
-	case kAttentionFewGrad:
+	case kAttentionFewGrad, kAttentionFewAnyGrad:
 		a := as[attentionArgs](args)
 		return reads(a.q, a.k, a.v, a.dout, a.out, a.lse).plus(writes(a.dq, a.dk, a.dv)).plus(Traffic{FLOP: 5 * a.scores()}), true
-	case kAttentionGradQ, kAttentionMMAGradQ:
+	case kAttentionMMAGrad, kAttentionMMAAnyGrad:
+		a := as[attentionArgs](args)
+		return reads(a.q, a.k, a.v, a.dout, a.out, a.lse).plus(writes(a.dq, a.dk, a.dv)).plus(Traffic{FLOP: 7 * a.scores()}), true
+	case kAttentionGradQ:
 		a := as[attentionArgs](args)
 		return reads(a.q, a.k, a.v, a.dout, a.out, a.lse).plus(writes(a.dq, a.lse)).plus(Traffic{FLOP: 3 * a.scores()}), true
-	case kAttentionGradKV, kAttentionMMAGradKV:
+	case kAttentionGradKV:
 		a := as[attentionArgs](args)
 		return reads(a.q, a.k, a.v, a.dout, a.lse, a.lse).plus(writes(a.dk, a.dv)).plus(Traffic{FLOP: 4 * a.scores()}), true
 	}

@@ -19,11 +19,33 @@ func halves() []testCase {
 			}})
 		}
 	}
-	for _, h := range shapesOfHeads {
+	for _, h := range append(shapesOfHalfHeads, shapesOfHeads...) {
 		name := fmt.Sprintf("half/Attention/%d/%dx%d/block%d/drop%g/ask%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
 		list = append(list, testCase{name, func(k *kit) { attention(k, h, true) }})
 	}
-	return list
+	return append(list, testCase{"half/Attention/byToken", func(k *kit) {
+		for _, h := range halfByToken {
+			h.Seqs = k.batch(h.Seqs)
+			attentionByToken(k, h, true)
+		}
+	}})
+}
+
+// shapesOfHalfHeads are those of heads that tensor cores take, with all that they
+// choose by: windows, masks, dropout, more rows than a GPU's block has room for.
+var shapesOfHalfHeads = []device.Heads{
+	{Seqs: 3, Len: 4, Heads: 2, Dim: 64, Block: 1, Drop: device.Dropout{P: 0.3, Key: 5}},
+	{Seqs: 3, Len: 2, Heads: 2, Dim: 128},
+	{Seqs: 3, Len: 33, Heads: 2, Dim: 64, Drop: device.Dropout{P: 0.1, Key: 3}},
+	{Seqs: 3, Len: 40, Heads: 1, Dim: 64, Block: 10, Queries: 20},
+	{Seqs: 2, Len: 150, Heads: 2, Dim: 64},
+	{Seqs: 1, Len: 291, Heads: 1, Dim: 64, Block: 97},
+	{Seqs: 1, Len: 291, Heads: 1, Dim: 64, Queries: 140},
+}
+
+var halfByToken = []device.Heads{
+	{Seqs: 5, Len: 3, Heads: 4, Dim: 64, Block: 1, Queries: 1, ByToken: true},
+	{Seqs: 3, Len: 20, Heads: 2, Dim: 64, Block: 5, Queries: 5, ByToken: true},
 }
 
 func halfGemm(k *kit, op device.Op, m, n, inner int) {

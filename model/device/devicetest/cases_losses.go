@@ -57,29 +57,35 @@ func byToken(k *kit) {
 		{Seqs: k.batch(5), Len: 3, Heads: 4, Dim: 32, Block: 1, Queries: 1, ByToken: true},
 		{Seqs: k.batch(3), Len: 20, Heads: 2, Dim: 16, Block: 5, Queries: 5, ByToken: true},
 	} {
-		inner := h.Heads * h.Dim
-		mats := []device.Mat{k.in(h.Seqs*h.Queries, inner), k.in(h.Seqs*h.Len, inner), k.in(h.Seqs*h.Len, inner)}
-		out, turned := k.out(h.Seqs*h.Queries, inner), k.out(h.Seqs*h.Queries, inner)
-		k.Attention(out, device.Mat{}, mats[0], mats[1], mats[2], h)
-		plain := h
-		plain.ByToken = false
-		for i, m := range mats {
-			mats[i] = k.out(m.Rows, inner)
-			turn(k, mats[i], m, m.Rows/h.Seqs)
-		}
-		k.Attention(turned, device.Mat{}, mats[0], mats[1], mats[2], plain)
-		k.all("in the usual order", turned)
-		back := k.out(h.Seqs*h.Queries, inner)
-		turn(k, back, out, h.Queries)
-		k.all("by token", back)
+		attentionByToken(k, h, false)
 	}
+}
+
+func attentionByToken(k *kit, h device.Heads, half bool) {
+	in, result, factor, inner := k.in, k.out, 1.0, h.Heads*h.Dim
+	if half {
+		in, result, factor = k.stored, k.storedOut, 2*bf16Factor
+	}
+	mats := []device.Mat{in(h.Seqs*h.Queries, inner), in(h.Seqs*h.Len, inner), in(h.Seqs*h.Len, inner)}
+	out, turned, back := result(h.Seqs*h.Queries, inner), result(h.Seqs*h.Queries, inner), result(h.Seqs*h.Queries, inner)
+	k.Attention(out, device.Mat{}, mats[0], mats[1], mats[2], h)
+	plain := h
+	plain.ByToken = false
+	for i, m := range mats {
+		mats[i] = result(m.Rows, inner)
+		turn(k, mats[i], m, m.Rows/h.Seqs)
+	}
+	k.Attention(turned, device.Mat{}, mats[0], mats[1], mats[2], plain)
+	turn(k, back, out, h.Queries)
+	k.keep("in the usual order", turned, false, factor)
+	k.keep("by token", back, false, factor)
 }
 
 // turn copies rows by token, tokens of them a sequence, to rows by sequence.
 func turn(k *kit, dst, src device.Mat, tokens int) {
 	seqs := src.Rows / tokens
 	for t := range tokens {
-		k.Copy(dst.Every(t, tokens), src.RowRange(t*seqs, seqs))
+		k.Upload64(dst.Every(t, tokens), k.values(src.RowRange(t*seqs, seqs)))
 	}
 }
 

@@ -52,7 +52,7 @@ KERNEL(attention, AttentionArgs, TEAM *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *q = shared, *k = q + BLOCK_ROWS * width, *v = k + WARP * width;
-	Head h = head_of(a, a.asking, BLOCK_ROWS);
+	Head h = piece_of(a, a.asking, BLOCK_ROWS);
 	float out[ROWS][PARTS] = {}, top[ROWS], total[ROWS] = {}, s[ROWS], scale = 1 / sqrtf((float)dim);
 	UNROLL for (int i = 0; i < ROWS; i++) top[i] = -INFINITE;
 	stage(q, a.q, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
@@ -87,7 +87,7 @@ KERNEL(attention_grad_q, AttentionArgs, TEAM *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *q = shared, *dout = q + BLOCK_ROWS * width, *k = dout + BLOCK_ROWS * width, *v = k + WARP * width;
-	Head h = head_of(a, a.asking, BLOCK_ROWS);
+	Head h = piece_of(a, a.asking, BLOCK_ROWS);
 	float dq[ROWS][PARTS] = {}, s[ROWS], dp[ROWS], lse[ROWS], delta[ROWS], scale[ROWS];
 	stage(q, a.q, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
 	stage(dout, a.dout, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
@@ -125,7 +125,7 @@ KERNEL(attention_grad_kv, AttentionArgs, TEAM *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *k = shared, *v = k + BLOCK_ROWS * width, *q = v + BLOCK_ROWS * width, *dout = q + WARP * width;
-	Head h = head_of(a, a.len, BLOCK_ROWS);
+	Head h = piece_of(a, a.len, BLOCK_ROWS);
 	float dk[ROWS][PARTS] = {}, dv[ROWS][PARTS] = {}, s[ROWS], dp[ROWS], one[ROWS], scale[ROWS];
 	UNROLL for (int i = 0; i < ROWS; i++) {
 		one[i] = 1;

@@ -1,253 +1,159 @@
-// attention_mma.cu: attention with tensor cores, for heads of 64 columns stored
-// as bf16. A warp has 16 queries (for the gradient of keys: 16 keys) in
-// registers; keys (queries) pass through shared memory 32 at a time, as rows and,
-// where they are the inner index of a product, also turned. Scores are kept in
-// base 2. Probabilities are rounded to bf16 before they multiply values.
-#include "heads.cuh"
-#include "mma.cuh"
+// attention_mma.cu: attention with tensor cores. A warp carries 16 or 32 queries
+// through all keys. Keys and values of a head lie in shared memory, all of them
+// where there is room, and then each warp goes through several tiles of queries
+// without meeting the others; else by chunks, which all warps of a block share.
+//
+// Probabilities are rounded to bf16 before they multiply values. They are
+// relative to a score that is at most 2^8 below the highest so far: sums are
+// rescaled when it rises by more, which after the first step is rare.
+#include "flash.cuh"
 
-enum {
-	HEAD = 64, STEPS = HEAD / 16, TEAM = 4, ROWS = 16 * TEAM, TILE_ROWS = 32,
-	RS = HEAD / 2 + 4,      // words from a row to the next
-	TS = TILE_ROWS / 2 + 4, // words from a column to the next of a turned tile
-	ROWS_WORDS = TILE_ROWS * RS, TURNED_WORDS = HEAD * TS,
+// Keys is a block's head, and the keys and values that are in shared memory.
+struct Keys {
+	const AttentionArgs &a;
+	Head h;
+	uint4 *k, *v;
 };
 
-typedef u32 Fragments[STEPS][4]; // 16 rows of a head
-typedef float Result[HEAD / 8][4]; // 16 rows by 64 columns
-typedef float Scores[TILE_ROWS / 8][4]; // 16 rows by a tile's 32
-
-// half4 is four columns of a row, as two words; zeros where there is no row.
-DEVICE uint2 half4(const Mat &m, i64 r, i64 c, bool there, bool vec) {
-	uint2 v = {0, 0};
-	const u16 *p = (const u16 *)m.p + r * m.stride + c;
-	if (!there) return v;
-	if (vec) return *(const uint2 *)p;
-	v.x = p[0] | (u32)p[1] << 16;
-	v.y = p[2] | (u32)p[3] << 16;
-	return v;
-}
-
-// stage copies n rows from t0 on of a sequence to `rows`, and turned to `turned`, where given.
-DEVICE void stage(u32 *rows, u32 *turned, const Mat &m, i64 first, i64 tokens, const Head &h, i64 t0, int n, bool vec) {
-	for (int i = threadIdx.x; i < n / 2 * (HEAD / 4); i += TEAM * WARP) {
-		int pair = i / (HEAD / 4), c = i % (HEAD / 4) * 4;
-		i64 t = t0 + 2 * pair;
-		uint2 a = half4(m, first + t * h.step, h.col + c, t < tokens, vec);
-		uint2 b = half4(m, first + (t + 1) * h.step, h.col + c, t + 1 < tokens, vec);
-		if (rows) {
-			u32 *to = rows + 2 * pair * RS + c / 2;
-			to[0] = a.x, to[1] = a.y, to[RS] = b.x, to[RS + 1] = b.y;
-		}
-		if (turned) {
-			u32 *to = turned + c * TS + pair;
-			to[0] = low(a.x, b.x), to[TS] = high(a.x, b.x);
-			to[2 * TS] = low(a.y, b.y), to[3 * TS] = high(a.y, b.y);
-		}
-	}
-}
-
-// fetch loads the warp's 16 of 64 rows from r0 on into registers, through shared memory.
-DEVICE void fetch(Fragments f, u32 *s, const Mat &m, i64 first, i64 tokens, const Head &h, bool vec) {
-	__syncthreads();
-	stage(s, nullptr, m, first, tokens, h, h.r0, ROWS, vec);
-	__syncthreads();
-	UNROLL for (int i = 0; i < STEPS; i++) mma_load_a(f[i], s + warp() * 16 * RS + 8 * i, RS);
+DEVICE void stage_keys(const Keys &b, int t0) {
+	int n = chunk_rows((int)b.a.len - t0);
+	stage(b.k, strip_of(b.a.k, b.h.key, b.h, b.a, b.a.len), t0, n);
+	stage(b.v, strip_of(b.a.v, b.h.key, b.h, b.a, b.a.len), t0, n);
+	copy_commit();
+	copy_wait<0>();
 	__syncthreads();
 }
 
-// times: scores = the warp's rows times the 32 rows of a tile.
-DEVICE void times(Scores s, const Fragments f, const u32 *rows) {
-	UNROLL for (int j = 0; j < TILE_ROWS / 8; j++) {
-		UNROLL for (int e = 0; e < 4; e++) s[j][e] = 0;
-		UNROLL for (int i = 0; i < STEPS; i++) {
-			u32 b[2];
-			mma_load_b(b, rows + 8 * j * RS + 8 * i, RS);
-			mma(s[j], f[i], b);
-		}
-	}
-}
+// Queries are 16 M queries from r0 on, on their way through the keys.
+template <int M> struct Queries {
+	int r0;
+	Tiles<M> q;
+	Results<M> out;
+	float top[M][2], total[M][2];
+};
 
-// gather: sum += scores, rounded to bf16, times the tile whose turned rows these are.
-DEVICE void gather(Result sum, const Scores s, const u32 *turned) {
-	UNROLL for (int i = 0; i < TILE_ROWS / 16; i++) {
-		u32 a[4] = {pack_bf16(s[2 * i][0], s[2 * i][1]), pack_bf16(s[2 * i][2], s[2 * i][3]),
-		            pack_bf16(s[2 * i + 1][0], s[2 * i + 1][1]), pack_bf16(s[2 * i + 1][2], s[2 * i + 1][3])};
-		UNROLL for (int j = 0; j < HEAD / 8; j++) {
-			u32 b[2];
-			mma_load_b(b, turned + 8 * j * TS + 8 * i, TS);
-			mma(sum[j], a, b);
-		}
-	}
-}
-
-// quad adds over the four lanes that share a row.
-DEVICE float quad_sum(float v) {
-	v += __shfl_xor_sync(FULL, v, 1);
-	return v + __shfl_xor_sync(FULL, v, 2);
-}
-
-DEVICE float quad_max(float v) {
-	v = fmaxf(v, __shfl_xor_sync(FULL, v, 1));
-	return fmaxf(v, __shfl_xor_sync(FULL, v, 2));
-}
-
-// write stores the warp's rows, times scale[0] (rows g) and scale[1] (rows g+8).
-DEVICE void write(const Mat &m, i64 first, i64 tokens, const Head &h, const Result v, float scale0, float scale1) {
-	UNROLL for (int e = 0; e < 4; e++) {
-		i64 t = h.r0 + warp() * 16 + lane() / 4 + e / 2 * 8;
-		UNROLL for (int j = 0; j < HEAD / 8; j++) {
-			i64 c = h.col + 8 * j + lane() % 4 * 2 + e % 2;
-			if (t < tokens) set(m, first + t * h.step, c, v[j][e] * (e < 2 ? scale0 : scale1));
-		}
-	}
-}
-
-#define LOG2E 1.44269504089f
-
-// Row r (0 or 1) of the lane: token g or g+8 of the warp's; the tile's index of element (j, e).
-DEVICE i64 row_of(const Head &h, int r) { return h.r0 + warp() * 16 + lane() / 4 + 8 * r; }
-DEVICE i64 col_of(i64 t0, int j, int e) { return t0 + 8 * j + lane() % 4 * 2 + e % 2; }
-
-KERNEL(attention_mma, AttentionArgs, TEAM *WARP) {
-	SHARED(u32, shared);
-	u32 *k = shared, *v = k + ROWS_WORDS;
-	Head h = head_of(a, a.asking, ROWS);
-	Fragments q;
-	Result out = {};
-	Scores s;
-	float top[2] = {-INFINITE, -INFINITE}, total[2] = {0, 0}, scale = LOG2E / sqrtf((float)HEAD);
-	fetch(q, shared, a.q, h.query, a.asking, h, a.vec);
-	bool idle = h.r0 + warp() * 16 >= a.asking;
-	for (i64 t0 = 0; t0 < keys_of(a, least(a.asking, h.r0 + ROWS) - 1); t0 += TILE_ROWS) {
-		__syncthreads();
-		stage(k, nullptr, a.k, h.key, a.len, h, t0, TILE_ROWS, a.vec);
-		stage(nullptr, v, a.v, h.key, a.len, h, t0, TILE_ROWS, a.vec);
-		__syncthreads();
-		if (idle) continue; // the whole warp
-		times(s, q, k);
+template <int M> DEVICE void begin(Queries<M> &x, const Keys &b, int r0) {
+	x.r0 = r0;
+	x.q.load(strip_of(b.a.q, b.h.query, b.h, b.a, b.a.asking), r0);
+	UNROLL for (int m = 0; m < M; m++) {
 		UNROLL for (int r = 0; r < 2; r++) {
-			i64 seen = keys_of(a, least(a.asking - 1, row_of(h, r)));
+			x.top[m][r] = -INFINITE, x.total[m][r] = 0;
+			UNROLL for (int j = 0; j < HEAD / 8; j++) x.out.v[m][j][2 * r] = x.out.v[m][j][2 * r + 1] = 0;
+		}
+	}
+}
+
+// raise brings the score that probabilities are relative to up to a step's highest.
+template <int M, int N> DEVICE void raise(Queries<M> &x, const Scores<M, N> &s) {
+	float shrink[M][2];
+	bool raised = false;
+	UNROLL for (int m = 0; m < M; m++) {
+		UNROLL for (int r = 0; r < 2; r++) {
 			float most = -INFINITE;
-			UNROLL for (int j = 0; j < TILE_ROWS / 8; j++) {
-				UNROLL for (int e = 2 * r; e < 2 * r + 2; e++) {
-					s[j][e] *= scale;
-					if (col_of(t0, j, e) < seen) most = fmaxf(most, s[j][e]);
-				}
-			}
-			float higher = fmaxf(top[r], quad_max(most)), shrink = exp2f(top[r] - higher);
-			top[r] = higher;
-			total[r] *= shrink;
-			UNROLL for (int j = 0; j < TILE_ROWS / 8; j++) {
-				UNROLL for (int e = 2 * r; e < 2 * r + 2; e++) {
-					i64 key = col_of(t0, j, e);
-					float p = key < seen ? exp2f(s[j][e] - higher) : 0;
-					total[r] += p;
-					s[j][e] = a.p != 0 ? p * keep_of(a, h, row_of(h, r), key) : p;
-				}
-			}
-			UNROLL for (int j = 0; j < HEAD / 8; j++) out[j][2 * r] *= shrink, out[j][2 * r + 1] *= shrink;
-		}
-		gather(out, s, v);
-	}
-	if (idle) return;
-	UNROLL for (int r = 0; r < 2; r++) {
-		total[r] = quad_sum(total[r]);
-		if (a.lse.p && lane() % 4 == 0 && row_of(h, r) < a.asking)
-			at(a.lse, h.index, row_of(h, r)) = (top[r] + log2f(total[r])) / LOG2E;
-	}
-	write(a.out, h.query, a.asking, h, out, 1 / total[0], 1 / total[1]);
-}
-
-// dot adds the products of two rows' fragments: r = 0 for the rows g, 1 for g+8.
-DEVICE float dot(const Fragments x, const Fragments y, int r) {
-	float sum = 0;
-	UNROLL for (int i = 0; i < STEPS; i++) {
-		UNROLL for (int e = r; e < 4; e += 2) {
-			sum = fmaf(widen(x[i][e] & 0xffff), widen(y[i][e] & 0xffff), sum);
-			sum = fmaf(widen(x[i][e] >> 16), widen(y[i][e] >> 16), sum);
+			UNROLL for (int n = 0; n < N; n++) most = fmaxf(most, fmaxf(s.v[m][n][2 * r], s.v[m][n][2 * r + 1]));
+			most = quad_max(most) * TO_BASE_2;
+			bool higher = most > x.top[m][r] + 8;
+			shrink[m][r] = higher ? quick_exp2(x.top[m][r] - most) : 1;
+			x.top[m][r] = higher ? most : x.top[m][r];
+			raised |= higher;
 		}
 	}
-	return quad_sum(sum);
-}
-
-// dq, and delta = dout . out of each query, which attention_mma_grad_kv needs.
-KERNEL(attention_mma_grad_q, AttentionArgs, TEAM *WARP) {
-	SHARED(u32, shared);
-	u32 *k = shared, *v = k + ROWS_WORDS, *turned = v + ROWS_WORDS;
-	Head h = head_of(a, a.asking, ROWS);
-	Fragments q, dout;
-	Result dq = {};
-	float lse[2], delta[2], scale = LOG2E / sqrtf((float)HEAD);
-	fetch(q, shared, a.out, h.query, a.asking, h, a.vec); // out first
-	fetch(dout, shared, a.dout, h.query, a.asking, h, a.vec);
-	UNROLL for (int r = 0; r < 2; r++) {
-		i64 query = row_of(h, r);
-		delta[r] = dot(dout, q, r);
-		lse[r] = query < a.asking ? at(a.lse, h.index, query) * LOG2E : 0;
-		if (lane() % 4 == 0 && query < a.asking) a.delta[h.index * a.asking + query] = delta[r];
-	}
-	fetch(q, shared, a.q, h.query, a.asking, h, a.vec);
-	bool idle = h.r0 + warp() * 16 >= a.asking;
-	for (i64 t0 = 0; t0 < keys_of(a, least(a.asking, h.r0 + ROWS) - 1); t0 += TILE_ROWS) {
-		__syncthreads();
-		stage(k, turned, a.k, h.key, a.len, h, t0, TILE_ROWS, a.vec);
-		stage(v, nullptr, a.v, h.key, a.len, h, t0, TILE_ROWS, a.vec);
-		__syncthreads();
-		if (idle) continue;
-		Scores s, dp;
-		times(s, q, k);
-		times(dp, dout, v);
-		UNROLL for (int e = 0; e < 4; e++) {
-			i64 query = row_of(h, e / 2), seen = query < a.asking ? keys_of(a, query) : 0;
-			UNROLL for (int j = 0; j < TILE_ROWS / 8; j++) {
-				i64 key = col_of(t0, j, e);
-				float kept = a.p != 0 && key < seen ? keep_of(a, h, query, key) : 1;
-				s[j][e] = key < seen ? exp2f(s[j][e] * scale - lse[e / 2]) * (kept * dp[j][e] - delta[e / 2]) : 0;
-			}
+	if (!__ballot_sync(FULL, raised)) return;
+	UNROLL for (int m = 0; m < M; m++) {
+		UNROLL for (int r = 0; r < 2; r++) {
+			x.total[m][r] *= shrink[m][r];
+			UNROLL for (int j = 0; j < HEAD / 8; j++) x.out.v[m][j][2 * r] *= shrink[m][r], x.out.v[m][j][2 * r + 1] *= shrink[m][r];
 		}
-		gather(dq, s, turned);
 	}
-	float last = 1 / sqrtf((float)HEAD);
-	if (!idle) write(a.dq, h.query, a.asking, h, dq, last, last);
 }
 
-// dk and dv: the warp's rows are keys, a tile's queries.
-KERNEL(attention_mma_grad_kv, AttentionArgs, TEAM *WARP) {
-	SHARED(u32, shared);
-	u32 *q = shared, *dout = q + ROWS_WORDS, *q_turned = dout + ROWS_WORDS, *dout_turned = q_turned + TURNED_WORDS;
-	Head h = head_of(a, a.len, ROWS);
-	Fragments k, v;
-	Result dk = {}, dv = {};
-	float scale = LOG2E / sqrtf((float)HEAD);
-	fetch(k, shared, a.k, h.key, a.len, h, a.vec);
-	fetch(v, shared, a.v, h.key, a.len, h, a.vec);
-	bool idle = h.r0 + warp() * 16 >= a.len;
-	for (i64 t0 = 0; t0 < a.asking; t0 += TILE_ROWS) {
-		if (keys_of(a, least(a.asking, t0 + TILE_ROWS) - 1) <= h.r0) continue; // none of these sees any of the keys
-		__syncthreads();
-		stage(q, q_turned, a.q, h.query, a.asking, h, t0, TILE_ROWS, a.vec);
-		stage(dout, dout_turned, a.dout, h.query, a.asking, h, t0, TILE_ROWS, a.vec);
-		__syncthreads();
-		if (idle) continue;
-		Scores s, dp;
-		times(s, k, q);
-		times(dp, v, dout);
-		UNROLL for (int j = 0; j < TILE_ROWS / 8; j++) {
+// attend goes through 8 N keys from t on, whose chunk begins at t0.
+template <int N, bool MASKED, bool PLAIN, int M> DEVICE void attend(Queries<M> &x, const Keys &b, int t0, int t) {
+	Scores<M, N> s;
+	times(s, x.q, b.k, t - t0);
+	if (MASKED) {
+		UNROLL for (int m = 0; m < M; m++) {
 			UNROLL for (int e = 0; e < 4; e++) {
-				i64 query = col_of(t0, j, e), key = row_of(h, e / 2);
-				bool seen = query < a.asking && key < keys_of(a, query);
-				float p = seen ? exp2f(s[j][e] * scale - at(a.lse, h.index, query) * LOG2E) : 0;
-				float kept = a.p != 0 && seen ? keep_of(a, h, query, key) : 1;
-				s[j][e] = seen ? p * (kept * dp[j][e] - a.delta[h.index * a.asking + query]) : 0;
-				dp[j][e] = p * kept;
+				int seen = PLAIN ? (int)b.a.len : seen_by(b.a, row_of(x.r0, m, e / 2));
+				UNROLL for (int n = 0; n < N; n++) {
+					if (col_of(t, n, e) >= seen) s.v[m][n][e] = -INFINITE;
+				}
 			}
 		}
-		gather(dk, s, q_turned);
-		gather(dv, dp, dout_turned);
 	}
-	float last = 1 / sqrtf((float)HEAD);
-	if (idle) return;
-	write(a.dk, h.key, a.len, h, dk, last, last);
-	write(a.dv, h.key, a.len, h, dv, 1, 1);
+	raise(x, s);
+	UNROLL for (int m = 0; m < M; m++) {
+		UNROLL for (int n = 0; n < N; n++) {
+			UNROLL for (int e = 0; e < 4; e++) {
+				float p = quick_exp2(fmaf(s.v[m][n][e], TO_BASE_2, -x.top[m][e / 2]));
+				x.total[m][e / 2] += p;
+				s.v[m][n][e] = PLAIN ? p : p * keep_of(b.a, b.h, row_of(x.r0, m, e / 2), col_of(t, n, e));
+			}
+		}
+	}
+	gather(x.out, s, b.v, t - t0);
+}
+
+template <int M> DEVICE void finish(Queries<M> &x, const Keys &b) {
+	float inverse[M][2];
+	UNROLL for (int m = 0; m < M; m++) {
+		UNROLL for (int r = 0; r < 2; r++) {
+			int query = row_of(x.r0, m, r);
+			float total = quad_sum(x.total[m][r]);
+			inverse[m][r] = 1 / total;
+			if (b.a.lse.p && lane() % 4 == 0 && query < (int)b.a.asking)
+				at(b.a.lse, b.h.index, query) = (x.top[m][r] + log2f(total)) / LOG2E;
+		}
+	}
+	store(strip_of(b.a.out, b.h.query, b.h, b.a, b.a.asking), x.r0, x.out, inverse);
+}
+
+// plain brings queries through keys that all are in shared memory and seen.
+template <int M> DEVICE void plain(const Keys &b, int r0) {
+	Queries<M> x;
+	begin(x, b, r0);
+	int t = 0, len = (int)b.a.len;
+	for (; t + 32 <= len; t += 32) attend<4, false, true>(x, b, 0, t);
+	for (; t < len; t += 16) attend<2, true, true>(x, b, 0, t);
+	finish(x, b);
+}
+
+// any does so for the first `keys` keys, which come by chunks.
+template <int M> DEVICE void any(const Keys &b, int r0, int keys) {
+	Queries<M> x;
+	begin(x, b, r0);
+	int every = seen_by(b.a, r0), some = seen_by(b.a, r0 + 16 * M - 1);
+	for (int t0 = 0; t0 < keys; t0 += CHUNK) {
+		__syncthreads(); // the chunk before is done with
+		stage_keys(b, t0);
+		int t = t0, end = lesser(some, t0 + CHUNK);
+		for (; t + 32 <= lesser(end, every); t += 32) attend<4, false, false>(x, b, t0, t);
+		for (; t < end; t += 16) attend<2, true, false>(x, b, t0, t);
+	}
+	finish(x, b);
+}
+
+DEVICE Keys keys_of_block(const AttentionArgs &a, uint4 *shared, int parts) {
+	Keys b = {a, head_of(a, blockIdx.x / parts), shared, shared + CHUNK * PIECES};
+	return b;
+}
+
+// For heads whose keys all fit, without mask and dropout. Several blocks may share one.
+KERNEL(attention_mma, AttentionArgs, TEAM *WARP, 3) {
+	SHARED(uint4, shared);
+	int parts = gridDim.x / (u32)(a.seqs * a.heads), asking = (int)a.asking;
+	Keys b = keys_of_block(a, shared, parts);
+	stage_keys(b, 0);
+	for (int r0 = blockIdx.x % parts * BLOCK_ROWS + first_of_warp(); r0 < asking; r0 += parts * BLOCK_ROWS) {
+		if (r0 + 16 < asking) plain<2>(b, r0);
+		else plain<1>(b, r0);
+	}
+}
+
+KERNEL(attention_mma_any, AttentionArgs, TEAM *WARP) {
+	SHARED(uint4, shared);
+	int parts = gridDim.x / (u32)(a.seqs * a.heads), asking = (int)a.asking;
+	Keys b = keys_of_block(a, shared, parts);
+	for (int r0 = blockIdx.x % parts * BLOCK_ROWS; r0 < asking; r0 += parts * BLOCK_ROWS)
+		any<2>(b, r0 + 32 * warp(), seen_by(a, r0 + BLOCK_ROWS - 1));
 }

@@ -1,0 +1,216 @@
+// attention_mma_grad.cu: the gradients of attention with tensor cores. A block has
+// one head of one sequence and sweeps it twice: with keys and values in shared
+// memory, warps carry queries through them, for dq; then with queries and their
+// gradients there, warps carry keys through those, for dk and dv. What the second
+// sweep needs of a query, its sum of exponentials and delta = dout . out, stays in
+// shared memory. The scores are computed twice, so that nothing is added up
+// between warps; what is read twice comes from the second level cache.
+#include "flash.cuh"
+
+// Grads is a block's head, rows in shared memory, and Stats: two numbers of each query.
+struct Grads {
+	const AttentionArgs &a;
+	Head h;
+	uint4 *x, *y;
+	float *stats; // of each query -lse in base 2, delta
+
+	DEVICE_METHOD Strip queries(const Mat &m) const { return strip_of(m, h.query, h, a, a.asking); }
+	DEVICE_METHOD Strip keys(const Mat &m) const { return strip_of(m, h.key, h, a, a.len); }
+};
+
+// stage_two brings rows from t0 on of two strips.
+DEVICE void stage_two(const Grads &b, const Strip &x, const Strip &y, int t0) {
+	int n = chunk_rows(x.rows - t0);
+	__syncthreads(); // what was there is done with
+	stage(b.x, x, t0, n);
+	stage(b.y, y, t0, n);
+	copy_commit();
+	copy_wait<0>();
+	__syncthreads();
+}
+
+// QueryGrad is 16 M queries from r0 on in the first sweep.
+template <int M> struct QueryGrad {
+	int r0;
+	Tiles<M> q, dout;
+	Results<M> dq;
+	float lse[M][2], delta[M][2]; // lse: negative, in base 2
+};
+
+template <int M> DEVICE void zero(Results<M> &x) {
+	UNROLL for (int m = 0; m < M; m++) {
+		UNROLL for (int j = 0; j < HEAD / 8; j++) {
+			UNROLL for (int e = 0; e < 4; e++) x.v[m][j][e] = 0;
+		}
+	}
+}
+
+// dot is the product of the lane's row r of two tiles m.
+template <int M> DEVICE float dot(const Tiles<M> &x, const Tiles<M> &y, int m, int r) {
+	float sum = 0;
+	UNROLL for (int i = 0; i < STEPS; i++) {
+		UNROLL for (int e = r; e < 4; e += 2) {
+			u32 u = x.f[m][i][e], v = y.f[m][i][e];
+			sum = fmaf(widen(u), widen(v), sum);
+			sum = fmaf(__int_as_float((int)(u & 0xffff0000u)), __int_as_float((int)(v & 0xffff0000u)), sum);
+		}
+	}
+	return quad_sum(sum);
+}
+
+// begin leaves the queries' stats for the second sweep; of rows that there are not, such that they add nothing.
+template <int M> DEVICE void begin(QueryGrad<M> &x, const Grads &b, int r0) {
+	x.r0 = r0;
+	x.q.load(b.queries(b.a.out), r0); // out first
+	x.dout.load(b.queries(b.a.dout), r0);
+	UNROLL for (int m = 0; m < M; m++) {
+		UNROLL for (int r = 0; r < 2; r++) {
+			int query = row_of(r0, m, r);
+			bool there = query < (int)b.a.asking;
+			x.delta[m][r] = dot(x.q, x.dout, m, r);
+			x.lse[m][r] = there ? at(b.a.lse, b.h.index, query) * -LOG2E : -INFINITE;
+			if (lane() % 4 == 0 && query < stats_rows(b.a)) b.stats[2 * query] = x.lse[m][r], b.stats[2 * query + 1] = x.delta[m][r];
+		}
+	}
+	x.q.load(b.queries(b.a.q), r0);
+	zero(x.dq);
+}
+
+// ask goes through 16 keys from t on, whose chunk begins at t0.
+template <bool MASKED, bool PLAIN, int M> DEVICE void ask(QueryGrad<M> &x, const Grads &b, int t0, int t) {
+	Scores<M, 2> s, dp;
+	times(s, x.q, b.x, t - t0);
+	times(dp, x.dout, b.y, t - t0);
+	UNROLL for (int m = 0; m < M; m++) {
+		UNROLL for (int e = 0; e < 4; e++) {
+			int query = row_of(x.r0, m, e / 2), seen = PLAIN ? (int)b.a.len : seen_by(b.a, query);
+			UNROLL for (int n = 0; n < 2; n++) {
+				int key = col_of(t, n, e);
+				float p = quick_exp2(fmaf(s.v[m][n][e], TO_BASE_2, x.lse[m][e / 2]));
+				float kept = PLAIN ? 1 : keep_of(b.a, b.h, query, key);
+				float ds = p * fmaf(kept, dp.v[m][n][e], -x.delta[m][e / 2]);
+				s.v[m][n][e] = MASKED && key >= seen ? 0 : ds;
+			}
+		}
+	}
+	gather(x.dq, s, b.x, t - t0);
+}
+
+template <int M> DEVICE void store_all(const Strip &to, int r0, const Results<M> &x, float scale) {
+	float all[M][2];
+	UNROLL for (int m = 0; m < M; m++) all[m][0] = all[m][1] = scale;
+	store(to, r0, x, all);
+}
+
+// KeyGrad is 16 M keys from r0 on in the second sweep.
+template <int M> struct KeyGrad {
+	int r0;
+	Tiles<M> k, v;
+	Results<M> dk, dv;
+};
+
+// answer goes through 16 queries from t on.
+template <bool MASKED, bool PLAIN, int M> DEVICE void answer(KeyGrad<M> &x, const Grads &b, int t0, int t) {
+	Scores<M, 2> s, dp;
+	float4 stats[2]; // of two queries each
+	UNROLL for (int n = 0; n < 2; n++) stats[n] = ((const float4 *)b.stats)[col_of(t, n, 0) / 2];
+	times(s, x.k, b.x, t - t0);
+	times(dp, x.v, b.y, t - t0);
+	UNROLL for (int n = 0; n < 2; n++) {
+		UNROLL for (int e = 0; e < 4; e++) {
+			float lse = e % 2 ? stats[n].z : stats[n].x, delta = e % 2 ? stats[n].w : stats[n].y;
+			int query = col_of(t, n, e), seen = MASKED ? seen_by(b.a, query) : 0;
+			UNROLL for (int m = 0; m < M; m++) {
+				int key = row_of(x.r0, m, e / 2);
+				float p = quick_exp2(fmaf(s.v[m][n][e], TO_BASE_2, lse)), kept = PLAIN ? 1 : keep_of(b.a, b.h, query, key);
+				if (MASKED && key >= seen) p = 0;
+				s.v[m][n][e] = p * kept;
+				dp.v[m][n][e] = p * fmaf(kept, dp.v[m][n][e], -delta);
+			}
+		}
+	}
+	gather(x.dv, s, b.y, t - t0);
+	gather(x.dk, dp, b.x, t - t0);
+}
+
+template <int M> DEVICE void begin(KeyGrad<M> &x, const Grads &b, int r0) {
+	x.r0 = r0;
+	x.k.load(b.keys(b.a.k), r0);
+	x.v.load(b.keys(b.a.v), r0);
+	zero(x.dk), zero(x.dv);
+}
+
+template <int M> DEVICE void finish(const KeyGrad<M> &x, const Grads &b) {
+	store_all(b.keys(b.a.dk), x.r0, x.dk, 0.125f);
+	store_all(b.keys(b.a.dv), x.r0, x.dv, 1);
+}
+
+// The sweeps of heads that fit, without mask and dropout.
+template <int M> DEVICE void plain_queries(const Grads &b, int r0) {
+	QueryGrad<M> x;
+	begin(x, b, r0);
+	int t = 0, len = (int)b.a.len;
+	for (; t + 16 <= len; t += 16) ask<false, true>(x, b, 0, t);
+	if (t < len) ask<true, true>(x, b, 0, t);
+	store_all(b.queries(b.a.dq), r0, x.dq, 0.125f);
+}
+
+template <int M> DEVICE void plain_keys(const Grads &b, int r0) {
+	KeyGrad<M> x;
+	begin(x, b, r0);
+	for (int t = 0; t < (int)b.a.asking; t += 16) answer<false, true>(x, b, 0, t);
+	finish(x, b);
+}
+
+DEVICE Grads grads_of_block(const AttentionArgs &a, uint4 *shared) {
+	Grads b = {a, head_of(a, blockIdx.x), shared, shared + CHUNK * PIECES, (float *)(shared + 2 * CHUNK * PIECES)};
+	return b;
+}
+
+KERNEL(attention_mma_grad, AttentionArgs, TEAM *WARP, 2) {
+	SHARED(uint4, shared);
+	Grads b = grads_of_block(a, shared);
+	int first = first_of_warp();
+	stage_two(b, b.keys(a.k), b.keys(a.v), 0);
+	for (int r0 = first; r0 < (int)a.asking; r0 += BLOCK_ROWS) {
+		if (r0 + 16 < (int)a.asking) plain_queries<2>(b, r0);
+		else plain_queries<1>(b, r0);
+	}
+	stage_two(b, b.queries(a.q), b.queries(a.dout), 0);
+	for (int r0 = first; r0 < (int)a.len; r0 += BLOCK_ROWS) {
+		if (r0 + 16 < (int)a.len) plain_keys<2>(b, r0);
+		else plain_keys<1>(b, r0);
+	}
+}
+
+DEVICE void any_queries(const Grads &b, int first) {
+	int r0 = first + 16 * warp(), keys = seen_by(b.a, first + 16 * TEAM - 1);
+	QueryGrad<1> x;
+	begin(x, b, r0);
+	for (int t0 = 0; t0 < keys; t0 += CHUNK) {
+		stage_two(b, b.keys(b.a.k), b.keys(b.a.v), t0);
+		for (int t = t0; t < lesser(t0 + CHUNK, seen_by(b.a, r0 + 15)); t += 16) ask<true, false>(x, b, t0, t);
+	}
+	store_all(b.queries(b.a.dq), r0, x.dq, 0.125f);
+}
+
+DEVICE void any_keys(const Grads &b, int r0) {
+	KeyGrad<1> x;
+	begin(x, b, r0);
+	int asking = (int)b.a.asking;
+	for (int t0 = 0; t0 < asking; t0 += CHUNK) {
+		stage_two(b, b.queries(b.a.q), b.queries(b.a.dout), t0);
+		for (int t = t0; t < lesser(t0 + CHUNK, asking); t += 16) {
+			if (seen_by(b.a, t + 15) > r0) answer<true, false>(x, b, t0, t);
+		}
+	}
+	finish(x, b);
+}
+
+// For masks, dropout, and more rows than shared memory has room for.
+KERNEL(attention_mma_any_grad, AttentionArgs, TEAM *WARP) {
+	SHARED(uint4, shared);
+	Grads b = grads_of_block(a, shared);
+	for (int first = 0; first < (int)a.asking; first += 16 * TEAM) any_queries(b, first);
+	for (int first = 0; first < (int)a.len; first += 16 * TEAM) any_keys(b, first + 16 * warp());
+}
