@@ -206,6 +206,13 @@ func (c checked) AddTable(dst, table Mat) {
 	c.Device.AddTable(dst, table)
 }
 
+func (c checked) Tokens(dst, first, table, rows Mat) {
+	n := table.Rows
+	need(given(dst, first, table, rows) && n > 1 && dst.Rows%n == 0 && rows.Rows == dst.Rows/n*(n-1) && first.Rows == 1 &&
+		first.Cols == dst.Cols && table.Cols == dst.Cols && rows.Cols == dst.Cols, "Tokens", dst, first, table, rows)
+	c.Device.Tokens(dst, first, table, rows)
+}
+
 func (c checked) AddRepeated(dst, a, b Mat) {
 	fills := func(m Mat) bool { return m.Rows > 0 && m.Cols == dst.Cols && dst.Rows%m.Rows == 0 }
 	need(given(dst, a, b) && fills(a) && fills(b), "AddRepeated", dst, a, b)

@@ -83,7 +83,8 @@ type Epilogue struct {
 	// Gate (M x N), and Ungated, which its gradient needs.
 	Gate, Ungated Mat
 	Add           bool
-	// SumA (1 x M; TN only) += the sums of A's columns: a bias gradient beside its weights'.
+	// SumA (1 x M; TN only) += the sums of A's columns, as they are or as the product
+	// rounds them: a bias gradient beside its weights'.
 	SumA Mat
 }
 
@@ -110,9 +111,12 @@ type Pointwise interface {
 	ModulateGrad(dx, dscale, dshift, dy, x, scale Mat) // of x*(1+scale) + shift: dx = dy(1+scale), dscale = dy*x, dshift = dy
 	AddTable(dst, table Mat)                           // dst[r] += table[r mod table.Rows]
 	AddRepeated(dst, a, b Mat)                         // dst[r] = a[r/n] + b[r/m]: their rows one after another, each so often that they fill dst
-	SumTable(table, src Mat)                           // table[p] += sum of src[r] over r = p mod table.Rows
-	DropoutApply(dst, x Mat, d Dropout)                // dst may be x; also its own gradient
-	NormalizeColumns(dst, src Mat)                     // each column divided by its L2 norm
+	// Tokens: dst, blocks of table.Rows (at least 2) rows each, is a table's row plus
+	// first (1 x Cols) in a block's first row, plus the next of rows in the others.
+	Tokens(dst, first, table, rows Mat)
+	SumTable(table, src Mat)            // table[p] += sum of src[r] over r = p mod table.Rows
+	DropoutApply(dst, x Mat, d Dropout) // dst may be x; also its own gradient
+	NormalizeColumns(dst, src Mat)      // each column divided by its L2 norm
 }
 
 // Norms are LayerNorm and BatchNorm over rows of features.

@@ -71,15 +71,11 @@ func (v *ViT) Forward(p *Pass, patches device.Mat) device.Mat {
 	grid := v.seqs.Len - 1
 	v.seqs.Count = patches.Rows / grid
 	v.x = p.Mat(v.seqs.Count*v.seqs.Len, v.cfg.Width)
-	p.Dev.CopyBlocks(v.x.RowRange(1, v.x.Rows-1), v.seqs.Len, v.patch.Forward(p, patches), grid, grid, false)
-	cls := v.x.Every(0, v.seqs.Len)
-	p.Dev.Fill(cls, 0)
-	p.Dev.AddTable(cls, v.cls.Value)
-	p.Dev.AddTable(v.x, v.pos.Value)
+	p.Dev.Tokens(v.x, v.cls.Value, v.pos.Value, v.patch.Forward(p, patches))
 	for i, b := range v.blocks {
 		b.Forward(p, v.x, v.seqs, v.token(i))
 	}
-	return v.norm.Forward(p, cls)
+	return v.norm.Forward(p, v.x.Every(0, v.seqs.Len))
 }
 
 // token is what layer i has to keep: after the last one only the class token is read.

@@ -91,6 +91,10 @@ func (e *engine) AddTable(dst, table device.Mat) {
 	e.call(C.K_ADD_TABLE, unsafe.Pointer(&args))
 }
 
+func (e *engine) Tokens(dst, first, table, rows device.Mat) {
+	device.TokensByParts(e, dst, first, table, rows)
+}
+
 func (e *engine) AddRepeated(dst, a, b device.Mat) {
 	args := each(mats{dst}, mats{a, b})
 	e.call(C.K_ADD_REPEATED, unsafe.Pointer(&args))

@@ -10,6 +10,7 @@ const (
 	kGateGrad
 	kModulateGrad
 	kAddRepeated
+	kTokens
 	kDropout
 	kCandidates
 	kClip
@@ -75,7 +76,7 @@ const (
 var names = [kernelCount]string{
 	kFill: "fill", kCopy: "copy", kActivate: "activate_each", kActivateGrad: "activate_grad",
 	kAxpy: "axpy", kMul: "mul", kGateGrad: "gate_grad",
-	kModulateGrad: "modulate_grad", kAddRepeated: "add_repeated", kDropout: "dropout", kCandidates: "candidates", kClip: "clip",
+	kModulateGrad: "modulate_grad", kAddRepeated: "add_repeated", kTokens: "tokens", kDropout: "dropout", kCandidates: "candidates", kClip: "clip",
 	kLerp: "lerp", kPatches: "patches", kPatchesHalf: "patches_half", kAdamW: "adamw", kLayerNorm: "layer_norm", kAdaNorm: "ada_norm", kLayerNormGrad: "layer_norm_grad",
 	kNormGradSums: "norm_grad_sums", kNormGradAdd: "norm_grad_add", kSumTable: "sum_table", kSumTableAdd: "sum_table_add",
 	kBatchNorm: "batch_norm", kBatchNormEval: "batch_norm_eval", kBatchNormGrad: "batch_norm_grad",

@@ -137,6 +137,17 @@ func (e *engine) AddTable(dst, table device.Mat) {
 	}
 }
 
+// Tokens is one kernel where rows follow one another and are read four numbers at a time.
+func (e *engine) Tokens(dst, first, table, rows device.Mat) {
+	n, blocks := table.Rows, dst.Rows/table.Rows
+	if !dst.Dense() || !table.Dense() || !rows.Dense() || dst.Cols%4 != 0 {
+		device.TokensByParts(e, dst, first, table, rows)
+		return
+	}
+	e.tiled(kTokens, &eachArgs{out: [3]mat{view(dst.Reshape(blocks, n*dst.Cols))},
+		in: [5]mat{view(table.Reshape(1, table.Len())), view(first), view(rows.Reshape(blocks, (n-1)*dst.Cols))}})
+}
+
 func (e *engine) AddRepeated(dst, a, b device.Mat) {
 	e.tiled(kAddRepeated, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(a), view(b)}})
 }

@@ -8,7 +8,8 @@ import (
 
 // cases are all kernels in all sizes; for bf16 only those that know of it.
 func cases(p device.Precision) []testCase {
-	all := append(gemms(), testCase{"Gemm/frozen", frozen}, testCase{"Gemm/drop", dropped}, testCase{"Gemm/gate", gated}, testCase{"Gemm/sums", columnSums})
+	all := append(gemms(), testCase{"Gemm/frozen", frozen}, testCase{"Gemm/drop", dropped}, testCase{"Gemm/gate", gated},
+		testCase{"Gemm/sums", func(k *kit) { columnSums(k, p) }}, testCase{"Gemm/updated", func(k *kit) { updated(k, p) }})
 	if p == device.BF16 {
 		return append(append(all, testCase{"Gemm/rounding", rounding}), halves()...)
 	}
@@ -103,12 +104,37 @@ func dropped(k *kit) {
 	}
 }
 
-// columnSums: of a factor of more rows and columns than any block, and without rounding it.
-func columnSums(k *kit) {
+// rounded is the factor of tolerances for what products make of numbers that bf16 does not hold.
+func rounded(p device.Precision) float64 {
+	if p == device.BF16 {
+		return bf16Factor
+	}
+	return 1
+}
+
+// columnSums: of a factor of more rows and columns than any block.
+func columnSums(k *kit, p device.Precision) {
 	for _, s := range [][3]int{{300, 17, 1100}, {5, 300, 33}} {
 		a, b, dst, sum := k.in(s[2], s[0]), k.half(s[2], s[1]), k.out(s[0], s[1]), k.in(1, s[0])
 		k.Gemm(device.TN, dst, a, b, device.Epilogue{SumA: sum})
-		k.all("sum", sum)
+		k.keep("sum", sum, false, rounded(p))
+	}
+}
+
+// updated: products of weights between the optimiser's steps, at places that
+// begin at multiples of 16 bytes and that do not.
+func updated(k *kit, p device.Precision) {
+	const n, inner, first = 24, 40, 5
+	a := k.half(k.batch(33), inner)
+	list := func() device.Mat { return k.in(1, first+2*n*inner) }
+	v, g, m, second, sum := list(), list(), list(), k.mat(1, first+2*n*inner, func(int, int) float64 { return 1 }), k.of(4)
+	for step := range 3 {
+		k.AdamW(v, g, m, second, sum, device.AdamW{LR: 0.5, Beta1: 0.9, Beta2: 0.99, Eps: 1e-3, Step: step + 1})
+		for i, at := range []int{0, first + n*inner} {
+			w, dst := v.Columns(at, n*inner).Reshape(n, inner), k.out(a.Rows, n)
+			k.Gemm(device.NT, dst, a, w, device.Epilogue{})
+			k.keep(fmt.Sprint("product ", step, i), dst, true, rounded(p))
+		}
 	}
 }
 
@@ -166,7 +192,7 @@ func pointwise() []testCase {
 			}
 		}})
 	}
-	return append(list, testCase{"CopyBlocks", copyBlocks}, testCase{"Tables", tables}, testCase{"AddRepeated", repeated}, testCase{"Dropout", dropout},
+	return append(list, testCase{"CopyBlocks", copyBlocks}, testCase{"Tables", tables}, testCase{"AddRepeated", repeated}, testCase{"Tokens", tokens}, testCase{"Dropout", dropout},
 		testCase{"NormalizeColumns", func(k *kit) {
 			dst := k.out(48, 100)
 			k.NormalizeColumns(dst, k.in(48, 100))
@@ -227,6 +253,15 @@ func tables(k *kit) {
 		k.all("x", x)
 		k.SumTable(table, x)
 		k.all("table", table)
+	}
+}
+
+func tokens(k *kit) {
+	for _, s := range [][3]int{{3, 2, 5}, {5, 17, 192}, {2, 9, 1030}} { // blocks, rows of each, columns
+		blocks := k.batch(s[0])
+		dst := k.out(blocks*s[1], s[2])
+		k.Tokens(dst, k.in(1, s[2]), k.in(s[1], s[2]), k.in(blocks*(s[1]-1), s[2]))
+		k.rows("dst", dst)
 	}
 }
 

@@ -76,6 +76,20 @@ func (engine) AddTable(dst, table device.Mat) {
 	}
 }
 
+func (engine) Tokens(dst, first, table, rows device.Mat) {
+	for r := range dst.Rows {
+		block, i := r/table.Rows, r%table.Rows
+		x := row(first, 0)
+		if i > 0 {
+			x = row(rows, block*(table.Rows-1)+i-1)
+		}
+		out, t := row(dst, r), row(table, i)
+		for c := range out {
+			out[c] = t[c] + x[c]
+		}
+	}
+}
+
 func (engine) AddRepeated(dst, a, b device.Mat) {
 	for r := range dst.Rows {
 		out, x, y := row(dst, r), row(a, r*a.Rows/dst.Rows), row(b, r*b.Rows/dst.Rows)

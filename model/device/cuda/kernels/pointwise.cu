@@ -60,6 +60,21 @@ EACH(lerp, 1, 1, true, y[0] = (float)a.alpha * y[0] + (1 - (float)a.alpha) * x[0
 ROWS(add_repeated, u32 rows = (u32)a.out[0].rows;
      OUT(0) = at(a.in[0], (u32)r / (rows / (u32)a.in[0].rows), c) + at(a.in[1], (u32)r / (rows / (u32)a.in[1].rows), c))
 
+// A row of out is a block of tokens: in[0], one row, plus in[1], the first token, and a row of in[2], all others.
+KERNEL(tokens, EachArgs, THREADS) {
+	i64 width = a.in[1].cols;
+	u32 pieces = (u32)((a.out[0].cols + TILE - 1) / TILE);
+	i64 r = blockIdx.x / pieces, c = (i64)(blockIdx.x % pieces) * TILE + 4 * threadIdx.x;
+	if (c >= a.out[0].cols) return;
+	float x[4], table[4];
+	load_four(table, a.in[0], 0, c);
+	if (c < width) load_four(x, a.in[1], 0, c);
+	else load_four(x, a.in[2], r, c - width);
+	UNROLL
+	for (int e = 0; e < 4; e++) x[e] += table[e];
+	store_four(a.out[0], r, c, x);
+}
+
 // Candidate 0 of each episode is the mean itself. in: mean, std, noise.
 ROWS(candidates, u32 count = (u32)a.out[0].rows / (u32)a.in[0].rows; i64 e = (u32)r / count;
      float v = at(a.in[0], e, c); OUT(0) = (u32)r % count ? fmaf(at(a.in[1], e, c), IN(2), v) : v)
