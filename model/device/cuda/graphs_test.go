@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"unsafe"
+
+	"scalewm/model/device"
 )
 
 // recorder is a machine without kernels: it notes what it is asked for.
@@ -142,6 +144,24 @@ func TestPool(t *testing.T) {
 	}
 	if len(r.log) == 0 || e.Alloc(1).Len() != 1 { // after a failure memory has no address, and nothing runs
 		t.Error("a device that failed does not answer")
+	}
+}
+
+// TestPoolOrder: who frees and asks again in any order gets the same addresses.
+func TestPoolOrder(t *testing.T) {
+	e := newRecorded(t, &recorder{room: 10 * grain})
+	first := []device.Buffer{e.Alloc(1), e.Alloc(1), e.Alloc(1)}
+	var want []Pointer
+	for _, b := range first {
+		want = append(want, b.(*buffer).p)
+	}
+	for _, i := range []int{1, 2, 0} {
+		e.Free(first[i])
+	}
+	for i, p := range want {
+		if got := e.Alloc(1).(*buffer).p; got != p {
+			t.Errorf("buffer %d lies at %#x, the first time at %#x", i, got, p)
+		}
 	}
 }
 

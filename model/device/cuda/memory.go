@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"slices"
 	"unsafe"
 
 	"scalewm/model/device"
@@ -38,6 +39,18 @@ type pool struct {
 	held int // bytes
 }
 
+// again takes freed memory, that of the lowest address: who asks for the same
+// again, in the same order, gets the same, so that graphs need no updates.
+func (p *pool) again(size int) (Pointer, bool) {
+	list := p.free[size]
+	if len(list) == 0 {
+		return 0, false
+	}
+	lowest := slices.Min(list)
+	p.free[size] = slices.DeleteFunc(list, func(q Pointer) bool { return q == lowest })
+	return lowest, true
+}
+
 // grain is what sizes are rounded up to.
 const grain = 512
 
@@ -45,9 +58,8 @@ const grain = 512
 // no more, what is free here is given back to it once.
 func (e *engine) take(n int) (Pointer, int) {
 	size := max(grain, (n+grain-1)/grain*grain)
-	if list := e.pool.free[size]; len(list) > 0 {
-		e.pool.free[size] = list[:len(list)-1]
-		return list[len(list)-1], size
+	if p, ok := e.pool.again(size); ok {
+		return p, size
 	}
 	p, err := e.machine.Alloc(size)
 	if err != nil && e.trim() {
