@@ -74,14 +74,9 @@ func last(m device.Mat, n int) device.Mat { return m.RowRange(m.Rows-n, n) }
 // tokens go on, which is what it returns of x.
 func (b *Conditional) extend(p *Pass, x, mod, window device.Mat, n, asking int) device.Mat {
 	shift, scale, _ := b.parts(mod, 0)
-	b.att.projectInto(p, window, b.first.enter(p, x, shift, scale), asking*n)
+	in := b.first.enter(p, x, shift, scale)
 	x, mod = last(x, asking*n), last(mod, asking*n)
-
-	q, kv := split(window, b.att.width())
-	k, v := split(kv, b.att.width())
-	att := p.Half(x.Rows, b.att.width())
-	p.Dev.Attention(att, device.Mat{}, last(q, x.Rows), k, v, device.Heads{Seqs: n, Len: window.Rows / n,
-		Heads: b.att.Heads, Dim: b.att.Dim, Block: b.att.Block, Queries: asking, ByToken: true})
+	att := b.att.extend(p, window, in, n, asking)
 	_, _, gate := b.parts(mod, 0)
 	b.att.Out.Into(p, x, att, b.first.gated(p, x, gate))
 
@@ -90,14 +85,24 @@ func (b *Conditional) extend(p *Pass, x, mod, window device.Mat, n, asking int) 
 	return x
 }
 
-// projectInto writes the projections of x to the last rows of window; queries
-// only of the last `asking` rows.
-func (a *Attention) projectInto(p *Pass, window, x device.Mat, asking int) {
-	if asking == x.Rows {
-		a.QKV.Into(p, last(window, asking), x, device.Epilogue{})
-		return
-	}
+// extend is the attention of the last `asking` tokens of a window, before Out. x
+// are the tokens whose projections are not in window yet.
+func (a *Attention) extend(p *Pass, window, x device.Mat, n, asking int) device.Mat {
 	q, kv := split(window, a.width())
-	a.keys().Into(p, last(kv, x.Rows), x, device.Epilogue{})
-	a.query().Into(p, last(q, asking), last(x, asking), device.Epilogue{})
+	k, v := split(kv, a.width())
+	q = last(q, asking*n)
+	if window.Rows == n { // a token that sees nothing but itself has its own value
+		a.keys().Into(p, kv, x, device.Epilogue{})
+		return v
+	}
+	if q.Rows == x.Rows {
+		a.QKV.Into(p, last(window, x.Rows), x, device.Epilogue{})
+	} else {
+		a.keys().Into(p, last(kv, x.Rows), x, device.Epilogue{})
+		a.query().Into(p, q, last(x, q.Rows), device.Epilogue{})
+	}
+	att := p.Half(q.Rows, a.width())
+	p.Dev.Attention(att, device.Mat{}, q, k, v, device.Heads{Seqs: n, Len: window.Rows / n,
+		Heads: a.Heads, Dim: a.Dim, Block: a.Block, Queries: asking, ByToken: true})
+	return att
 }
