@@ -126,7 +126,8 @@ func (m *Model) predictBlocks(p *nn.Pass, dst device.Mat, c chunk, h int) device
 		}
 		return between.RowRange((from-1)*n, (to-from)*n)
 	}
-	u, project := m.predictor.Unroll(p, m.embedder.Forward(p, blocks), n), m.predProj.Folded(p)
+	embed := func(dst, actions device.Mat, ep device.Epilogue) { m.embedder.Into(p, dst, actions, ep) }
+	u, project := m.predictor.Unroll(p, embed, blocks, n), m.predProj.Folded(p)
 	for t := range h {
 		mark, next := p.Mark(), dst
 		if t < h-1 {

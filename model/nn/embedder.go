@@ -29,8 +29,15 @@ func NewEmbedder(s *Set, name string, c EmbedderConfig) *Embedder {
 
 // Forward embeds the rows of x, N x A, as N x D.
 func (e *Embedder) Forward(p *Pass, x device.Mat) device.Mat {
+	y := p.Mat(x.Rows, e.mlp.Out.Out())
+	e.Into(p, y, x, device.Epilogue{})
+	return y
+}
+
+// Into is Forward to dst; ep is what happens to the result.
+func (e *Embedder) Into(p *Pass, dst, x device.Mat, ep device.Epilogue) {
 	e.x = x
-	return e.mlp.Forward(p, e.conv.Forward(p, x))
+	e.mlp.Into(p, dst, e.conv.Forward(p, x), ep)
 }
 
 // Backward adds the parameters' gradients; the actions need none.

@@ -16,12 +16,18 @@ type Unroll struct {
 	kept []device.Mat // of each layer: queries, keys and values, (Frames*n) x 3*inner
 }
 
-// Unroll starts from the actions' embeddings c, (h*n) x D with row t*n + i.
-func (r *Predictor) Unroll(p *Pass, c device.Mat, n int) *Unroll {
+// Unroll starts from the embeddings of actions, row t*n + i of actions for block t
+// of sequence i, that embed makes.
+func (r *Predictor) Unroll(p *Pass, embed func(dst, actions device.Mat, ep device.Epilogue), actions device.Mat, n int) *Unroll {
 	u := &Unroll{r: r, p: p, n: n}
-	c = r.cond.through(p, c)
-	silu := p.Mat(c.Rows, c.Cols)
-	p.Dev.Activate(silu, c, device.SiLU)
+	silu, act := p.Half(actions.Rows, r.cfg.inside()), device.Epilogue{Act: device.SiLU}
+	if r.cond == nil {
+		embed(silu, actions, act)
+	} else {
+		c := p.Half(actions.Rows, r.cfg.Dim)
+		embed(c, actions, device.Epilogue{})
+		r.cond.Into(p, silu, c, act)
+	}
 	for _, b := range r.blocks {
 		u.mods = append(u.mods, b.ada.Half(p, silu))
 		u.kept = append(u.kept, p.Half(r.cfg.Frames*n, 3*b.att.width()))

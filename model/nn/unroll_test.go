@@ -20,7 +20,7 @@ func TestUnroll(t *testing.T) {
 	// By token: row t*n + i is latent (or action) t of sequence i.
 	z, act := random(dev, stream(2), h*n, dim), random(dev, stream(3), h*n, dim)
 	p := &Pass{Dev: dev, Arena: device.NewArena(dev)}
-	u := r.Unroll(p, act, n)
+	u := r.Unroll(p, func(dst, actions device.Mat, ep device.Epilogue) { dev.Activate(dst, actions, ep.Act) }, act, n)
 	for step := range h {
 		got := values(dev, u.Next(step, func(from, to int) device.Mat { return z.RowRange(from*n, (to-from)*n) }))
 		w := min(step+1, frames)
