@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda demo test test-cuda-compile bench campaign-collect campaign-grid campaign-stats lint fuzz clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-cuda-compile bench campaign-collect campaign-grid campaign-stats lint fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,12 @@ cuda: setup-cuda ## leave bin/scalewm-cuda, on any machine; it runs on an NVIDIA
 	$(cuda_env) go run -tags cuda ./model/device/cuda/compile -out model/device/cuda/gpu/ptx
 	$(cuda_env) go build -tags cuda -buildvcs=false -ldflags '-X main.revision=$(revision)' -o bin/scalewm-cuda ./cmd/scalewm
 
+gpu-day: cuda ## leave bin/gpu-day: all that a day with a GPU needs (model/device/cuda/testdata/gpu-day.sh)
+	$(cuda_env) model/device/cuda/testdata/gpu-day.sh pack
+
+gpu-day-rehearsal: gpu-day ## run that day at toy sizes on an emulated GPU; minutes
+	SCALEWM_GPU_DAY=$(CURDIR)/bin/gpu-day/gpu-day.sh $(cuda_env) nice go test -tags cuda -count 1 -timeout 30m -run '^TestRehearsal$$' -v ./model/device/cuda/gpu
+
 demo: build ## the whole path on Two-Room: data, three models, planning, report
 	bin/scalewm reproduce --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo
 
@@ -59,9 +65,10 @@ test: setup ## vet and all tests, ending with the list of skipped ones
 	@if [ -e third_party/fetched/cuda/libcuda.a ]; then $(MAKE) test-cuda-compile; \
 	  else echo "skipped: the GPU build and its kernels' compilation (make setup-cuda)"; fi
 
-test-cuda-compile: cuda ## compile the GPU's kernels for all targets, vet and test the GPU build; no GPU needed
+test-cuda-compile: cuda ## compile the GPU's kernels for all targets, vet and test the GPU build, where there is no GPU on an emulated one
 	$(cuda_env) go vet -tags cuda ./model/device/cuda/... ./cmd/scalewm
 	$(cuda_env) go run -tags cuda ./cmd/testsum -tags cuda ./model/device/cuda/compile ./model/device/cuda/gpu
+	$(cuda_env) go run -tags cuda ./cmd/testsum -tags cuda -run '^TestGPU' ./cmd/scalewm
 
 bench: setup ## benchmarks; each reports its rate or ratio
 	go test -run '^$$' -bench . ./...

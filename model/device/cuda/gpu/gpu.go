@@ -86,7 +86,7 @@ func (m *machine) start() (err error) {
 		return err
 	}
 	if major < oldestGPU {
-		return fmt.Errorf("its compute capability is %d.%d, 8.0 is needed (hint: use --device cpu)", major, minor)
+		return tooOld(major, minor)
 	}
 	m.isa = "sm_80"
 	if major == 9 && minor == 0 {
@@ -135,7 +135,7 @@ func (m *machine) load() error {
 		}
 		m.modules = append(m.modules, module)
 	}
-	for _, name := range cuda.Kernels() {
+	for _, name := range cuda.Kernels(m.isa) {
 		f, err := m.function(name)
 		if err != nil {
 			return err
@@ -169,7 +169,7 @@ func (m *machine) result(code C.int, doing string) error {
 
 // lost says what a failure while running means.
 func (m *machine) lost(err error) error {
-	return fmt.Errorf("the GPU failed: %w (hint: results up to the last checkpoint stand; go on with train --resume)", err)
+	return fmt.Errorf("the GPU failed: %w (hint: what was finished stands; run the same command again, which goes on there)", err)
 }
 
 func (m *machine) Sync() error {
@@ -189,6 +189,9 @@ func (m *machine) handle() C.CUstream { return *(*C.CUstream)(unsafe.Pointer(&m.
 
 // Close gives everything back. What failed before does not hinder it.
 func (m *machine) Close() error {
+	if m.context == (cu.CUContext{}) { // it was never started
+		return nil
+	}
 	release, err := m.enter()
 	if err != nil {
 		return err
