@@ -23,6 +23,7 @@ import (
 type engine struct {
 	machine Machine
 	prec    device.Precision
+	blocks  int // of a product that keep the GPU busy
 	err     error
 
 	launches []Launch
@@ -40,14 +41,16 @@ type engine struct {
 
 // New is a device on a machine, which it closes. p is what products round their
 // inputs to: FP32 (also "") or BF16.
-func New(m Machine, p device.Precision) (device.Device, error) {
+func New(m Machine, p device.Precision) (device.Device, error) { return newEngine(m, p, hopper) }
+
+func newEngine(m Machine, p device.Precision, blocks int) (device.Device, error) {
 	if p == "" {
 		p = device.FP32
 	}
 	if p != device.FP32 && p != device.BF16 {
 		return nil, fmt.Errorf("cuda: products in %s are not offered (hint: fp32 or bf16)", p)
 	}
-	e := &engine{machine: m, prec: p, graphs: newGraphs(m), pool: pool{free: map[int][]Pointer{}, all: map[Pointer]int{}},
+	e := &engine{machine: m, prec: p, blocks: blocks, graphs: newGraphs(m), pool: pool{free: map[int][]Pointer{}, all: map[Pointer]int{}},
 		locked: map[unsafe.Pointer]int{}}
 	e.fault = e.alloc(1, 4)
 	if e.err != nil {

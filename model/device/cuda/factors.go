@@ -59,15 +59,16 @@ func aligned(m mat) bool { return m.half != 0 && m.p%16 == 0 && m.stride%lanes =
 // factors are what a product reads of a and b. The gradients of weights and of
 // inputs have the same a, and follow one another: it is rounded once.
 func (e *engine) factors(a, b device.Mat) (left, right mat) {
-	right, kept := e.kept(b)
-	if !kept {
-		right = e.rounded(&e.right, b)
-	}
-	// A launch in between may have changed the numbers.
+	// A launch since the product before this one may have changed the numbers.
 	if e.left.queued > 0 && e.left.queued == len(e.launches) && e.left.of == a {
-		return e.left.to, right
+		left = e.left.to
+	} else {
+		left = e.rounded(&e.left, a)
 	}
-	return e.rounded(&e.left, a), right
+	if right, kept := e.kept(b); kept {
+		return left, right
+	}
+	return left, e.rounded(&e.right, b)
 }
 
 // kept is a matrix of weights in the copy of its buffer.

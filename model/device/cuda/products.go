@@ -11,7 +11,7 @@ var (
 	plainTile  = shape{128, 64, threads, 128 * (64 + 4) * 4}
 	wideTile   = shape{128, 192, 256, 128 * (192 + 8) * 4}
 	narrowTile = shape{64, 64, 128, 3 * (64 + 64) * (2*64 + 16)}
-	slimTile   = shape{32, 32, 128, 4 * 4 * 64 * (2*64 + 16)} // four steps of four warps
+	slimTile   = shape{32, 32, 128, 4 * 4 * (32*(2*64+16) + 64*(2*32+16))} // four steps of four warps
 	turnedTile = shape{96, 192, 256, 4 * 32 * (2*96 + 16 + 2*192 + 16)}
 )
 
@@ -20,18 +20,18 @@ func (t shape) blocks(m, n int) int { return ceil(m, t.rows) * ceil(n, t.cols) }
 
 // An element's sum is made of pieces of the inner dimension, each summed from zero,
 // that are added in order. How long they are depends on nothing but the shapes of
-// weights: not on rows that could be fewer or more.
+// weights (of TN: and on how many rows are summed), not on rows that could be fewer or more.
 const (
 	plainSpan  = 2048 // of fp32
 	wholeInner = 768  // inner dimensions up to this are one piece
 	innerSpan  = 512  // pieces of longer ones, which one block adds up
-	fewBlocks  = 132  // tiles that do not fill a Hopper GPU
+	hopper     = 132  // multiprocessors of a large GPU: so many blocks keep it busy
 )
 
 // spanTN is the length of a piece where the inner dimension is k rows: as many pieces
 // as make about two blocks for each of a GPU's multiprocessors, but none shorter than 512 rows.
 func spanTN(m, n, k int) int {
-	pieces := max(1, min(2*fewBlocks/turnedTile.blocks(m, n), ceil(k, innerSpan)))
+	pieces := max(1, min(2*hopper/turnedTile.blocks(m, n), ceil(k, innerSpan)))
 	return max(1, ceil(ceil(k, pieces), 64)) * 64
 }
 
@@ -57,17 +57,15 @@ func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	args.vec = fours(args.dst, args.scale, args.bias, args.pre, args.grad, args.gate, args.ungated)
 	if e.prec == device.BF16 {
 		args.a, args.b = e.factors(a, b)
-		if a.Half() {
-			args.sumA = view(ep.SumA)
-		}
+		args.sumA = view(ep.SumA)
 		e.tensorProduct(op, &args)
 	} else {
 		args.a, args.b = view(a), view(b)
 		args.vecA, args.vecB = fours(args.a), fours(args.b)
 		e.product(kGemmFP32+Kernel(op), plainTile, plainSpan, &args)
-	}
-	if ep.SumA.Given() && args.sumA.p == 0 {
-		e.SumTable(ep.SumA, a) // as it is, not rounded
+		if ep.SumA.Given() {
+			e.SumTable(ep.SumA, a)
+		}
 	}
 	e.left.keep(args.a, len(e.launches))
 }
@@ -75,22 +73,23 @@ func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 // tensorProduct multiplies what tensor cores can read.
 func (e *engine) tensorProduct(op device.Op, args *gemmArgs) {
 	m, n, k := int(args.m), int(args.n), int(args.k)
-	few := wideTile.blocks(m, n) < fewBlocks
-	switch {
-	case op == device.TN:
+	if op == device.TN {
 		e.product(kGemmTN, turnedTile, spanTN(m, n, k), args)
-	case k <= wholeInner && few:
-		e.product(kGemmNarrow+Kernel(op), narrowTile, k, args)
-	case k <= wholeInner:
-		e.product(kGemmWide+Kernel(op), wideTile, k, args)
-	default:
-		kernel, t := kGemmPieces, wideTile
-		if few {
-			kernel, t = kGemmSlim, slimTile
-		}
-		args.span = innerSpan
-		launch(e, kernel+Kernel(op), t.blocks(m, n), t.team, t.shared, args)
+		return
 	}
+	kernel, t := kGemmNarrow, narrowTile
+	if args.span = int64(k); k > wholeInner {
+		args.span = innerSpan
+	}
+	switch {
+	case wideTile.blocks(m, n) >= e.blocks && k > wholeInner:
+		kernel, t = kGemmPieces, wideTile
+	case wideTile.blocks(m, n) >= e.blocks:
+		kernel, t = kGemmWide, wideTile
+	case narrowTile.blocks(m, n) < e.blocks && k > wholeInner:
+		kernel, t = kGemmSlim, slimTile
+	}
+	launch(e, kernel+Kernel(op), t.blocks(m, n), t.team, t.shared, args)
 }
 
 // product launches blocks that compute a tile of a piece each, and adds up the pieces.

@@ -139,31 +139,28 @@ template <class S> DEVICE Place place(const GemmArgs &a) {
 	return p;
 }
 
-// add_columns adds the sums over inner indices of the panel's rows of the result.
-template <class A, int HIGH, int DEPTH> DEVICE void add_columns(float (*sums)[4], u32 a) {
+// add_columns adds the sums over inner indices of 16 of the panel's rows of the result.
+template <class A, int DEPTH> DEVICE void add_columns(float *sums, u32 a) {
 	const u32 ones[2] = {0x3f803f80, 0x3f803f80};
 	UNROLL for (int k = 0; k < DEPTH / 16; k++) {
-		UNROLL for (int i = 0; i < HIGH; i++) {
-			u32 f[4];
-			A::fragment(f, a + i * A::STEP_R + k * A::STEP_K);
-			mma(sums[i], f, ones);
-		}
+		u32 f[4];
+		A::fragment(f, a + k * A::STEP_K);
+		mma(sums, f, ones);
 	}
 }
 
 // leave_columns writes them: to the result, or of one piece of several to part.
-template <int HIGH> DEVICE void leave_columns(const GemmArgs &a, int piece, int r0, const float (*sums)[4]) {
-	UNROLL for (int i = 0; i < 2 * HIGH; i++) {
+DEVICE void leave_columns(const GemmArgs &a, int piece, int r0, const float *sums) {
+	UNROLL for (int i = 0; i < 2; i++) {
 		int r = r0 + 8 * i + lane() / 4;
-		float v = sums[i / 2][i % 2 * 2];
 		if (lane() % 4 != 0 || r >= a.m) continue;
-		if (a.splits == 1) at(a.sum_a, 0, r) += v;
-		else a.part[a.splits * a.m * a.n + piece * a.m + r] = v;
+		if (a.splits == 1) at(a.sum_a, 0, r) += sums[2 * i];
+		else a.part[a.splits * a.m * a.n + piece * a.m + r] = sums[2 * i];
 	}
 }
 
 // A block computes a tile of one piece (TN), of a product of one piece, or, PIECES, of
-// all pieces one after another.
+// however many pieces one after another.
 template <int OP, class S, bool PIECES> DEVICE void gemm_tile(const GemmArgs &a) {
 	typedef Panel<S::ROWS, S::DEPTH, S::TEAM, OP != TN> A;
 	typedef Panel<S::COLS, S::DEPTH, S::TEAM, OP == NT> B;
@@ -173,7 +170,7 @@ template <int OP, class S, bool PIECES> DEVICE void gemm_tile(const GemmArgs &a)
 	u32 base = shared_address(shared);
 	int wm = warp() / S::ACROSS * 16 * S::HIGH, wn = warp() % S::ACROSS * 16 * S::WIDE, steps = (p.inner + S::DEPTH - 1) / S::DEPTH;
 	u32 at_a = A::as_a(base, wm), at_b = B::as_b(base + A::BYTES, wn);
-	bool columns = OP == TN && a.sum_a.p && p.c0 + wn == 0;
+	bool columns = OP == TN && a.sum_a.p && p.c0 == 0 && warp() < S::ROWS / 16; // a warp has 16 of them
 	A from_a;
 	B from_b;
 	from_a.start(a.a, p.r0, p.k0);
@@ -188,7 +185,7 @@ template <int OP, class S, bool PIECES> DEVICE void gemm_tile(const GemmArgs &a)
 	};
 	UNROLL for (int i = 0; i < S::STAGES - 1; i++) fetch(i);
 	Warp<S::HIGH, S::WIDE> sum, total;
-	float sums[S::HIGH][4] = {};
+	float sums[4] = {};
 	sum.clear();
 	if (PIECES) total.clear();
 	ROLLED for (int step = 0; step < steps; step++) {
@@ -197,7 +194,7 @@ template <int OP, class S, bool PIECES> DEVICE void gemm_tile(const GemmArgs &a)
 		__syncthreads(); // the step is there, and the one before has been read
 		fetch(step + S::STAGES - 1);
 		sum.template multiply<A, B, S::DEPTH>(at_a + slot, at_b + slot);
-		if (columns) add_columns<A, S::HIGH, S::DEPTH>(sums, at_a + slot);
+		if (columns) add_columns<A, S::DEPTH>(sums, A::as_a(base, 16 * warp()) + slot);
 		if (PIECES && (step + 1) * S::DEPTH % (int)a.span == 0) {
 			total.add(sum);
 			sum.clear();
@@ -208,7 +205,7 @@ template <int OP, class S, bool PIECES> DEVICE void gemm_tile(const GemmArgs &a)
 	__syncthreads(); // the last step has been read
 	(PIECES ? total : sum).leave(shared + wm * S::PITCH + wn, S::PITCH);
 	__syncthreads();
-	if (columns) leave_columns<S::HIGH>(a, p.piece, p.r0 + wm, sums);
+	if (columns) leave_columns(a, p.piece, p.r0 + 16 * warp(), sums);
 	finish_tile<S::ROWS, S::COLS, S::TEAM>(a, p.piece, p.r0, p.c0, [&](int r, int c) { return *(float4 *)(shared + r * S::PITCH + c); });
 }
 
@@ -275,8 +272,8 @@ KERNEL(gemm_wide_nn, GemmArgs, Wide::TEAM, 2) { gemm_tile<NN, Wide, false>(a); }
 KERNEL(gemm_wide_nt, GemmArgs, Wide::TEAM, 2) { gemm_tile<NT, Wide, false>(a); }
 KERNEL(gemm_pieces_nn, GemmArgs, Wide::TEAM, 1) { gemm_tile<NN, Wide, true>(a); }
 KERNEL(gemm_pieces_nt, GemmArgs, Wide::TEAM, 1) { gemm_tile<NT, Wide, true>(a); }
-KERNEL(gemm_narrow_nn, GemmArgs, Narrow::TEAM) { gemm_tile<NN, Narrow, false>(a); }
-KERNEL(gemm_narrow_nt, GemmArgs, Narrow::TEAM) { gemm_tile<NT, Narrow, false>(a); }
+KERNEL(gemm_narrow_nn, GemmArgs, Narrow::TEAM, 4) { gemm_tile<NN, Narrow, true>(a); }
+KERNEL(gemm_narrow_nt, GemmArgs, Narrow::TEAM, 4) { gemm_tile<NT, Narrow, true>(a); }
 KERNEL(gemm_slim_nn, GemmArgs, SLIM *WARP) { gemm_slim<NN>(a); }
 KERNEL(gemm_slim_nt, GemmArgs, SLIM *WARP) { gemm_slim<NT>(a); }
 KERNEL(gemm_tn, GemmArgs, Turned::TEAM, 2) { gemm_tile<TN, Turned, false>(a); }

@@ -1,0 +1,87 @@
+package cuda_test
+
+import (
+	"slices"
+	"testing"
+
+	"scalewm/dataset/rng"
+	"scalewm/model/device"
+	"scalewm/model/device/cuda"
+)
+
+// TestTilesAgree: whatever tile the engine chooses, an element has the same bits. A GPU
+// that one block keeps busy gets the largest tiles, one of 2 blocks the middle ones where
+// the inner dimension is long, one of a million blocks the smallest.
+func TestTilesAgree(t *testing.T) {
+	lib := emulator(t)
+	for _, s := range []struct{ m, n, k int }{
+		{70, 200, 40}, {3, 192, 96}, {33, 65, 800}, {5, 24, 2600},
+	} {
+		for _, op := range []device.Op{device.NN, device.NT} {
+			var want []float64
+			for _, blocks := range []int{1, 2, 1 << 20} {
+				d, err := cuda.NewOf(lib.Machine(1), device.BF16, blocks)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := productOf(d, op, s.m, s.n, s.k)
+				if err := d.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if want == nil {
+					want = got
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("op %d, %dx%dx%d: the tiles for a GPU of %d blocks give other bits", op, s.m, s.n, s.k, blocks)
+				}
+			}
+		}
+	}
+}
+
+// productOf is the results of the epilogues that have code of their own, and of one that has not.
+func productOf(d device.Device, op device.Op, m, n, k int) (all []float64) {
+	count := uint64(0)
+	random := func(alloc func(int) device.Buffer, rows, cols int) device.Mat {
+		v := make([]float64, rows*cols)
+		for i := range v {
+			v[i] = float64(rng.Philox(count, uint64(i))[0])/(1<<31) - 1
+		}
+		count++
+		mat := device.Mat{Buf: alloc(rows * cols), Rows: rows, Cols: cols, Stride: cols}
+		d.Upload64(mat, v)
+		return mat
+	}
+	a, b := random(d.AllocHalf, m, k), random(d.Alloc, k, n)
+	if op == device.NT {
+		b = random(d.Alloc, n, k)
+	}
+	bias, whole, half := random(d.Alloc, 1, n), random(d.Alloc, m, n), random(d.AllocHalf, m, n)
+	epilogues := []device.Epilogue{
+		{Bias: bias}, {Add: true}, {Gate: half, Bias: bias, Add: true}, {Act: device.GELU, Bias: bias},
+		{Act: device.GELU, Grad: half}, {Act: device.SiLU, Scale: bias, Drop: device.Dropout{P: 0.3, Key: 1}, Add: true},
+	}
+	if k > 768 {
+		epilogues = epilogues[1:2] // long sums take their time
+	}
+	for _, ep := range epilogues {
+		for _, like := range []device.Mat{whole, half} {
+			if like.Half() && ep.Add {
+				continue // sums of activations are float32
+			}
+			dst := random(d.Alloc, m, n)
+			if like.Half() {
+				dst = random(d.AllocHalf, m, n)
+			}
+			if ep.Act == device.GELU && !ep.Grad.Given() {
+				ep.Pre = random(d.AllocHalf, m, n)
+				defer d.Free(ep.Pre.Buf)
+			}
+			d.Gemm(op, dst, a, b, ep)
+			v := make([]float64, dst.Len())
+			d.Download64(v, dst)
+			all = append(all, v...)
+		}
+	}
+	return all
+}
