@@ -95,9 +95,30 @@ func (e *engine) rounded(r *rounding, m device.Mat) mat {
 	if aligned(v) {
 		return v
 	}
-	to := mat{rows: v.rows, cols: v.cols, stride: (v.cols + lanes - 1) / lanes * lanes, half: 1}
-	to.p = e.grow(&r.block, int(2*to.rows*to.stride))
+	to := e.room(r, m)
 	e.each(kCopy, []mat{to}, []mat{v})
-	r.of, r.to = m, to
 	return to
+}
+
+// room is memory in r for a copy of m.
+func (e *engine) room(r *rounding, m device.Mat) mat {
+	to := mat{rows: int64(m.Rows), cols: int64(m.Cols), stride: int64(m.Cols+lanes-1) / lanes * lanes, half: 1}
+	to.p = e.grow(&r.block, int(2*to.rows*to.stride))
+	r.of, r.to, r.queued = m, to, 0
+	return to
+}
+
+// next is where a kernel leaves its result m rounded as well, for products that read
+// it next; left says that the kernel is queued. It is no memory where they need no copy.
+func (e *engine) next(m device.Mat) mat {
+	if e.prec != device.BF16 || aligned(view(m)) {
+		return mat{}
+	}
+	return e.room(&e.left, m)
+}
+
+func (e *engine) leftRounded(m device.Mat) {
+	if e.left.of == m {
+		e.left.queued = len(e.launches)
+	}
 }

@@ -30,6 +30,10 @@ func (e *engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.M
 	chunks := min(rowChunks, ceil(dy.Rows, warps))
 	args := normGradArgs{dx: view(dx), dgamma: view(dgamma), dbeta: view(dbeta), dy: view(dy), xhat: view(xhat),
 		rstd: view(rstd), gamma: view(gamma), chunks: int64(chunks), add: flag(add)}
+	residual := add && gamma.Given() // the gradient of a residual stream, which products read next
+	if residual {
+		args.rounded = e.next(dx)
+	}
 	sums := dgamma.Given() || dbeta.Given()
 	if sums {
 		args.part = e.scratch(2 * chunks * dy.Cols * 4)
@@ -40,6 +44,9 @@ func (e *engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.M
 	launch(e, kLayerNormGrad, chunks, threads, 0, &args)
 	if sums {
 		launch(e, kNormGradAdd, 2*ceil(dy.Cols, 32), tall, 0, &args)
+	}
+	if residual {
+		e.leftRounded(dx)
 	}
 }
 

@@ -152,8 +152,10 @@ func (e *engine) AddRepeated(dst, a, b device.Mat) {
 	e.tiled(kAddRepeated, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(a), view(b)}})
 }
 
+// DropoutApply leaves dst rounded as well: it is a gradient on its way to products.
 func (e *engine) DropoutApply(dst, x device.Mat, d device.Dropout) {
-	e.eachWith(kDropout, []mat{view(dst)}, []mat{view(x)}, eachArgs{alpha: float64(d.P), key: d.Key})
+	e.eachWith(kDropout, []mat{view(dst), e.next(dst)}, []mat{view(x)}, eachArgs{alpha: float64(d.P), key: d.Key})
+	e.leftRounded(dst)
 }
 
 func (e *engine) AdamW(p, g, m, v, sumsq device.Mat, o device.AdamW) {

@@ -101,7 +101,7 @@ func rowTraffic(k Kernel, args []byte) (Traffic, bool) {
 		return reads(a.x, a.scale, a.shift, a.gamma, a.beta).plus(writes(a.y, a.outer, a.outerInv, a.inner, a.innerInv)), true
 	case kLayerNormGrad:
 		a := as[normGradArgs](args)
-		t := reads(a.dy, a.xhat, a.rstd, a.gamma).plus(writesOr(a.add, a.dx))
+		t := reads(a.dy, a.xhat, a.rstd, a.gamma).plus(writesOr(a.add, a.dx)).plus(writes(a.rounded))
 		if a.part != 0 && a.dy.cols <= narrow {
 			t.Written += parts(2 * a.chunks * a.dy.cols)
 		}

@@ -11,7 +11,7 @@ const bf16Factor = 0x1p-8 / fp32Tolerance
 
 // halves are the kernels that take memory of AllocHalf, on numbers that bf16 holds.
 func halves() []testCase {
-	list := []testCase{{"half/LayerNorm", halfNorm}, {"half/rest", halfRest}, {"half/Patches", patches}}
+	list := []testCase{{"half/LayerNorm", halfNorm}, {"half/rest", halfRest}, {"half/residual", residual}, {"half/Patches", patches}}
 	for op := device.NN; op <= device.TN; op++ {
 		for _, s := range [][3]int{{1, 17, 65}, {65, 193, 17}, {200, 300, 270}, {100, 64, 192}, {260, 64, 2}} {
 			list = append(list, testCase{fmt.Sprintf("half/Gemm%d/%dx%dx%d", op, s[0], s[1], s[2]), func(k *kit) {
@@ -97,6 +97,29 @@ func halfNorm(k *kit) {
 		k.rows("dx", dx)
 		k.all("dgamma", dgamma)
 		k.all("dbeta", dbeta)
+	}
+}
+
+// residual: products read the gradient of a residual stream as the kernel before
+// them left it, whichever that is.
+func residual(k *kit) {
+	for _, s := range [][3]int{{65, 192, 40}, {33, 77, 20}} {
+		m, n := k.batch(s[0]), s[1]
+		dx, w, x := k.in(m, n), k.half(n, s[2]), k.half(m, s[2])
+		product := func(name string) {
+			dst, dw := k.out(m, s[2]), k.out(n, s[2])
+			k.Gemm(device.TN, dw, dx, x, device.Epilogue{})
+			k.Gemm(device.NN, dst, dx, w, device.Epilogue{})
+			k.keep(name, dst, true, bf16Factor)
+			k.keep(name+", turned", dw, false, bf16Factor)
+		}
+		k.LayerNormGrad(dx, k.in(1, n), k.in(1, n), k.stored(m, n), k.stored(m, n), k.in(m, 1), k.in(1, n), true)
+		product("after a norm")
+		k.DropoutApply(dx, dx, device.Dropout{P: 0.5, Key: 3})
+		product("after dropout")
+		k.LayerNormGrad(dx, k.in(1, n), k.in(1, n), k.stored(m, n), k.stored(m, n), k.in(m, 1), k.in(1, n), true)
+		k.Axpy(dx, 1, k.in(m, n))
+		product("after a sum")
 	}
 }
 

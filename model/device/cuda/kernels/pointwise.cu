@@ -5,7 +5,7 @@
 #include "rows.cuh"
 
 // each calls f(i, x, y) for element i: x are its numbers in a.in, y those of a.out,
-// to be written; where OLD, or a.add, they are what stood there.
+// to be written where they are given; where OLD, or a.add, they are what stood there.
 template <int OUTS, int INS, bool OLD, class F> DEVICE void each(const EachArgs &a, F f) {
 	i64 cols = a.out[0].cols;
 	u32 pieces = (u32)((cols + TILE - 1) / TILE);
@@ -28,7 +28,9 @@ template <int OUTS, int INS, bool OLD, class F> DEVICE void each(const EachArgs 
 		for (int m = 0; m < OUTS; m++) y[m][e] = ye[m];
 	}
 	UNROLL
-	for (int m = 0; m < OUTS; m++) store_four(a.out[m], r, c, y[m]);
+	for (int m = 0; m < OUTS; m++) {
+		if (a.out[m].p) store_four(a.out[m], r, c, y[m]);
+	}
 }
 
 #define EACH(name, OUTS, INS, OLD, ...) \
@@ -47,7 +49,7 @@ EACH(axpy, 1, 1, true, y[0] += (float)a.alpha * x[0])
 EACH(mul, 1, 2, false, float v = x[0] * x[1]; y[0] = a.add ? y[0] + v : v)
 EACH(gate_grad, 2, 3, false, y[0] = x[0] * x[1]; y[1] = x[0] * x[2])
 EACH(modulate_grad, 3, 3, false, y[0] = x[0] * (1 + x[2]); y[1] = x[0] * x[1]; y[2] = x[0])
-EACH(dropout, 1, 1, false, y[0] = x[0] * keep((float)a.alpha, a.key, (u64)i))
+EACH(dropout, 2, 1, false, y[0] = y[1] = x[0] * keep((float)a.alpha, a.key, (u64)i))
 EACH(clip, 1, 2, true, float v = y[0]; y[0] = v < x[0] ? x[0] : v > x[1] ? x[1] : v)
 EACH(lerp, 1, 1, true, y[0] = (float)a.alpha * y[0] + (1 - (float)a.alpha) * x[0])
 
