@@ -7,16 +7,16 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"scalewm/dataset/rng"
 )
 
 // Batch is B clips of T frames. Its memory is reused: it is valid until the
-// next call of Loader.Batch.
+// call of Loader.Batch after the next, so that a batch can be on its way to a
+// device while the one before is used.
 type Batch struct {
 	Step    int
 	Clips   []Clip
-	Pixels  []byte    // (B*T, size, size, 3), clip-major, row-major RGB
+	Rows    []int32   // (B*T) the file's row of every frame
+	Pixels  []byte    // (B*T, size, size, 3), clip-major, row-major RGB; nil of a Loader without frames
 	Actions []float32 // (B*T, skip*A), z-scored, NaN -> 0: block k holds the skip actions that leave frame k, in time order
 	Q       []float32 // (B*T, d_q), standardised; nil without LoaderOptions.Q
 	Episode []int32   // (B)
@@ -27,10 +27,17 @@ type LoaderOptions struct {
 	Batch        int // B
 	Frames, Skip int // T and the rows between two frames; 4 and 5 in the paper
 	Seed         int64
-	Workers      int     // goroutines that fetch; 0: one a core
-	Action       Moments // from ColumnMoments(src, "action", ...) with ddof 0
-	Q            *QSpec  // nil: no q
-	QMoments     Moments // from QMoments
+	Workers      int        // goroutines that fetch; 0: one a core
+	Action       Moments    // from ColumnMoments(src, "action", ...) with ddof 0
+	Q            *QSpec     // nil: no q
+	QMoments     Moments    // from QMoments
+	Pixels       HostMemory // of Batch.Pixels; nil: Go's own
+}
+
+// HostMemory is memory that a device reads fast.
+type HostMemory interface {
+	AllocHost(n int) []byte
+	FreeHost([]byte)
 }
 
 // Loader hands out batches by step number. The batch of a step is a pure
@@ -55,8 +62,9 @@ type fetchers struct {
 	slots   chan struct{} // one token a worker
 	running sync.WaitGroup
 	ahead   []*fetch // steps being fetched, ascending
-	last    *Batch   // what the consumer holds
+	held    []*Batch // what the consumer holds, at most two
 	free    []*Batch
+	pixels  [][]byte // of all batches
 	order   epochOrder
 }
 
@@ -70,7 +78,8 @@ type fetch struct {
 }
 
 // NewLoader reads the small columns into memory and is ready to serve. The
-// clips are those of one split; frames is src itself or a resized set.
+// clips are those of one split; frames is src itself or a resized set, or nil for
+// one who has all frames elsewhere and wants their rows only.
 func NewLoader(src Source, frames FrameReader, clips []Clip, opt LoaderOptions) (*Loader, error) {
 	if opt.Batch < 1 || opt.Frames < 1 || opt.Skip < 1 {
 		panic("dataset: a Loader needs Batch, Frames and Skip >= 1")
@@ -134,8 +143,8 @@ func (l *Loader) Waited() time.Duration { return l.waited }
 // Batch returns the batch of a step, counted from 0 over all epochs, and starts
 // fetching the steps after it.
 func (l *Loader) Batch(ctx context.Context, step int) (*Batch, error) {
-	if l.last != nil {
-		l.free, l.last = append(l.free, l.last), nil
+	if len(l.held) == 2 {
+		l.free, l.held = append(l.free, l.held[0]), l.held[1:]
 	}
 	l.drop(step)
 	for i := range prefetch + 1 {
@@ -153,7 +162,7 @@ func (l *Loader) Batch(ctx context.Context, step int) (*Batch, error) {
 		return nil, fmt.Errorf("loading the batch of step %d: %w", step, f.err)
 	}
 	l.ahead = l.ahead[1:]
-	l.last = f.batch
+	l.held = append(l.held, f.batch)
 	return f.batch, nil
 }
 
@@ -189,11 +198,12 @@ func (l *Loader) take() *Batch {
 		l.free = l.free[:n-1]
 		return b
 	}
-	o, size := l.opt, l.frames.Size()
+	o := l.opt
 	n := o.Batch * o.Frames
 	b := &Batch{
 		Clips:   make([]Clip, o.Batch),
-		Pixels:  make([]byte, n*size*size*3),
+		Rows:    make([]int32, n),
+		Pixels:  l.newPixels(n),
 		Actions: make([]float32, n*o.Skip*l.actionW),
 		Episode: make([]int32, o.Batch),
 	}
@@ -201,6 +211,19 @@ func (l *Loader) take() *Batch {
 		b.Q = make([]float32, n*o.Q.Dim)
 	}
 	return b
+}
+
+// newPixels is memory for n frames.
+func (l *Loader) newPixels(n int) []byte {
+	if l.frames == nil {
+		return nil
+	}
+	n *= l.frames.Size() * l.frames.Size() * 3
+	if l.opt.Pixels == nil {
+		return make([]byte, n)
+	}
+	l.pixels = append(l.pixels, l.opt.Pixels.AllocHost(n))
+	return l.pixels[len(l.pixels)-1]
 }
 
 // plan chooses a step's clips.
@@ -247,8 +270,12 @@ func (l *Loader) fillClip(b *Batch, i int) error {
 	copy(b.Actions[i*o.Frames*block:(i+1)*o.Frames*block], l.actions[row*l.actionW:])
 	for t := range o.Frames {
 		at := i*o.Frames + t
+		b.Rows[at] = int32(row + t*o.Skip)
 		if o.Q != nil {
 			copy(b.Q[at*o.Q.Dim:(at+1)*o.Q.Dim], l.q[(row+t*o.Skip)*o.Q.Dim:])
+		}
+		if l.frames == nil {
+			continue
 		}
 		if err := l.frames.Frame(row+t*o.Skip, b.Pixels[at*bytes:(at+1)*bytes]); err != nil {
 			return err
@@ -257,31 +284,13 @@ func (l *Loader) fillClip(b *Batch, i int) error {
 	return nil
 }
 
-// Close stops the background work.
+// Close stops the background work and ends the life of all batches.
 func (l *Loader) Close() error {
 	l.cancel()
 	l.running.Wait()
+	for _, p := range l.pixels {
+		l.opt.Pixels.FreeHost(p)
+	}
+	l.pixels = nil
 	return nil
-}
-
-// epochOrder is the order of the clips in an epoch, one permutation each.
-type epochOrder struct {
-	n     int
-	seed  int64
-	epoch int
-	perm  []int32
-}
-
-func (o *epochOrder) of(epoch int) []int32 {
-	if epoch == o.epoch {
-		return o.perm
-	}
-	o.epoch, o.perm = epoch, make([]int32, o.n)
-	r := rng.Stream("loader", o.seed, epoch)
-	for i := range o.perm {
-		j := r.IntN(i + 1)
-		o.perm[i] = o.perm[j]
-		o.perm[j] = int32(i)
-	}
-	return o.perm
 }

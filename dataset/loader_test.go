@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -31,7 +32,7 @@ func newTestLoader(t *testing.T, src *fake, workers int) *Loader {
 
 // keep copies what a test compares later, since a batch's memory is reused.
 func keep(b *Batch) Batch {
-	return Batch{b.Step, slices.Clone(b.Clips), bytes.Clone(b.Pixels), slices.Clone(b.Actions), slices.Clone(b.Q), slices.Clone(b.Episode)}
+	return Batch{b.Step, slices.Clone(b.Clips), slices.Clone(b.Rows), bytes.Clone(b.Pixels), slices.Clone(b.Actions), slices.Clone(b.Q), slices.Clone(b.Episode)}
 }
 
 func mustBatch(t *testing.T, l *Loader, step int) *Batch {
@@ -56,6 +57,9 @@ func TestBatchContents(t *testing.T) {
 			}
 			for k := range 4 {
 				row := c.Row + 5*k
+				if b.Rows[i*4+k] != int32(row) {
+					t.Errorf("step %d clip %d frame %d is said to be row %d, not %d", step, i, k, b.Rows[i*4+k], row)
+				}
 				if err := src.Frame(row, frame); err != nil {
 					t.Fatal(err)
 				}
@@ -123,6 +127,83 @@ func TestEpochs(t *testing.T) {
 	}
 	if slices.Equal(orders[0], orders[1]) {
 		t.Error("both epochs have one order")
+	}
+}
+
+// counted is HostMemory that counts.
+type counted struct{ given, back int }
+
+func (c *counted) AllocHost(n int) []byte { c.given++; return make([]byte, n) }
+func (c *counted) FreeHost([]byte)        { c.back++ }
+
+// A batch stays as it is while the next one is used, in memory of the device's.
+func TestTwoBatchesAtOnce(t *testing.T) {
+	src := newFake(t, 23, 30, 21)
+	o := newTestLoader(t, src, 2).opt
+	memory := &counted{}
+	o.Pixels = memory
+	l, err := NewLoader(src, Original(src), Clips(src, 4, 5), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := mustBatch(t, l, 0)
+	for step := range 12 {
+		want := keep(before)
+		next := mustBatch(t, l, step+1)
+		for _, f := range l.ahead {
+			<-f.done
+		}
+		if !reflect.DeepEqual(keep(before), want) {
+			t.Fatalf("the batch of step %d changed while that of the next was used", step)
+		}
+		before = next
+	}
+	if l.Close(); memory.given == 0 || memory.given != memory.back || memory.given > prefetch+3 {
+		t.Errorf("%d pieces of memory were asked for and %d given back", memory.given, memory.back)
+	}
+}
+
+// A loader without frames hands out the same rows.
+func TestWithoutFrames(t *testing.T) {
+	src := newFake(t, 23, 30, 21)
+	src.badFrame = 40
+	o := newTestLoader(t, src, 2).opt
+	l, err := NewLoader(src, nil, Clips(src, 4, 5), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for step := range 7 {
+		b := mustBatch(t, l, step)
+		if b.Pixels != nil || b.Rows[4] != int32(b.Clips[1].Row) || b.Rows[7] != int32(b.Clips[1].Row+15) || len(b.Actions) == 0 {
+			t.Errorf("step %d: %d bytes of frames, rows %v of clips %v", step, len(b.Pixels), b.Rows, b.Clips)
+		}
+	}
+}
+
+// ReadFrames gives the rows asked for with any number of goroutines, and says which it cannot read.
+func TestReadFrames(t *testing.T) {
+	src := newFake(t, 30)
+	want := make([]byte, 5*FrameBytes)
+	for i := range 5 {
+		if err := src.Frame(7+i, want[i*FrameBytes:][:FrameBytes]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, workers := range []int{0, 1, 3, 9} {
+		got := make([]byte, len(want))
+		if err := ReadFrames(context.Background(), Original(src), 7, 12, got, workers); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d workers: %v, or other frames", workers, err)
+		}
+	}
+	src.badFrame = 11
+	if err := ReadFrames(context.Background(), Original(src), 7, 12, want, 2); err == nil || !strings.Contains(err.Error(), "does not decode") {
+		t.Errorf("a bad frame: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := ReadFrames(ctx, Original(src), 0, 5, want, 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
 	}
 }
 

@@ -12,20 +12,6 @@ import (
 	"syscall"
 )
 
-// FrameReader hands out frames of (size, size, 3) bytes by row, to many
-// goroutines at once.
-type FrameReader interface {
-	Size() int
-	Frame(row int, dst []byte) error
-}
-
-// Original is the FrameReader of a source's own frames.
-func Original(src Source) FrameReader { return original{src} }
-
-type original struct{ Source }
-
-func (original) Size() int { return FrameSize }
-
 // ResizeOptions says how a resized set is made and kept.
 type ResizeOptions struct {
 	Size    int

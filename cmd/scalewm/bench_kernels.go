@@ -55,7 +55,7 @@ func benchKernels(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	r.Train, err = b.timeKernels(ctx, dev, func(context.Context) error { return t.Step(nil) })
+	r.Train, err = b.timeKernels(ctx, dev, func(context.Context) error { return t.Step() })
 	t.Free()
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/collect"
 	"scalewm/dataset/hdf5"
+	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/train"
 )
@@ -49,6 +50,7 @@ type loading struct {
 	src    dataset.Source
 	clips  []dataset.Clip
 	action dataset.Moments
+	dev    device.Device
 	trial  *train.Trial
 	waited []float64 // ms a fed step stood still, by turn
 }
@@ -144,6 +146,7 @@ func (b *bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p 
 		return nil, err
 	}
 	defer dev.Close()
+	l.dev = dev
 	if l.trial, err = train.NewTrial(dev, m, c); err != nil {
 		return nil, err
 	}
@@ -156,7 +159,7 @@ func (l *loading) run(ctx context.Context, sized dataset.FrameReader, p *peer) (
 	l.b.note("%d rounds of reading, training and training that is fed", l.b.rounds)
 	medians, err := l.b.takeTurns(ctx, append([]contender{
 		{"step", l.steps},
-		{"fed", func(ctx context.Context) (float64, error) { return l.turn(ctx, sized, l.trial.Step) }},
+		{"fed", func(ctx context.Context) (float64, error) { return l.turn(ctx, sized, l.trial.Fed) }},
 		{"stored", func(ctx context.Context) (float64, error) { return l.turn(ctx, stored, nil) }},
 		{"sized", func(ctx context.Context) (float64, error) { return l.turn(ctx, sized, nil) }},
 	}, p.contenders("stored")...))
@@ -168,42 +171,46 @@ func (l *loading) run(ctx context.Context, sized dataset.FrameReader, p *peer) (
 
 // steps is the time of a training step on a batch that is at hand.
 func (l *loading) steps(context.Context) (float64, error) {
-	if err := l.trial.Step(nil); err != nil {
+	if err := l.trial.Step(); err != nil {
 		return 0, err
 	}
 	began := time.Now()
 	for range counted {
-		if err := l.trial.Step(nil); err != nil {
+		if err := l.trial.Step(); err != nil {
 			return 0, err
 		}
 	}
 	return milliseconds(began) / counted, nil
 }
 
-// turn is the time of a batch read from frames and, with use, used.
-func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, use func(*dataset.Batch) error) (float64, error) {
+// turn is the time of a batch read from frames and, with fed, trained on.
+func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, fed func(context.Context, *dataset.Loader, int) error) (float64, error) {
 	m := l.b.preset.Model
 	loader, err := dataset.NewLoader(l.src, frames, l.clips, dataset.LoaderOptions{Batch: l.b.preset.Train.Batch, Frames: m.History + 1,
-		Skip: m.FrameSkip, Seed: 1, Action: l.action})
+		Skip: m.FrameSkip, Seed: 1, Action: l.action, Pixels: l.dev})
 	if err != nil {
 		return 0, err
 	}
-	defer loader.Close()
+	defer func() {
+		l.dev.Sync() // what is on its way reads the loader's memory
+		loader.Close()
+	}()
 	var began time.Time
 	var waited time.Duration
 	for i := range leadIn + counted {
 		if i == leadIn {
 			began, waited = time.Now(), loader.Waited()
 		}
-		batch, err := loader.Batch(ctx, i)
-		if err == nil && use != nil {
-			err = use(batch)
+		if fed != nil {
+			err = fed(ctx, loader, i)
+		} else {
+			_, err = loader.Batch(ctx, i)
 		}
 		if err != nil {
 			return 0, err
 		}
 	}
-	if use != nil {
+	if fed != nil {
 		l.waited = append(l.waited, (loader.Waited()-waited).Seconds()*1000/counted)
 	}
 	return milliseconds(began) / counted, nil

@@ -164,7 +164,7 @@ func benchTrain(ctx context.Context, b *bench) (err error) {
 		if err != nil {
 			return benchWork{}, err
 		}
-		return benchWork{once: func(context.Context) error { return t.Step(nil) }, params: t.Params(), free: t.Free}, nil
+		return benchWork{once: func(context.Context) error { return t.Step() }, params: t.Params(), free: t.Free}, nil
 	})
 	return err
 }

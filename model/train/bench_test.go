@@ -51,7 +51,7 @@ func benchmarkStep(b *testing.B, g geometry, precision device.Precision) {
 	}
 	defer t.Free()
 	step := func() {
-		if err := t.Step(nil); err != nil {
+		if err := t.Step(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
+	"scalewm/model/device"
 )
 
 // loop is a training under way.
@@ -20,8 +21,11 @@ type loop struct {
 	t       *trainer
 	at      point
 	metrics *metrics
-	val     *dataset.Loader // nil: too few validation clips
+	train   *feed
+	val     *feed        // nil: too few validation clips
+	whole   device.Bytes // all frames, once they are on the device
 	times   []time.Duration
+	waited  time.Duration // for the loaders of feeds that are closed
 	last    Losses
 }
 
@@ -32,27 +36,24 @@ func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (_ Result, e
 		return Result{}, err
 	}
 	defer l.metrics.close()
-	loader, err := l.loader(frames, l.plan.train, o.Config.Batch)
-	if err != nil {
+	defer l.close()
+	if err := l.open(frames); err != nil {
 		return Result{}, err
-	}
-	defer loader.Close()
-	if n := min(o.Config.Batch, len(l.plan.val)); n > 1 { // SIGReg needs two
-		if l.val, err = l.loader(frames, l.plan.val, n); err != nil {
-			return Result{}, err
-		}
-		defer l.val.Close()
 	}
 	for l.at.step < l.plan.total {
 		err := ctx.Err()
 		if err == nil {
-			err = l.next(ctx, loader)
+			err = l.next(ctx)
+		}
+		if err == nil && l.at.step == from+1 {
+			err = l.reside(ctx, frames)
 		}
 		if err != nil {
 			return Result{}, l.stop(ctx, err)
 		}
 	}
-	c := newClock(from, began, l.times, loader.Waited(), o.Config.Batch)
+	c := newClock(from, began, l.times, l.waited+l.train.loader.Waited(), o.Config.Batch)
+	c.Resident = l.whole != nil
 	if err := writeClock(o.Out, c); err != nil {
 		return Result{}, err
 	}
@@ -63,28 +64,85 @@ func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (_ Result, e
 		Loss: l.last.Loss, MsStep: c.MsStep, LoaderWait: c.LoaderWait}, nil
 }
 
-func (l *loop) loader(frames dataset.FrameReader, clips []dataset.Clip, batch int) (*dataset.Loader, error) {
-	opt := dataset.LoaderOptions{Batch: batch, Frames: l.o.Model.History + 1, Skip: l.o.Model.FrameSkip, Seed: l.o.Seed,
-		Workers: l.o.Workers, Action: l.plan.action}
+// open makes the feeds; frames nil: all are on the device.
+func (l *loop) open(frames dataset.FrameReader) (err error) {
+	if l.train, err = l.feed(frames, l.plan.train, l.o.Config.Batch); err != nil {
+		return err
+	}
+	if n := min(l.o.Config.Batch, len(l.plan.val)); n > 1 { // SIGReg needs two
+		l.val, err = l.feed(frames, l.plan.val, n)
+	}
+	return err
+}
+
+func (l *loop) feed(frames dataset.FrameReader, clips []dataset.Clip, batch int) (*feed, error) {
+	opt := dataset.LoaderOptions{Batch: batch, Frames: l.t.frames(), Skip: l.o.Model.FrameSkip, Seed: l.o.Seed,
+		Workers: l.o.Workers, Action: l.plan.action, Pixels: l.o.Dev}
 	if l.o.usesQ() {
 		opt.Q, opt.QMoments = &l.o.Task.Q.Spec, l.plan.q
 	}
-	return dataset.NewLoader(l.o.Data, frames, clips, opt)
+	loader, err := dataset.NewLoader(l.o.Data, frames, clips, opt)
+	if err != nil {
+		return nil, err
+	}
+	f := newFeed(l.o.Dev, l.whole, batch*opt.Frames, 3*l.o.Model.ImageSize*l.o.Model.ImageSize)
+	f.loader = loader
+	return f, nil
+}
+
+// closeFeeds ends the background work.
+func (l *loop) closeFeeds() {
+	for _, f := range []*feed{l.train, l.val} {
+		if f != nil {
+			f.close()
+		}
+	}
+	l.train, l.val = nil, nil
+}
+
+func (l *loop) close() {
+	l.closeFeeds()
+	if l.whole != nil {
+		l.o.Dev.Free(l.whole)
+	}
+}
+
+// reside moves the data set to the device, if it may. That is after a step, when
+// all that a step needs has its memory.
+func (l *loop) reside(ctx context.Context, frames dataset.FrameReader) (err error) {
+	if !l.fits(frames) {
+		return nil
+	}
+	whole, err := l.store(ctx, frames)
+	if err != nil {
+		return err
+	}
+	l.waited += l.train.loader.Waited()
+	l.closeFeeds()
+	l.whole = whole
+	return l.open(nil)
 }
 
 // next is one step with everything that is due around it.
-func (l *loop) next(ctx context.Context, loader *dataset.Loader) error {
+func (l *loop) next(ctx context.Context) error {
 	n, cfg := l.at.step, l.o.Config
 	began := time.Now()
-	batch, err := loader.Batch(ctx, n)
+	batch, frames, err := l.train.take(ctx, n)
 	if err != nil {
 		return err
+	}
+	d := l.t.draws("train", n)
+	in := l.t.inputs(batch, frames, d)
+	if n+1 < l.plan.total {
+		if err := l.train.send(ctx, n+1); err != nil {
+			return err
+		}
 	}
 	row := Row{Step: n, Split: "train", LR: l.t.rate(n)}
 	if n%cfg.DiagnosticEvery == 0 {
 		row.Diagnostics = &Diagnostics{}
 	}
-	row.Losses, row.GradNorm = l.t.step(batch, l.t.draws("train", n), row.Diagnostics)
+	row.Losses, row.GradNorm = l.t.step(n, in, d, row.Diagnostics)
 	if err := l.o.Dev.Err(); err != nil {
 		return fmt.Errorf("training step %d: %w", n, err)
 	}
@@ -123,14 +181,15 @@ func (l *loop) validate(ctx context.Context) error {
 	if l.val == nil {
 		return nil
 	}
-	batches := min(l.o.Config.EvalBatches, l.val.StepsPerEpoch())
+	batches := min(l.o.Config.EvalBatches, l.val.loader.StepsPerEpoch())
 	row := Row{Step: l.at.step - 1, Split: "val"}
 	for i := range batches {
-		b, err := l.val.Batch(ctx, i)
+		b, frames, err := l.val.take(ctx, i)
 		if err != nil {
 			return err
 		}
-		v := l.t.evaluate(b, l.t.draws("val", i))
+		d := l.t.draws("val", i)
+		v := l.t.evaluate(l.t.inputs(b, frames, d), d)
 		if err := l.t.finite(row.Step, b, v, 0); err != nil {
 			return fmt.Errorf("validating: %w", err)
 		}

@@ -237,7 +237,7 @@ func singles(v []float64) []float32 {
 	return out
 }
 
-func (s *smallCase) batch(n int) (*dataset.Batch, draws) {
+func (s *smallCase) batch(t *trainer, n int) (inputs, draws) {
 	b := &dataset.Batch{Step: n, Clips: make([]dataset.Clip, s.b), Actions: singles(s.slice("action", n)), Q: singles(s.slice("q", n))}
 	for _, v := range s.slice("pixels", n) {
 		b.Pixels = append(b.Pixels, byte(v))
@@ -247,21 +247,24 @@ func (s *smallCase) batch(n int) (*dataset.Batch, draws) {
 		pairs = append(pairs, int32(v))
 	}
 	raw := s.slice("sigreg_directions_raw", n)
-	return b, draws{
+	px := s.dev.AllocBytes(len(b.Pixels))
+	s.dev.UploadBytes(px, b.Pixels)
+	d := draws{
 		pairs: func(*dataset.Batch) []int32 { return pairs },
 		directions: func(p *nn.Pass) device.Mat {
 			m := p.Mat(s.model.Dim, len(raw)/s.model.Dim)
 			s.dev.Upload64(m, raw)
 			return m
 		}}
+	return t.inputs(b, lewm.Batch{B: s.b, Pixels: px}, d), d
 }
 
 func (s *smallCase) firstForward() {
 	s.Helper()
 	t := s.trainer()
-	b, _ := s.batch(0)
+	in, _ := s.batch(t, 0)
 	p := &nn.Pass{Dev: s.dev, Arena: t.arena, Train: true}
-	out := t.model.Forward(p, t.upload(p, b))
+	out := t.model.Forward(p, in.Batch)
 	for name, m := range map[string]device.Mat{"emb": out.Emb, "act_emb": out.Act, "pred": out.Pred} {
 		s.close("first_forward/"+name, s.download(m), s.first)
 	}
@@ -308,8 +311,8 @@ func (s *smallCase) steps() {
 	}
 	sumLR := 0.0
 	for n := range s.n {
-		b, d := s.batch(n)
-		l, norm := t.step(b, d, nil)
+		in, d := s.batch(t, n)
+		l, norm := t.step(n, in, d, nil)
 		sumLR += t.rate(n)
 		for name, got := range map[string]float64{"loss": l.Loss, "pred_loss": l.Pred, "sigreg_loss": l.SIGReg,
 			map[string]string{"scale": "obj_loss", "aux": "aux_loss"}[t.method]: l.Obj, "lr": t.rate(n)} {

@@ -258,6 +258,7 @@ type clock struct {
 	MsStep      float64 `json:"ms_step"` // median, without validation and saving
 	ClipsPerSec float64 `json:"clips_per_second"`
 	LoaderWait  float64 `json:"loader_wait_share"`
+	Resident    bool    `json:"frames_on_device"` // all of them, from the second step on
 	Started     string  `json:"started"`
 }
 

@@ -24,8 +24,16 @@ type trainer struct {
 	arena  *device.Arena
 	m, v   device.Mat // Adam's moments, 1 x n
 	sums   device.Mat // 1 x slots: the numbers that leave the device
-	pixels device.Bytes
-	pairs  map[int]device.Ints // by number of pairs
+	// Inputs of a step: memory that a largest batch fills.
+	actions, q device.Mat
+	pairs      map[int]device.Ints // by number of pairs
+}
+
+// inputs are a batch on the device.
+type inputs struct {
+	lewm.Batch
+	q     device.Mat  // (B*T) x d_q, of methods that see it
+	pairs device.Ints // of SCALE
 }
 
 // Slots of trainer.sums.
@@ -57,15 +65,23 @@ func newTrainer(o Options, total int) (*trainer, error) {
 	n := m.Params().Len()
 	t.m, t.v = device.NewMat(o.Dev, 1, n), device.NewMat(o.Dev, 1, n)
 	t.sums = device.NewMat(o.Dev, 1, slots)
-	frames := o.Config.Batch * (o.Model.History + 1)
-	t.pixels = o.Dev.AllocBytes(frames * o.Model.ImageSize * o.Model.ImageSize * 3)
+	frames := o.Config.Batch * t.frames()
+	t.actions = device.NewMat(o.Dev, frames, o.Model.ActionWidth())
+	if o.usesQ() {
+		t.q = device.NewMat(o.Dev, frames, o.Task.Q.Spec.Dim)
+	}
 	return t, nil
 }
 
 func (t *trainer) free() {
 	t.arena.Free()
-	for _, m := range []device.Mat{t.m, t.v, t.sums} {
-		t.dev.Free(m.Buf)
+	for _, m := range []device.Mat{t.m, t.v, t.sums, t.actions, t.q} {
+		if m.Given() {
+			t.dev.Free(m.Buf)
+		}
+	}
+	for _, p := range t.pairs {
+		t.dev.Free(p)
 	}
 	t.model.Free()
 }
@@ -103,23 +119,23 @@ func (t *trainer) draws(of string, step int) draws {
 // frames is T, those of a clip.
 func (t *trainer) frames() int { return t.model.Config().History + 1 }
 
-// step runs one optimiser step on a batch and returns its losses and, before
+// step runs optimiser step n on a batch and returns its losses and, before
 // clipping, its gradient norm. Diagnostics are filled on request.
-func (t *trainer) step(b *dataset.Batch, d draws, diag *Diagnostics) (Losses, float64) {
+func (t *trainer) step(n int, in inputs, d draws, diag *Diagnostics) (Losses, float64) {
 	t.arena.Reset()
 	params := t.model.Params()
 	t.dev.Fill(params.Grad, 0)
 	t.dev.Fill(t.sums, 0)
 	p := &nn.Pass{Dev: t.dev, Arena: t.arena, Train: true, DropKey: d.dropout}
-	out := t.model.Forward(p, t.upload(p, b))
+	out := t.model.Forward(p, in.Batch)
 
 	// Each term's gradient at the latents has its own memory, so that it can be measured.
-	n := out.Emb.Rows
-	terms := []device.Mat{p.Zero(n, out.Emb.Cols), p.Zero(n, out.Emb.Cols), p.Zero(n, out.Emb.Cols)}
+	rows := out.Emb.Rows
+	terms := []device.Mat{p.Zero(rows, out.Emb.Cols), p.Zero(rows, out.Emb.Cols), p.Zero(rows, out.Emb.Cols)}
 	t.predictionGrad(p, terms[0], out)
 	t.sigreg(p, terms[1], out.Emb, d)
-	t.objective(p, terms[2], out.Emb, b, d)
-	demb := p.Zero(n, out.Emb.Cols)
+	t.objective(p, terms[2], out.Emb, in)
+	demb := p.Zero(rows, out.Emb.Cols)
 	for i, g := range terms {
 		t.dev.Axpy(demb, 1, g)
 		if diag != nil {
@@ -130,8 +146,8 @@ func (t *trainer) step(b *dataset.Batch, d draws, diag *Diagnostics) (Losses, fl
 
 	sumsq := t.slot(slotGrad, 1)
 	t.dev.SumSquares(sumsq, params.Grad)
-	t.dev.AdamW(params.Value, params.Grad, t.m, t.v, sumsq, device.AdamW{LR: t.rate(b.Step), Beta1: 0.9, Beta2: 0.999,
-		Eps: 1e-8, Decay: t.cfg.WeightDecay, MaxNorm: t.cfg.Clip, Step: b.Step + 1})
+	t.dev.AdamW(params.Value, params.Grad, t.m, t.v, sumsq, device.AdamW{LR: t.rate(n), Beta1: 0.9, Beta2: 0.999,
+		Eps: 1e-8, Decay: t.cfg.WeightDecay, MaxNorm: t.cfg.Clip, Step: n + 1})
 	l, sums := t.read()
 	if diag != nil {
 		diag.fill(t.dev, out.Emb, sums)
@@ -141,14 +157,14 @@ func (t *trainer) step(b *dataset.Batch, d draws, diag *Diagnostics) (Losses, fl
 
 // evaluate is the losses of a batch without dropout, by BatchNorm's running
 // statistics.
-func (t *trainer) evaluate(b *dataset.Batch, d draws) Losses {
+func (t *trainer) evaluate(in inputs, d draws) Losses {
 	t.arena.Reset()
 	t.dev.Fill(t.sums, 0)
 	p := &nn.Pass{Dev: t.dev, Arena: t.arena}
-	out := t.model.Forward(p, t.upload(p, b))
+	out := t.model.Forward(p, in.Batch)
 	t.dev.MSE(t.slot(slotPred, 1), device.Mat{}, device.Mat{}, out.Pred, out.Target, 0)
 	t.sigreg(p, device.Mat{}, out.Emb, d)
-	t.objective(p, device.Mat{}, out.Emb, b, d)
+	t.objective(p, device.Mat{}, out.Emb, in)
 	l, _ := t.read()
 	return l
 }
@@ -157,11 +173,20 @@ func (t *trainer) rate(step int) float64 { return rate(t.cfg.LR, t.cfg.WarmUp, s
 
 func (t *trainer) slot(i, n int) device.Mat { return t.sums.Columns(i, n) }
 
-func (t *trainer) upload(p *nn.Pass, b *dataset.Batch) lewm.Batch {
-	t.dev.UploadBytes(t.pixels, b.Pixels)
-	acts := p.Mat(len(b.Clips)*t.frames(), t.model.Config().ActionWidth())
-	t.dev.Upload(acts, b.Actions)
-	return lewm.Batch{B: len(b.Clips), Pixels: t.pixels, Actions: acts}
+// inputs uploads what belongs to a batch beside its frames. All of it goes before
+// the first kernel, so that the kernels of a step are one stretch.
+func (t *trainer) inputs(b *dataset.Batch, frames lewm.Batch, d draws) inputs {
+	in, rows := inputs{Batch: frames}, len(b.Clips)*t.frames()
+	in.Actions = t.actions.RowRange(0, rows)
+	t.dev.Upload(in.Actions, b.Actions)
+	if t.q.Given() {
+		in.q = t.q.RowRange(0, rows)
+		t.dev.Upload(in.q, b.Q)
+	}
+	if t.method == "scale" {
+		in.pairs = t.ints(d.pairs(b))
+	}
+	return in
 }
 
 // predictionGrad writes the prediction error, runs the predictor's backward
@@ -178,21 +203,19 @@ func (t *trainer) sigreg(p *nn.Pass, g, emb device.Mat, d draws) {
 }
 
 // objective is the method's own term; g as in sigreg.
-func (t *trainer) objective(p *nn.Pass, g, emb device.Mat, b *dataset.Batch, d draws) {
+func (t *trainer) objective(p *nn.Pass, g, emb device.Mat, in inputs) {
 	if t.method == "lewm" {
 		return
 	}
-	q := p.Mat(emb.Rows, len(b.Q)/emb.Rows)
-	t.dev.Upload(q, b.Q)
 	if t.method == "aux" {
-		t.aux.Loss(p, t.slot(slotObj, 1), g, emb, q, t.weight)
+		t.aux.Loss(p, t.slot(slotObj, 1), g, emb, in.q, t.weight)
 		return
 	}
 	form := device.Authors
 	if t.cfg.Correlation == "paper" {
 		form = device.Paper
 	}
-	objective.Correlation(p, t.slot(slotObj, 2), g, emb, q, t.ints(d.pairs(b)), form, t.weight)
+	objective.Correlation(p, t.slot(slotObj, 2), g, emb, in.q, in.pairs, form, t.weight)
 }
 
 // ints uploads pairs; there is one buffer for each length, in practice one.

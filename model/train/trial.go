@@ -1,6 +1,8 @@
 package train
 
 import (
+	"context"
+
 	"scalewm/dataset"
 	"scalewm/model/device"
 	"scalewm/model/lewm"
@@ -10,6 +12,8 @@ import (
 type Trial struct {
 	t     *trainer
 	batch *dataset.Batch
+	still *feed // stripes that lie on the device
+	fed   *feed // of the loader that Fed was called with last
 }
 
 // NewTrial is an untrained LeWM with everything a step of it needs.
@@ -18,27 +22,63 @@ func NewTrial(dev device.Device, m lewm.Config, c Config) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	frames := c.Batch * t.frames()
-	b := &dataset.Batch{Clips: make([]dataset.Clip, c.Batch), Actions: make([]float32, frames*m.ActionWidth()),
-		Pixels: make([]byte, frames*m.ImageSize*m.ImageSize*3)}
-	for i := range b.Pixels {
-		b.Pixels[i] = byte(i * 7919 >> 3)
+	frames, size := c.Batch*t.frames(), m.ImageSize*m.ImageSize*3
+	b := &dataset.Batch{Clips: make([]dataset.Clip, c.Batch), Actions: make([]float32, frames*m.ActionWidth()), Rows: make([]int32, frames)}
+	px := make([]byte, frames*size)
+	for i := range px {
+		px[i] = byte(i * 7919 >> 3)
 	}
-	return &Trial{t, b}, nil
+	for i := range b.Rows {
+		b.Rows[i] = int32(i)
+	}
+	whole := dev.AllocBytes(len(px))
+	dev.UploadBytes(whole, px)
+	still := newFeed(dev, whole, frames, size)
+	still.sent = b
+	return &Trial{t: t, batch: b, still: still}, nil
 }
 
 // Params counts the model's parameters.
 func (t *Trial) Params() int { return t.t.model.Params().Len() }
 
-// Step is one whole optimiser step on a batch (nil: one of stripes): upload,
-// forward, losses, backward, clip, AdamW. It returns when it is done.
-func (t *Trial) Step(b *dataset.Batch) error {
-	if b == nil {
-		b = t.batch
+// Step is one whole optimiser step on a batch of stripes whose frames are on the
+// device: forward, losses, backward, clip, AdamW. It returns when it is done.
+func (t *Trial) Step() error { return t.step(context.Background(), t.still, 0) }
+
+// Fed is a step on the loader's batch of that number, as a training takes it.
+func (t *Trial) Fed(ctx context.Context, l *dataset.Loader, n int) error {
+	if t.fed == nil {
+		m := t.t.model.Config()
+		t.fed = newFeed(t.t.dev, nil, len(t.batch.Rows), m.ImageSize*m.ImageSize*3)
 	}
-	t.t.step(b, t.t.draws("train", b.Step), nil)
+	if t.fed.loader != l {
+		t.fed.loader, t.fed.sent = l, nil
+	}
+	return t.step(ctx, t.fed, n)
+}
+
+func (t *Trial) step(ctx context.Context, f *feed, n int) error {
+	b, frames, err := f.take(ctx, n)
+	if err != nil {
+		return err
+	}
+	d := t.t.draws("train", n)
+	in := t.t.inputs(b, frames, d)
+	if f == t.fed {
+		if err := f.send(ctx, n+1); err != nil {
+			return err
+		}
+	}
+	t.t.step(n, in, d, nil)
 	return t.t.dev.Err()
 }
 
 // Free gives the memory back.
-func (t *Trial) Free() { t.t.free() }
+func (t *Trial) Free() {
+	t.t.dev.Free(t.still.whole)
+	t.still.free()
+	if t.fed != nil {
+		t.fed.free()
+	}
+	t.t.free()
+}
