@@ -67,8 +67,9 @@ test: setup ## vet and all tests, ending with the list of skipped ones
 
 test-cuda-compile: cuda ## compile the GPU's kernels for all targets, vet and test the GPU build, where there is no GPU on an emulated one
 	$(cuda_env) go vet -tags cuda ./model/device/cuda/... ./cmd/scalewm
-	$(cuda_env) go run -tags cuda ./cmd/testsum -tags cuda ./model/device/cuda/compile ./model/device/cuda/gpu
-	$(cuda_env) go run -tags cuda ./cmd/testsum -tags cuda -run '^TestGPU' ./cmd/scalewm
+	@export SCALEWM_EMULATED_DRIVER=$$(mktemp -d) $(cuda_env); trap 'rm -rf "$$SCALEWM_EMULATED_DRIVER"' EXIT; \
+	go run -tags cuda ./cmd/testsum -tags cuda ./model/device/cuda/compile ./model/device/cuda/gpu; \
+	go run -tags cuda ./cmd/testsum -tags cuda -run '^TestGPU' ./model/lewm ./model/train ./eval/plan ./cmd/scalewm
 
 bench: setup ## benchmarks; each reports its rate or ratio
 	go test -run '^$$' -bench . ./...

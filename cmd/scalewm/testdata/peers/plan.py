@@ -7,6 +7,8 @@ import numpy as np
 from stable_worldmodel.solver.cem import CEMSolver
 
 WIDE = build().eval()
+# The original's cost takes one episode at a time: its goals lack the axis of candidates.
+WIDE.criterion = lambda info: LeWM.criterion(WIDE, {**info, "goal_emb": info["goal_emb"].unsqueeze(1)})
 HALF = copy.deepcopy(WIDE).bfloat16()
 CONFIG = types.SimpleNamespace(horizon=5, action_block=M["frame_skip"])
 SPACE = gym.spaces.Box(-1, 1, (1, M["action_dim"]), np.float32)

@@ -1,88 +1,212 @@
 #!/usr/bin/env bash
-# A day with a GPU in two commands, since such a day is short.
+# A day with a GPU, since such a day is short: three calls of ten minutes, each of
+# which begins on a bare machine and leaves its results in $OUT.
 #
-#   gpu-day.sh pack             here, without a GPU: leaves all that is needed in
-#                               bin/gpu-day (40 MB): test program, scalewm-cuda,
-#                               their libraries, the PyTorch twin, this script
-#   OUT=dir bin/gpu-day/gpu-day.sh [STAGE...]
-#                               there: runs the stages, each within its minutes,
-#                               and leaves every result in $OUT
+#   make gpu-day                                here, without a GPU: leaves bin/gpu-day, all that is needed
+#   OUT=dir bin/gpu-day/gpu-day.sh one          there: rates beside PyTorch's, conformance, frames by EGL
+#   OUT=dir bin/gpu-day/gpu-day.sh two          there: Two-Room at its published size, trained and evaluated
+#   OUT=dir bin/gpu-day/gpu-day.sh three        there: equal bits, hardware counters, sanitizers, PyTorch autotuned
+#   OUT=dir bin/gpu-day/gpu-day.sh STAGE...     there: some of the stages below
 #
-# Stages, in their order: checks (conformance, each kernel against the reference),
-# bench (steps, plans, products), peer (the same by PyTorch; needs a python3 with
-# torch), profile (Nsight Compute), sanitize (compute-sanitizer), train (two
-# trainings of 100 steps with the program, compared to the bit).
+# A stage that fails or runs out of its time does not hinder the next. After each,
+# $OUT has summary.txt and results.tar.gz up to date; the summary is also printed.
+# LIMIT is the seconds of the whole call (570). REHEARSE=1 runs everything at toy
+# sizes, for machines whose GPU is emulated (make gpu-day-rehearsal).
 set -uo pipefail
 
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# Of stable-worldmodel and what its solver and modules import beyond an image with PyTorch.
+wheels=(stable-worldmodel==0.1.1 gymnasium==1.4.0 farama-notifications==0.0.6 loguru==0.7.3)
+
+# pack is run by make, which says where headers and libraries are.
 pack() {
   set -e
-  cd "$(dirname "${BASH_SOURCE[0]}")/../../../.."
-  make cuda
-  local to=bin/gpu-day fetched=$PWD/third_party/fetched
+  cd "$here/../../../.."
+  local to=bin/gpu-day all fetched=third_party/fetched
+  all=$(mktemp -d)
+  trap "rm -rf '$all'" EXIT
+  mkdir -p "$all/lib" "$all/site" "$all/wheels"
+  # Libraries are found beside the program, also those that libraries need.
+  local flags="-s -w -X main.revision=$(git describe --always --dirty 2>/dev/null || true) -extldflags '-Wl,-rpath,\$ORIGIN/lib -Wl,--disable-new-dtags'"
+  go build -tags cuda -buildvcs=false -ldflags "$flags" -o "$all/scalewm-cuda" ./cmd/scalewm
+  go test -c -tags cuda -ldflags "$flags" -o "$all/gpu.test" ./model/device/cuda/gpu
+  cp cmd/scalewm/testdata/tiny.toml model/device/cuda/testdata/summary.py "$fetched/mujoco/libmujoco.so.3.11.0" "$all"
+  cp -r "$fetched/ogbench/descriptions" "$all"
+  libraries "$all/scalewm-cuda" "$all/libmujoco.so.3.11.0" $(ldconfig -p | awk '/lib(EGL|OpenGL|GL)\.so\.[01] / { print $NF }') |
+    xargs -I{} cp -Lu {} "$all/lib"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$all/wheels" "${wheels[@]}"
+  for wheel in "$all"/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$all/site"; done
+  # Imported whole, the package wants all that its worlds and data sets need.
+  for package in stable_worldmodel stable_worldmodel/wm; do : >"$all/site/$package/__init__.py"; done
+  rm -r "$all/wheels"
   rm -rf "$to"
-  mkdir -p "$to/lib"
-  CGO_CFLAGS="-O2 -g -I$fetched/nvidia_cuda_runtime_cu12/include" CGO_LDFLAGS="-O2 -g -L$fetched/cuda" \
-    go test -c -tags cuda -ldflags '-s -w' -o "$to/gpu.test" ./model/device/cuda/gpu
-  cp bin/scalewm-cuda model/device/cuda/testdata/{peer.py,gpu-day.sh} "$to"
-  strip "$to/scalewm-cuda"
-  # The C library and the driver are the machine's own.
-  ldd bin/scalewm-cuda | awk '/=> \// { print $3 }' | grep -vE '/(libc|libm|libdl|libpthread|librt|libcuda)\.so' |
-    xargs -I{} cp -L {} "$to/lib"
+  mkdir -p "$to"
+  tar -C "$all" -cJf "$to/day.tar.xz" .
+  cp "${BASH_SOURCE[0]}" "$to"
   du -sh "$to"
 }
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-
-# stage NAME SECONDS COMMAND...: its output goes to $OUT/NAME.txt, its end to the screen.
-stage() {
-  local name=$1 seconds=$2 begin=$SECONDS
-  shift 2
-  timeout "$seconds" "$@" >"$OUT/$name.txt" 2>&1
-  echo "== $name: exit $? after $((SECONDS - begin)) s"
-  tail -n 25 "$OUT/$name.txt"
-}
-
-checks() {
-  nvidia-smi >"$OUT/machine.txt" 2>&1
-  stage checks 300 "$here/gpu.test" -test.v -test.run .
-  grep -c '^ *--- PASS' "$OUT/checks.txt"
-}
-bench() { stage bench 240 "$here/gpu.test" -test.run '^$' -test.bench . -test.benchtime 3s; }
-peer() { stage peer 420 python3 "$here/peer.py"; }
-profile() {
-  # After the first step, which makes memory and kernels, 400 launches of the second and third.
-  stage profile 240 ncu --clock-control none --section SpeedOfLight --section LaunchStats --launch-skip 1500 --launch-count 400 \
-    "$here/gpu.test" -test.run '^$' -test.bench 'Train/bf16' -test.benchtime 1x
-}
-sanitize() {
-  for tool in memcheck racecheck; do
-    stage "$tool" 240 compute-sanitizer --tool "$tool" "$here/gpu.test" -test.run 'Conformance/bf16/(half|Gemm)'
-  done
-}
-train() {
-  export LD_LIBRARY_PATH=$here/lib
-  local work program=$here/scalewm-cuda
-  work=$(mktemp -d)
-  stage collect 120 "$program" collect tworoom --out "$work/data.h5" --episodes 200 --seed 1
-  for run in a b; do
-    stage "train_$run" 240 "$program" train --task tworoom --method scale --data "$work/data.h5" --preset paper \
-      --steps 100 --device cuda --seed 1 --out "$work/$run"
-  done
-  (cd "$work" && find a b -name '*.safetensors' -exec sha256sum {} +) >"$OUT/bits.txt"
-  cat "$OUT/bits.txt"
-  cp "$work/a/metrics.jsonl" "$OUT"
-  rm -rf "$work"
+# libraries FILE... are those that files need, and the files' own if they are such;
+# the C and C++ libraries and the driver are the machine's.
+libraries() {
+  for file in "$@"; do
+    case $file in /*.so.*[0-9]) [ "${file%/*}" = "$all" ] || echo "$file" ;; esac
+    ldd "$file" | awk '/=> \// { print $3 }'
+  done | sort -u | grep -vE '/(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda))\.so'
 }
 
 if [ "${1:-}" = pack ]; then
   pack
   exit
 fi
-[ -n "${OUT:-}" ] || { echo "gpu-day: OUT is not set (hint: OUT=results $0)" >&2; exit 2; }
-mkdir -p "$OUT"
-for name in "${@:-checks bench peer profile sanitize train}"; do
-  for one in $name; do
-    case $one in checks | bench | peer | profile | sanitize | train) "$one" ;;
-    *) echo "gpu-day: there is no stage \"$one\"" >&2 && exit 2 ;; esac
+[ -n "${OUT:-}" ] || { echo "gpu-day: OUT is not set (hint: OUT=results $0 one)" >&2; exit 2; }
+[ $# -gt 0 ] || { echo "gpu-day: which part? (hint: one, two or three)" >&2; exit 2; }
+
+limit=${LIMIT:-570}
+work=$(mktemp -d)
+results=$work/results
+mkdir -p "$OUT" "$results"
+
+# prepare unpacks the day and finds what belongs to the machine.
+prepare() {
+  tar -C "$work" -xJf "$here/day.tar.xz" 2>/dev/null ||
+    python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$here/day.tar.xz" "$work" || exit 1
+  printf '#!/bin/sh\nPYTHONPATH=%s/site exec python3 "$@"\n' "$work" >"$work/python"
+  chmod +x "$work/python"
+  # PyTorch's wheels have cublasLt; NVIDIA's driver may lie in a folder of its own.
+  local lt
+  lt=$(python3 -c 'import glob, os, sysconfig
+print(*{os.path.dirname(f) for f in glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib/libcublasLt.so.*")}, sep=":")' 2>/dev/null)
+  export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$lt${lt:+:}/usr/local/nvidia/lib64"
+  local vendor=/usr/local/nvidia/share/glvnd/egl_vendor.d/10_nvidia.json
+  [ ! -e "$vendor" ] || export __EGL_VENDOR_LIBRARY_FILENAMES=$vendor
+  export TORCHINDUCTOR_CACHE_DIR=$work/inductor PYTHONUNBUFFERED=1
+}
+
+# stage NAME SECONDS COMMAND...: its output goes to NAME.txt, its messages to NAME.err.
+stage() {
+  local name=$1 seconds=$2 begin=$SECONDS code left=$((limit - SECONDS))
+  shift 2
+  if [ "$left" -lt 10 ]; then
+    echo "$name: no time left" | tee -a "$results/stages.txt"
+    return 1
+  fi
+  timeout -s INT -k 10 "$((seconds < left ? seconds : left))" "$@" >"$results/$name.txt" 2>"$results/$name.err"
+  code=$?
+  printf '%s: exit %d, %d s\n' "$name" "$code" "$((SECONDS - begin))" | tee -a "$results/stages.txt"
+  [ "$code" = 0 ] || tail -n 3 "$results/$name.err"
+  keep
+  return "$code"
+}
+
+# keep brings what is in $OUT up to date.
+keep() {
+  python3 "$work/summary.py" "$results" >"$OUT/summary.txt" 2>&1 || cat "$results/stages.txt" >"$OUT/summary.txt"
+  tar -C "$work" -czf "$OUT/results.tar.gz.part" results && mv "$OUT/results.tar.gz.part" "$OUT/results.tar.gz"
+}
+
+scalewm=$work/scalewm-cuda
+preset=paper side=100 rounds=5 episodes=10000 steps=100 few=200 sets=all each=100 tiers=T1,T3
+cases='Conformance/bf16/'
+if [ -n "${REHEARSE:-}" ]; then
+  preset=$work/tiny.toml side=2 rounds=1 episodes=16 steps=2 few=16 sets=s101 each=2 tiers=T5
+  cases='Conformance/bf16/(mse|copy)'
+fi
+
+machine() {
+  { nvidia-smi; nproc; lscpu | grep 'Model name'; free -g; uname -r; python3 --version; command -v ncu compute-sanitizer nvcc; } >"$results/machine.txt" 2>&1
+  stage doctor 60 "$scalewm" doctor
+}
+# Ours alone first: should the rest fail, these numbers stand.
+bench() { stage bench 150 "$scalewm" bench --device cuda --preset "$preset" --what train,plan,kernels --side "$side" --rounds "$rounds" --json; }
+checks() { stage checks 120 "$work/gpu.test" -test.v -test.run "${REHEARSE:+$cases}"; }
+has_torch() { python3 -c 'import torch' 2>/dev/null || { echo "$1: no PyTorch here" | tee -a "$results/stages.txt"; return 1; }; }
+peer_train() { has_torch peer_train && stage peer_train 170 "$scalewm" bench --device cuda --preset "$preset" --what train --rounds 10 --peer "$work/python" --json; }
+peer_plan() {
+  has_torch peer_plan && stage peer_plan 200 "$scalewm" bench --device cuda --preset "$preset" --what plan --side "$side" --rounds "$rounds" --peer "$work/python" --json
+}
+autotune() {
+  has_torch autotune && PEER_AUTOTUNE=1 stage autotune 300 "$scalewm" bench --device cuda --preset "$preset" --what train --rounds "$rounds" --peer "$work/python" --json
+}
+frames() {
+  export MUJOCO_GL=egl
+  stage frames 60 "$scalewm" bench --device cpu --what env --rounds 3 --json
+  stage frames_reacher 45 "$scalewm" collect reacher --episodes "${REHEARSE:-16}" --seed 1 --out "$work/reacher.h5" --json
+  unset MUJOCO_GL
+}
+
+# collect_tworoom leaves a data set of so many episodes.
+collect_tworoom() { stage collect 150 "$scalewm" collect tworoom --episodes "$1" --seed 3072 --out "$work/tworoom.h5" --json; }
+# train NAME METHOD STEPS SECONDS
+train() {
+  stage "$1" "$4" "$scalewm" train --task tworoom --method "$2" --data "$work/tworoom.h5" --preset "$preset" --steps "$3" --device cuda \
+    --seed 3072 --out "$work/grid/train/tworoom-$1" --json
+}
+evaluate() {
+  stage "eval_$1" 90 "$scalewm" eval --task tworoom "${@:2}" --data "$work/tworoom.h5" --solver cem --tier "$tiers" --sets "$sets" --episodes "$each" \
+    --device cuda --precision bf16 --out "$work/grid" --json
+}
+
+# tworoom trains two methods for as many steps as fit beside collecting and evaluating.
+tworoom() {
+  collect_tworoom "$episodes" || return
+  train probe lewm 60 60 || return
+  local ms for_each n
+  ms=$(sed -n 's/.*"ms_step":\([0-9.]*\).*/\1/p' "$results/probe.txt" | tail -n 1)
+  rm -rf "$work/grid/train/tworoom-probe"
+  for_each=$(((limit - SECONDS - 150) / 2))
+  n=$(awk -v s="$for_each" -v ms="$ms" 'BEGIN { printf "%d", 0.9 * s * 1000 / ms }')
+  [ -z "${REHEARSE:-}" ] || n=8
+  echo "tworoom: $n steps of $ms ms each" | tee -a "$results/stages.txt"
+  for method in lewm scale; do
+    train "$method" "$method" "$n" "$for_each" && evaluate "$method" --weights "$work/grid/train/tworoom-$method"
+    cp "$work/grid/train/tworoom-$method/metrics.jsonl" "$results/metrics_$method.jsonl"
   done
+  evaluate random --random
+  stage report 30 "$scalewm" report "$work/grid" --out "$results/report" --format html,md,json
+}
+
+# bits is two equal trainings, whose weights must be equal.
+bits() {
+  collect_tworoom "$few" || return
+  for run in bits_a bits_b; do train "$run" scale "$steps" 60; done
+  (cd "$work/grid/train" && sha256sum tworoom-bits_*/weights.safetensors) >"$results/bits.txt"
+}
+
+# counters has hardware counters of a training step and of a piece of a plan; the
+# program's list of kernels keeps those of other libraries out of it.
+counters() {
+  command -v ncu >/dev/null || { echo "counters: no ncu here" | tee -a "$results/stages.txt"; return; }
+  local work_on=("$scalewm" bench --device cuda --preset "$preset" --what kernels --rounds 1 --json)
+  stage kernels 60 "${work_on[@]}" || return
+  local names launches tensor
+  names=$(grep -o '"kernel": *"[^"]*"' "$results/kernels.txt" | cut -d'"' -f4 | sort -u | paste -sd'|')
+  launches=$(python3 -c 'import json, sys; print(sum(k["launches"] for k in json.load(open(sys.argv[1]))["kernels"]["train"]))' "$results/kernels.txt")
+  tensor=$(ncu --query-metrics --chip gh100 2>/dev/null | awk '/^sm__inst_executed_pipe_tensor/ { printf ",%s.sum", $1 }')
+  local with=(ncu --clock-control none --csv --page raw --print-units base --kernel-name "regex:^($names)\$" --metrics
+    "gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum,sm__warps_active.avg.pct_of_peak_sustained_active,launch__registers_per_thread$tensor")
+  stage ncu_train 150 "${with[@]}" --log-file "$results/ncu_train.csv" --launch-count "$((launches * 5 / 4))" "${work_on[@]}"
+  stage ncu_plan 90 "${with[@]}" --log-file "$results/ncu_plan.csv" --launch-skip "$((launches * 3))" --launch-count 600 "${work_on[@]}"
+}
+sanitize() {
+  for tool in memcheck racecheck synccheck; do
+    command -v compute-sanitizer >/dev/null || { echo "$tool: no compute-sanitizer here" | tee -a "$results/stages.txt"; continue; }
+    stage "$tool" 70 compute-sanitizer --tool "$tool" "$work/gpu.test" -test.run "$cases"
+  done
+}
+
+prepare
+nvidia-smi --query-gpu=clocks.sm,memory.used,power.draw,temperature.gpu,clocks_event_reasons.active --format=csv,noheader -l 1 >"$results/monitor.csv" 2>/dev/null &
+monitor=$!
+trap 'kill "$monitor" 2>/dev/null; rm -rf "$work"' EXIT
+for name in "$@"; do
+  case $name in
+  one) machine; bench; checks; peer_train; peer_plan; frames ;;
+  two) machine; tworoom ;;
+  three) machine; bits; counters; sanitize; autotune ;;
+  machine | bench | checks | peer_train | peer_plan | frames | tworoom | bits | counters | sanitize | autotune) "$name" ;;
+  *) echo "gpu-day: there is no stage \"$name\"" >&2; exit 2 ;;
+  esac
 done
+keep
+cat "$OUT/summary.txt"

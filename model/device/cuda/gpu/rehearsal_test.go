@@ -1,0 +1,49 @@
+//go:build cuda
+
+package gpu
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRehearsal runs the whole day with a GPU at toy sizes (make gpu-day-rehearsal),
+// on the emulated driver that TestMain found.
+func TestRehearsal(t *testing.T) {
+	script := os.Getenv("SCALEWM_GPU_DAY")
+	if script == "" {
+		t.Skip("make gpu-day-rehearsal runs it")
+	}
+	open(t).Close()
+	for _, c := range []struct {
+		call   string
+		stages []string // that must succeed; PyTorch, ncu and compute-sanitizer may be missing
+	}{
+		{"one", []string{"doctor", "bench", "checks", "frames"}},
+		{"two", []string{"collect", "lewm", "eval_lewm", "scale", "eval_scale", "eval_random", "report"}},
+		{"three", []string{"bits_a", "bits_b"}},
+	} {
+		t.Run(c.call, func(t *testing.T) {
+			out := t.TempDir()
+			cmd := exec.Command(script, c.call)
+			cmd.Env = append(os.Environ(), "OUT="+out, "REHEARSE=1", "LIMIT=900")
+			text, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, text)
+			}
+			summary, err := os.ReadFile(filepath.Join(out, "summary.txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, stage := range c.stages {
+				if !strings.Contains(string(summary), "\n"+stage+": exit 0,") {
+					t.Errorf("%s has failed: %s", stage, text)
+				}
+			}
+			t.Logf("%s", summary)
+		})
+	}
+}
