@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	fewTokens     = 4   // up to so many, a warp does a whole head (kernels/attention_few.cu)
-	widestHead    = 128 // columns that kernels/attention.cu has lanes for
-	attentionTeam = 128 // threads of a block of all but attention_few
+	fewTokens     = 4   // up to so many, a few lanes do a whole head (kernels/attention_few.cu)
+	fewLanes      = 8   // for a head that tensor cores could take; a warp for others
+	widestHead    = 128 // columns that kernels have lanes for
+	attentionTeam = 128 // threads of a block
 	attentionRows = 16  // queries (or keys) of a block of kernels/attention.cu
 
 	// Of kernels/flash.cuh: columns of a head, rows that shared memory has room for,
@@ -33,7 +34,7 @@ func (e *engine) attention(out, lse, q, k, v device.Mat, h device.Heads) attenti
 		asking: int64(h.Asking()), byToken: flag(h.ByToken), p: float64(h.Drop.P), key: h.Drop.Key}
 }
 
-// halfOf says whether all are bf16; width more, whether rows begin at multiples of so many.
+// halfOf says whether all are bf16 and their rows begin at multiples of so many numbers.
 func halfOf(width int64, ms []mat) bool {
 	for _, m := range ms {
 		if m.half == 0 || int64(m.p)%(2*width) != 0 || m.stride%width != 0 {
@@ -46,16 +47,8 @@ func halfOf(width int64, ms []mat) bool {
 // tensor says whether the kernels for tensor cores can do it, and how: plain is
 // without mask and dropout and with rows that all fit in shared memory.
 func (a *attentionArgs) tensor(ms []mat) (can, plain bool) {
-	a.vec = 0
-	if halfOf(8, ms) {
-		a.vec = 1
-	}
+	a.vec = flag(halfOf(8, ms))
 	return a.dim == tensorHead && halfOf(1, ms), a.block == 0 && a.p == 0 && max(a.len, a.asking) <= tensorChunk
-}
-
-// pairs says whether a warp can read heads in pairs of bf16.
-func (a *attentionArgs) pairs(ms []mat) bool {
-	return a.dim <= tensorHead && a.dim%2 == 0 && halfOf(2, ms)
 }
 
 // choose is one of two kernels.
@@ -74,8 +67,10 @@ func (e *engine) Attention(out, lse, q, k, v device.Mat, h device.Heads) {
 	ms := []mat{args.out, args.q, args.k, args.v}
 	tensor, plain := args.tensor(ms)
 	switch {
+	case h.Len <= fewTokens && tensor:
+		launch(e, kAttentionFew, ceil(each*fewLanes, attentionTeam), attentionTeam, 0, &args)
 	case h.Len <= fewTokens:
-		launch(e, choose(args.pairs(ms), kAttentionFew, kAttentionFewAny), ceil(each, warps), threads, 0, &args)
+		launch(e, kAttentionFewAny, ceil(each*32, attentionTeam), attentionTeam, 0, &args)
 	case tensor:
 		parts := ceil(h.Asking(), tensorRows)
 		if plain && each >= enoughHeads {
@@ -96,8 +91,10 @@ func (e *engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, h
 	ms := []mat{args.out, args.q, args.k, args.v, args.dq, args.dk, args.dv, args.dout}
 	tensor, plain := args.tensor(ms)
 	switch {
+	case h.Len <= fewTokens && tensor:
+		launch(e, kAttentionFewGrad, ceil(each*fewLanes, attentionTeam), attentionTeam, 0, &args)
 	case h.Len <= fewTokens:
-		launch(e, choose(args.pairs(ms), kAttentionFewGrad, kAttentionFewAnyGrad), ceil(each, warps), threads, 0, &args)
+		launch(e, kAttentionFewAnyGrad, ceil(each*32, attentionTeam), attentionTeam, 0, &args)
 	case tensor:
 		launch(e, choose(plain, kAttentionMMAGrad, kAttentionMMAAnyGrad), each, attentionTeam, tensorShared(h.Asking()), &args)
 	default:

@@ -1,158 +1,183 @@
-// attention_few.cu: attention over the few tokens of the predictor's window: a
-// warp is one head of one sequence. Columns lie on the lanes in pairs; the
-// products of queries and keys are summed such that each lane ends with one of
-// them, so that there is one exponential and one mask of dropout to compute.
-#include "heads.cuh"
+// attention_few.cu: attention over the few tokens of the predictor's window. For
+// heads of 64 bf16 columns eight lanes have a head, so that a plan's launch is few
+// instructions; for others a warp. The products of queries and keys are summed
+// such that each lane ends with one or two of them: it has as many exponentials
+// and masks of dropout to compute.
+#include "flash.cuh"
 
-enum { FEW = 4 };
+enum { FEW = 4, WIDEST = 128 };
 
-// Tokens are the lane's columns of the tokens of a window. PAIRS are 1 where heads
-// have up to 64 columns, all bf16 in aligned pairs; else 2, for up to 128 of any kind.
-template <int PAIRS> struct Tokens {
-	float2 v[FEW][PAIRS];
-};
-
-// Window is the rows of a head's tokens in a matrix.
-struct Window {
+// Rows are those of one sequence in a matrix.
+struct Rows {
 	const Mat &m;
-	i64 at, pitch; // of the first number; from a row to the next
-	int tokens, dim;
+	i64 first;
+	int tokens;
 };
 
-DEVICE Window window_of(const Mat &m, i64 first, i64 tokens, const AttentionArgs &a, const Head &h) {
-	Window w = {m, first * m.stride + h.col, h.step * m.stride, (int)tokens, (int)a.dim};
+// Window is a head of one sequence, of which L lanes have C neighbouring columns each.
+template <int L> struct Window {
+	enum { C = L == 8 ? HEAD / L : WIDEST / L };
+	const AttentionArgs &a;
+	Head h;
+	bool there; // the last warp has lanes too many
+	int at;     // the lane's place among the L
+
+	DEVICE_METHOD Rows queries(const Mat &m) const { return {m, h.query, there ? (int)a.asking : 0}; }
+	DEVICE_METHOD Rows keys(const Mat &m) const { return {m, h.key, there ? (int)a.len : 0}; }
+	DEVICE_METHOD float scale() const { return L == 8 ? 0.125f : 1 / sqrtf((float)a.dim); }
+};
+
+template <int L> DEVICE Window<L> window_of(const AttentionArgs &a) {
+	i64 i = (grid_warp() * WARP + lane()) / L, heads = a.seqs * a.heads;
+	Window<L> w = {a, head_of(a, least(i, heads - 1)), i < heads, lane() % L};
 	return w;
 }
 
-template <int PAIRS> DEVICE void load(Tokens<PAIRS> &x, const Window &w) {
+// Tokens are the lane's columns of a window's tokens.
+template <int L> struct Tokens {
+	float v[FEW][Window<L>::C];
+};
+
+template <int L> DEVICE void load(Tokens<L> &x, const Window<L> &w, const Rows &r) {
+	enum { C = Window<L>::C };
+	Strip s = strip_of(r.m, r.first, w.h, w.a, r.tokens);
 	UNROLL for (int t = 0; t < FEW; t++) {
-		UNROLL for (int p = 0; p < PAIRS; p++) {
-			int d = 2 * (p * WARP + lane());
-			i64 i = w.at + t * w.pitch + d;
-			bool there = t < w.tokens && d < w.dim;
-			if (PAIRS == 1) {
-				u32 pair = there ? *(const u32 *)((const u16 *)w.m.p + i) : 0;
-				x.v[t][p].x = widen(pair & 0xffff), x.v[t][p].y = widen(pair >> 16);
-			} else {
-				x.v[t][p].x = there ? get(w.m, 0, i) : 0;
-				x.v[t][p].y = there && d + 1 < w.dim ? get(w.m, 0, i + 1) : 0;
+		bool there = t < r.tokens;
+		if (L == 8) {
+			uint4 none = {0, 0, 0, 0}, v = there ? eight(s, t, C * w.at) : none;
+			u32 words[4] = {v.x, v.y, v.z, v.w};
+			UNROLL for (int c = 0; c < C; c++) x.v[t][c] = __int_as_float((int)(c % 2 ? words[c / 2] & 0xffff0000u : words[c / 2] << 16));
+		} else {
+			UNROLL for (int c = 0; c < C; c++) {
+				i64 d = C * w.at + c;
+				x.v[t][c] = there && d < w.a.dim ? get(r.m, r.first + t * w.h.step, w.h.col + d) : 0;
 			}
 		}
 	}
 }
 
 // store writes token t.
-template <int PAIRS> DEVICE void store(const Window &w, int t, const float2 *x) {
-	UNROLL for (int p = 0; p < PAIRS; p++) {
-		int d = 2 * (p * WARP + lane());
-		i64 i = w.at + t * w.pitch + d;
-		if (t >= w.tokens || d >= w.dim) continue;
-		if (PAIRS == 1) *(u32 *)((u16 *)w.m.p + i) = pack_bf16(x[p].x, x[p].y);
-		else {
-			set(w.m, 0, i, x[p].x);
-			if (d + 1 < w.dim) set(w.m, 0, i + 1, x[p].y);
+template <int L> DEVICE void store(const Window<L> &w, const Rows &r, int t, const float *x) {
+	enum { C = Window<L>::C };
+	if (L == 8) {
+		u32 words[4];
+		UNROLL for (int i = 0; i < 4; i++) words[i] = pack_bf16(x[2 * i % C], x[(2 * i + 1) % C]);
+		uint4 v = {words[0], words[1], words[2], words[3]};
+		set_eight(strip_of(r.m, r.first, w.h, w.a, r.tokens), t, C * w.at, v);
+	} else {
+		UNROLL for (int c = 0; c < C; c++) {
+			i64 d = C * w.at + c;
+			if (t < r.tokens && d < w.a.dim) set(r.m, r.first + t * w.h.step, w.h.col + d, x[c]);
 		}
 	}
 }
 
-// deal sums each of the N numbers over the warp; lane l gets the sum of number l % N.
-template <int N> DEVICE float deal(float *x) {
-	UNROLL for (int n = N, mask = 1; n > 1; n /= 2, mask *= 2) {
+// deal sums each of the N numbers over the L lanes; lane l gets the sums of numbers l, l + L, ..
+// (with more lanes than numbers: of number l % N).
+template <int L, int N> DEVICE void deal(float *x) {
+	UNROLL for (int mask = 1; mask < L; mask *= 2) {
 		bool odd = lane() & mask;
-		UNROLL for (int i = 0; i < n / 2; i++) {
-			float other = __shfl_xor_sync(FULL, odd ? x[2 * i] : x[2 * i + 1], mask);
-			x[i] = (odd ? x[2 * i + 1] : x[2 * i]) + other;
-		}
+		int left = N / mask; // numbers that the lane still has
+		if (left > 1) {
+			UNROLL for (int i = 0; i < left / 2; i++) {
+				float other = __shfl_xor_sync(FULL, odd ? x[2 * i] : x[2 * i + 1], mask);
+				x[i] = (odd ? x[2 * i + 1] : x[2 * i]) + other;
+			}
+		} else x[0] += __shfl_xor_sync(FULL, x[0], mask);
 	}
-	UNROLL for (int mask = N; mask < WARP; mask *= 2) x[0] += __shfl_xor_sync(FULL, x[0], mask);
-	return x[0];
 }
 
-template <int PAIRS> DEVICE float dot(const float2 *x, const float2 *y) {
+template <int L> DEVICE float dot(const Tokens<L> &x, int i, const Tokens<L> &y, int j) {
 	float sum = 0;
-	UNROLL for (int p = 0; p < PAIRS; p++) sum = fmaf(x[p].y, y[p].y, fmaf(x[p].x, y[p].x, sum));
+	UNROLL for (int c = 0; c < Window<L>::C; c++) sum = fmaf(x.v[i][c], y.v[j][c], sum);
 	return sum;
 }
 
-// scores are the products of the first A tokens of x with all of y, dealt: lane l has that of x's l / FEW % A and y's l % FEW.
-template <int A, int PAIRS> DEVICE float scores(const Tokens<PAIRS> &x, const Tokens<PAIRS> &y) {
-	float s[A * FEW];
-	UNROLL for (int i = 0; i < A * FEW; i++) s[i] = dot<PAIRS>(x.v[i / FEW], y.v[i % FEW]);
-	return deal<A * FEW>(s);
-}
+// Pairs are numbers of pairs of the first A tokens and all, dealt: pair (i, j) is number i FEW + j.
+template <int L, int A> struct Pairs {
+	enum { N = A * FEW, EACH = N > L ? N / L : 1 };
+	float v[N]; // of which the lane has EACH
 
-// mixed is the sum of n tokens of x, token i weighted by w of lane `from` + i `step`.
-template <int PAIRS> DEVICE void mixed(float2 *sum, const Tokens<PAIRS> &x, float w, int from, int step, int n) {
-	UNROLL for (int p = 0; p < PAIRS; p++) sum[p].x = sum[p].y = 0;
-	UNROLL for (int i = 0; i < n; i++) {
-		float wi = __shfl_sync(FULL, w, from + i * step);
-		UNROLL for (int p = 0; p < PAIRS; p++) {
-			sum[p].x = fmaf(wi, x.v[i][p].x, sum[p].x);
-			sum[p].y = fmaf(wi, x.v[i][p].y, sum[p].y);
-		}
+	// times are the products of tokens.
+	DEVICE_METHOD void times(const Tokens<L> &x, const Tokens<L> &y) {
+		UNROLL for (int i = 0; i < N; i++) v[i] = dot(x, i / FEW, y, i % FEW);
+		deal<L, N>(v);
 	}
+	DEVICE_METHOD static int row(const Window<L> &w, int e) { return (w.at + e * L) / FEW % A; }
+	DEVICE_METHOD static int col(const Window<L> &w) { return w.at % FEW; }
+	// of brings pair (i, j) to all lanes of the window.
+	DEVICE_METHOD float of(const Window<L> &w, int i, int j) const {
+		int n = i * FEW + j;
+		return __shfl_sync(FULL, v[n / L], lane() - w.at + n % L);
+	}
+};
+
+template <int L> DEVICE void add(float *sum, float weight, const float *x) {
+	UNROLL for (int c = 0; c < Window<L>::C; c++) sum[c] = fmaf(weight, x[c], sum[c]);
 }
 
 // attend has the first A tokens ask.
-template <int A, int PAIRS> DEVICE void attend(const AttentionArgs &a, const Head &h) {
-	Tokens<PAIRS> q, k, v;
-	Window out = window_of(a.out, h.query, a.asking, a, h);
-	load(q, window_of(a.q, h.query, a.asking, a, h));
-	load(k, window_of(a.k, h.key, a.len, a, h));
-	load(v, window_of(a.v, h.key, a.len, a, h));
-	int i = lane() / FEW % A, j = lane() % FEW;
-	float s = scores<A>(q, k) / sqrtf((float)a.dim);
-	bool seen = i < a.asking && j < keys_of(a, i);
-	float top = quad_max(seen ? s : -INFINITE), p = seen ? expf(s - top) : 0, total = quad_sum(p);
-	if (a.lse.p && lane() < A * FEW && j == 0 && i < a.asking) at(a.lse, h.index, i) = top + logf(total);
-	p /= total;
-	if (a.p != 0) p *= keep_of(a, h, i, j);
-	UNROLL for (int t = 0; t < A; t++) {
-		float2 sum[PAIRS];
-		mixed(sum, v, p, FEW * t, 1, FEW);
-		store<PAIRS>(out, t, sum);
+template <int L, int A> DEVICE void attend(const Window<L> &w) {
+	typedef Pairs<L, A> S;
+	const AttentionArgs &a = w.a;
+	Tokens<L> q, k, v;
+	load(q, w, w.queries(a.q)), load(k, w, w.keys(a.k)), load(v, w, w.keys(a.v));
+	S s;
+	s.times(q, k);
+	int j = S::col(w);
+	UNROLL for (int e = 0; e < S::EACH; e++) {
+		int i = S::row(w, e);
+		bool seen = j < seen_by(a, i);
+		float x = s.v[e] * w.scale(), top = quad_max(seen ? x : -INFINITE), p = seen ? expf(x - top) : 0, total = quad_sum(p);
+		if (a.lse.p && w.there && j == 0 && i < a.asking) at(a.lse, w.h.index, i) = top + logf(total);
+		s.v[e] = p / total * (a.p != 0 ? keep_of(a, w.h, i, j) : 1);
+	}
+	UNROLL for (int i = 0; i < A; i++) {
+		float out[Window<L>::C] = {};
+		UNROLL for (int j = 0; j < FEW; j++) add<L>(out, s.of(w, i, j), v.v[j]);
+		store(w, w.queries(a.out), i, out);
 	}
 }
 
-template <int PAIRS> DEVICE void forward(const AttentionArgs &a) {
-	Head h = head_of(a, grid_warp());
-	if (h.index >= a.seqs * a.heads) return;
-	if (a.asking == 1) attend<1, PAIRS>(a, h);
-	else attend<FEW, PAIRS>(a, h);
+template <int L> DEVICE void forward(const AttentionArgs &a) {
+	Window<L> w = window_of<L>(a);
+	if (a.asking == 1) attend<L, 1>(w);
+	else attend<L, FEW>(w);
 }
 
-KERNEL(attention_few, AttentionArgs, THREADS) { forward<1>(a); }
-KERNEL(attention_few_any, AttentionArgs, THREADS) { forward<2>(a); }
+KERNEL(attention_few, AttentionArgs, TEAM *WARP) { forward<8>(a); }
+KERNEL(attention_few_any, AttentionArgs, TEAM *WARP) { forward<WARP>(a); }
 
-template <int PAIRS> DEVICE void backward(const AttentionArgs &a) {
-	Head h = head_of(a, grid_warp());
-	if (h.index >= a.seqs * a.heads) return;
-	Tokens<PAIRS> q, k, v, out, dout;
-	load(q, window_of(a.q, h.query, a.asking, a, h));
-	load(k, window_of(a.k, h.key, a.len, a, h));
-	load(v, window_of(a.v, h.key, a.len, a, h));
-	load(out, window_of(a.out, h.query, a.asking, a, h));
-	load(dout, window_of(a.dout, h.query, a.asking, a, h));
-	int i = lane() / FEW % FEW, j = lane() % FEW;
-	bool seen = i < a.asking && j < keys_of(a, i);
-	float deltas[FEW], scale = 1 / sqrtf((float)a.dim);
-	UNROLL for (int t = 0; t < FEW; t++) deltas[t] = dot<PAIRS>(out.v[t], dout.v[t]);
-	float delta = __shfl_sync(FULL, deal<FEW>(deltas), i);
-	float s = scores<FEW>(q, k), dp = scores<FEW>(dout, v);
-	float p = seen ? expf(s * scale - at(a.lse, h.index, i)) : 0, kept = a.p != 0 ? keep_of(a, h, i, j) : 1;
-	float ds = p * (kept * dp - delta) * scale;
-	p *= kept;
-	Window dq = window_of(a.dq, h.query, a.asking, a, h), dk = window_of(a.dk, h.key, a.len, a, h), dv = window_of(a.dv, h.key, a.len, a, h);
+template <int L> DEVICE void backward(const AttentionArgs &a) {
+	typedef Pairs<L, FEW> S;
+	Window<L> w = window_of<L>(a);
+	Tokens<L> q, k, v, dout;
+	S ds, p;
+	float delta[FEW];
+	load(v, w, w.queries(a.out)), load(dout, w, w.queries(a.dout)); // out in place of v
+	UNROLL for (int i = 0; i < FEW; i++) delta[i] = dot(dout, i, v, i);
+	deal<L, FEW>(delta);
+	load(q, w, w.queries(a.q)), load(k, w, w.keys(a.k)), load(v, w, w.keys(a.v));
+	p.times(q, k), ds.times(dout, v);
+	int j = S::col(w);
+	UNROLL for (int e = 0; e < S::EACH; e++) {
+		int i = S::row(w, e);
+		bool seen = w.there && i < a.asking && j < seen_by(a, i);
+		float of_query = __shfl_sync(FULL, delta[0], lane() - w.at + i), kept = a.p != 0 ? keep_of(a, w.h, i, j) : 1;
+		float exact = seen ? expf(p.v[e] * w.scale() - at(a.lse, w.h.index, i)) : 0;
+		p.v[e] = exact * kept;
+		ds.v[e] = exact * (kept * ds.v[e] - of_query) * w.scale();
+	}
 	UNROLL for (int t = 0; t < FEW; t++) {
-		float2 sum[PAIRS];
-		mixed(sum, k, ds, FEW * t, 1, FEW);
-		store<PAIRS>(dq, t, sum);
-		mixed(sum, q, ds, t, FEW, FEW);
-		store<PAIRS>(dk, t, sum);
-		mixed(sum, dout, p, t, FEW, FEW);
-		store<PAIRS>(dv, t, sum);
+		float dq[Window<L>::C] = {}, dk[Window<L>::C] = {}, dv[Window<L>::C] = {};
+		UNROLL for (int i = 0; i < FEW; i++) {
+			add<L>(dq, ds.of(w, t, i), k.v[i]);
+			add<L>(dk, ds.of(w, i, t), q.v[i]);
+			add<L>(dv, p.of(w, i, t), dout.v[i]);
+		}
+		store(w, w.queries(a.dq), t, dq), store(w, w.keys(a.dk), t, dk), store(w, w.keys(a.dv), t, dv);
 	}
 }
 
-KERNEL(attention_few_grad, AttentionArgs, THREADS) { backward<1>(a); }
-KERNEL(attention_few_any_grad, AttentionArgs, THREADS) { backward<2>(a); }
+KERNEL(attention_few_grad, AttentionArgs, TEAM *WARP) { backward<8>(a); }
+KERNEL(attention_few_any_grad, AttentionArgs, TEAM *WARP) { backward<WARP>(a); }
