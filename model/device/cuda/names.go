@@ -95,7 +95,17 @@ var names = [kernelCount]string{
 	kAttentionFewAny: "attention_few_any", kAttentionFewAnyGrad: "attention_few_any_grad",
 }
 
-// Kernels are the names of all kernels, by their index.
-func Kernels() []string { return names[:] }
+// Kernels are the names of the kernels for an ISA, by their index.
+func Kernels(isa string) []string {
+	if warpgroups(isa) {
+		return append(names[:kernelCount:kernelCount], warpgroupNames...)
+	}
+	return names[:]
+}
 
-func (k Kernel) String() string { return names[k] }
+func (k Kernel) String() string {
+	if k.warpgroups() {
+		return warpgroupNames[k-kernelCount]
+	}
+	return names[k]
+}

@@ -72,6 +72,10 @@ func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 
 // tensorProduct multiplies what tensor cores can read.
 func (e *engine) tensorProduct(op device.Op, args *gemmArgs) {
+	if warpgroups(e.machine.ISA()) {
+		e.warpgroupProduct(op, args)
+		return
+	}
 	m, n, k := int(args.m), int(args.n), int(args.k)
 	if op == device.TN {
 		e.product(kGemmTN, turnedTile, spanTN(m, n, k), args)

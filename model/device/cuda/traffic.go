@@ -135,6 +135,9 @@ func rowTraffic(k Kernel, args []byte) (Traffic, bool) {
 }
 
 func productTraffic(k Kernel, args []byte) (Traffic, bool) {
+	if k.warpgroups() {
+		k = kGemmWide // of any tile
+	}
 	switch k {
 	case kGemmFP32, kGemmFP32NT, kGemmFP32TN, kGemmWide, kGemmWideNT, kGemmPieces, kGemmPiecesNT, kGemmNarrow, kGemmNarrowNT,
 		kGemmSlim, kGemmSlimNT, kGemmTN:

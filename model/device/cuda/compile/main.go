@@ -39,6 +39,9 @@ func run(out string) error {
 	}
 	for _, source := range kernels.Sources() {
 		for _, target := range targets {
+			if !source.For("sm_" + target) {
+				continue
+			}
 			ptx, err := ptx(source, target)
 			if err != nil {
 				return err

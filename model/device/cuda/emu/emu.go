@@ -60,7 +60,7 @@ type kernel struct {
 }
 
 // Build compiles and opens the library; its files go to dir.
-func Build(dir string) (*Library, error) { return build(dir, kernels.Sources(), cuda.Kernels()) }
+func Build(dir string) (*Library, error) { return build(dir, kernels.Sources(), cuda.Kernels(hopper)) }
 
 func build(dir string, sources []kernels.Source, names []string) (*Library, error) {
 	object, err := compile(dir, sources)
@@ -172,6 +172,7 @@ func (l *Library) symbol(name string) unsafe.Pointer {
 // machine is a Library as a cuda.Machine.
 type machine struct {
 	*Library
+	isa     string
 	order   int
 	sending *sending
 }
@@ -179,10 +180,16 @@ type machine struct {
 // Machine is an emulated GPU that runs the threads of a block, and the lanes of
 // a warp, in the given order: 1 forwards, 2 backwards, 3 mixed. A kernel whose
 // result depends on it lacks a barrier.
-func (l *Library) Machine(order int) cuda.Machine { return machine{l, order, &sending{}} }
+func (l *Library) Machine(order int) cuda.Machine { return machine{l, "emulated", order, &sending{}} }
 
-func (machine) ISA() string  { return "emulated" }
-func (machine) Close() error { return nil }
+// hopper is the ISA of an emulated GPU with wgmma.
+const hopper = "emulated-sm_90a"
+
+// Hopper is Machine with Hopper's own instructions.
+func (l *Library) Hopper(order int) cuda.Machine { return machine{l, hopper, order, &sending{}} }
+
+func (m machine) ISA() string { return m.isa }
+func (machine) Close() error  { return nil }
 
 func (m machine) Alloc(bytes int) (cuda.Pointer, error) {
 	p := C.call_alloc(m.alloc, C.size_t(bytes))

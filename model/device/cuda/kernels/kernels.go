@@ -15,6 +15,11 @@ var sources embed.FS
 // Source is one file.
 type Source struct{ Name, Text string }
 
+// For says whether the file is for an ISA: wgmma exists on Hopper alone.
+func (s Source) For(isa string) bool {
+	return !strings.Contains(s.Name, "_wgmma") || strings.HasSuffix(isa, "sm_90a")
+}
+
 // Sources are the files of kernels, and Headers what they include, by name.
 func Sources() []Source { return files(".cu") }
 func Headers() []Source { return files(".cuh") }

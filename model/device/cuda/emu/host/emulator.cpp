@@ -78,6 +78,7 @@ struct Copy {
 };
 struct Copies {
 	std::vector<Copy> pending;
+	std::vector<int> fresh; // where its copies arrived since its last fence, in 16 bytes
 	int group;
 } copies[MOST];
 
@@ -87,13 +88,16 @@ int unfenced[SHARED_MOST / 16];
 
 void arrive(const Copy &c) {
 	char *to = emu_shared(c.to, 16);
-	unfenced[(to - emu_dynamic) / 16] = current + 1;
+	int at = (to - emu_dynamic) / 16;
+	unfenced[at] = current + 1;
+	copies[current].fresh.push_back(at);
 	memset(to, 0, 16);
 	if (c.bytes) memcpy(to, c.from, c.bytes);
 }
 
 void start(int i) {
 	copies[i].pending.clear();
+	copies[i].fresh.clear();
 	copies[i].group = 0;
 	void **sp = (void **)((char *)stacks + (size_t)(i + 1) * STACK) - 2; // as after a call: 8 off 16
 	*sp = (void *)fibre_main;
@@ -184,8 +188,9 @@ extern "C" int emu_early() { return order == 2; }
 extern "C" int emu_block() { return blocks; }
 
 extern "C" void emu_fence() {
-	for (int *by = unfenced; by < unfenced + (dynamic_end - emu_dynamic) / 16; by++)
-		if (*by == current + 1) *by = 0;
+	for (int at : copies[current].fresh)
+		if (unfenced[at] == current + 1) unfenced[at] = 0;
+	copies[current].fresh.clear();
 }
 
 extern "C" char *emu_fenced(uint32_t at) {

@@ -38,28 +38,30 @@ static inline Products &emu_products() {
 	return mine;
 }
 
-// emu_number is element (i, k) of the matrix that a descriptor describes, i its row of
-// 64 or column of n, as PTX's canonical layouts with 128-byte swizzle say: eight rows of
+// emu_line is row i of 64, or column i of n, of the matrix that a descriptor describes: its 16
+// inner indices. As PTX's canonical layouts with 128-byte swizzle say, eight rows of
 // 128 bytes are an atom, whose 16-byte pieces are exchanged by bits 7 to 9 of the
 // address. Along k: rows are i, atoms follow at the stride offset. Turned: rows
 // are k, atoms of more k follow at the stride offset, those of 64 more i at the leading one.
-static inline float emu_number(uint64_t descriptor, bool turned, int i, int k) {
+static inline void emu_line(float *line, uint64_t descriptor, bool turned, int i) {
 	uint32_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
 	if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) != 0) emu_fault("a descriptor of another layout than 128-byte swizzle, base 0");
-	uint32_t at = turned ? start + i % 64 * 2 + i / 64 * leading + k % 8 * 128 + k / 8 * stride : start + i % 8 * 128 + i / 8 * stride + k * 2;
-	uint16_t v;
-	memcpy(&v, emu_fenced(at ^ (at >> 7 & 7) << 4), 2);
-	return emu_half(v, 0);
+	int together = turned ? 1 : 8; // numbers that lie side by side
+	for (int k = 0; k < 16; k += together) {
+		uint32_t at = turned ? start + i % 64 * 2 + i / 64 * leading + k % 8 * 128 + k / 8 * stride : start + i % 8 * 128 + i / 8 * stride + k * 2;
+		uint16_t v[8];
+		memcpy(v, emu_fenced(at ^ (at >> 7 & 7) << 4), 2 * together);
+		for (int j = 0; j < together; j++) line[k + j] = emu_half(v[j], 0);
+	}
 }
 
 // emu_multiply computes this thread's part: rows g and g+8 of its warp's 16, columns 2t and the next of each 8.
 static inline void emu_multiply(Product &p) {
 	int warp = threadIdx.x / 32 % 4, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 	float a[2][16], b[16];
-	for (int h = 0; h < 2; h++)
-		for (int k = 0; k < 16; k++) a[h][k] = emu_number(p.a, p.turned & 1, 16 * warp + g + 8 * h, k);
+	for (int h = 0; h < 2; h++) emu_line(a[h], p.a, p.turned & 1, 16 * warp + g + 8 * h);
 	for (int c = 0; c < p.n / 4; c++) {
-		for (int k = 0; k < 16; k++) b[k] = emu_number(p.b, p.turned & 2, c / 2 * 8 + 2 * t + c % 2, k);
+		emu_line(b, p.b, p.turned & 2, c / 2 * 8 + 2 * t + c % 2);
 		for (int h = 0; h < 2; h++) {
 			float sum = 0;
 			for (int k = 0; k < 16; k++) sum += a[h][k] * b[k];

@@ -1,0 +1,50 @@
+package cuda_test
+
+import (
+	"slices"
+	"testing"
+
+	"scalewm/model/device"
+	"scalewm/model/device/cuda"
+	"scalewm/model/device/devicetest"
+)
+
+// TestWarpgroups is the contract's suite of bf16 on an emulated Hopper GPU.
+func TestWarpgroups(t *testing.T) {
+	lib := emulator(t)
+	devicetest.Run(t, func(t *testing.T, order int) device.Device {
+		d, err := cuda.New(lib.Hopper(order), device.BF16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	})
+}
+
+// TestWarpgroupTilesAgree: whatever tile the engine chooses, an element has the same bits.
+// A GPU that one block keeps busy gets panels, or where the inner dimension is
+// longer the largest tiles, one of 4 blocks the middle ones, one of a million the smallest.
+func TestWarpgroupTilesAgree(t *testing.T) {
+	lib := emulator(t)
+	for _, s := range []struct{ m, n, k int }{{200, 200, 40}, {3, 24, 192}, {230, 65, 200}} {
+		for _, op := range []device.Op{device.NN, device.NT} {
+			var want []float64
+			for order, blocks := range []int{1, 4, 1 << 20} {
+				d, err := cuda.NewOf(lib.Hopper(order+1), device.BF16, blocks)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := productOf(d, op, s.m, s.n, s.k)
+				if err := d.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if want == nil {
+					want = got
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("op %d, %dx%dx%d: the tiles for a GPU of %d blocks give other bits", op, s.m, s.n, s.k, blocks)
+				}
+			}
+		}
+	}
+}
