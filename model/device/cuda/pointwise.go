@@ -44,6 +44,12 @@ func (m mat) at(n int64) mat {
 	return m
 }
 
+// reshape is the same numbers in other rows.
+func (m mat) reshape(rows, cols int64) mat {
+	m.rows, m.cols, m.stride = rows, cols, cols
+	return m
+}
+
 // repeated is a row seen as so many.
 func repeated(row device.Mat, rows int64) mat {
 	m := view(row)
@@ -80,7 +86,8 @@ func (e *engine) fill(dst mat, v float64) {
 func (e *engine) Fill(dst device.Mat, v float64) { e.fill(view(dst), v) }
 func (e *engine) Copy(dst, src device.Mat)       { e.each(kCopy, []mat{view(dst)}, []mat{view(src)}) }
 
-// CopyBlocks copies a block as one row where rows follow one another.
+// CopyBlocks copies a block as one row where rows follow one another, and leaves what it
+// gathers rounded as well.
 func (e *engine) CopyBlocks(dst device.Mat, dstBlock int, src device.Mat, srcBlock, rows int, add bool) {
 	n := device.Blocks(dst, dstBlock, src, srcBlock, rows)
 	to, from := view(dst), view(src)
@@ -92,13 +99,19 @@ func (e *engine) CopyBlocks(dst device.Mat, dstBlock int, src device.Mat, srcBlo
 	}
 	if dst.Dense() && src.Dense() {
 		to.cols, from.cols = to.cols*int64(rows), from.cols*int64(rows)
+		if n > 0 && !add && dstBlock == rows && dst.Cols%lanes == 0 && dst.Rows == n*rows {
+			args.out[1] = e.next(dst).reshape(to.rows, to.cols)
+		}
 		rows = 1
 	}
 	for range rows {
 		if n > 0 {
-			e.eachWith(kernel, []mat{to}, []mat{from}, args)
+			e.eachWith(kernel, []mat{to, args.out[1]}, []mat{from}, args)
 		}
 		to, from = to.at(int64(dst.Stride)), from.at(int64(src.Stride))
+	}
+	if args.out[1].p != 0 {
+		e.leftRounded(dst)
 	}
 }
 

@@ -100,26 +100,31 @@ func halfNorm(k *kit) {
 	}
 }
 
-// residual: products read the gradient of a residual stream as the kernel before
-// them left it, whichever that is.
+// residual: products read float32 gradients as the kernel before them left them,
+// whichever that is.
 func residual(k *kit) {
 	for _, s := range [][3]int{{65, 192, 40}, {33, 77, 20}} {
 		m, n := k.batch(s[0]), s[1]
-		dx, w, x := k.in(m, n), k.half(n, s[2]), k.half(m, s[2])
-		product := func(name string) {
-			dst, dw := k.out(m, s[2]), k.out(n, s[2])
-			k.Gemm(device.TN, dw, dx, x, device.Epilogue{})
-			k.Gemm(device.NN, dst, dx, w, device.Epilogue{})
+		dx, all, gathered, w := k.in(m, n), k.in(5*m, n), k.out(4*m, n), k.half(n, s[2])
+		product := func(name string, a device.Mat) {
+			dst, dw := k.out(a.Rows, s[2]), k.out(n, s[2])
+			k.Gemm(device.TN, dw, a, k.half(a.Rows, s[2]), device.Epilogue{})
+			k.Gemm(device.NN, dst, a, w, device.Epilogue{})
 			k.keep(name, dst, true, bf16Factor)
 			k.keep(name+", turned", dw, false, bf16Factor)
 		}
-		k.LayerNormGrad(dx, k.in(1, n), k.in(1, n), k.stored(m, n), k.stored(m, n), k.in(m, 1), k.in(1, n), true)
-		product("after a norm")
+		norm := func() {
+			k.LayerNormGrad(dx, k.in(1, n), k.in(1, n), k.stored(m, n), k.stored(m, n), k.in(m, 1), k.in(1, n), true)
+		}
+		norm()
+		product("after a norm", dx)
 		k.DropoutApply(dx, dx, device.Dropout{P: 0.5, Key: 3})
-		product("after dropout")
-		k.LayerNormGrad(dx, k.in(1, n), k.in(1, n), k.stored(m, n), k.stored(m, n), k.in(m, 1), k.in(1, n), true)
+		product("after dropout", dx)
+		norm()
 		k.Axpy(dx, 1, k.in(m, n))
-		product("after a sum")
+		product("after a sum", dx)
+		k.CopyBlocks(gathered, 4, all.RowRange(1, 5*m-1), 5, 4, false)
+		product("after gathering", gathered)
 	}
 }
 

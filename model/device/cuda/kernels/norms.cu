@@ -156,7 +156,7 @@ template <Layout DY, Layout XHAT, Layout DX> DEVICE void narrow_norm_grad(const 
 }
 
 // A block is a chunk of rows. Where part is given, it gets (2 x chunks x cols) each chunk's sums of dy*xhat and of dy.
-KERNEL(layer_norm_grad, NormGradArgs, THREADS) {
+KERNEL(layer_norm_grad, NormGradArgs, THREADS, RESIDENT) {
 	__shared__ float sums[WARPS][2 * NARROW];
 	i64 rows = a.dy.rows, span = (rows + a.chunks - 1) / a.chunks, r = blockIdx.x * span + warp(), end = least(rows, (blockIdx.x + 1) * span);
 	int cols = (int)a.dy.cols;
@@ -268,7 +268,7 @@ template <Layout F> DEVICE void sum_rows(const ColumnArgs &a, i64 i, i64 end, i6
 	}
 }
 
-KERNEL(sum_table, ColumnArgs, THREADS) {
+KERNEL(sum_table, ColumnArgs, THREADS, RESIDENT) {
 	i64 wide = (a.src.cols + 4 * WARP - 1) / (4 * WARP), p = blockIdx.x / wide % a.table.rows;
 	i64 chunk = blockIdx.x / (wide * a.table.rows), c = (blockIdx.x % wide * WARP + lane()) * 4;
 	i64 n = (a.src.rows - p + a.table.rows - 1) / a.table.rows, span = (n + a.chunks - 1) / a.chunks;

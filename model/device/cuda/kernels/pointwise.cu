@@ -42,7 +42,7 @@ template <int OUTS, int INS, bool OLD, class F> DEVICE void each(const EachArgs 
 	}
 
 EACH(fill, 1, 0, false, y[0] = (float)a.alpha)
-EACH(copy, 1, 1, false, y[0] = x[0])
+EACH(copy, 2, 1, false, y[0] = y[1] = x[0])
 EACH(activate_each, 1, 1, false, y[0] = activate(a.act, x[0]))
 EACH(activate_grad, 1, 2, false, y[0] = x[0] * slope(a.act, x[1]))
 EACH(axpy, 1, 1, true, y[0] += (float)a.alpha * x[0])
@@ -83,7 +83,7 @@ ROWS(candidates, u32 count = (u32)a.out[0].rows / (u32)a.in[0].rows; i64 e = (u3
 
 // PyTorch's order: decay, then the moments. Blocks go on a grid further, so that
 // what is equal for all parameters is computed less often.
-KERNEL(adamw, AdamArgs, THREADS) {
+KERNEL(adamw, AdamArgs, THREADS, RESIDENT) {
 	double norm = sqrt((double)*a.sumsq.p);
 	float clip = 1;
 	if (a.max_norm > 0 && !(norm + 1e-6 <= a.max_norm)) clip = (float)(a.max_norm / (norm + 1e-6)); // NaN stays NaN

@@ -7,6 +7,8 @@
 
 enum { SPANS = 3, PART = 2 * SPANS, NARROW = SPANS * 2 * WARP }; // pairs and numbers of a lane
 
+enum { RESIDENT = 4 }; // blocks of a multiprocessor, of kernels whose grid is all blocks that run at a time
+
 // Layout is how a row's pairs lie in memory: apart, as two floats, or as two bf16 in a word.
 enum Layout { SINGLES, PAIRS, HALVES };
 
