@@ -118,10 +118,9 @@ template <int M, int N> struct Scores {
 
 // times is the products of rows in registers and 8 N rows of shared memory.
 template <int M, int N> DEVICE void times(Scores<M, N> &s, const Tiles<M> &rows, const uint4 *chunk, int t) {
-	const uint4 *at = chunk + t * PIECES;
-	int low = place(lane() / 4, lane() % 4), high = low ^ 4;
+	int at = t * PIECES + place(lane() / 4, lane() % 4);
 	UNROLL for (int n = 0; n < N; n++) {
-		uint4 x = at[8 * PIECES * n + low], y = at[8 * PIECES * n + high];
+		uint4 x = chunk[8 * PIECES * n + at], y = chunk[8 * PIECES * n + (at ^ 4)];
 		u32 b[STEPS][2] = {{x.x, x.y}, {x.z, x.w}, {y.x, y.y}, {y.z, y.w}};
 		UNROLL for (int m = 0; m < M; m++) {
 			UNROLL for (int e = 0; e < 4; e++) s.v[m][n][e] = 0;
@@ -134,9 +133,9 @@ template <int M, int N> DEVICE void times(Scores<M, N> &s, const Tiles<M> &rows,
 
 // gather: sum += scores, rounded to bf16, times the 8 N rows of shared memory that they are for.
 template <int M, int N> DEVICE void gather(Results<M> &sum, const Scores<M, N> &s, const uint4 *chunk, int t) {
-	u32 at = shared_address(chunk + t * PIECES);
+	int at = t * PIECES + place(lane() % 16, lane() / 16);
 	UNROLL for (int j = 0; j < HEAD / 8; j += 2) {
-		u32 mine = at + 16 * place(lane() % 16, j + lane() / 16);
+		u32 mine = shared_address(chunk + (at ^ j));
 		UNROLL for (int i = 0; i < N / 2; i++) {
 			u32 a[4], b[4];
 			ldmatrix4_turned(b, mine + i * 16 * 16 * PIECES);
