@@ -120,6 +120,8 @@ machine() {
 # Ours alone first: should the rest fail, these numbers stand.
 bench() { stage bench 150 "$scalewm" bench --device cuda --preset "$preset" --what train,plan,kernels --side "$side" --rounds "$rounds" --json; }
 checks() { stage checks 120 "$work/gpu.test" -test.v -test.run "${REHEARSE:+$cases}"; }
+# Kernels that do not overlap: what overlapping wins, and whether it does harm.
+plain() { SCALEWM_CUDA_PLAIN=1 stage plain 60 "$scalewm" bench --device cuda --preset "$preset" --what train,plan --rounds "$rounds" --json; }
 has_torch() { python3 -c 'import torch' 2>/dev/null || { echo "$1: no PyTorch here" | tee -a "$results/stages.txt"; return 1; }; }
 peer_train() { has_torch peer_train && stage peer_train 170 "$scalewm" bench --device cuda --preset "$preset" --what train --rounds 10 --peer "$work/python" --json; }
 peer_plan() {
@@ -201,10 +203,10 @@ monitor=$!
 trap 'kill "$monitor" 2>/dev/null; rm -rf "$work"' EXIT
 for name in "$@"; do
   case $name in
-  one) machine; bench; checks; peer_train; peer_plan; frames ;;
+  one) machine; bench; checks; plain; peer_train; peer_plan; frames ;;
   two) machine; tworoom ;;
   three) machine; bits; counters; sanitize; autotune ;;
-  machine | bench | checks | peer_train | peer_plan | frames | tworoom | bits | counters | sanitize | autotune) "$name" ;;
+  machine | bench | checks | plain | peer_train | peer_plan | frames | tworoom | bits | counters | sanitize | autotune) "$name" ;;
   *) echo "gpu-day: there is no stage \"$name\"" >&2; exit 2 ;;
   esac
 done
