@@ -96,7 +96,7 @@ if machine := bench.get("machine"):
     show(f"peak by {machine.get('peak_by')}: {probe.get('gpu_bf16_gflops', 0) / 1e3:.0f} TFLOP/s bf16, {probe.get('gpu_fp32_gflops', 0) / 1e3:.0f} fp32, "
          f"copy {probe.get('gpu_copy_gb_s', 0):.0f} GB/s; {machine['threads']} threads, {machine['version']}")
 speeds("ours", bench)
-for name in "plain", "peer_train", "peer_plan", "autotune":
+for name in "plain", "ampere", "peer_train", "peer_plan", "autotune":
     speeds(name, found(name + ".txt"))
 for name, t in found("frames.txt").get("env", {}).get("tasks", {}).items():
     show(f"{name}: {t['steps_per_s']:.0f} steps/s, {t['frames_per_s']:.1f} with frames; {t.get('missing', '')}")
