@@ -162,7 +162,8 @@ func (e *engine) Tokens(dst, first, table, rows device.Mat) {
 }
 
 func (e *engine) AddRepeated(dst, a, b device.Mat) {
-	e.tiled(kAddRepeated, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(a), view(b)}})
+	launch(e, kAddRepeated, ceil(dst.Rows*ceil(dst.Cols, 4), threads), threads, 0,
+		&eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(a), view(b)}})
 }
 
 // DropoutApply leaves dst rounded as well: it is a gradient on its way to products.

@@ -25,7 +25,8 @@ func (e *engine) Color(dst, noise, taps device.Mat) {
 }
 
 func (e *engine) Candidates(dst, mean, std, noise device.Mat) {
-	e.tiled(kCandidates, &eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(mean), view(std), view(noise)}})
+	launch(e, kCandidates, ceil(dst.Len(), threads), threads, 0,
+		&eachArgs{out: [3]mat{view(dst)}, in: [5]mat{view(mean), view(std), view(noise)}})
 }
 
 func (e *engine) Clip(dst, low, high device.Mat) {

@@ -53,15 +53,6 @@ EACH(dropout, 2, 1, false, y[0] = y[1] = x[0] * keep((float)a.alpha, a.key, (u64
 EACH(clip, 1, 2, true, float v = y[0]; y[0] = v < x[0] ? x[0] : v > x[1] ? x[1] : v)
 EACH(lerp, 1, 1, true, y[0] = (float)a.alpha * y[0] + (1 - (float)a.alpha) * x[0])
 
-#define ROWS(name, ...) \
-	KERNEL(name, EachArgs, THREADS) { tiles(a.out[0].cols, [&](i64 r, i64 c) { __VA_ARGS__; }); }
-#define OUT(i) at(a.out[i], r, c)
-#define IN(i) at(a.in[i], r, c)
-
-// in: two matrices whose rows are repeated so often that they fill out.
-ROWS(add_repeated, u32 rows = (u32)a.out[0].rows;
-     OUT(0) = at(a.in[0], (u32)r / (rows / (u32)a.in[0].rows), c) + at(a.in[1], (u32)r / (rows / (u32)a.in[1].rows), c))
-
 // A row of out is a block of tokens: in[0], one row, plus in[1], the first token, and a row of in[2], all others.
 KERNEL(tokens, EachArgs, THREADS) {
 	i64 width = a.in[1].cols;
@@ -77,9 +68,28 @@ KERNEL(tokens, EachArgs, THREADS) {
 	store_four(a.out[0], r, c, x);
 }
 
-// Candidate 0 of each episode is the mean itself. in: mean, std, noise.
-ROWS(candidates, u32 count = (u32)a.out[0].rows / (u32)a.in[0].rows; i64 e = (u32)r / count;
-     float v = at(a.in[0], e, c); OUT(0) = (u32)r % count ? fmaf(at(a.in[1], e, c), IN(2), v) : v)
+// in: two matrices whose rows are repeated so often that they fill out. Rows are short: blocks have several.
+KERNEL(add_repeated, EachArgs, THREADS) {
+	u32 rows = (u32)a.out[0].rows, fours = (u32)(a.out[0].cols + 3) / 4, i = blockIdx.x * THREADS + threadIdx.x;
+	u32 r = i / fours, c = i % fours * 4;
+	if (r >= rows) return;
+	float x[4], y[4];
+	load_four(x, a.in[0], r / (rows / (u32)a.in[0].rows), c);
+	load_four(y, a.in[1], r / (rows / (u32)a.in[1].rows), c);
+	UNROLL
+	for (int e = 0; e < 4; e++) x[e] += y[e];
+	store_four(a.out[0], r, c, x);
+}
+
+// Candidate 0 of each episode is the mean itself. in: mean, std, noise. A thread has one number.
+KERNEL(candidates, EachArgs, THREADS) {
+	const Mat &out = a.out[0];
+	u32 rows = (u32)out.rows, cols = (u32)out.cols, i = blockIdx.x * THREADS + threadIdx.x, r = i / cols, c = i % cols;
+	u32 count = rows / (u32)a.in[0].rows, e = r / count;
+	if (r >= rows) return;
+	float v = at(a.in[0], e, c);
+	at(out, r, c) = r % count ? fmaf(at(a.in[1], e, c), at(a.in[2], r, c), v) : v;
+}
 
 // PyTorch's order: decay, then the moments. Blocks go on a grid further, so that
 // what is equal for all parameters is computed less often.
