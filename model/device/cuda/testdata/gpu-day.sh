@@ -168,7 +168,7 @@ tworoom() {
   ms=$(sed -n 's/.*"ms_step":\([0-9.]*\).*/\1/p' "$results/probe.txt" | tail -n 1)
   rm -rf "$work/grid/train/tworoom-probe"
   for_each=$(((limit - SECONDS - 150) / 2))
-  n=$(awk -v s="$for_each" -v ms="$ms" 'BEGIN { printf "%d", 0.9 * s * 1000 / ms }')
+  n=$(awk -v s="$for_each" -v ms="$ms" 'BEGIN { printf "%d", (0.85 * s - 10) * 1000 / ms }') # beside opening the data, validating and saving
   [ -z "${REHEARSE:-}" ] || n=8
   echo "tworoom: $n steps of $ms ms each" | tee -a "$results/stages.txt"
   for method in lewm scale; do
@@ -204,7 +204,7 @@ counters() {
 sanitize() {
   for tool in memcheck racecheck synccheck; do
     command -v compute-sanitizer >/dev/null || { echo "$tool: no compute-sanitizer here" | tee -a "$results/stages.txt"; continue; }
-    stage "$tool" 70 compute-sanitizer --tool "$tool" "$work/gpu.test" -test.run "$cases"
+    stage "$tool" 70 compute-sanitizer --tool "$tool" "$work/gpu.test" -test.run "$cases" -test.skip "invariance"
   done
 }
 
