@@ -17,12 +17,13 @@ import (
 // TestGPU runs the sessions of testdata/gpu: this program with a driver whose
 // GPU is emulated. DRIVER is the driver's folder, without which there is none.
 func TestGPU(t *testing.T) {
-	dir := t.TempDir()
-	if err := driver.Build(dir); errors.Is(err, emu.ErrUnavailable) {
+	dir, release, err := driver.Folder()
+	if errors.Is(err, emu.ErrUnavailable) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(release)
 	preset, err := os.ReadFile("testdata/gpu/tiny.toml")
 	if err != nil {
 		t.Fatal(err)

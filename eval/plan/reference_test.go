@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset/hdf5"
 	"scalewm/eval/plan"
+	"scalewm/model/device"
 )
 
 // committed is where testdata/planners.py writes.
@@ -18,7 +19,9 @@ const committed = "testdata/reference"
 
 // TestReference repeats recorded plans of the original solvers from their own
 // noise: ours (testdata/planners.py made them) and those of SCALEWM_REFERENCE_DIR.
-func TestReference(t *testing.T) {
+func TestReference(t *testing.T) { eachPlanners(t, devices) }
+
+func eachPlanners(t *testing.T, devices func(*testing.T) map[string]device.Device) {
 	for _, dir := range []string{committed, os.Getenv("SCALEWM_REFERENCE_DIR")} {
 		cases, err := filepath.Glob(filepath.Join(dir, "planners*"))
 		if err != nil {
@@ -26,13 +29,13 @@ func TestReference(t *testing.T) {
 		}
 		for _, c := range cases {
 			if dir != "" {
-				t.Run(filepath.Base(c), func(t *testing.T) { referencePlans(t, filepath.Join(c, "reference.h5"), dir == committed) })
+				t.Run(filepath.Base(c), func(t *testing.T) { referencePlans(t, filepath.Join(c, "reference.h5"), dir == committed, devices) })
 			}
 		}
 	}
 }
 
-func referencePlans(t *testing.T, path string, ours bool) {
+func referencePlans(t *testing.T, path string, ours bool, devices func(*testing.T) map[string]device.Device) {
 	f, err := hdf5.OpenTree(path)
 	if err != nil {
 		t.Fatal(err)

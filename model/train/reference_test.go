@@ -22,6 +22,24 @@ import (
 // TestReference trains a few steps beside the original in PyTorch: our own
 // case (testdata/lewm_small.py made it) and those of SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) {
+	open := func(p device.Precision) device.Device {
+		dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { dev.Close() })
+		return dev
+	}
+	eachSmall(t, []tried{{ref.New(), refBounds}, {open(device.FP32), singleBounds}, {open(device.BF16), bf16Bounds}})
+}
+
+// tried is a device and what it is held to.
+type tried struct {
+	dev device.Device
+	b   bounds
+}
+
+func eachSmall(t *testing.T, devices []tried) {
 	for _, dir := range []string{"testdata/reference", os.Getenv("SCALEWM_REFERENCE_DIR")} {
 		if dir == "" {
 			continue
@@ -31,7 +49,7 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range paths {
-			t.Run(filepath.Base(path), func(t *testing.T) { checkSmall(t, path) })
+			t.Run(filepath.Base(path), func(t *testing.T) { checkSmall(t, path, devices) })
 		}
 	}
 }
@@ -57,26 +75,14 @@ var (
 	narrowBounds = bounds{first: 3e-6, loss: 1e-6, hotLoss: 1e-6, grad: 1e-5, final: 1e-6, hotFinal: 3e-6, bn: 3e-7}
 )
 
-func checkSmall(t *testing.T, path string) {
+func checkSmall(t *testing.T, path string, devices []tried) {
 	tree, err := hdf5.OpenTree(filepath.Join(path, "reference.h5"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tree.Close()
-	open := func(p device.Precision) device.Device {
-		dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { dev.Close() })
-		return dev
-	}
-	single, narrow := open(device.FP32), open(device.BF16)
 	for _, group := range []string{"lewm", "scale", "aux", "lewm_hot"} {
-		for _, c := range []struct {
-			dev device.Device
-			b   bounds
-		}{{ref.New(), refBounds}, {single, singleBounds}, {narrow, bf16Bounds}} {
+		for _, c := range devices {
 			t.Run(fmt.Sprintf("%s/%s/%s", group, c.dev.Kind().Backend, c.dev.Kind().Precision), func(t *testing.T) {
 				s := &smallCase{T: t, tree: tree, group: group, dev: c.dev, bounds: c.b}
 				s.geometry(filepath.Join(path, "config.json"))

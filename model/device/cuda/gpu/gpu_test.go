@@ -4,9 +4,7 @@ package gpu
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,39 +15,14 @@ import (
 	"scalewm/model/device/devicetest"
 )
 
-// TestMain runs the tests on the GPU, and where there is none, once more in a
-// process that finds the emulated driver.
+// TestMain runs the tests on the GPU, and where there is none on the emulated one,
+// there without what package cuda's tests hold the same kernels to.
 func TestMain(m *testing.M) {
-	if available() == nil || os.Getenv(driver.Variable) != "" {
-		os.Exit(m.Run())
+	var less []string
+	if os.Getenv("SCALEWM_EMULATE_ALL") == "" {
+		less = append(less, "-test.skip=^TestConformance$/./^invariance$")
 	}
-	dir, err := os.MkdirTemp("", "scalewm-driver")
-	if err == nil {
-		err = driver.Build(dir)
-	}
-	if err != nil {
-		os.RemoveAll(dir)
-		fmt.Fprintln(os.Stderr, "no GPU is emulated:", err)
-		os.Exit(m.Run())
-	}
-	args := os.Args[1:]
-	if os.Getenv("SCALEWM_EMULATE_ALL") == "" { // package cuda's tests hold the same kernels to it
-		args = append(args, "-test.skip=^TestConformance$/./^invariance$")
-	}
-	code := again(dir, "order=1", args, os.Stdout)
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-// again runs this program with an emulated GPU of such settings.
-func again(dir, settings string, args []string, out io.Writer) int {
-	c := exec.Command(os.Args[0], args...)
-	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir+":"+os.Getenv("LD_LIBRARY_PATH"), driver.Variable+"="+settings)
-	c.Stdout, c.Stderr = out, os.Stderr
-	if err := c.Run(); err != nil {
-		return 1
-	}
-	return 0
+	driver.Main(m, available(), less...)
 }
 
 // open starts the GPU, or skips the test with the reason why there is none.
@@ -86,7 +59,7 @@ func TestNoGPU(t *testing.T) {
 		}
 		t.Setenv("LD_LIBRARY_PATH", "")
 		var said strings.Builder
-		if again(c.dir, c.settings, []string{"-test.run=^TestNoGPU$"}, &said); !strings.HasPrefix(said.String(), c.want) {
+		if driver.Again(c.dir, c.settings, []string{"-test.run=^TestNoGPU$"}, &said); !strings.HasPrefix(said.String(), c.want) {
 			t.Errorf("%s %s: %q, want %q", c.dir, c.settings, said.String(), c.want)
 		}
 	}

@@ -13,13 +13,17 @@ package driver
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
+	"testing"
 
 	"scalewm/model/device/cuda/emu"
 	thirdparty "scalewm/third_party"
@@ -47,6 +51,65 @@ func Build(dir string) error {
 	}
 	args := []string{"-O1", "-I" + include, "-Wno-unused-parameter", "-o", filepath.Join(dir, "libcuda.so.1")}
 	return emu.Compiler(dir, append(append(args, sources...), "-ldl")...)
+}
+
+// Shared names a folder that test programs of one run build in, the first one
+// for all of them; unset, each builds its own.
+const Shared = "SCALEWM_EMULATED_DRIVER"
+
+// Folder is a folder with the libraries for a test program, which release gives back.
+func Folder() (dir string, release func(), err error) {
+	if dir = os.Getenv(Shared); dir == "" {
+		if dir, err = os.MkdirTemp("", "scalewm-driver"); err != nil {
+			return "", nil, err
+		}
+		return dir, func() { os.RemoveAll(dir) }, Build(dir)
+	}
+	lock, err := os.Create(filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", nil, err
+	}
+	defer lock.Close() // which unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "libcuda.so.1")); err != nil {
+		return dir, func() {}, Build(dir)
+	}
+	return dir, func() {}, nil
+}
+
+// Main is for a TestMain: where there is no GPU, and none says why, the tests run
+// in a second process that finds the emulated one, with more arguments.
+func Main(m *testing.M, none error, more ...string) {
+	if none == nil || os.Getenv(Variable) != "" {
+		os.Exit(m.Run())
+	}
+	dir, release, err := Folder()
+	if errors.Is(err, emu.ErrUnavailable) {
+		os.Exit(m.Run()) // tests skip what wants a GPU
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "emulating a GPU:", err)
+	} else {
+		code = Again(dir, "order=1", append(os.Args[1:], more...), os.Stdout)
+	}
+	if release != nil {
+		release()
+	}
+	os.Exit(code)
+}
+
+// Again runs this program once more, with an emulated GPU of such settings.
+func Again(dir, settings string, args []string, out io.Writer) (code int) {
+	c := exec.Command(os.Args[0], args...)
+	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir+":"+os.Getenv("LD_LIBRARY_PATH"), Variable+"="+settings)
+	c.Stdout, c.Stderr = out, os.Stderr
+	if err := c.Run(); err != nil {
+		return 1
+	}
+	return 0
 }
 
 // headers is the folder of cuda.h.

@@ -1,0 +1,38 @@
+//go:build cuda
+
+package lewm
+
+import (
+	"testing"
+
+	"scalewm/dataset/hdf5"
+	"scalewm/model/device"
+	"scalewm/model/device/cuda"
+	"scalewm/model/device/cuda/emu/driver"
+	"scalewm/model/device/cuda/gpu"
+)
+
+func TestMain(m *testing.M) {
+	_, none := gpu.Describe()
+	driver.Main(m, none)
+}
+
+// TestGPUReference is TestReference on the GPU, or an emulated one.
+func TestGPUReference(t *testing.T) {
+	for p, tol := range map[device.Precision]tolerances{device.FP32: singleTolerances, device.BF16: bf16Tolerances} {
+		t.Run(string(p), func(t *testing.T) {
+			eachPaper(t, func(t *testing.T, path string, tree *hdf5.Tree) {
+				m, err := gpu.Open()
+				if err != nil {
+					t.Skip(err)
+				}
+				dev, err := cuda.New(m, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer dev.Close()
+				(&paperCase{T: t, tree: tree, tolerances: tol}).run(path, dev)
+			})
+		})
+	}
+}
