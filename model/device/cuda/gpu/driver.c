@@ -10,13 +10,14 @@ const char *gpu_error(int code) {
 	return text;
 }
 
-int gpu_prepare(CUfunction f) {
+int gpu_prepare(CUfunction f, int overlap) {
 	CUdevice device;
 	int most = 0, fixed = 0;
 	CUresult r = cuCtxGetDevice(&device);
 	if (!r) r = cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device);
 	if (!r) r = cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f);
 	if (!r) r = cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most - fixed);
+	if (!r && overlap) r = cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
 	return r;
 }
 

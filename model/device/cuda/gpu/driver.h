@@ -9,8 +9,10 @@ int libcuda_state(void);
 
 const char *gpu_error(int code);
 
-// gpu_prepare allows a kernel all the shared memory that a block may have.
-int gpu_prepare(CUfunction f);
+// gpu_prepare allows a kernel all the shared memory that a block may have. Where
+// launches overlap, all kernels divide a multiprocessor's memory alike: it has to
+// be idle to be divided anew.
+int gpu_prepare(CUfunction f, int overlap);
 int gpu_sync(CUstream stream);
 int gpu_host_alloc(void **p, size_t bytes);
 

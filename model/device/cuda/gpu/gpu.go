@@ -152,7 +152,7 @@ func (m *machine) function(name string) (C.CUfunction, error) {
 			continue // of another file
 		}
 		handle := *(*C.CUfunction)(unsafe.Pointer(&f)) // cu keeps it to itself
-		return handle, m.result(C.gpu_prepare(handle), "preparing kernel "+name)
+		return handle, m.result(C.gpu_prepare(handle, m.overlap), "preparing kernel "+name)
 	}
 	return nil, fmt.Errorf("kernel %s is in no file of PTX (hint: make cuda)", name)
 }

@@ -6,7 +6,7 @@
 //
 // The library reads SCALEWM_EMULATED_GPU, a list such as "memory=64,launch=300":
 // the numbers of devices, version, capability, multiprocessors, memory (MiB),
-// order (of threads, 1 to 3); and what shall fail: the n-th alloc, launch or copy
+// order (of threads, 1 to 3), overlap (whether launches may); and what shall fail: the n-th alloc, launch or copy
 // with a driver's code, all that is given back (close=1), or the process itself at
 // the n-th launch (kill).
 package driver

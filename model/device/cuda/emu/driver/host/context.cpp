@@ -38,7 +38,7 @@ static bool set(const char *name, long value) {
 	const std::pair<const char *, long *> known[] = {{"devices", &settings.devices}, {"version", &settings.version},
 		{"capability", &settings.capability}, {"multiprocessors", &settings.multiprocessors}, {"memory", &settings.memory},
 		{"order", &settings.order}, {"alloc", &settings.alloc}, {"launch", &settings.launch}, {"copy", &settings.copy},
-		{"code", &settings.code}, {"kill", &settings.kill}, {"close", &settings.close}};
+		{"code", &settings.code}, {"kill", &settings.kill}, {"overlap", &settings.overlap}, {"close", &settings.close}};
 	for (auto &k : known)
 		if (!strcmp(k.first, name)) return *k.second = value, true;
 	return false;

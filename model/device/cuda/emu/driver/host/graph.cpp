@@ -41,6 +41,7 @@ CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const
 	for (size_t i = 0; i < n; i++) {
 		NEED(has(graph->nodes, from[i]) && has(graph->nodes, to[i]));
 		bool programmatic = data && data[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+		NEED(!programmatic || settings.overlap);
 		NEED(!data || data[i].from_port == (programmatic ? CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC : CU_GRAPH_KERNEL_NODE_PORT_DEFAULT));
 		to[i]->after.push_back({from[i], programmatic});
 	}

@@ -20,6 +20,7 @@ struct Settings {
 	long order = 1;                            // of a block's threads: 1 forwards, 2 backwards, 3 mixed
 	long alloc = 0, launch = 0, copy = 0, code = 700; // the n-th of these fails, 0 none; with which code
 	long kill = 0;                             // the n-th launch kills the process
+	long overlap = 1;                          // whether launches may
 	long close = 0;                            // whether giving back fails
 };
 

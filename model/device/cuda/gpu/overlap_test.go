@@ -1,0 +1,67 @@
+//go:build cuda
+
+package gpu
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"scalewm/model/device"
+	"scalewm/model/device/cuda"
+	"scalewm/model/device/cuda/emu/driver"
+)
+
+// stretches runs one stretch of launches three times, as it is and as a graph,
+// with a number that changes, and returns what it leaves.
+func stretches(t *testing.T, m cuda.Machine) []float32 {
+	t.Helper()
+	d, err := cuda.New(m, device.FP32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	x := device.NewMat(d, 1, 5)
+	d.Flush()
+	for i := range 3 {
+		d.Fill(x, float64(i))
+		for range 10 {
+			d.Axpy(x, 1, x)
+		}
+		d.Flush()
+	}
+	got := make([]float32, 5)
+	d.Download(got, x)
+	if err := d.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestOverlap: launches overlap unless the variable says otherwise or the driver
+// refuses, and the results are the same.
+func TestOverlap(t *testing.T) {
+	open(t).Close()
+	refused := strings.Contains(os.Getenv(driver.Variable), "overlap=0")
+	for _, plain := range []string{"", "1"} {
+		t.Setenv(PlainVariable, plain)
+		m := open(t).(*machine)
+		for i, v := range stretches(t, m) {
+			if v != 2*1024 {
+				t.Errorf("number %d is %g, want 2 doubled ten times", i, v)
+			}
+		}
+		if want := plain == "" && m.isa == "sm_90a" && !refused; want != (m.overlap != 0) {
+			t.Errorf("on %s with %q: overlapping %d", m.isa, plain, m.overlap)
+		}
+	}
+	if os.Getenv(driver.Variable) == "" || refused {
+		return
+	}
+	refusing := exec.Command(os.Args[0], "-test.run=^TestOverlap$")
+	refusing.Env = append(os.Environ(), driver.Variable+"=overlap=0")
+	if out, err := refusing.CombinedOutput(); err != nil {
+		t.Errorf("with a driver that refuses to overlap launches: %v\n%s", err, out)
+	}
+}
