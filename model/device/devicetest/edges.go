@@ -120,6 +120,7 @@ func costs(t *testing.T, k *kit) {
 func missing(t *testing.T, k *kit) {
 	f := device.Frames{Count: 2, Size: 4, Patch: 4, Std: [3]float64{1, 1, 1}}
 	px := k.AllocBytes(3 * f.Bytes())
+	k.UploadBytes(px, make([]byte, px.Len()))
 	for _, m := range []device.Mat{k.out(2, 48), k.storedOut(2, 48)} {
 		for _, wrong := range []int32{-1, 3} {
 			f.List = k.NewInts([]int32{2, wrong})
