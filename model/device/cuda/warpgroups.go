@@ -64,13 +64,14 @@ func (e *engine) warpgroupProduct(op device.Op, args *gemmArgs) {
 }
 
 // warpgroupSums is a gradient of weights: pieces of the inner dimension, of at
-// least 512, for as many blocks as a GPU has hopper.
+// least 512, for as many large tiles as a GPU has multiprocessors.
 func (e *engine) warpgroupSums(args *gemmArgs) {
 	m, n, k := int(args.m), int(args.n), int(args.k)
-	kernel, tile := kStreamTN, streamTile
-	if tile.blocks(m, n)*ceil(k, innerSpan) < hopper {
-		kernel, tile = kStreamSmallTN, smallTile
+	pieces := max(1, min(hopper/streamTile.blocks(m, n), ceil(k, innerSpan)))
+	span := max(1, ceil(ceil(k, pieces), 64)) * 64
+	if streamTile.blocks(m, n)*pieces >= e.blocks {
+		e.product(kStreamTN, streamTile, span, args)
+	} else {
+		e.product(kStreamSmallTN, smallTile, span, args)
 	}
-	pieces := max(1, min(hopper/tile.blocks(m, n), ceil(k, innerSpan)))
-	e.product(kernel, tile, max(1, ceil(ceil(k, pieces), 64))*64, args)
 }

@@ -21,6 +21,13 @@ func TestWarpgroups(t *testing.T) {
 	})
 }
 
+// TestCheckWarpgroups: the check that a GPU passes when it starts passes here.
+func TestCheckWarpgroups(t *testing.T) {
+	if err := cuda.CheckWarpgroups(emulator(t).Hopper(1)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestWarpgroupTilesAgree: whatever tile the engine chooses, an element has the same bits.
 // A GPU that one block keeps busy gets panels, or where the inner dimension is
 // longer the largest tiles, one of 4 blocks the middle ones, one of a million the smallest.

@@ -30,9 +30,16 @@ const (
 	oldestGPU    = 8
 )
 
+// What kernels are compiled for.
+const ampere, hopper = "sm_80", "sm_90a"
+
 // PlainVariable, set to anything, makes kernels start only after the one before
 // has ended, for comparing speeds and where a driver's overlapping is in doubt.
 const PlainVariable = "SCALEWM_CUDA_PLAIN"
+
+// TargetVariable names the kernels to use instead of the GPU's best: sm_80 leaves out
+// what only Hopper has, for comparing speeds and where its instructions are in doubt.
+const TargetVariable = "SCALEWM_CUDA_TARGET"
 
 // machine implements cuda.Machine on one GPU.
 type machine struct {
@@ -47,12 +54,34 @@ type machine struct {
 	sending   sending
 }
 
-// Open starts GPU 0.
+// Open starts GPU 0. Hopper's own products are tried first: where they fail, which may
+// spoil the context, the GPU is started anew without them.
 func Open() (cuda.Machine, error) {
 	if err := available(); err != nil {
 		return nil, err
 	}
-	m := &machine{}
+	m, err := begin(os.Getenv(TargetVariable))
+	if err != nil {
+		return nil, err
+	}
+	if m.isa != hopper {
+		return m, nil
+	}
+	if err = cuda.CheckWarpgroups(m); err == nil {
+		return m, nil
+	}
+	fmt.Fprintf(os.Stderr, "GPU: %v; computing as on %s (hint: update the driver, or report this)\n", err, ampere)
+	_ = m.Close() // the same failure
+	m, err = begin(ampere)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// begin starts the GPU with kernels for a target, or else for its own.
+func begin(target string) (*machine, error) {
+	m := &machine{isa: target}
 	if err := m.start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the GPU: %w", err), m.Close())
 	}
@@ -88,12 +117,15 @@ func (m *machine) start() (err error) {
 	if major < oldestGPU {
 		return tooOld(major, minor)
 	}
-	m.isa = "sm_80"
-	if major == 9 && minor == 0 {
-		m.isa = "sm_90a"
-		if os.Getenv(PlainVariable) == "" {
-			m.overlap = 1
-		}
+	switch {
+	case m.isa != "":
+	case major == 9 && minor == 0:
+		m.isa = hopper
+	default:
+		m.isa = ampere
+	}
+	if m.isa == hopper && os.Getenv(PlainVariable) == "" {
+		m.overlap = 1 // whose kernels wait for the one before
 	}
 	if m.context, err = m.device.RetainPrimaryCtx(); err != nil {
 		return err
