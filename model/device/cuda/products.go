@@ -9,9 +9,9 @@ type shape struct{ rows, cols, team, shared int }
 // on their way, or the sums, whichever is more.
 var (
 	plainTile  = shape{128, 64, threads, 128 * (64 + 4) * 4}
-	wideTile   = shape{128, 192, 256, 128 * (192 + 8) * 4}
+	wideTile   = shape{128, 192, 256, 128 * 192 * 4}
 	narrowTile = shape{64, 64, 128, 3 * (64 + 64) * (2*64 + 16)}
-	slimTile   = shape{32, 32, 128, 4 * 4 * (32*(2*64+16) + 64*(2*32+16))} // four steps of four warps
+	slimTile   = shape{32, 32, 128, 4 * 4 * (32 + 32) * (2*32 + 16)} // four steps of four warps
 	turnedTile = shape{96, 192, 256, 4 * 32 * (2*96 + 16 + 2*192 + 16)}
 )
 

@@ -21,6 +21,12 @@ DEVICE void copy16(u32 to, const void *from) {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(__cvta_generic_to_global(from)) : "memory");
 }
 
+// copy16_if brings 16 bytes, or zeros. It takes fewer instructions than a count of bytes.
+DEVICE void copy16_if(u32 to, const void *from, bool there) {
+	asm volatile("{ .reg .pred ignored; setp.eq.u32 ignored, %2, 0;\n\tcp.async.cg.shared.global [%0], [%1], 16, ignored; }" ::"r"(to),
+	             "l"(__cvta_generic_to_global(from)), "r"((u32)there) : "memory");
+}
+
 DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 

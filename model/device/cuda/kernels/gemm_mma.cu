@@ -37,19 +37,27 @@ template <int ROWS, int DEPTH, int TEAM, bool DEEP> struct Panel {
 		from = (const u16 *)m.p + (DEEP ? (r0 + line()) * m.stride + k0 : (k0 + line()) * m.stride + r0) + along();
 	}
 
-	// copy asks for the next step's numbers, of which `rows` by `inner` are within the matrix.
+	// copy asks for the next step's numbers, of which `rows` by `inner` are within the matrix. Inner indices
+	// beyond are zeros, but for the rest of 16 bytes: see finish. What stands for rows beyond goes into sums
+	// that nobody reads.
 	DEVICE_METHOD void copy(u32 to, const Mat &m, int rows, int inner) {
-		int lines = (DEEP ? rows : inner) - line(), numbers = (DEEP ? inner : rows) - along(), stride = (int)m.stride;
+		int lines = (DEEP ? rows : inner) - line(), numbers = (DEEP ? inner : rows) - along();
+		i64 down = m.stride * AT_ONCE;
+		const u16 *at = from;
 		to += line() * PITCH + 2 * along();
-		UNROLL for (int i = 0; i < TIMES; i++) {
+		UNROLL for (int i = 0; i < TIMES; i++, at += down) {
 			if (LINES % AT_ONCE != 0 && line() + i * AT_ONCE >= LINES) break;
-			UNROLL for (int j = 0; j < HOPS; j++) {
-				int n = numbers - j * SIDE * 8;
-				int bytes = i * AT_ONCE >= lines || n <= 0 ? 0 : n < 8 ? 2 * n : 16;
-				copy16(to + i * AT_ONCE * PITCH + j * SIDE * 16, from + i * AT_ONCE * (i64)stride + j * SIDE * 8, bytes);
-			}
+			UNROLL for (int j = 0; j < HOPS; j++)
+				copy16_if(to + i * AT_ONCE * PITCH + j * SIDE * 16, at + j * SIDE * 8, i * AT_ONCE < lines && j * SIDE * 8 < numbers);
 		}
-		from += DEEP ? DEPTH : DEPTH * (i64)stride;
+		from += DEEP ? DEPTH : DEPTH * m.stride;
+	}
+
+	// finish makes zeros of what came after the last inner index.
+	static DEVICE_METHOD void finish(char *panel, int inner) {
+		ROLLED for (int l = DEEP ? thread() : LINES; l < LINES; l += TEAM) {
+			ROLLED for (int k = inner; k % 8 != 0; k++) *(u16 *)(panel + l * PITCH + 2 * k) = 0;
+		}
 	}
 
 	// A lane's address for ldmatrix4: the first 16 rows as a left factor, and as a right one.
@@ -65,6 +73,10 @@ template <int ROWS, int DEPTH, int TEAM, bool DEEP> struct Panel {
 		else ldmatrix4_turned(f, at);
 	}
 };
+
+// in_tile is the place of an element in a tile of sums in shared memory. Groups of eight columns
+// change places from row to row, so that the rows that a warp writes at once lie in different banks.
+template <int COLS> DEVICE int in_tile(int r, int c) { return r * COLS + (c ^ r % 4 * 8); }
 
 // Warp is a warp's sums, of 16*HIGH rows and 16*WIDE columns.
 template <int HIGH, int WIDE> struct Warp {
@@ -102,14 +114,14 @@ template <int HIGH, int WIDE> struct Warp {
 		}
 	}
 
-	// leave writes the sums to shared memory, at the warp's first element.
-	DEVICE_METHOD void leave(float *s, int pitch) const {
-		s += lane() / 4 * pitch + lane() % 4 * 2;
-		UNROLL for (int i = 0; i < HIGH; i++) {
-			UNROLL for (int j = 0; j < 2 * WIDE; j++) {
+	// leave writes the sums to shared memory, a tile of COLS columns; (r, c) is the warp's place in it.
+	template <int COLS> DEVICE_METHOD void leave(float *s, int r, int c) const {
+		UNROLL for (int j = 0; j < 2 * WIDE; j++) {
+			float *to = s + in_tile<COLS>(r + lane() / 4, c + 8 * j) + lane() % 4 * 2;
+			UNROLL for (int i = 0; i < HIGH; i++) {
 				float2 top = {acc[i][j][0], acc[i][j][1]}, bottom = {acc[i][j][2], acc[i][j][3]};
-				*(float2 *)(s + 16 * i * pitch + 8 * j) = top;
-				*(float2 *)(s + (16 * i + 8) * pitch + 8 * j) = bottom;
+				*(float2 *)(to + 16 * i * COLS) = top;
+				*(float2 *)(to + (16 * i + 8) * COLS) = bottom;
 			}
 		}
 	}
@@ -121,7 +133,6 @@ template <int ROWS_, int COLS_, int HIGH_, int WIDE_, int DEPTH_, int STAGES_> s
 	enum {
 		ROWS = ROWS_, COLS = COLS_, HIGH = HIGH_, WIDE = WIDE_, DEPTH = DEPTH_, STAGES = STAGES_,
 		ACROSS = COLS / (16 * WIDE), TEAM = ROWS / (16 * HIGH) * ACROSS * WARP, // warps beside each other; threads
-		PITCH = COLS + 8, // of the sums: eight rows of a warp's store lie in different banks
 	};
 };
 
@@ -189,10 +200,15 @@ template <int OP, class S, bool PIECES> DEVICE void gemm_tile(const GemmArgs &a)
 	sum.clear();
 	if (PIECES) total.clear();
 	ROLLED for (int step = 0; step < steps; step++) {
-		u32 slot = step % S::STAGES * STAGE;
+		int slot = step % S::STAGES * STAGE;
 		copy_wait<S::STAGES - 2>();
 		__syncthreads(); // the step is there, and the one before has been read
 		fetch(step + S::STAGES - 1);
+		if (p.inner % 8 != 0 && step == steps - 1) {
+			A::finish((char *)shared + slot, p.inner - step * S::DEPTH);
+			B::finish((char *)shared + slot + A::BYTES, p.inner - step * S::DEPTH);
+			__syncthreads();
+		}
 		sum.template multiply<A, B, S::DEPTH>(at_a + slot, at_b + slot);
 		if (columns) add_columns<A, S::DEPTH>(sums, A::as_a(base, 16 * warp()) + slot);
 		if (PIECES && (step + 1) * S::DEPTH % (int)a.span == 0) {
@@ -203,15 +219,15 @@ template <int OP, class S, bool PIECES> DEVICE void gemm_tile(const GemmArgs &a)
 	if (PIECES) total.add(sum);
 	copy_wait<0>();
 	__syncthreads(); // the last step has been read
-	(PIECES ? total : sum).leave(shared + wm * S::PITCH + wn, S::PITCH);
+	(PIECES ? total : sum).template leave<S::COLS>(shared, wm, wn);
 	__syncthreads();
 	if (columns) leave_columns(a, p.piece, p.r0 + 16 * warp(), sums);
-	finish_tile<S::ROWS, S::COLS, S::TEAM>(a, p.piece, p.r0, p.c0, [&](int r, int c) { return *(float4 *)(shared + r * S::PITCH + c); });
+	finish_tile<S::ROWS, S::COLS, S::TEAM>(a, p.piece, p.r0, p.c0, [&](int r, int c) { return *(float4 *)(shared + in_tile<S::COLS>(r, c)); });
 }
 
 // Few rows and many inner indices: each of a block's warps has a piece of the inner
 // dimension of one small tile, and steps of its own; then the next SLIM pieces.
-enum { SLIM = 4, SLIM_TILE = 32, SLIM_DEPTH = 64, SLIM_STAGES = 4, SLIM_PITCH = SLIM_TILE + 8 };
+enum { SLIM = 4, SLIM_TILE = 32, SLIM_DEPTH = 32, SLIM_STAGES = 4 };
 template <int OP> DEVICE void gemm_slim(const GemmArgs &a) {
 	typedef Panel<SLIM_TILE, SLIM_DEPTH, WARP, true> A;
 	typedef Panel<SLIM_TILE, SLIM_DEPTH, WARP, OP == NT> B;
@@ -239,20 +255,25 @@ template <int OP> DEVICE void gemm_slim(const GemmArgs &a) {
 		Warp<SLIM_TILE / 16, SLIM_TILE / 16> sum;
 		sum.clear();
 		ROLLED for (int step = 0; step < steps; step++) {
-			u32 slot = step % SLIM_STAGES * STAGE;
+			int slot = step % SLIM_STAGES * STAGE;
 			copy_wait<SLIM_STAGES - 2>();
 			__syncwarp();
 			fetch(step + SLIM_STAGES - 1);
+			if (inner % 8 != 0 && step == steps - 1) {
+				A::finish((char *)shared + warp() * OWN + slot, inner - step * SLIM_DEPTH);
+				B::finish((char *)shared + warp() * OWN + slot + A::BYTES, inner - step * SLIM_DEPTH);
+				__syncwarp();
+			}
 			sum.template multiply<A, B, SLIM_DEPTH>(at_a + slot, at_b + slot);
 		}
 		copy_wait<0>();
 		__syncwarp();
-		sum.leave(shared + warp() * OWN / 4, SLIM_PITCH);
+		sum.template leave<SLIM_TILE>(shared + warp() * OWN / 4, 0, 0);
 		__syncthreads();
 		UNROLL for (int w = 0; w < SLIM; w++) {
 			UNROLL for (int u = 0; u < MINE; u++) {
 				int q = threadIdx.x + u * SLIM * WARP;
-				float4 v = *(float4 *)(shared + w * OWN / 4 + q / (SLIM_TILE / 4) * SLIM_PITCH + q % (SLIM_TILE / 4) * 4);
+				float4 v = *(float4 *)(shared + w * OWN / 4 + 4 * q);
 				total[u].x += v.x, total[u].y += v.y, total[u].z += v.z, total[u].w += v.w;
 			}
 		}
@@ -260,11 +281,12 @@ template <int OP> DEVICE void gemm_slim(const GemmArgs &a) {
 	}
 	UNROLL for (int u = 0; u < MINE; u++) *(float4 *)(shared + 4 * (threadIdx.x + u * SLIM * WARP)) = total[u];
 	__syncthreads();
-	finish_tile<SLIM_TILE, SLIM_TILE, SLIM * WARP>(a, 0, r0, c0, [&](int r, int c) { return *(float4 *)(shared + r * SLIM_TILE + c); });
+	finish_tile<SLIM_TILE, SLIM_TILE, SLIM * WARP>(a, 0, r0, c0, [&](int r, int c) { return *(float4 *)(shared + in_tile<SLIM_TILE>(r, c)); });
 }
 
-// The tiles of many rows, of few, and of the sums over rows that weights' gradients are.
-typedef Shape<128, 192, 4, 3, 32, 4> Wide;
+// The tiles of many rows, of few, and of the sums over rows that weights' gradients are. None takes more
+// than 99 kB of shared memory, which is what a block may have on the smallest GPUs; two blocks share a large one.
+typedef Shape<128, 192, 4, 3, 32, 3> Wide;
 typedef Shape<64, 64, 2, 2, 64, 3> Narrow;
 typedef Shape<96, 192, 3, 3, 32, 4> Turned;
 

@@ -14,6 +14,7 @@ extern "C" char *emu_shared(uint32_t at, int bytes);
 
 static inline uint32_t shared_address(const void *p) { return (uint32_t)((const char *)p - emu_dynamic); }
 static inline void copy16(uint32_t to, const void *from, int bytes = 16) { emu_copy(to, from, bytes); }
+static inline void copy16_if(uint32_t to, const void *from, bool there) { emu_copy(to, from, there ? 16 : 0); }
 static inline void copy_commit() { emu_commit(); }
 template <int N> static inline void copy_wait() { emu_wait(N); }
 
