@@ -3,6 +3,7 @@
 package gpu
 
 import (
+	"strings"
 	"testing"
 
 	"scalewm/model/device"
@@ -60,5 +61,21 @@ func TestTimed(t *testing.T) {
 	}
 	if launches != rounds*each {
 		t.Errorf("%d launches, want %d", launches, rounds*each)
+	}
+}
+
+// TestTarget: a GPU runs the kernels that it is told to, and those of Ampere, which
+// do not wait for the one before, one after another.
+func TestTarget(t *testing.T) {
+	open(t).Close()
+	t.Setenv(TargetVariable, "sm_80")
+	m := open(t).(*machine)
+	defer m.Close()
+	if m.ISA() != "sm_80" || m.overlap != 0 {
+		t.Errorf("%s, overlap %d", m.ISA(), m.overlap)
+	}
+	t.Setenv(TargetVariable, "sm_70")
+	if _, err := Open(); err == nil || !strings.Contains(err.Error(), "no kernels for sm_70") {
+		t.Errorf("sm_70: %v", err)
 	}
 }
