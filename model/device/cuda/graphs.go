@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/fnv"
 	"slices"
 )
@@ -31,12 +32,19 @@ type graphs struct {
 	clock   int64
 }
 
-// stretch is launches that ran, with the arguments that they ran with last.
+// stretch is launches that ran. From the second time on they run as one of two
+// graphs in turn: one that the GPU may still be at is not changed.
 type stretch struct {
 	launches []Launch
-	args     []byte
-	graph    Graph // from the second time on
+	graphs   [2]kept
+	times    int // that graphs were started
 	used     int64
+}
+
+// kept is a graph with the arguments that it ran with last.
+type kept struct {
+	graph Graph
+	args  []byte
 }
 
 func newGraphs(m Machine) *graphs { return &graphs{machine: m, known: map[uint64]*stretch{}} }
@@ -53,25 +61,27 @@ func (g *graphs) run(launches []Launch, args []byte) error {
 		return g.machine.Run(launches, args)
 	}
 	s.used = g.clock
-	if err := s.prepare(g.machine, args); err != nil {
+	k := &s.graphs[s.times%len(s.graphs)]
+	s.times++
+	if err := k.prepare(g.machine, s.launches, args); err != nil {
 		return err
 	}
-	return s.graph.Start()
+	return k.graph.Start()
 }
 
 // prepare makes the graph, or gives it the arguments that changed.
-func (s *stretch) prepare(m Machine, args []byte) error {
-	if s.graph == nil {
-		graph, err := m.Graph(s.launches, args)
-		s.graph, s.args = graph, slices.Clone(args)
+func (k *kept) prepare(m Machine, launches []Launch, args []byte) error {
+	if k.graph == nil {
+		graph, err := m.Graph(launches, args)
+		k.graph, k.args = graph, slices.Clone(args)
 		return err
 	}
-	for i, l := range s.launches {
-		old, now := s.args[l.At:l.At+l.Size], args[l.At:l.At+l.Size]
+	for i, l := range launches {
+		old, now := k.args[l.At:l.At+l.Size], args[l.At:l.At+l.Size]
 		if string(old) == string(now) {
 			continue
 		}
-		if err := s.graph.Update(i, now); err != nil {
+		if err := k.graph.Update(i, now); err != nil {
 			return err
 		}
 		copy(old, now)
@@ -97,10 +107,13 @@ func (g *graphs) keep(key uint64, s *stretch) {
 }
 
 func (s *stretch) close() error {
-	if s.graph == nil {
-		return nil
+	var errs []error
+	for _, k := range s.graphs {
+		if k.graph != nil {
+			errs = append(errs, k.graph.Close())
+		}
 	}
-	return s.graph.Close()
+	return errors.Join(errs...)
 }
 
 func (g *graphs) close() error {

@@ -69,7 +69,7 @@ func stretchOf(n int, first byte) ([]Launch, []byte) {
 }
 
 // TestGraphs: a stretch runs as it is the first time, as a graph from the second
-// on, and only the launches whose arguments changed are updated.
+// on, one of two in turn, and only the launches whose arguments changed are updated.
 func TestGraphs(t *testing.T) {
 	r := &recorder{}
 	g := newGraphs(r)
@@ -88,10 +88,11 @@ func TestGraphs(t *testing.T) {
 		{shortest - 1, 0, []string{"run"}}, // too short to be kept
 		{shortest, 0, []string{"run"}},
 		{shortest, 1, []string{"graph", "start"}},
+		{shortest, 2, []string{"graph", "start"}}, // the other: the first may still run
 		{shortest, 1, []string{"start"}},
-		{shortest, 2, []string{"update", "start"}},
+		{shortest, 1, []string{"update", "start"}},
 		{shortest + 1, 2, []string{"run"}}, // another stretch
-		{shortest, 2, []string{"start"}},
+		{shortest, 2, []string{"update", "start"}},
 	} {
 		r.log = nil
 		run(step.n, step.first)
