@@ -37,13 +37,16 @@ func TestCounts(t *testing.T) {
 		read, written int64
 		flop          float64
 	}{
-		{"product", func(d device.Device) { // 3x5 by 7x5, bf16 in, float out
-			d.Gemm(device.NT, device.NewMat(d, 3, 7), half(d, 3, 5), half(d, 7, 5), device.Epilogue{})
-		}, 2 * (3*5 + 7*5), 4 * 3 * 7, 2 * 3 * 7 * 5},
+		{"product", func(d device.Device) { // 3x8 by 7x8, bf16 in, float out
+			d.Gemm(device.NT, device.NewMat(d, 3, 7), half(d, 3, 8), half(d, 7, 8), device.Epilogue{})
+		}, 2 * (3*8 + 7*8), 4 * 3 * 7, 2 * 3 * 7 * 8},
+		{"product of floats", func(d device.Device) { // rounded by two copies first
+			d.Gemm(device.NT, device.NewMat(d, 3, 7), device.NewMat(d, 3, 8), device.NewMat(d, 7, 8), device.Epilogue{})
+		}, (4 + 2) * (3*8 + 7*8), 4*3*7 + 2*(3*8+7*8), 2 * 3 * 7 * 8},
 		{"product with all around it", func(d device.Device) { // bias, Pre and a gate as floats; dst is added to
-			d.Gemm(device.NT, device.NewMat(d, 3, 7), half(d, 3, 5), half(d, 7, 5), device.Epilogue{
+			d.Gemm(device.NT, device.NewMat(d, 3, 7), half(d, 3, 8), half(d, 7, 8), device.Epilogue{
 				Bias: device.NewMat(d, 1, 7), Pre: device.NewMat(d, 3, 7), Gate: device.NewMat(d, 3, 7), Add: true})
-		}, 2*(3*5+7*5) + 4*(7+3*7+3*7), 4 * (3*7 + 3*7), 2 * 3 * 7 * 5},
+		}, 2*(3*8+7*8) + 4*(7+3*7+3*7), 4 * (3*7 + 3*7), 2 * 3 * 7 * 8},
 		{"layer norm", func(d device.Device) { // x as floats; y and xhat bf16
 			d.LayerNorm(half(d, 10, 6), half(d, 10, 6), device.NewMat(d, 10, 1), device.NewMat(d, 10, 6),
 				device.NewMat(d, 1, 6), device.NewMat(d, 1, 6), 1e-5)
