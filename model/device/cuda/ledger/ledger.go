@@ -88,8 +88,8 @@ func (e *Entry) add(n int, t cuda.Traffic, floor float64) {
 	e.Floor += floor
 }
 
-// ISA, and so on: cuda.Machine.
-func (m *Machine) ISA() string { return "none" }
+// ISA is Hopper's: the launches are those that such a card gets.
+func (m *Machine) ISA() string { return "sm_90a" }
 
 // Alloc gives addresses that nobody may look behind.
 func (m *Machine) Alloc(bytes int) (cuda.Pointer, error) {
