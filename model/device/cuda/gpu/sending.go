@@ -71,7 +71,7 @@ func (m *machine) AllocHost(bytes int) (p unsafe.Pointer, err error) {
 	defer release()
 	code := C.gpu_host_alloc(&p, C.size_t(bytes))
 	if code == C.CUDA_ERROR_OUT_OF_MEMORY {
-		return nil, fmt.Errorf("the host locks no further %d MiB of memory for transfers (hint: a smaller batch, or a larger `ulimit -l`)", bytes>>20)
+		return nil, fmt.Errorf("the host locks no further %d MiB of memory for transfers (hint: a smaller batch, or a machine with more memory)", bytes>>20)
 	}
 	return p, m.result(code, "locking memory for frames")
 }
