@@ -257,6 +257,7 @@ type AdamW struct {
 type Optimizer interface {
 	// SumSquares writes the sum of squares of x into the 1x1 dst, in fixed chunks.
 	SumSquares(dst, x Mat)
-	// AdamW updates p, m, v from g scaled by min(1, MaxNorm/(sqrt(sumsq)+1e-6)).
+	// AdamW updates p, m, v from g scaled by min(1, MaxNorm/(sqrt(sumsq)+1e-6)). Until the next
+	// update or upload nothing else may change p: products may keep what they make of it.
 	AdamW(p, g, m, v, sumsq Mat, o AdamW)
 }

@@ -8,19 +8,20 @@ import "scalewm/model/device"
 
 const lanes = 8 // bf16 numbers in 16 bytes
 
-// copies are a buffer of weights as bf16. One is for the matrices that begin at a
-// multiple of 8 numbers, one for those that begin one number later, and so on:
-// each leaves out as many numbers as bring its matrices to multiples of 16 bytes.
+// copies are what products read of a buffer of weights, by what was copied: the
+// whole buffer, from its first number on or from as many numbers later as bring a
+// matrix to a multiple of 16 bytes; or one matrix whose rows begin anywhere.
 type copies struct {
-	kept  bool // the numbers stay until Upload or AdamW
-	at    [lanes]block
-	fresh [lanes]bool
+	kept bool // the numbers stay until Upload or AdamW
+	made map[device.Mat]*rounding
 }
 
 // keep says that the numbers are new, and whether they stay.
 func (c *copies) keep(stay bool) {
 	c.kept = stay
-	c.fresh = [lanes]bool{}
+	for _, r := range c.made {
+		r.queued = 0
+	}
 }
 
 // Freeze promises that the numbers of b stay until they are uploaded anew.
@@ -30,19 +31,19 @@ func (e *engine) Freeze(b device.Buffer) {
 	}
 }
 
-// changed: other numbers were uploaded to m.
+// changed: other numbers are in m; stay promises that they do, as with Freeze.
 func changed(m device.Mat, stay bool) {
 	if b, whole := m.Buf.(*buffer); whole {
 		b.weights.keep(stay)
 	}
 }
 
-// rounding is memory for the copy of a factor that is no weights.
+// rounding is memory for the copy of a factor.
 type rounding struct {
 	block
 	of     device.Mat
 	to     mat
-	queued int // launches up to the end of the product that it was made for; 0: it holds nothing
+	queued int // launches when it was last known to be up to date; 0: it is not
 }
 
 // keep says how many launches were queued after the product of a; what is a copy of
@@ -71,22 +72,37 @@ func (e *engine) factors(a, b device.Mat) (left, right mat) {
 	return left, e.rounded(&e.right, b)
 }
 
-// kept is a matrix of weights in the copy of its buffer.
+// kept is a matrix of weights in a copy that is made once.
 func (e *engine) kept(m device.Mat) (mat, bool) {
 	b, whole := m.Buf.(*buffer)
-	if !whole || !b.weights.kept || m.Stride%lanes != 0 {
+	if !whole || !b.weights.kept {
 		return mat{}, false
 	}
+	if m.Stride%lanes != 0 {
+		return e.once(b, m).to, true
+	}
 	first := m.Off % lanes
-	at, n := &b.weights.at[first], int64(b.n-first)
-	if at.p == 0 {
-		*at = e.reserve(b.n, 2)
+	v := e.once(b, device.Mat{Buf: b, Off: first, Rows: 1, Cols: b.n - first, Stride: b.n - first}).to
+	v.p += Pointer(2 * (m.Off - first))
+	v.rows, v.cols, v.stride = int64(m.Rows), int64(m.Cols), int64(m.Stride)
+	return v, true
+}
+
+// once is the copy of a part of b.
+func (e *engine) once(b *buffer, part device.Mat) *rounding {
+	r := b.weights.made[part]
+	if r == nil {
+		r = &rounding{}
+		if b.weights.made == nil {
+			b.weights.made = map[device.Mat]*rounding{}
+		}
+		b.weights.made[part] = r
 	}
-	if !b.weights.fresh[first] {
-		b.weights.fresh[first] = true
-		e.each(kCopy, []mat{{p: at.p, rows: 1, cols: n, stride: n, half: 1}}, []mat{{p: b.p + Pointer(4*first), rows: 1, cols: n, stride: n}})
+	if r.queued == 0 {
+		e.rounded(r, part)
+		r.queued = 1
 	}
-	return mat{p: at.p + Pointer(2*(m.Off-first)), rows: int64(m.Rows), cols: int64(m.Cols), stride: int64(m.Stride), half: 1}, true
+	return r
 }
 
 // rounded is m itself where it can be read as it is, else a copy in r.

@@ -124,8 +124,8 @@ func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.reserve(n, 1)}
 // Free returns memory to the pool. Kernels that still use it run before those of its next owner.
 func (e *engine) Free(b device.Buffer) {
 	if b, whole := b.(*buffer); whole {
-		for i := range b.weights.at {
-			e.giveBack(&b.weights.at[i])
+		for _, r := range b.weights.made {
+			e.giveBack(&r.block)
 		}
 	}
 	e.giveBack(b.(interface{ memory() *block }).memory())
