@@ -106,10 +106,10 @@ keep() {
 }
 
 scalewm=$work/scalewm-cuda
-preset=paper side=100 rounds=5 episodes=10000 steps=100 few=200 sets=all each=100 tiers=T1,T3
+preset=paper parts=train,plan side=100 rounds=5 episodes=10000 steps=100 few=200 sets=all each=100 tiers=T1,T3
 cases='Conformance/bf16/'
 if [ -n "${REHEARSE:-}" ]; then
-  preset=$work/tiny.toml side=2 rounds=1 episodes=16 steps=2 few=16 sets=s101 each=2 tiers=T5
+  preset=$work/tiny.toml parts=train side=0 rounds=1 episodes=16 steps=2 few=16 sets=s101 each=2 tiers=T5
   cases='Conformance/bf16/(mse|copy)'
 fi
 
@@ -125,11 +125,11 @@ machine() {
   fi
 }
 # Ours alone first: should the rest fail, these numbers stand.
-bench() { stage bench 150 "$scalewm" bench --device cuda --preset "$preset" --what train,plan,kernels --side "$side" --rounds "$rounds" --json; }
+bench() { stage bench 150 "$scalewm" bench --device cuda --preset "$preset" --what "$parts,kernels" --side "$side" --rounds "$rounds" --json; }
 checks() { stage checks 120 "$work/gpu.test" -test.v -test.run "${REHEARSE:+$cases}"; }
 # Without what only Hopper has, and without overlapping: what these win, and whether they do harm.
 without() {
-  local work_on=("$scalewm" bench --device cuda --preset "$preset" --what train,plan --rounds "$rounds" --json)
+  local work_on=("$scalewm" bench --device cuda --preset "$preset" --what "$parts" --rounds "$rounds" --json)
   SCALEWM_CUDA_PLAIN=1 stage plain 50 "${work_on[@]}"
   SCALEWM_CUDA_TARGET=sm_80 stage ampere 60 "${work_on[@]}"
 }
