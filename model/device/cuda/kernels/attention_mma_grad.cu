@@ -61,18 +61,19 @@ template <int M> DEVICE float dot(const Tiles<M> &x, const Tiles<M> &y, int m, i
 // begin leaves the queries' stats for the second sweep; of rows that there are not, such that they add nothing.
 template <int M> DEVICE void begin(QueryGrad<M> &x, const Grads &b, int r0) {
 	x.r0 = r0;
-	x.q.load(b.queries(b.a.out), r0); // out first
+	Tiles<M> out;
+	out.load(b.queries(b.a.out), r0);
 	x.dout.load(b.queries(b.a.dout), r0);
+	x.q.load(b.queries(b.a.q), r0);
 	UNROLL for (int m = 0; m < M; m++) {
 		UNROLL for (int r = 0; r < 2; r++) {
 			int query = row_of(r0, m, r);
 			bool there = query < (int)b.a.asking;
-			x.delta[m][r] = dot(x.q, x.dout, m, r);
+			x.delta[m][r] = dot(out, x.dout, m, r);
 			x.lse[m][r] = there ? at(b.a.lse, b.h.index, query) * -LOG2E : -INFINITE;
 			if (lane() % 4 == 0 && query < stats_rows(b.a)) b.stats[2 * query] = x.lse[m][r], b.stats[2 * query + 1] = x.delta[m][r];
 		}
 	}
-	x.q.load(b.queries(b.a.q), r0);
 	zero(x.dq);
 }
 
