@@ -110,7 +110,7 @@ preset=paper parts=train,plan side=100 rounds=5 episodes=10000 steps=100 few=200
 cases='Conformance/bf16/'
 if [ -n "${REHEARSE:-}" ]; then
   preset=$work/tiny.toml parts=train side=0 rounds=1 episodes=16 steps=2 few=16 sets=s101 each=2 tiers=T5
-  cases='Conformance/bf16/(mse|copy)'
+  cases='Conformance/bf16/(MSE|SumSquares)$'
 fi
 
 machine() {
