@@ -74,7 +74,7 @@ func Open() (cuda.Machine, error) {
 	_ = m.Close() // the same failure
 	m, err = begin(ampere)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w (hint: a failure may last as long as the process; set %s=%s and start again)", err, TargetVariable, ampere)
 	}
 	return m, nil
 }

@@ -53,6 +53,8 @@ func TestNoGPU(t *testing.T) {
 		{dirs[0], "devices=0", "no NVIDIA GPU is visible (hint: use --device cpu"},
 		{dirs[0], "version=12020", "NVIDIA's driver is for CUDA 12.2, 12.8 is needed (hint: use --device cpu"},
 		{dirs[0], "capability=75", "starting the GPU: its compute capability is 7.5, 8.0 is needed (hint: use --device cpu)"},
+		{dirs[0], "launch=1", "starting the GPU: IllegalAddress (hint: a failure may last as long as the process; set SCALEWM_CUDA_TARGET=sm_80"},
+		{dirs[0], "launch=1,capability=80", "<nil>"}, // which has no check to fail
 	} {
 		if c.dir == "" {
 			continue // a real GPU

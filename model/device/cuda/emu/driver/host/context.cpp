@@ -12,6 +12,7 @@ CUctx_st context;
 std::recursive_mutex lock;
 
 static bool started;
+static CUresult lost; // what a kernel did that only another process gets over
 static thread_local CUcontext current;
 
 CUresult complain(CUresult code, const char *function, const char *text) {
@@ -27,7 +28,7 @@ CUresult ready(const char *function) {
 }
 
 CUresult fail(CUresult code) {
-	if (!context.failure) context.failure = code;
+	if (!context.failure) context.failure = lost = code;
 	return context.failure;
 }
 
@@ -134,6 +135,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice) {
 	std::lock_guard<std::recursive_mutex> guard(lock);
 	if (!started) return CUDA_ERROR_NOT_INITIALIZED;
+	if (lost) return lost;
 	context.users++;
 	*out = &context;
 	return CUDA_SUCCESS;
