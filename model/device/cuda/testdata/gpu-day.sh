@@ -106,10 +106,10 @@ keep() {
 }
 
 scalewm=$work/scalewm-cuda
-preset=paper parts=train,plan side=100 rounds=5 episodes=10000 steps=100 few=200 sets=all each=100 tiers=T1,T3
+preset=paper parts=train,plan side=100 rounds=5 episodes=10000 trial=60 steps=100 few=200 sets=all each=100 tiers=T1,T3
 cases='Conformance/bf16/'
 if [ -n "${REHEARSE:-}" ]; then
-  preset=$work/tiny.toml parts=train side=0 rounds=1 episodes=16 steps=2 few=16 sets=s101 each=2 tiers=T5
+  preset=$work/tiny.toml parts=train side=0 rounds=1 episodes=16 trial=2 steps=2 few=16 sets=s101 each=2 tiers=T5
   cases='Conformance/bf16/(MSE|SumSquares)$'
 fi
 
@@ -163,13 +163,13 @@ evaluate() {
 # tworoom trains two methods for as many steps as fit beside collecting and evaluating.
 tworoom() {
   collect_tworoom "$episodes" || return
-  train probe lewm 60 60 || return
+  train probe lewm "$trial" 60 || return
   local ms for_each n
   ms=$(sed -n 's/.*"ms_step":\([0-9.]*\).*/\1/p' "$results/probe.txt" | tail -n 1)
   rm -rf "$work/grid/train/tworoom-probe"
   for_each=$(((limit - SECONDS - 150) / 2))
   n=$(awk -v s="$for_each" -v ms="$ms" 'BEGIN { printf "%d", (0.85 * s - 10) * 1000 / ms }') # beside opening the data, validating and saving
-  [ -z "${REHEARSE:-}" ] || n=8
+  [ -z "${REHEARSE:-}" ] || n=4
   echo "tworoom: $n steps of $ms ms each" | tee -a "$results/stages.txt"
   for method in lewm scale; do
     train "$method" "$method" "$n" "$for_each" && evaluate "$method" --weights "$work/grid/train/tworoom-$method"
