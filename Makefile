@@ -53,8 +53,8 @@ cuda: setup-cuda ## leave bin/scalewm-cuda, on any machine; it runs on an NVIDIA
 gpu-day: cuda ## leave bin/gpu-day: all that a day with a GPU needs (model/device/cuda/testdata/gpu-day.sh)
 	$(cuda_env) model/device/cuda/testdata/gpu-day.sh pack
 
-gpu-day-rehearsal: gpu-day ## run that day at toy sizes on an emulated GPU; minutes
-	SCALEWM_GPU_DAY=$(CURDIR)/bin/gpu-day/gpu-day.sh $(cuda_env) nice go test -tags cuda -count 1 -timeout 30m -run '^TestRehearsal$$' -v ./model/device/cuda/gpu
+gpu-day-rehearsal: gpu-day ## run that day at toy sizes on an emulated GPU; half an hour
+	SCALEWM_GPU_DAY=$(CURDIR)/bin/gpu-day/gpu-day.sh $(cuda_env) nice go test -tags cuda -count 1 -timeout 90m -run '^TestRehearsal$$' -v ./model/device/cuda/gpu
 
 demo: build ## the whole path on Two-Room: data, three models, planning, report
 	bin/scalewm reproduce --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo

@@ -22,14 +22,14 @@ func TestRehearsal(t *testing.T) {
 		call   string
 		stages []string // that must succeed; PyTorch, ncu and compute-sanitizer may be missing
 	}{
-		{"one", []string{"doctor", "bench", "checks", "frames"}},
+		{"one", []string{"doctor", "start", "bench", "kernels", "checks", "plain", "ampere", "frames"}},
 		{"two", []string{"collect", "lewm", "eval_lewm", "scale", "eval_scale", "eval_random", "report"}},
 		{"three", []string{"bits_a", "bits_b"}},
 	} {
 		t.Run(c.call, func(t *testing.T) {
 			out := t.TempDir()
 			cmd := exec.Command(script, c.call)
-			cmd.Env = append(os.Environ(), "OUT="+out, "REHEARSE=1", "LIMIT=900")
+			cmd.Env = append(os.Environ(), "OUT="+out, "REHEARSE=1", "LIMIT=3600")
 			text, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v: %s", err, text)

@@ -85,7 +85,7 @@ print(*{os.path.dirname(f) for f in glob.glob(sysconfig.get_path("purelib") + "/
 
 # stage NAME SECONDS COMMAND...: its output goes to NAME.txt, its messages to NAME.err.
 stage() {
-  local name=$1 seconds=$2 begin=$SECONDS code left=$((limit - SECONDS))
+  local name=$1 seconds=$(($2 * patience)) begin=$SECONDS code left=$((limit - SECONDS))
   shift 2
   if [ "$left" -lt 10 ]; then
     echo "$name: no time left" | tee -a "$results/stages.txt"
@@ -106,10 +106,10 @@ keep() {
 }
 
 scalewm=$work/scalewm-cuda
-preset=paper parts=train,plan side=100 rounds=5 episodes=10000 trial=60 steps=100 few=200 sets=all each=100 tiers=T1,T3
+preset=paper parts=train,plan side=100 rounds=5 episodes=10000 trial=60 steps=100 few=200 sets=all each=100 tiers=T1,T3 patience=1
 cases='Conformance/bf16/'
 if [ -n "${REHEARSE:-}" ]; then
-  preset=$work/tiny.toml parts=train side=0 rounds=1 episodes=16 trial=2 steps=2 few=16 sets=s101 each=2 tiers=T5
+  preset=$work/tiny.toml parts=train side=0 rounds=1 episodes=16 trial=2 steps=2 few=16 sets=s101 each=2 tiers=T5 patience=6
   cases='Conformance/bf16/(MSE|SumSquares)$'
 fi
 
@@ -125,7 +125,11 @@ machine() {
   fi
 }
 # Ours alone first: should the rest fail, these numbers stand.
-bench() { stage bench 150 "$scalewm" bench --device cuda --preset "$preset" --what "$parts,kernels" --side "$side" --rounds "$rounds" --json; }
+bench() {
+  stage bench 120 "$scalewm" bench --device cuda --preset "$preset" --what "$parts" --side "$side" --rounds "$rounds" --json
+  kernels "$rounds"
+}
+kernels() { stage kernels 60 "$scalewm" bench --device cuda --preset "$preset" --what kernels --side "$side" --rounds "${1:-1}" --json; }
 checks() { stage checks 120 "$work/gpu.test" -test.v -test.run "${REHEARSE:+$cases}"; }
 # Without what only Hopper has, and without overlapping: what these win, and whether they do harm.
 without() {
@@ -190,14 +194,14 @@ bits() {
 # program's list of kernels keeps those of other libraries out of it.
 counters() {
   command -v ncu >/dev/null || { echo "counters: no ncu here" | tee -a "$results/stages.txt"; return; }
-  local work_on=("$scalewm" bench --device cuda --preset "$preset" --what kernels --rounds 1 --json)
-  stage kernels 60 "${work_on[@]}" || return
+  kernels || return
   local names launches tensor
   names=$(grep -o '"kernel": *"[^"]*"' "$results/kernels.txt" | cut -d'"' -f4 | sort -u | paste -sd'|')
   launches=$(python3 -c 'import json, sys; print(sum(k["launches"] for k in json.load(open(sys.argv[1]))["kernels"]["train"]))' "$results/kernels.txt")
   tensor=$(ncu --query-metrics --chip gh100 2>/dev/null | awk '/^sm__inst_executed_pipe_tensor/ { printf ",%s.sum", $1 }')
   local with=(ncu --clock-control none --csv --page raw --print-units base --kernel-name "regex:^($names)\$" --metrics
     "gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum,sm__warps_active.avg.pct_of_peak_sustained_active,launch__registers_per_thread$tensor")
+  local work_on=("$scalewm" bench --device cuda --preset "$preset" --what kernels --rounds 1 --json)
   stage ncu_train 150 "${with[@]}" --log-file "$results/ncu_train.csv" --launch-count "$((launches * 5 / 4))" "${work_on[@]}"
   stage ncu_plan 90 "${with[@]}" --log-file "$results/ncu_plan.csv" --launch-skip "$((launches * 3))" --launch-count 600 "${work_on[@]}"
 }
@@ -217,7 +221,7 @@ for name in "$@"; do
   one) machine; bench; checks; without; peer_train; peer_plan; frames ;;
   two) machine; tworoom ;;
   three) machine; bits; counters; sanitize; autotune ;;
-  machine | bench | checks | without | peer_train | peer_plan | frames | tworoom | bits | counters | sanitize | autotune) "$name" ;;
+  machine | bench | kernels | checks | without | peer_train | peer_plan | frames | tworoom | bits | counters | sanitize | autotune) "$name" ;;
   *) echo "gpu-day: there is no stage \"$name\"" >&2; exit 2 ;;
   esac
 done

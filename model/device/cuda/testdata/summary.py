@@ -104,7 +104,7 @@ show(*(text(n).strip()[:300] for n in ("frames_reacher.txt", "collect.txt", "pro
 if rows := (found("report/report.json") or {}).get("cells"):
     show(*(f"{c['task']} {c['method']} {c['solver']} {c['tier']}: {c['mean']:.1f} ± {c['sd'] or 0:.1f} (n {c['n']})" for c in rows))
 show(text("bits.txt"))
-kernels(bench or found("kernels.txt"))
+kernels(found("kernels.txt"))
 for name in "ncu_train.csv", "ncu_plan.csv":
     counters(name)
 for tool in "memcheck", "racecheck", "synccheck":
