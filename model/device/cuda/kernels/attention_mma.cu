@@ -150,6 +150,7 @@ KERNEL(attention_mma, AttentionArgs, TEAM *WARP, 3) {
 	}
 }
 
+// For masks, dropout, and more keys than shared memory has room for.
 KERNEL(attention_mma_any, AttentionArgs, TEAM *WARP) {
 	SHARED(uint4, shared);
 	int parts = gridDim.x / (u32)(a.seqs * a.heads), asking = (int)a.asking;

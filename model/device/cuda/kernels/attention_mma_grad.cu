@@ -7,7 +7,7 @@
 // between warps; what is read twice comes from the second level cache.
 #include "flash.cuh"
 
-// Grads is a block's head, rows in shared memory, and Stats: two numbers of each query.
+// Grads is a block's head, the rows of two matrices that are in shared memory, and two numbers of each query.
 struct Grads {
 	const AttentionArgs &a;
 	Head h;
