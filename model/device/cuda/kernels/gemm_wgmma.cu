@@ -179,7 +179,7 @@ enum { PANEL_COLS = 192, PANEL_GROUPS = 3, PANEL_DEEP = 3 };
 template <int OP> DEVICE void panel(const GemmArgs &a) {
 	enum { TEAM = PANEL_GROUPS * GROUP, ROWS_BYTES = PANEL_DEEP * SLAB, COLS_BYTES = PANEL_COLS * ROW };
 	int wide = ((int)a.n + PANEL_COLS - 1) / PANEL_COLS, high = ((int)a.m + 63) / 64, c0 = blockIdx.x % wide * PANEL_COLS;
-	int group = threadIdx.x / GROUP, tile = blockIdx.x / wide * PANEL_GROUPS + group, tiles = gridDim.x / wide * PANEL_GROUPS;
+	int group = warpgroup(), tile = blockIdx.x / wide * PANEL_GROUPS + group, tiles = gridDim.x / wide * PANEL_GROUPS;
 	char *block = slabs(), *rows = block + PANEL_DEEP * COLS_BYTES + 2 * group * ROWS_BYTES;
 	u32 at_b = shared_address(block), at_a = shared_address(rows);
 	auto fetch = [&](int tile, int place) {

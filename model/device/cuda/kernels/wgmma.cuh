@@ -17,6 +17,9 @@
 
 enum { SLAB = 8192, ROW = 128, GROUP = 128 }; // bytes of a slab of 64 rows and of a row; threads of a warpgroup
 
+// warpgroup is the thread's, by an exchange that shows the compiler that a warp agrees on it.
+DEVICE int warpgroup() { return __shfl_sync(FULL, (int)threadIdx.x / GROUP, 0); }
+
 // descriptor says where a factor begins; the slabs of a turned one follow each other. Eight
 // rows are 1024 bytes; 1 is 128-byte swizzle.
 template <bool TURNED> DEVICE u64 descriptor(u32 at) {

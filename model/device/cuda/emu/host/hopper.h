@@ -46,13 +46,13 @@ static inline Products &emu_products() {
 static inline void emu_line(float *line, uint64_t descriptor, bool turned, int i) {
 	uint32_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
 	if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) != 0) emu_fault("a descriptor of another layout than 128-byte swizzle, base 0");
+	uint16_t v[16];
 	int together = turned ? 1 : 8; // numbers that lie side by side
 	for (int k = 0; k < 16; k += together) {
 		uint32_t at = turned ? start + i % 64 * 2 + i / 64 * leading + k % 8 * 128 + k / 8 * stride : start + i % 8 * 128 + i / 8 * stride + k * 2;
-		uint16_t v[8];
-		memcpy(v, emu_fenced(at ^ (at >> 7 & 7) << 4), 2 * together);
-		for (int j = 0; j < together; j++) line[k + j] = emu_half(v[j], 0);
+		memcpy(v + k, emu_fenced(at ^ (at >> 7 & 7) << 4), turned ? 2 : 16);
 	}
+	for (int k = 0; k < 16; k++) line[k] = emu_half(v[k], 0);
 }
 
 // emu_multiply computes this thread's part: rows g and g+8 of its warp's 16, columns 2t and the next of each 8.
@@ -62,11 +62,9 @@ static inline void emu_multiply(Product &p) {
 	for (int h = 0; h < 2; h++) emu_line(a[h], p.a, p.turned & 1, 16 * warp + g + 8 * h);
 	for (int c = 0; c < p.n / 4; c++) {
 		emu_line(b, p.b, p.turned & 2, c / 2 * 8 + 2 * t + c % 2);
-		for (int h = 0; h < 2; h++) {
-			float sum = 0;
-			for (int k = 0; k < 16; k++) sum += a[h][k] * b[k];
-			p.sums[c / 2 * 4 + 2 * h + c % 2] = sum;
-		}
+		float sum[2] = {};
+		for (int k = 0; k < 16; k++) sum[0] += a[0][k] * b[k], sum[1] += a[1][k] * b[k];
+		p.sums[c / 2 * 4 + c % 2] = sum[0], p.sums[c / 2 * 4 + 2 + c % 2] = sum[1];
 	}
 }
 
