@@ -13,18 +13,13 @@
 DEVICE u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
 // copy16 brings 16 bytes to `to`: the first `bytes` from `from`, then zeros. Both
-// addresses are multiples of 16; with 0 bytes nothing is read.
+// addresses are multiples of 16; with 0 bytes nothing is read. A count that is seen to be
+// 0 or 16 takes a predicate, any other five instructions.
 DEVICE void copy16(u32 to, const void *from, int bytes) {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
 }
 DEVICE void copy16(u32 to, const void *from) {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(__cvta_generic_to_global(from)) : "memory");
-}
-
-// copy16_if brings 16 bytes, or zeros. It takes fewer instructions than a count of bytes.
-DEVICE void copy16_if(u32 to, const void *from, bool there) {
-	asm volatile("{ .reg .pred ignored; setp.eq.u32 ignored, %2, 0;\n\tcp.async.cg.shared.global [%0], [%1], 16, ignored; }" ::"r"(to),
-	             "l"(__cvta_generic_to_global(from)), "r"((u32)there) : "memory");
 }
 
 DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -38,13 +33,6 @@ DEVICE void ldmatrix4(u32 *r, u32 at) {
 }
 DEVICE void ldmatrix4_turned(u32 *r, u32 at) {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
-}
-// Two matrices: lanes 0 to 15 give the addresses.
-DEVICE void ldmatrix2(u32 *r, u32 at) {
-	asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
-}
-DEVICE void ldmatrix2_turned(u32 *r, u32 at) {
-	asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
 }
 #endif
 

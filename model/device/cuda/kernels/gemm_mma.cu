@@ -48,7 +48,7 @@ template <int ROWS, int DEPTH, int TEAM, bool DEEP> struct Panel {
 		UNROLL for (int i = 0; i < TIMES; i++, at += down) {
 			if (LINES % AT_ONCE != 0 && line() + i * AT_ONCE >= LINES) break;
 			UNROLL for (int j = 0; j < HOPS; j++)
-				copy16_if(to + i * AT_ONCE * PITCH + j * SIDE * 16, at + j * SIDE * 8, i * AT_ONCE < lines && j * SIDE * 8 < numbers);
+				copy16(to + i * AT_ONCE * PITCH + j * SIDE * 16, at + j * SIDE * 8, i * AT_ONCE < lines && j * SIDE * 8 < numbers ? 16 : 0);
 		}
 		from += DEEP ? DEPTH : DEPTH * m.stride;
 	}

@@ -15,23 +15,4 @@ DEVICE void mma(float *c, const u32 *a, const u32 *b) {
 }
 #endif
 
-// The low, or high, halves of two words as a pair.
-DEVICE u32 low(u32 a, u32 b) { return (a & 0xffff) | b << 16; }
-DEVICE u32 high(u32 a, u32 b) { return a >> 16 | (b & 0xffff0000u); }
-
-// A fragment of 16 rows of pairs of bf16 at s, and one of 8.
-DEVICE void mma_load_a(u32 *a, const u32 *s, int stride) {
-	const u32 *at = s + lane() / 4 * stride + lane() % 4;
-	a[0] = at[0];
-	a[1] = at[8 * stride];
-	a[2] = at[4];
-	a[3] = at[8 * stride + 4];
-}
-
-DEVICE void mma_load_b(u32 *b, const u32 *s, int stride) {
-	const u32 *at = s + lane() / 4 * stride + lane() % 4;
-	b[0] = at[0];
-	b[1] = at[4];
-}
-
 #endif

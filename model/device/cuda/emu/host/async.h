@@ -14,16 +14,15 @@ extern "C" char *emu_shared(uint32_t at, int bytes);
 
 static inline uint32_t shared_address(const void *p) { return (uint32_t)((const char *)p - emu_dynamic); }
 static inline void copy16(uint32_t to, const void *from, int bytes = 16) { emu_copy(to, from, bytes); }
-static inline void copy16_if(uint32_t to, const void *from, bool there) { emu_copy(to, from, there ? 16 : 0); }
 static inline void copy_commit() { emu_commit(); }
 template <int N> static inline void copy_wait() { emu_wait(N); }
 
-static inline void emu_ldmatrix(uint32_t *r, uint32_t at, int matrices, bool turned) {
+static inline void emu_ldmatrix(uint32_t *r, uint32_t at, bool turned) {
 	uint64_t row[2] = {};
 	int lane = threadIdx.x % 32;
-	if (lane < 8 * matrices) memcpy(row, emu_shared(at, 16), 16);
+	memcpy(row, emu_shared(at, 16), 16);
 	const Given *all = emu_exchange(row[0], row[1]);
-	for (int i = 0; i < matrices; i++) {
+	for (int i = 0; i < 4; i++) {
 		auto number = [&](int row, int col) {
 			return (uint32_t)(all[8 * i + row].word[col / 4] >> (16 * (col % 4)) & 0xffff);
 		};
@@ -31,9 +30,7 @@ static inline void emu_ldmatrix(uint32_t *r, uint32_t at, int matrices, bool tur
 		r[i] = turned ? number(b, a) | number(b + 1, a) << 16 : number(a, b) | number(a, b + 1) << 16;
 	}
 }
-static inline void ldmatrix4(uint32_t *r, uint32_t at) { emu_ldmatrix(r, at, 4, false); }
-static inline void ldmatrix4_turned(uint32_t *r, uint32_t at) { emu_ldmatrix(r, at, 4, true); }
-static inline void ldmatrix2(uint32_t *r, uint32_t at) { emu_ldmatrix(r, at, 2, false); }
-static inline void ldmatrix2_turned(uint32_t *r, uint32_t at) { emu_ldmatrix(r, at, 2, true); }
+static inline void ldmatrix4(uint32_t *r, uint32_t at) { emu_ldmatrix(r, at, false); }
+static inline void ldmatrix4_turned(uint32_t *r, uint32_t at) { emu_ldmatrix(r, at, true); }
 
 #endif
