@@ -45,60 +45,61 @@ KERNEL(patches, PatchArgs, THREADS) {
 	}
 }
 
-// cut puts 4 pixels, the words w of line y, into the patches of a strip: 2 pairs
-// that lie in one patch each, rows of `pitch` words.
-struct Cut {
-	u32 side, line, plane, pitch; // line: pairs of a patch's line, plane: of a channel
+// Spot is where a pair of pixels goes: a patch of the strip, and a pair of its line.
+struct Spot {
+	u32 across, x;
 };
 
-DEVICE void cut(const Cut &c, const Tones &t, u32 *tile, const u32 *w, u32 y, u32 quad) {
-	u32 across = 2 * quad / c.line, x = 2 * quad % c.line;
+// cut puts 4 pixels, the words w, into patches that begin at `to`, rows of `pitch`
+// words: 2 pairs, the first at `spot`, that lie in one patch each.
+DEVICE void cut(u32 *to, u32 pitch, u32 patch, u32 side, const Tones &t, Spot spot, const u32 *w) {
 	UNROLL for (u32 k = 0; k < 2; k++) {
-		u32 *to = tile + across * c.pitch + y * c.line + x;
+		u32 *pair = to + spot.across * pitch + spot.x;
 		UNROLL for (u32 ch = 0; ch < 3; ch++) {
 			u32 first = 6 * k + ch, second = first + 3;
 			float lo = tone(t, ch, w[first / 4] >> first % 4 * 8 & 255), hi = tone(t, ch, w[second / 4] >> second % 4 * 8 & 255);
-			if (across < c.side) to[ch * c.plane] = pack_bf16(lo, hi); // beyond is the edge that belongs to no patch
+			if (spot.across < side) pair[ch * (patch * patch / 2)] = pack_bf16(lo, hi); // beyond is the edge that belongs to no patch
 		}
-		if (++x == c.line) {
-			across++;
-			x = 0;
-		}
+		if (++spot.x == patch / 2) spot = {spot.across + 1, 0};
 	}
 }
 
 // A block is a strip: its patches are put together in shared memory, from where
 // they leave 16 bytes at a time. For bf16, patches of even size, lines of a multiple
-// of 4 pixels and rows that begin at a multiple of 16 bytes.
+// of 4 pixels and rows that begin at a multiple of 16 bytes. A warp takes two lines
+// at once, a lane two groups of 4 pixels of each, all of which it asks for first.
 KERNEL(patches_half, PatchArgs, THREADS) {
-	enum { AHEAD = 4 }; // groups of pixels that a thread asks for at once
 	SHARED(u32, tile);
 	u32 size = (u32)a.size, patch = (u32)a.patch, side = size / patch, frame = blockIdx.x / side, quads = size / 4;
-	u32 words = 3 * patch * patch / 2, pitch = (words + 3) / 4 * 4, groups = patch * quads;
+	u32 words = 3 * patch * patch / 2, pitch = (words + 3) / 4 * 4;
 	const u32 *px = (const u32 *)strip(a, frame, blockIdx.x % side);
 	if (!px) return;
 	Tones t = tones(a);
-	Cut c = {side, patch / 2, words / 3, pitch};
-	for (u32 i = threadIdx.x; i < groups; i += AHEAD * THREADS) {
-		u32 w[AHEAD][3];
-		UNROLL for (u32 k = 0; k < AHEAD; k++) {
-			u32 from = (u32)least(i + k * THREADS, groups - 1) * 3;
-			UNROLL for (u32 b = 0; b < 3; b++) w[k][b] = px[from + b];
-		}
-		UNROLL for (u32 k = 0; k < AHEAD; k++) {
-			u32 at = i + k * THREADS;
-			if (at < groups) cut(c, t, tile, w[k], at / quads, at % quads);
+	for (u32 q0 = lane(); q0 < quads; q0 += 2 * WARP) {
+		u32 q[2] = {q0, q0 + WARP};
+		Spot spot[2];
+		UNROLL for (int i = 0; i < 2; i++) spot[i] = {2 * q[i] / (patch / 2), 2 * q[i] % (patch / 2)};
+		for (u32 y0 = warp(); y0 < patch; y0 += 2 * WARPS) {
+			u32 y[2] = {y0, y0 + WARPS}, w[2][2][3];
+			UNROLL for (int j = 0; j < 2; j++) {
+				UNROLL for (int i = 0; i < 2; i++) {
+					const u32 *from = px + ((y[j] < patch ? y[j] : y0) * quads + (q[i] < quads ? q[i] : q0)) * 3;
+					UNROLL for (int b = 0; b < 3; b++) w[j][i][b] = from[b];
+				}
+			}
+			UNROLL for (int j = 0; j < 2; j++) {
+				UNROLL for (int i = 0; i < 2; i++) {
+					if (y[j] < patch && q[i] < quads) cut(tile + y[j] * (patch / 2), pitch, patch, side, t, spot[i], w[j][i]);
+				}
+			}
 		}
 	}
 	__syncthreads();
-	u32 whole = words / 4, rest = words % 4, step = (u32)a.dst.stride / 2;
-	u32 *out = (u32 *)a.dst.p + (i64)blockIdx.x * side * step;
-	for (u32 i = threadIdx.x; i < side * whole; i += THREADS) {
-		u32 r = i / whole, c4 = i % whole * 4;
-		*(uint4 *)(out + r * step + c4) = *(const uint4 *)(tile + r * pitch + c4);
-	}
-	for (u32 i = threadIdx.x; i < side * rest; i += THREADS) {
-		u32 r = i / rest, c1 = whole * 4 + i % rest;
-		out[r * step + c1] = tile[r * pitch + c1];
+	u32 *out = (u32 *)a.dst.p + (i64)blockIdx.x * side * (a.dst.stride / 2);
+	for (u32 r = warp(); r < side; r += WARPS) {
+		u32 *to = out + r * (u32)(a.dst.stride / 2), *from = tile + r * pitch;
+		for (u32 c = 4 * lane(); c + 4 <= words; c += 4 * WARP) *(uint4 *)(to + c) = *(const uint4 *)(from + c);
+		u32 rest = words / 4 * 4 + lane();
+		if (rest < words) to[rest] = from[rest];
 	}
 }
