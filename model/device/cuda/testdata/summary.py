@@ -87,9 +87,10 @@ def counters(name):
 show("stages", text("stages.txt"))
 show(*[line for line in text("machine.txt").splitlines() if re.search("NVIDIA|Model name|^Mem|Python", line)][:6])
 show(*(line for line in text("doctor.txt").splitlines() if "GPU" in line))
-if log := text("checks.txt"):
-    show("checks: " + ", ".join(f"{len(re.findall(f'--- {w}', log))} {w}" for w in ("PASS", "FAIL", "SKIP")))
-    show(*re.findall(r" *--- FAIL.*(?:\n(?! *---).*){0,2}", log)[:12])
+for name in "checks", "references_lewm", "references_train", "references_plan":
+    if log := text(name + ".txt"):
+        show(f"{name}: " + ", ".join(f"{len(re.findall(f'--- {w}', log))} {w}" for w in ("PASS", "FAIL", "SKIP")))
+        show(*re.findall(r" *--- FAIL.*(?:\n(?! *---).*){0,2}", log)[:12])
 bench = found("bench.txt")
 if machine := bench.get("machine"):
     probe = bench["probes"][-1]
