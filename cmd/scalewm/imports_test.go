@@ -41,7 +41,7 @@ var floors = []rule{
 	{of: "model/device", ours: []string{"model/device", "dataset/rng"}},
 	{of: "model/device/ref", ours: []string{"model/device", "dataset/rng"}, libraries: []string{"gonum.org/v1/gonum"}},
 	{of: "model/device/cpu", ours: []string{"model/device", "dataset/rng"}, libraries: []string{"C", "golang.org/x/sys"}},
-	{of: "model/device/cuda", ours: []string{"model/device"}},
+	{of: "model/device/cuda", ours: []string{"model/device", "dataset/rng"}},
 	{of: "model/device/cuda/emu", ours: []string{"model/device/cuda"}, libraries: []string{"C"}},
 	{of: "model/device/cuda/ledger", ours: []string{"model/device/cuda"}},
 	{of: "model/device/cuda/emu/driver", ours: []string{"model/device/cuda", "third_party"}},
