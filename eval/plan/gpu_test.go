@@ -21,7 +21,7 @@ func TestGPUReference(t *testing.T) {
 	eachPlanners(t, func(t *testing.T) map[string]device.Device {
 		m, err := gpu.Open()
 		if err != nil {
-			t.Skip(err)
+			driver.Missing(t, err)
 		}
 		dev, err := cuda.New(m, device.FP32)
 		if err != nil {

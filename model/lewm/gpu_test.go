@@ -24,7 +24,7 @@ func TestGPUReference(t *testing.T) {
 			eachPaper(t, func(t *testing.T, path string, tree *hdf5.Tree) {
 				m, err := gpu.Open()
 				if err != nil {
-					t.Skip(err)
+					driver.Missing(t, err)
 				}
 				dev, err := cuda.New(m, p)
 				if err != nil {

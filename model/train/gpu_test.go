@@ -21,7 +21,7 @@ func TestGPUReference(t *testing.T) {
 	open := func(p device.Precision) device.Device {
 		m, err := gpu.Open()
 		if err != nil {
-			t.Skip(err)
+			driver.Missing(t, err)
 		}
 		dev, err := cuda.New(m, p)
 		if err != nil {

@@ -30,7 +30,7 @@ func open(t *testing.T) cuda.Machine {
 	t.Helper()
 	m, err := Open()
 	if err != nil {
-		t.Skip(err)
+		driver.Missing(t, err)
 	}
 	return m
 }

@@ -30,6 +30,11 @@ pack() {
   local flags="-s -w -X main.revision=$(git describe --always --dirty 2>/dev/null || true) -extldflags '-Wl,-rpath,\$ORIGIN/lib -Wl,--disable-new-dtags'"
   go build -tags cuda -buildvcs=false -ldflags "$flags" -o "$all/scalewm-cuda" ./cmd/scalewm
   go test -c -tags cuda -ldflags "$flags" -o "$all/gpu.test" ./model/device/cuda/gpu
+  for package in model/lewm model/train eval/plan; do # which hold their references
+    go test -c -tags cuda -ldflags "$flags" -o "$all/${package##*/}.test" "./$package"
+    mkdir -p "$all/${package##*/}/testdata"
+    cp -r "$package/testdata/reference" "$all/${package##*/}/testdata"
+  done
   cp cmd/scalewm/testdata/tiny.toml model/device/cuda/testdata/summary.py "$fetched/mujoco/libmujoco.so.3.11.0" "$all"
   cp -r "$fetched/ogbench/descriptions" "$all"
   libraries "$all/scalewm-cuda" "$all/libmujoco.so.3.11.0" $(ldconfig -p | awk '/lib(EGL|OpenGL|GL)\.so\.[01] / { print $NF }') |
@@ -131,6 +136,12 @@ bench() {
 }
 kernels() { stage kernels 60 "$scalewm" bench --device cuda --preset "$preset" --what kernels --side "$side" --rounds "${1:-1}" --json; }
 checks() { stage checks 120 "$work/gpu.test" -test.v -test.run "${REHEARSE:+$cases}"; }
+# What PyTorch and the original planners computed of small models.
+references() {
+  for name in lewm train plan; do
+    stage "references_$name" 60 env -C "$work/$name" "$work/$name.test" -test.v -test.run '^TestGPU'
+  done
+}
 # Without what only Hopper has, and without overlapping: what these win, and whether they do harm.
 without() {
   local work_on=("$scalewm" bench --device cuda --preset "$preset" --what "$parts" --rounds "$rounds" --json)
@@ -218,10 +229,10 @@ monitor=$!
 trap 'kill "$monitor" 2>/dev/null; rm -rf "$work"' EXIT
 for name in "$@"; do
   case $name in
-  one) machine; bench; checks; without; peer_train; peer_plan; frames ;;
+  one) machine; bench; checks; peer_train; peer_plan; frames; references; without ;;
   two) machine; tworoom ;;
   three) machine; bits; counters; sanitize; autotune ;;
-  machine | bench | kernels | checks | without | peer_train | peer_plan | frames | tworoom | bits | counters | sanitize | autotune) "$name" ;;
+  machine | bench | kernels | checks | references | without | peer_train | peer_plan | frames | tworoom | bits | counters | sanitize | autotune) "$name" ;;
   *) echo "gpu-day: there is no stage \"$name\"" >&2; exit 2 ;;
   esac
 done

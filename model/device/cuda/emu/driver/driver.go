@@ -101,6 +101,15 @@ func Main(m *testing.M, none error, more ...string) {
 	os.Exit(code)
 }
 
+// Missing ends a test whose GPU does not start: where it is emulated that is a failure.
+func Missing(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv(Variable) != "" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
 // Again runs this program once more, with an emulated GPU of such settings.
 func Again(dir, settings string, args []string, out io.Writer) (code int) {
 	c := exec.Command(os.Args[0], args...)
