@@ -57,23 +57,34 @@ func run(out string) error {
 
 // ptx compiles one file for one target.
 func ptx(source kernels.Source, target string) (string, error) {
+	p, err := compiled(source, "compute_"+target)
+	if err != nil {
+		return "", err
+	}
+	defer p.Destroy()
+	text, err := p.GetPTX()
+	if err != nil {
+		return "", fmt.Errorf("%s for sm_%s: fetching the PTX: %w", source.Name, target, err)
+	}
+	return strings.TrimRight(text, "\x00"), nil
+}
+
+// compiled is a file for an architecture: of PTX (compute_90a), or of a GPU itself (sm_90a),
+// on whose instructions NVRTC then has its say. The caller destroys the program.
+func compiled(source kernels.Source, architecture string) (nvrtc.Program, error) {
 	var headers []nvrtc.Include
 	for _, h := range kernels.Headers() {
 		headers = append(headers, nvrtc.Include{Source: h.Text, Name: h.Name})
 	}
 	p, err := nvrtc.CreateProgram(source.Text, source.Name, headers...)
 	if err != nil {
-		return "", fmt.Errorf("%s: starting NVRTC: %w", source.Name, err)
+		return p, fmt.Errorf("%s: starting NVRTC: %w", source.Name, err)
 	}
-	defer p.Destroy()
-	err = p.Compile("--gpu-architecture=compute_"+target, "--std=c++17")
+	err = p.Compile("--gpu-architecture="+architecture, "--std=c++17")
 	log, logErr := p.GetLog()
 	if log = strings.Trim(log, "\x00\n "); err != nil || logErr != nil || log != "" { // a warning is an error
-		return "", fmt.Errorf("%s for sm_%s: %w\n%s", source.Name, target, errors.Join(err, logErr), log)
+		defer p.Destroy()
+		return p, fmt.Errorf("%s for %s: %w\n%s", source.Name, architecture, errors.Join(err, logErr), log)
 	}
-	text, err := p.GetPTX()
-	if err != nil {
-		return "", fmt.Errorf("%s for sm_%s: fetching the PTX: %w", source.Name, target, err)
-	}
-	return strings.TrimRight(text, "\x00"), nil
+	return p, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"scalewm/model/device/cuda"
+	"scalewm/model/device/cuda/kernels"
 )
 
 // TestEveryKernelCompiles: each kernel that the engine launches on a target is in
@@ -48,6 +49,25 @@ func TestEveryKernelCompiles(t *testing.T) {
 		want := slices.Sorted(slices.Values(cuda.Kernels("sm_" + target)))
 		if slices.Sort(found); !slices.Equal(found, want) {
 			t.Errorf("kernels for sm_%s:\n%v\nlaunched:\n%v", target, found, want)
+		}
+	}
+}
+
+// TestWarpgroupsOverlap: products of warpgroups run beside the code that asks for them.
+// Where other code comes too near to their registers the compiler makes each wait for the
+// one before, and says so: that is an error, as every warning.
+func TestWarpgroupsOverlap(t *testing.T) {
+	for _, source := range kernels.Sources() {
+		if source.For("sm_80") {
+			continue
+		}
+		p, err := compiled(source, "sm_90a")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := p.Destroy(); err != nil {
+			t.Error(err)
 		}
 	}
 }
