@@ -43,11 +43,12 @@ func (f deviceFlags) open(wantBF16 bool) (device.Device, error) {
 		}
 		return device.FP32
 	}
+	warn := func(err error) { fmt.Fprintln(f.stderr, "scalewm: GPU:", err) }
 	switch {
 	case *f.name == "cuda":
-		return openGPU(pick(true))
+		return openGPU(pick(true), warn)
 	case *f.name == "auto" && gpuBuild:
-		d, err := openGPU(pick(true))
+		d, err := openGPU(pick(true), warn)
 		if err == nil {
 			return d, nil
 		}

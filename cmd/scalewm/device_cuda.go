@@ -12,11 +12,14 @@ import (
 // gpuBuild says whether this binary can compute on a GPU (make cuda).
 const gpuBuild = true
 
-// openGPU starts the first GPU.
-func openGPU(p device.Precision) (device.Device, error) {
+// openGPU starts the first GPU; warn is told where it computes below its best.
+func openGPU(p device.Precision, warn func(error)) (device.Device, error) {
 	m, err := card.Open()
 	if err != nil {
 		return nil, err
+	}
+	if err := card.Reduced(m); err != nil {
+		warn(err)
 	}
 	return cuda.New(m, p)
 }

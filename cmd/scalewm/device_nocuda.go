@@ -14,6 +14,6 @@ const gpuBuild = false
 // errNoGPUBuild is what it answers where a GPU is asked for.
 var errNoGPUBuild = errors.New("--device cuda: this binary computes on the processor only (hint: make setup-cuda && make cuda leaves bin/scalewm-cuda)")
 
-func openGPU(device.Precision) (device.Device, error) { return nil, errNoGPUBuild }
-func measureGPU() (gpuRates, error)                   { return gpuRates{}, errNoGPUBuild }
-func openTimed(ledger.Card) (timedDevice, error)      { return timedDevice{}, errNoGPUBuild }
+func openGPU(device.Precision, func(error)) (device.Device, error) { return nil, errNoGPUBuild }
+func measureGPU() (gpuRates, error)                                { return gpuRates{}, errNoGPUBuild }
+func openTimed(ledger.Card) (timedDevice, error)                   { return timedDevice{}, errNoGPUBuild }

@@ -52,7 +52,12 @@ type machine struct {
 	overlap   C.int          // whether launches do
 	stage     stage
 	sending   sending
+	reduced   error
 }
+
+// Reduced is why an opened GPU computes with Ampere's kernels although it has
+// better ones, if it does.
+func Reduced(m cuda.Machine) error { return m.(*machine).reduced }
 
 // Open starts GPU 0. Hopper's own products are tried first: where they fail, which may
 // spoil the context, the GPU is started anew without them.
@@ -70,12 +75,12 @@ func Open() (cuda.Machine, error) {
 	if err = cuda.CheckWarpgroups(m); err == nil {
 		return m, nil
 	}
-	fmt.Fprintf(os.Stderr, "GPU: %v; computing as on %s (hint: update the driver, or report this)\n", err, ampere)
+	reduced := fmt.Errorf("%w; computing as on %s (hint: update the driver, or report this)", err, ampere)
 	_ = m.Close() // the same failure
-	m, err = begin(ampere)
-	if err != nil {
+	if m, err = begin(ampere); err != nil {
 		return nil, fmt.Errorf("%w (hint: a failure may last as long as the process; set %s=%s and start again)", err, TargetVariable, ampere)
 	}
+	m.reduced = reduced
 	return m, nil
 }
 
