@@ -179,7 +179,7 @@ func (m *machine) multiply(p *C.Product, b []cuda.Pointer) error {
 	defer release()
 	code := C.product_run(p, C.CUdeviceptr(b[2]), C.CUdeviceptr(b[0]), C.CUdeviceptr(b[1]), C.CUdeviceptr(b[3]), m.handle())
 	if code != 0 {
-		return m.lost(fmt.Errorf("cublasLt's product: status %d", code))
+		return noLibrary(fmt.Sprintf("cublasLt's product fails with status %d", code))
 	}
 	return nil
 }

@@ -85,7 +85,9 @@ print(*{os.path.dirname(f) for f in glob.glob(sysconfig.get_path("purelib") + "/
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$lt${lt:+:}/usr/local/nvidia/lib64"
   local vendor=/usr/local/nvidia/share/glvnd/egl_vendor.d/10_nvidia.json
   [ ! -e "$vendor" ] || export __EGL_VENDOR_LIBRARY_FILENAMES=$vendor
-  export TORCHINDUCTOR_CACHE_DIR=$work/inductor PYTHONUNBUFFERED=1
+  # The kernels' compilation is kept, whatever the home folder is.
+  mkdir -p "$work/kernels"
+  export CUDA_CACHE_PATH=$work/kernels TORCHINDUCTOR_CACHE_DIR=$work/inductor PYTHONUNBUFFERED=1
 }
 
 # stage NAME SECONDS COMMAND...: its output goes to NAME.txt, its messages to NAME.err.
