@@ -38,7 +38,11 @@ func (r *reproduction) train(ctx context.Context, u eval.Unit) error {
 		return err
 	}
 	state := "done"
-	if !res.Skipped {
+	switch {
+	case res.Skipped:
+	case res.Steps == 0:
+		state = "initial weights"
+	default:
 		state = fmt.Sprintf("%d steps, loss %.4f, %s", res.Steps, res.Loss, since(began))
 	}
 	r.say(u, state)
