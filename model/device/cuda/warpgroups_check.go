@@ -26,7 +26,7 @@ func CheckWarpgroups(m Machine) error {
 		k, blocks int // blocks of a GPU that the tile suits
 	}{
 		{device.NN, 136, 1}, {device.NT, 136, 1}, {device.NN, 200, 1}, {device.NT, 200, 1}, {device.TN, 136, 1},
-		{device.NT, 200, 4}, {device.NN, 72, 1 << 20}, {device.NT, 72, 1 << 20}, {device.TN, 72, 1 << 20},
+		{device.NT, 200, 5}, {device.NN, 72, 1 << 20}, {device.NT, 72, 1 << 20}, {device.TN, 72, 1 << 20},
 	} {
 		got, err := checkedProduct(borrowed{m, m.ISA()}, c.op, c.k, c.blocks)
 		if err != nil {
@@ -37,7 +37,7 @@ func CheckWarpgroups(m Machine) error {
 			return fmt.Errorf("products by mma.sync: %w", err)
 		}
 		for i, w := range want {
-			if d := math.Abs(float64(got[i] - w)); !(d <= 1e-4) { // of sums of up to 200 products below 1
+			if d := math.Abs(float64(got[i] - w)); !(d <= 1e-3) { // tensor cores cut off bits of sums; a mistake is far larger
 				return fmt.Errorf("products by wgmma are off by %g from those by mma.sync (form %d, inner dimension %d)", d, c.op, c.k)
 			}
 		}
@@ -45,18 +45,18 @@ func CheckWarpgroups(m Machine) error {
 	return nil
 }
 
-// checkedProduct is the numbers of a product of more rows than a warpgroup has, and of columns in three slabs,
-// and of the sums that TN makes beside it.
+// checkedProduct is the numbers of a product of more rows than a panel's warpgroups have at once, and of more columns
+// than it has, and of the sums that TN makes beside it.
 func checkedProduct(m Machine, op device.Op, k, blocks int) ([]float32, error) {
 	d, err := newEngine(m, device.BF16, blocks)
 	if err != nil {
 		return nil, err
 	}
-	const rows, cols = 72, 136
+	const rows, cols = 200, 208
 	stored := func(r, c int) device.Mat {
 		v := make([]float32, r*c)
 		for i := range v {
-			v[i] = float32(rng.Philox(uint64(c), uint64(i))[0])/(1<<31) - 1
+			v[i] = float32(rng.Philox(uint64(r*c), uint64(i))[0])/(1<<31) - 1
 		}
 		mat := device.Mat{Buf: d.AllocHalf(len(v)), Rows: r, Cols: c, Stride: c}
 		d.Upload(mat, v)

@@ -2,6 +2,7 @@ package cuda_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"scalewm/model/device"
@@ -21,10 +22,29 @@ func TestWarpgroups(t *testing.T) {
 	})
 }
 
-// TestCheckWarpgroups: the check that a GPU passes when it starts passes here.
+// recorder notes the kernels that run.
+type recorder struct {
+	cuda.Machine
+	ran map[string]bool
+}
+
+func (r recorder) Run(launches []cuda.Launch, args []byte) error {
+	for _, l := range launches {
+		r.ran[l.Kernel.String()] = true
+	}
+	return r.Machine.Run(launches, args)
+}
+
+// TestCheckWarpgroups: the check that a GPU passes when it starts passes here, and tries all of Hopper's own kernels.
 func TestCheckWarpgroups(t *testing.T) {
-	if err := cuda.CheckWarpgroups(emulator(t).Hopper(1)); err != nil {
+	r := recorder{emulator(t).Hopper(1), map[string]bool{}}
+	if err := cuda.CheckWarpgroups(r); err != nil {
 		t.Error(err)
+	}
+	for _, name := range cuda.Kernels(r.ISA()) {
+		if strings.HasPrefix(name, "wgmma_") && !r.ran[name] {
+			t.Errorf("kernel %s is not tried", name)
+		}
 	}
 }
 
