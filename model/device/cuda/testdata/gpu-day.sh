@@ -152,8 +152,9 @@ without() {
 }
 has_torch() { python3 -c 'import torch' 2>/dev/null || { echo "$1: no PyTorch here" | tee -a "$results/stages.txt"; return 1; }; }
 peer_train() { has_torch peer_train && stage peer_train 170 "$scalewm" bench --device cuda --preset "$preset" --what train --rounds 10 --peer "$work/python" --json; }
+# Its compiling takes most of the time that it has.
 peer_plan() {
-  has_torch peer_plan && stage peer_plan 200 "$scalewm" bench --device cuda --preset "$preset" --what plan --side "$side" --rounds "$rounds" --peer "$work/python" --json
+  has_torch peer_plan && stage peer_plan 200 "$scalewm" bench --device cuda --preset "$preset" --what plan --side "$side" --rounds "$((rounds < 3 ? rounds : 3))" --peer "$work/python" --json
 }
 autotune() {
   has_torch autotune && PEER_AUTOTUNE=1 stage autotune 300 "$scalewm" bench --device cuda --preset "$preset" --what train --rounds "$rounds" --peer "$work/python" --json
