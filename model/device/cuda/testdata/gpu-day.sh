@@ -222,7 +222,7 @@ counters() {
 sanitize() {
   for tool in memcheck racecheck synccheck; do
     command -v compute-sanitizer >/dev/null || { echo "$tool: no compute-sanitizer here" | tee -a "$results/stages.txt"; continue; }
-    stage "$tool" 70 compute-sanitizer --tool "$tool" "$work/gpu.test" -test.run "$cases" -test.skip "invariance"
+    stage "$tool" 70 compute-sanitizer --tool "$tool" "$work/gpu.test" -test.run "$cases" -test.skip Conformance/bf16/invariance
   done
 }
 
