@@ -48,8 +48,8 @@ func Measure() (r Rates, err error) {
 		return r, err
 	}
 	r.By = "cublasLt"
-	if r.FP32, err = m.rate(m.library(device.FP32)); err == nil {
-		r.BF16, err = m.rate(m.library(device.BF16))
+	if r.FP32, err = m.rate(m.cublas(device.FP32)); err == nil {
+		r.BF16, err = m.rate(m.cublas(device.BF16))
 	}
 	var missing noLibrary
 	if errors.As(err, &missing) {
@@ -139,8 +139,8 @@ func (m *machine) copying(size int) (work, error) {
 	}}, err
 }
 
-// library are products of cublasLt.
-func (m *machine) library(p device.Precision) func(size int) (work, error) {
+// cublas are products of cublasLt.
+func (m *machine) cublas(p device.Precision) func(size int) (work, error) {
 	width, half := 4, C.int(0)
 	if p == device.BF16 {
 		width, half = 2, 1
