@@ -7,7 +7,6 @@ import (
 
 	"scalewm/dataset/hdf5"
 	"scalewm/model/device"
-	"scalewm/model/device/cuda"
 	"scalewm/model/device/cuda/emu/driver"
 	"scalewm/model/device/cuda/gpu"
 )
@@ -22,16 +21,7 @@ func TestGPUReference(t *testing.T) {
 	for p, tol := range map[device.Precision]tolerances{device.FP32: singleTolerances, device.BF16: bf16Tolerances} {
 		t.Run(string(p), func(t *testing.T) {
 			eachPaper(t, func(t *testing.T, path string, tree *hdf5.Tree) {
-				m, err := gpu.Open()
-				if err != nil {
-					driver.Missing(t, err)
-				}
-				dev, err := cuda.New(m, p)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer dev.Close()
-				(&paperCase{T: t, tree: tree, tolerances: tol}).run(path, dev)
+				(&paperCase{T: t, tree: tree, tolerances: tol}).run(path, driver.Device(t, gpu.Open, p))
 			})
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"scalewm/model/device"
-	"scalewm/model/device/cuda"
 	"scalewm/model/device/cuda/emu/driver"
 	"scalewm/model/device/cuda/gpu"
 )
@@ -18,17 +17,5 @@ func TestMain(m *testing.M) {
 
 // TestGPUReference is TestReference on the GPU, or an emulated one.
 func TestGPUReference(t *testing.T) {
-	open := func(p device.Precision) device.Device {
-		m, err := gpu.Open()
-		if err != nil {
-			driver.Missing(t, err)
-		}
-		dev, err := cuda.New(m, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { dev.Close() })
-		return dev
-	}
-	eachSmall(t, []tried{{open(device.FP32), singleBounds}, {open(device.BF16), bf16Bounds}})
+	eachSmall(t, []tried{{driver.Device(t, gpu.Open, device.FP32), singleBounds}, {driver.Device(t, gpu.Open, device.BF16), bf16Bounds}})
 }

@@ -14,27 +14,36 @@ import (
 // the inner dimension is long, one of a million blocks the smallest.
 func TestTilesAgree(t *testing.T) {
 	lib := emulator(t)
-	for _, s := range []struct{ m, n, k int }{
+	for _, s := range []shape{
 		{70, 200, 40}, {3, 192, 96}, {33, 65, 800}, {5, 24, 2600},
 	} {
 		for _, op := range []device.Op{device.NN, device.NT} {
-			var want []float64
-			for _, blocks := range []int{1, 2, 1 << 20} {
-				d, err := cuda.NewOf(lib.Machine(1), device.BF16, blocks)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := productOf(d, op, s.m, s.n, s.k)
-				if err := d.Close(); err != nil {
-					t.Fatal(err)
-				}
-				if want == nil {
-					want = got
-				}
-				if !slices.Equal(got, want) {
-					t.Errorf("op %d, %dx%dx%d: the tiles for a GPU of %d blocks give other bits", op, s.m, s.n, s.k, blocks)
-				}
-			}
+			tilesAgree(t, op, s, func(int) cuda.Machine { return lib.Machine(1) }, []int{1, 2, 1 << 20})
+		}
+	}
+}
+
+// shape of a product.
+type shape struct{ m, n, k int }
+
+// tilesAgree compares a product on GPUs of so many blocks, the i-th on machine(i).
+func tilesAgree(t *testing.T, op device.Op, s shape, machine func(i int) cuda.Machine, blocks []int) {
+	t.Helper()
+	var want []float64
+	for i, n := range blocks {
+		d, err := cuda.NewOf(machine(i), device.BF16, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := productOf(d, op, s.m, s.n, s.k)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = got
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("op %d, %dx%dx%d: the tiles for a GPU of %d blocks give other bits", op, s.m, s.n, s.k, n)
 		}
 	}
 }

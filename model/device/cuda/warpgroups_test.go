@@ -1,7 +1,6 @@
 package cuda_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -53,25 +52,9 @@ func TestCheckWarpgroups(t *testing.T) {
 // longer the largest tiles, one of 4 blocks the middle ones, one of a million the smallest.
 func TestWarpgroupTilesAgree(t *testing.T) {
 	lib := emulator(t)
-	for _, s := range []struct{ m, n, k int }{{200, 200, 40}, {3, 24, 192}, {230, 65, 200}} {
+	for _, s := range []shape{{200, 200, 40}, {3, 24, 192}, {230, 65, 200}} {
 		for _, op := range []device.Op{device.NN, device.NT} {
-			var want []float64
-			for order, blocks := range []int{1, 4, 1 << 20} {
-				d, err := cuda.NewOf(lib.Hopper(order+1), device.BF16, blocks)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := productOf(d, op, s.m, s.n, s.k)
-				if err := d.Close(); err != nil {
-					t.Fatal(err)
-				}
-				if want == nil {
-					want = got
-				}
-				if !slices.Equal(got, want) {
-					t.Errorf("op %d, %dx%dx%d: the tiles for a GPU of %d blocks give other bits", op, s.m, s.n, s.k, blocks)
-				}
-			}
+			tilesAgree(t, op, s, func(i int) cuda.Machine { return lib.Hopper(i + 1) }, []int{1, 4, 1 << 20})
 		}
 	}
 }

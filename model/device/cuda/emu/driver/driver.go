@@ -25,6 +25,8 @@ import (
 	"syscall"
 	"testing"
 
+	"scalewm/model/device"
+	"scalewm/model/device/cuda"
 	"scalewm/model/device/cuda/emu"
 	thirdparty "scalewm/third_party"
 )
@@ -108,6 +110,21 @@ func Missing(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 	t.Skip(err)
+}
+
+// Device is the GPU that open starts, until the test has ended.
+func Device(t testing.TB, open func() (cuda.Machine, error), p device.Precision) device.Device {
+	t.Helper()
+	m, err := open()
+	if err != nil {
+		Missing(t, err)
+	}
+	d, err := cuda.New(m, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
 }
 
 // Again runs this program once more, with an emulated GPU of such settings.
