@@ -36,9 +36,7 @@ func trainingMemory(t *testing.T, c lewm.Config, clips int, p device.Precision) 
 // TestSizes holds the sizes that docs/gpu.md and package gpu's error name: those
 // of the presets, with some room, and not twice what is needed.
 func TestSizes(t *testing.T) {
-	paper := lewm.Config{ImageSize: 224, Patch: 14, Width: 192, Layers: 12, Heads: 3, MLP: 768, Dim: 192, Projector: 2048,
-		PredictorDepth: 6, PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, Dropout: 0.1,
-		History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
+	paper := published()
 	small := paper
 	small.ImageSize, small.Patch, small.Layers, small.PredictorDepth = 64, 8, 4, 4
 	for _, c := range []struct {
