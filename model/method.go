@@ -1,0 +1,144 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Names of the terms that training losses are made of. What computes them is in
+// model/objective; the numbers that a preset may set are in train.Config.
+const (
+	Prediction  = "prediction"  // mean squared error of the predicted latents
+	SIGReg      = "sigreg"      // distance of the latents' distribution from a normal one
+	Correlation = "correlation" // 1 - correlation of distances between latents and between states q
+	Regression  = "regression"  // mean squared error of q, read from the latents by a small head
+)
+
+// Term is one summand of a training loss.
+type Term struct {
+	Name   string
+	Weight float64            // on tasks that ByTask does not have
+	ByTask map[string]float64 // published weights by task
+	UsesQ  bool               // it sees the task state q
+}
+
+// On is the term's weight on a task.
+func (t Term) On(task string) float64 {
+	if w, ok := t.ByTask[task]; ok {
+		return w
+	}
+	return t.Weight
+}
+
+// Method is one column of the paper's tables: what acts, and how it was trained.
+type Method struct {
+	Name   string // in flags, folders and cells
+	Title  string // in tables and figures
+	Family string // of its world model; "" where actions are random
+	Terms  []Term // of its training loss; none where nothing is trained
+	Floor  bool   // a control without learning
+	// Group is shared by methods whose planning costs have one scale. They share
+	// MPPI's temperature, which is chosen with the baseline, and two of them are
+	// paired only at equal temperature. A method without a group plans at the
+	// stock temperature and may be paired with any.
+	Group string
+	// Against names the methods that a report pairs it with.
+	Against []string
+}
+
+// Plans says whether the method searches with a world model; random actions do not.
+func (m Method) Plans() bool { return m.Family != "" }
+
+// Trained says whether the method's weights are learnt.
+func (m Method) Trained() bool { return len(m.Terms) > 0 }
+
+// UsesQ says whether a term of the method's loss sees the task state q.
+func (m Method) UsesQ() bool {
+	return slices.ContainsFunc(m.Terms, func(t Term) bool { return t.UsesQ })
+}
+
+// Families of world models.
+const (
+	FamilyLeWM   = "lewm"
+	FamilyDINOWM = "dinowm"
+)
+
+// Names of the methods that code has to tell apart: the baseline that the others
+// are compared with, and the two floors.
+const (
+	Baseline  = "lewm"
+	Untrained = "untrained" // the initial weights of the baseline
+	Random    = "random"    // uniform random actions
+)
+
+// latentSums is the group of methods whose cost is a sum over one latent.
+const latentSums = "lewm"
+
+var (
+	prediction = Term{Name: Prediction, Weight: 1}
+	sigreg     = Term{Name: SIGReg, Weight: .09}
+)
+
+// methods is the table of all methods, in the order of the paper's tables, then
+// the floors. Nothing outside this file, the families' own packages, presets and
+// published data names a method: what a method is stands here.
+var methods = []Method{
+	{Name: Baseline, Title: "LeWM", Family: FamilyLeWM, Group: latentSums, Terms: []Term{prediction, sigreg}},
+	{Name: "scale", Title: "SCALE", Family: FamilyLeWM, Group: latentSums, Against: []string{Baseline, "aux"},
+		Terms: []Term{prediction, sigreg, {Name: Correlation, UsesQ: true, Weight: .1,
+			ByTask: map[string]float64{"pusht": .1, "reacher": .15, "cube": .1, "tworoom": .1, "pointmaze": .1}}}},
+	{Name: "aux", Title: "Aux", Family: FamilyLeWM, Group: latentSums, Against: []string{Baseline},
+		Terms: []Term{prediction, sigreg, {Name: Regression, UsesQ: true, Weight: .1,
+			ByTask: map[string]float64{"pusht": .3, "reacher": .4, "cube": .1, "tworoom": .1, "pointmaze": .1}}}},
+	{Name: Untrained, Title: "Untrained", Family: FamilyLeWM, Group: latentSums, Floor: true, Against: []string{Baseline}},
+	{Name: Random, Title: "Random", Floor: true},
+}
+
+// Methods lists all methods, in the order of tables.
+func Methods() []Method { return slices.Clone(methods) }
+
+// MethodNames lists the names of the methods that keep says yes to; nil keeps all.
+func MethodNames(keep func(Method) bool) []string {
+	var names []string
+	for _, m := range methods {
+		if keep == nil || keep(m) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// LookUp finds a method by name.
+func LookUp(name string) (Method, error) {
+	for _, m := range methods {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	return Method{}, fmt.Errorf("no method named %q (hint: one of %s)", name, strings.Join(MethodNames(nil), ", "))
+}
+
+// MethodOf is LookUp for records of programs that may know other methods: an
+// unknown name is its own title, plans and belongs to no group.
+func MethodOf(name string) Method {
+	m, err := LookUp(name)
+	if err != nil {
+		return Method{Name: name, Title: name, Family: name}
+	}
+	return m
+}
+
+// CompareMethods orders names as tables do; unknown ones come last, by alphabet.
+func CompareMethods(a, b string) int {
+	place := func(name string) int {
+		if i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name }); i >= 0 {
+			return i
+		}
+		return len(methods)
+	}
+	if d := place(a) - place(b); d != 0 {
+		return d
+	}
+	return strings.Compare(a, b)
+}
