@@ -11,25 +11,16 @@ import (
 	"scalewm/model/device"
 )
 
-// planRows bounds the candidates that are rolled out at once, and with them the
-// scratch of a rollout: enough to keep a CPU busy, and a GPU. encodeFrames does
-// the same for frames.
-const (
-	planRows     = 4096
-	planRowsGPU  = 32768
-	encodeFrames = 64
-)
+// encodeFrames bounds the frames that are encoded at once, and with them the
+// scratch of the encoder.
+const encodeFrames = 64
 
 // abreast is how many of a job's episodes are planned side by side.
 func (j Job) abreast() int {
 	if j.Batch > 0 {
 		return j.Batch
 	}
-	rows := planRows
-	if j.Arm.World.Device().Kind().Backend == "cuda" {
-		rows = planRowsGPU
-	}
-	return max(rows/j.Tier.Candidates, 1)
+	return max(j.Arm.World.Device().Traits().PlanRows/j.Tier.Candidates, 1)
 }
 
 // planner turns frames into actions: encode, search, scale back.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	"scalewm/eval"
 	"scalewm/model/device"
@@ -142,10 +141,11 @@ func names(all []contender) (list []string) {
 }
 
 // setPeak fills in the better of the probes around a part, of the faster precision.
+// A GPU is probed only where the work runs on it.
 func (s *speed) setPeak(probes []benchProbe) {
 	for _, p := range probes {
 		fp32, bf16 := p.FP32, p.BF16
-		if strings.HasPrefix(s.Device, "cuda") {
+		if p.GPUFP32 > 0 {
 			fp32, bf16 = p.GPUFP32, p.GPUBF16
 		}
 		if s.BF16MS > 0 && s.BF16MS <= s.FP32MS {

@@ -40,9 +40,21 @@ type Kind struct {
 
 func (k Kind) String() string { return fmt.Sprintf("%s/%s/%s", k.Backend, k.ISA, k.Precision) }
 
+// Traits are the sizes of work that suit a device. No result depends on them.
+type Traits struct {
+	// RolloutRows is how many candidates to carry through a model's layers together:
+	// what one layer leaves to the next should stay in the caches, and each kernel
+	// should still take longer than its launch.
+	RolloutRows int
+	// PlanRows is how many candidates of all episodes to plan side by side, so that
+	// every kernel has work for the whole device; scratch memory grows with it.
+	PlanRows int
+}
+
 // Device is a backend. It is used by one goroutine at a time.
 type Device interface {
 	Kind() Kind
+	Traits() Traits
 	// Err returns the first failure of the machine (out of memory, a lost GPU).
 	Err() error
 	// Sync waits until all kernels asked for have run.

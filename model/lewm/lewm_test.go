@@ -254,7 +254,7 @@ func TestRowsAreAlone(t *testing.T) {
 func rowsAreAlone(t *testing.T, dev device.Device) {
 	m := stirredOn(t, dev)
 	r := rand.New(rand.NewPCG(5, 6))
-	rows := m.rolloutRows()
+	rows := dev.Traits().RolloutRows
 	n := rows + 3                                                // more than a chunk
 	start, cand := upload(dev, r, 1, 6), upload(dev, r, n, 5*10) // five blocks: the window grows, then slides
 	all, one := device.NewMat(dev, n, 6), device.NewMat(dev, 1, 6)

@@ -12,8 +12,8 @@ import (
 var _ model.World = (*Model)(nil)
 
 // encodeRows is how many tokens are encoded at once. A row's result does not
-// depend on it, nor on rolloutRows, since no kernel mixes rows of different
-// frames or sequences.
+// depend on it, nor on how many candidates are rolled out at once, since no kernel
+// mixes rows of different frames or sequences.
 const encodeRows = 16384
 
 // Info describes the model to planners and runners.
@@ -87,7 +87,7 @@ func (m *Model) chunks(start, candidates device.Mat, h int, roll func(*nn.Pass, 
 	if start.Rows == 0 || candidates.Rows%start.Rows != 0 || candidates.Cols != h*m.cfg.ActionWidth() {
 		panic(fmt.Sprintf("lewm: %s candidates of %d blocks of %d from %s starts", candidates, h, m.cfg.ActionWidth(), start))
 	}
-	p, each, rows := m.evalPass(), candidates.Rows/start.Rows, m.rolloutRows()
+	p, each, rows := m.evalPass(), candidates.Rows/start.Rows, m.dev.Traits().RolloutRows
 	episodes := max(1, rows/max(1, each))
 	for e := 0; e < start.Rows; e += episodes {
 		k := min(episodes, start.Rows-e)
@@ -98,16 +98,6 @@ func (m *Model) chunks(start, candidates device.Mat, h int, roll func(*nn.Pass, 
 			p.Release(mark)
 		}
 	}
-}
-
-// rolloutRows is how many candidates are rolled out at once: on a processor what
-// its caches hold, on a GPU enough for kernels that take longer than their launch,
-// and not so many that what a layer leaves to the next goes through device memory.
-func (m *Model) rolloutRows() int {
-	if m.dev.Kind().Backend == "cuda" {
-		return 4096
-	}
-	return 1024
 }
 
 // predictBlocks writes the latents after the last block to dst and returns those

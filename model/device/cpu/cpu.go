@@ -163,6 +163,8 @@ func (e *engine) Kind() device.Kind {
 	return device.Kind{Backend: "cpu", ISA: paths[e.isa], Precision: e.prec}
 }
 
+func (e *engine) Traits() device.Traits { return device.Traits{RolloutRows: 1024, PlanRows: 4096} }
+
 func (e *engine) Err() error { return e.err }
 func (e *engine) Sync()      {}
 func (e *engine) Flush()     {}

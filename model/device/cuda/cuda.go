@@ -63,6 +63,8 @@ func (e *engine) Kind() device.Kind {
 	return device.Kind{Backend: "cuda", ISA: e.machine.ISA(), Precision: e.prec}
 }
 
+func (e *engine) Traits() device.Traits { return device.Traits{RolloutRows: 4096, PlanRows: 32768} }
+
 func (e *engine) Err() error { return e.err }
 
 func (e *engine) fail(err error) {

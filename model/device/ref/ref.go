@@ -25,6 +25,8 @@ func (b bytes) Len() int { return len(b) }
 func (engine) Kind() device.Kind {
 	return device.Kind{Backend: "ref", ISA: "plain", Precision: device.FP64}
 }
+func (engine) Traits() device.Traits { return device.Traits{RolloutRows: 1024, PlanRows: 4096} }
+
 func (engine) Err() error   { return nil }
 func (engine) Sync()        {}
 func (engine) Flush()       {}
