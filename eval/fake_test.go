@@ -181,9 +181,10 @@ func (w *dotWorld) calibrate(t *testing.T) {
 	w.d.Upload64(w.bias, bias)
 }
 
-func (w *dotWorld) Info() model.Info      { return w.info }
-func (w *dotWorld) Device() device.Device { return w.d }
-func (w *dotWorld) Forwards(h int) int    { return h }
+func (w *dotWorld) Info() model.Info         { return w.info }
+func (w *dotWorld) Device() device.Device    { return w.d }
+func (w *dotWorld) PredictorCalls(h int) int { return h }
+func (w *dotWorld) Free()                    {}
 
 func (w *dotWorld) Encode(dst device.Mat, frames device.Bytes, n int) {
 	px := device.NewMat(w.d, n, w.read.Cols)

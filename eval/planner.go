@@ -127,7 +127,7 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	p.planning += time.Since(began)
 	for i, ep := range eps {
 		ep.actions = p.unscale(z[i*width : (i+1)*width])
-		ep.row.Forwards += p.tier.Candidates * p.tier.Iterations * p.world.Forwards(Horizon)
+		ep.row.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.world.PredictorCalls(Horizon)
 		ep.row.NaNCosts += found.NaNs[i]
 		if replan == 0 {
 			ep.row.PlanCost = found.Cost[i]

@@ -144,8 +144,8 @@ func TestPairing(t *testing.T) {
 		if row.Steps > 25 {
 			plans = 2
 		}
-		if row.Replans != plans || row.Forwards != plans*10*3*5 {
-			t.Errorf("row %d: %d steps, %d plans, %d predictor calls; want %d plans of 10 candidates x 3 iterations x 5 blocks", i, row.Steps, row.Replans, row.Forwards, plans)
+		if row.Replans != plans || row.PredictorCalls != plans*10*3*5 {
+			t.Errorf("row %d: %d steps, %d plans, %d predictor calls; want %d plans of 10 candidates x 3 iterations x 5 blocks", i, row.Steps, row.Replans, row.PredictorCalls, plans)
 		}
 	}
 	if random.Device != "" || plan.Device != kind {

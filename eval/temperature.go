@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"scalewm/model"
 )
 
 // stockTemperature is the original's default, and DINO-WM's in every table.
@@ -12,6 +14,9 @@ const stockTemperature = 0.5
 // published are the temperatures of the paper's tables, chosen on set s101 with
 // the LeWM arm and shared by the LeWM family (eval-spec section 1.4).
 var published = map[string]float64{"pusht": 64, "reacher": 32, "cube": 32, "tworoom": 64, "pointmaze": 256}
+
+// publishedElsewhere stands in for them on other tasks: their median.
+const publishedElsewhere = 64
 
 // Ladder are the temperatures that tuning tries.
 func Ladder() []float64 { return []float64{.5, 2, 8, 32, 64, 128, 256, 512} }
@@ -45,22 +50,21 @@ func (t Temperature) Chosen(c Choice) Temperature {
 	return t
 }
 
-// For is the temperature of a method on a task. DINO-WM's costs are means where
-// LeWM's are sums, so that it keeps the stock one beside any tuned for LeWM.
+// For is the temperature of a method on a task. One whose costs have another scale
+// than the baseline's keeps the stock one beside any that was chosen for the baseline.
 func (t Temperature) For(task, method string) (float64, error) {
 	switch {
 	case t.source == "value":
 		return t.value, nil
-	case t.source == "stock" || method == "dinowm":
+	case t.source == "stock" || model.MethodOf(method).Group == "":
 		return stockTemperature, nil
 	case t.source == "tuned" && t.value > 0:
 		return t.value, nil
 	case t.source == "tuned":
-		return 0, fmt.Errorf("the temperature of mppi on %s is not tuned yet (hint: evaluate the lewm checkpoint with --temperature tuned into the same folder first)", task)
+		return 0, fmt.Errorf("the temperature of mppi on %s is not tuned yet (hint: evaluate the %s checkpoint with --temperature tuned into the same folder first)", task, model.Baseline)
 	}
-	v, ok := published[task]
-	if !ok {
-		return 0, fmt.Errorf("the paper has no temperature for mppi on %s (hint: --temperature stock, tuned or a number)", task)
+	if v, ok := published[task]; ok {
+		return v, nil
 	}
-	return v, nil
+	return publishedElsewhere, nil
 }

@@ -8,14 +8,12 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/eval/record"
+	"scalewm/model"
 )
 
 // TuningSet is the set that MPPI's temperature is chosen on; tables of tuned
 // MPPI are of the other sets (eval-spec section 1.4).
 const TuningSet = "s101"
-
-// baseline is the method that the temperature is chosen with.
-const baseline = "lewm"
 
 // choiceKind is the cell kind of a chosen temperature.
 const choiceKind = "temperature"
@@ -54,8 +52,8 @@ func (j Job) tuning() []Job {
 
 // choice is the cell that keeps the choice.
 func (j Job) choice() (id string, s choiceSpec, err error) {
-	if j.Arm.Method != baseline || len(j.Sets) != 1 || j.Sets[0].Name != TuningSet {
-		return "", s, fmt.Errorf("tuning mppi with %s on %d sets: the temperature is chosen with %s on %s (hint: give the lewm checkpoint)", j.Arm.Method, len(j.Sets), baseline, TuningSet)
+	if j.Arm.Method != model.Baseline || len(j.Sets) != 1 || j.Sets[0].Name != TuningSet {
+		return "", s, fmt.Errorf("tuning mppi with %s on %d sets: the temperature is chosen with %s on %s (hint: give the checkpoint of %[3]s)", j.Arm.Method, len(j.Sets), model.Baseline, TuningSet)
 	}
 	about := j.Spec(0)
 	s = choiceSpec{Protocol: about.Protocol, Task: about.Task, Data: about.Data, Precision: about.Precision}

@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"scalewm/dataset/cell"
+	"scalewm/model"
 )
 
 // Random is the method of uniform random actions, which are not trained and
 // have neither solver nor tier.
-const Random = "random"
+const Random = model.Random
 
 // Verb is what a unit does.
 type Verb string
@@ -162,7 +163,7 @@ func (g Grid) tune(task string, work []Unit) []Unit {
 	if !g.Tuned || !slices.ContainsFunc(work, func(u Unit) bool { return u.Solver == MPPI }) {
 		return work
 	}
-	first := Unit{Verb: Train, Task: task, Method: baseline, Seed: g.Seeds[0]}
+	first := Unit{Verb: Train, Task: task, Method: model.Baseline, Seed: g.Seeds[0]}
 	rest := slices.DeleteFunc(work, func(u Unit) bool { return u.Verb == Train && u.Arm() == first.Arm() })
 	choice := first
 	choice.Verb = TuneMPPI

@@ -23,7 +23,7 @@ type Info struct {
 }
 
 // World is a model in evaluation mode on one device. It is used by one
-// goroutine at a time; Fork gives another goroutine its own.
+// goroutine at a time.
 type World interface {
 	Info() Info
 	Device() device.Device
@@ -31,10 +31,13 @@ type World interface {
 	Encode(dst device.Mat, frames device.Bytes, n int)
 	// Rollout predicts from one context latent an episode, start (E*P) x D, under
 	// candidates (E*C) x (H*ActionWidth) in z-scored action space. dst is
-	// (E*C*P) x D: the latent after the last block.
+	// (E*C*P) x D: the latent after the last block. Those in between are what
+	// the candidates' first blocks alone lead to.
 	Rollout(dst, start, candidates device.Mat, h int)
-	// Forwards is the number of predictor calls of one Rollout of h blocks.
-	Forwards(h int) int
+	// PredictorCalls counts the predictor's calls for one candidate of h blocks (NFE).
+	PredictorCalls(h int) int
+	// Free gives the model's memory on its device back.
+	Free()
 }
 
 // Differentiable is a World whose planning cost has a gradient.

@@ -14,6 +14,7 @@ import (
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/model/train"
+	"scalewm/model/train/metrics"
 )
 
 func init() {
@@ -147,7 +148,7 @@ func (c *command) showTraining(r train.Result, asJSON bool) error {
 
 // finalLoss is that of the last step of a finished training; 0 where its metrics are gone.
 func finalLoss(dir string) (loss float64) {
-	rows, err := train.ReadMetrics(dir)
+	rows, err := metrics.Read(dir)
 	if err != nil {
 		return 0
 	}

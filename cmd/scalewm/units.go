@@ -91,7 +91,7 @@ func (r *reproduction) load(u eval.Unit) error {
 	if err != nil {
 		return err
 	}
-	s.arm, s.free = a, a.World.(interface{ Free() }).Free
+	s.arm, s.free = a, a.World.Free
 	return s.fits(a, r.armPath(u))
 }
 

@@ -35,17 +35,17 @@ type Spec struct {
 
 // Row is the outcome of one episode.
 type Row struct {
-	Episode     int     `json:"episode"`    // index in the set
-	Trajectory  int     `json:"trajectory"` // episode of the data set
-	Start       int     `json:"start"`      // row within it
-	Success     bool    `json:"success"`
-	Steps       int     `json:"steps"` // first successful env step (from 1), else the budget
-	Replans     int     `json:"replans"`
-	Forwards    int     `json:"forwards"` // predictor calls, one a candidate and block, over all plans
-	PlannerSeed uint32  `json:"planner_seed"`
-	PreSolved   bool    `json:"pre_solved"` // the start already meets the goal
-	NaNCosts    int     `json:"nan_costs"`
-	PlanCost    float64 `json:"plan_cost"` // reported cost of the first plan
+	Episode        int     `json:"episode"`    // index in the set
+	Trajectory     int     `json:"trajectory"` // episode of the data set
+	Start          int     `json:"start"`      // row within it
+	Success        bool    `json:"success"`
+	Steps          int     `json:"steps"` // first successful env step (from 1), else the budget
+	Replans        int     `json:"replans"`
+	PredictorCalls int     `json:"forwards"` // one a candidate and block, over all plans (NFE)
+	PlannerSeed    uint32  `json:"planner_seed"`
+	PreSolved      bool    `json:"pre_solved"` // the start already meets the goal
+	NaNCosts       int     `json:"nan_costs"`
+	PlanCost       float64 `json:"plan_cost"` // reported cost of the first plan
 	// Diverged says why the simulation ended the episode, which then failed.
 	Diverged string `json:"diverged,omitempty"`
 }

@@ -25,8 +25,8 @@ func (m *Model) Info() model.Info {
 // Device is where the model lives.
 func (m *Model) Device() device.Device { return m.dev }
 
-// Forwards is one predictor call a block.
-func (m *Model) Forwards(h int) int { return h }
+// PredictorCalls is one call a block.
+func (m *Model) PredictorCalls(h int) int { return h }
 
 // evalPass begins a call. The weights of a model that does not train stay.
 func (m *Model) evalPass() *nn.Pass {

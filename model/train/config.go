@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"scalewm/dataset"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/lewm"
 )
@@ -41,11 +42,11 @@ type Config struct {
 }
 
 // Methods lists what can be trained, in the paper's order.
-func Methods() []string { return []string{"lewm", "scale", "aux"} }
+func Methods() []string { return model.MethodNames(model.Method.Trained) }
 
 // Untrained is the method that writes the initial weights: the floor that
 // trained models are compared with.
-const Untrained = "untrained"
+const Untrained = model.Untrained
 
 // Task is what the training has to know of a task.
 type Task struct {

@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"scalewm/dataset"
+	"scalewm/model/train/metrics"
 )
 
 // finite explains the first number of a step that is not finite: which term,
 // and where what is not finite begins. No resume point is written after it, so
 // that the last one holds good weights.
-func (t *trainer) finite(step int, b *dataset.Batch, l Losses, norm float64) error {
+func (t *trainer) finite(step int, b *dataset.Batch, l metrics.Losses, norm float64) error {
 	for _, v := range []struct {
 		name string
 		v    float64

@@ -12,6 +12,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/model/device"
+	"scalewm/model/train/metrics"
 )
 
 // loop is a training under way.
@@ -20,22 +21,22 @@ type loop struct {
 	plan    *plan
 	t       *trainer
 	at      point
-	metrics *metrics
+	metrics *metrics.Log
 	train   *feed
 	val     *feed        // nil: too few validation clips
 	whole   device.Bytes // all frames, once they are on the device
 	times   []time.Duration
 	waited  time.Duration // for the loaders of feeds that are closed
-	last    Losses
+	last    metrics.Losses
 }
 
 // run does the steps that are left and finishes the training.
 func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (_ Result, err error) {
 	o, began, from := l.o, time.Now(), l.at.step
-	if l.metrics, err = openMetrics(o.Out, l.at.metrics); err != nil {
+	if l.metrics, err = metrics.Open(o.Out, l.at.metrics); err != nil {
 		return Result{}, err
 	}
-	defer l.metrics.close()
+	defer l.metrics.Close()
 	defer l.close()
 	if err := l.open(frames); err != nil {
 		return Result{}, err
@@ -138,9 +139,9 @@ func (l *loop) next(ctx context.Context) error {
 			return err
 		}
 	}
-	row := Row{Step: n, Split: "train", LR: l.t.rate(n)}
+	row := metrics.Row{Step: n, Split: "train", LR: l.t.rate(n)}
 	if n%cfg.DiagnosticEvery == 0 {
-		row.Diagnostics = &Diagnostics{}
+		row.Diagnostics = &metrics.Diagnostics{}
 	}
 	row.Losses, row.GradNorm = l.t.step(n, in, d, row.Diagnostics)
 	if err := l.o.Dev.Err(); err != nil {
@@ -152,7 +153,7 @@ func (l *loop) next(ctx context.Context) error {
 	l.at.step, l.last = n+1, row.Losses
 	l.times = append(l.times, time.Since(began))
 	if n%cfg.LogEvery == 0 || row.Diagnostics != nil || l.at.step == l.plan.total {
-		if err := l.metrics.write(row); err != nil {
+		if err := l.metrics.Write(row); err != nil {
 			return err
 		}
 	}
@@ -182,7 +183,7 @@ func (l *loop) validate(ctx context.Context) error {
 		return nil
 	}
 	batches := min(l.o.Config.EvalBatches, l.val.loader.StepsPerEpoch())
-	row := Row{Step: l.at.step - 1, Split: "val"}
+	row := metrics.Row{Step: l.at.step - 1, Split: "val"}
 	for i := range batches {
 		b, frames, err := l.val.take(ctx, i)
 		if err != nil {
@@ -203,12 +204,12 @@ func (l *loop) validate(ctx context.Context) error {
 	if err := l.keepBest(row.Loss); err != nil {
 		return err
 	}
-	return l.metrics.write(row)
+	return l.metrics.Write(row)
 }
 
 // save writes a resume point after the metrics that it counts on.
 func (l *loop) save() (err error) {
-	if l.at.metrics, err = l.metrics.flush(); err != nil {
+	if l.at.metrics, err = l.metrics.Flush(); err != nil {
 		return fmt.Errorf("writing metrics: %w (hint: is the disk full?)", err)
 	}
 	return l.t.save(l.o.Out, l.plan.id, l.at)

@@ -19,6 +19,7 @@ import (
 	"scalewm/model/device"
 	"scalewm/model/device/ref"
 	"scalewm/model/lewm"
+	"scalewm/model/train/metrics"
 	"scalewm/model/weights"
 )
 
@@ -145,11 +146,11 @@ func TestKeptCheckpoints(t *testing.T) {
 	if !slices.Equal(have, want) {
 		t.Errorf("files %v, want %v", have, want)
 	}
-	rows, err := ReadMetrics(o.Out)
+	rows, err := metrics.Read(o.Out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	best := Row{Losses: Losses{Loss: math.Inf(1)}}
+	best := metrics.Row{Losses: metrics.Losses{Loss: math.Inf(1)}}
 	for _, r := range rows {
 		if r.Split == "val" && r.Loss < best.Loss {
 			best = r
@@ -244,7 +245,7 @@ func TestGuards(t *testing.T) {
 			o := options(t, "scale")
 			change(&o, o.Data.(*world))
 			mustRun(t, o)
-			rows, err := ReadMetrics(o.Out)
+			rows, err := metrics.Read(o.Out)
 			if err != nil || rows[len(rows)-1].Obj <= 0 || rows[len(rows)-1].Skipped != 0 {
 				t.Errorf("%+v, %v", rows, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"scalewm/model/lewm"
 	"scalewm/model/nn"
 	"scalewm/model/objective"
+	"scalewm/model/train/metrics"
 )
 
 // trainer is the state of a training on its device.
@@ -86,16 +87,6 @@ func (t *trainer) free() {
 	t.model.Free()
 }
 
-// Losses are the numbers of one step, as they stand in metrics.
-type Losses struct {
-	Loss   float64 `json:"loss"`
-	Pred   float64 `json:"pred"`
-	SIGReg float64 `json:"sigreg"`
-	Obj    float64 `json:"obj"` // SCALE's or Aux's own term, unweighted; 0 for LeWM
-	// Skipped is 1 when SCALE's guard set its term to zero.
-	Skipped float64 `json:"skipped,omitempty"`
-}
-
 // draws are the random choices of one pass.
 type draws struct {
 	dropout    uint64
@@ -121,7 +112,7 @@ func (t *trainer) frames() int { return t.model.Config().History + 1 }
 
 // step runs optimiser step n on a batch and returns its losses and, before
 // clipping, its gradient norm. Diagnostics are filled on request.
-func (t *trainer) step(n int, in inputs, d draws, diag *Diagnostics) (Losses, float64) {
+func (t *trainer) step(n int, in inputs, d draws, diag *metrics.Diagnostics) (metrics.Losses, float64) {
 	t.arena.Reset()
 	params := t.model.Params()
 	t.dev.Fill(params.Grad, 0)
@@ -150,14 +141,14 @@ func (t *trainer) step(n int, in inputs, d draws, diag *Diagnostics) (Losses, fl
 		Eps: 1e-8, Decay: t.cfg.WeightDecay, MaxNorm: t.cfg.Clip, Step: n + 1})
 	l, sums := t.read()
 	if diag != nil {
-		diag.fill(t.dev, out.Emb, sums)
+		diagnose(diag, t.dev, out.Emb, sums)
 	}
 	return l, math.Sqrt(sums[slotGrad])
 }
 
 // evaluate is the losses of a batch without dropout, by BatchNorm's running
 // statistics.
-func (t *trainer) evaluate(in inputs, d draws) Losses {
+func (t *trainer) evaluate(in inputs, d draws) metrics.Losses {
 	t.arena.Reset()
 	t.dev.Fill(t.sums, 0)
 	p := &nn.Pass{Dev: t.dev, Arena: t.arena}
@@ -230,10 +221,10 @@ func (t *trainer) ints(v []int32) device.Ints {
 }
 
 // read fetches the step's numbers.
-func (t *trainer) read() (Losses, []float64) {
+func (t *trainer) read() (metrics.Losses, []float64) {
 	s := make([]float64, slots)
 	t.dev.Download64(s, t.sums)
-	l := Losses{Pred: s[slotPred], SIGReg: s[slotSIGReg], Obj: s[slotObj], Skipped: s[slotSkipped]}
+	l := metrics.Losses{Pred: s[slotPred], SIGReg: s[slotSIGReg], Obj: s[slotObj], Skipped: s[slotSkipped]}
 	if t.aux != nil {
 		l.Obj *= t.aux.Scale()
 	}

@@ -16,6 +16,7 @@ import (
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
 	"scalewm/model/lewm"
+	"scalewm/model/train/metrics"
 	"scalewm/model/weights"
 )
 
@@ -95,7 +96,7 @@ func options(t *testing.T, method string) Options {
 func files(t *testing.T, out string) map[string][]byte {
 	t.Helper()
 	m := map[string][]byte{}
-	for _, n := range []string{weights.FileName, weights.SidecarName, MetricsName} {
+	for _, n := range []string{weights.FileName, weights.SidecarName, metrics.FileName} {
 		b, err := os.ReadFile(filepath.Join(out, n))
 		if err != nil {
 			t.Fatal(err)
@@ -244,7 +245,7 @@ func TestLearnsAndLoads(t *testing.T) {
 	o := options(t, "lewm")
 	o.Config.Steps, o.Config.EvalEvery, o.Config.LogEvery = 60, 30, 1
 	mustRun(t, o)
-	rows, err := ReadMetrics(o.Out)
+	rows, err := metrics.Read(o.Out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,9 +367,4 @@ func TestRate(t *testing.T) {
 	if got := rate(1, 0.01, 999, 1000); got > 1e-5 {
 		t.Errorf("the last step's rate is %g", got)
 	}
-}
-
-func FuzzMetrics(f *testing.F) {
-	f.Add([]byte(`{"step":1,"split":"train","loss":0.5,"pred_grad":1}` + "\n" + `{"step":1,"split":"val"}`))
-	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseMetrics(bytes.NewReader(b)) })
 }

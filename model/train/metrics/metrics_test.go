@@ -1,0 +1,63 @@
+package metrics
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// What was written is read; a torn last line is no row, a torn one before it an error.
+func TestLog(t *testing.T) {
+	dir := t.TempDir()
+	rows := []Row{{Step: 0, Split: Train, Losses: Losses{Loss: 1.5, Pred: 1, SIGReg: .25, Obj: .25, Skipped: 1}, GradNorm: 2,
+		Diagnostics: &Diagnostics{PredGrad: 3, Rank: 1}}, {Step: 0, Split: Val}, {Step: 1, Split: Train, LR: .5}}
+	l, err := Open(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var two int64
+	for i, r := range rows {
+		if err := l.Write(r); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			two, _ = l.Flush()
+		}
+	}
+	l.Close()
+	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got, rows) {
+		t.Errorf("%+v, %v; want %+v", got, err, rows)
+	}
+	if l, err = Open(dir, two); err != nil { // as a resumed training does
+		t.Fatal(err)
+	}
+	l.Close()
+	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got, rows[:2]) {
+		t.Errorf("cut back: %+v, %v; want %+v", got, err, rows[:2])
+	}
+	if _, err := Open(dir, two+1); err == nil || !strings.Contains(err.Error(), "the resume point was written after") {
+		t.Errorf("a file shorter than its resume point: %v", err)
+	}
+	path := filepath.Join(dir, FileName)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]int{string(whole) + `{"step":1,"spl`: 2, string(whole) + `{"step":1,"spl` + "\n" + string(whole): -1} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(dir)
+		if want >= 0 && (err != nil || len(got) != want) || want < 0 && (err == nil || !strings.Contains(err.Error(), "line 3")) {
+			t.Errorf("%q: %d rows, %v", text, len(got), err)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"step":1,"split":"train","loss":0.5,"pred_grad":1}` + "\n" + `{"step":1,"split":"val"}`))
+	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parse(bytes.NewReader(b)) })
+}
