@@ -6,7 +6,7 @@ type Clip struct{ Episode, Row int }
 
 // Clips lists every clip of frames frames that are skip rows apart, in
 // episode-major order: every start s with s <= len - frames*skip, so that the
-// last frame is followed by its whole block of skip actions (lewm-spec 3.1).
+// last frame is followed by its whole block of skip actions (docs/sources.md#clips).
 // Episodes shorter than frames*skip give none.
 func Clips(src Source, frames, skip int) []Clip {
 	if frames < 1 || skip < 1 {

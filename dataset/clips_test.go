@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Starts 0..len-20 of each episode, none in one of 19 rows (lewm-spec 3.1).
+// Starts 0..len-20 of each episode, none in one of 19 rows (docs/sources.md#clips).
 func TestClips(t *testing.T) {
 	src := newFake(t, 21, 19, 20)
 	want := []Clip{{0, 0}, {0, 1}, {2, 40}}

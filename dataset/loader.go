@@ -122,7 +122,7 @@ func (l *Loader) readColumns(src Source) error {
 	return nil
 }
 
-// standardise z-scores and then turns NaN into 0, the mean (lewm-spec 3.2).
+// standardise z-scores and then turns NaN into 0, the mean (docs/sources.md#action-scaling).
 func standardise(rows []float64, m Moments) []float32 {
 	out := make([]float32, len(rows))
 	for i, v := range rows {

@@ -7,7 +7,7 @@ import (
 	"scalewm/dataset/rng"
 )
 
-// The two splits (DESIGN, contract 5): paper draws single clips, so that nearly
+// The two splits (docs/protocol.md#two-protocols): paper draws single clips, so that nearly
 // every episode is seen in training; strict holds out whole episodes.
 const (
 	SplitPaper  = "paper"

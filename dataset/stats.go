@@ -28,7 +28,7 @@ func (m Moments) Unscale(d int, v float64) float64 {
 
 // ColumnMoments is the mean and standard deviation of a column; rows with a NaN
 // are dropped. ddof is subtracted from the count of the variance (0 for the
-// scaler of actions, lewm-spec 3.2), and only the named episodes are used (nil:
+// scaler of actions, docs/sources.md#action-scaling), and only the named episodes are used (nil:
 // all), which is what the strict protocol needs.
 func ColumnMoments(src Source, column string, episodes []int, ddof int) (Moments, error) {
 	c, err := FindColumn(src, column)
@@ -49,7 +49,7 @@ func ColumnMoments(src Source, column string, episodes []int, ddof int) (Moments
 
 // QMoments is the mean and unbiased standard deviation (ddof 1) of the
 // task-relevant state q over the named episodes (nil: all), as the SCALE
-// authors standardise it (scale-author-spec 2).
+// authors standardise it (docs/sources.md#task-state-q).
 func QMoments(src Source, q QSpec, episodes []int) (Moments, error) {
 	var rows []float64
 	err := eachSpan(src, episodes, func(e Episode) error {

@@ -11,7 +11,7 @@ import (
 
 // The render gate compares gateRows rows; a mean absolute error above
 // MaxRenderError grey levels means that the task is not drawn as it was
-// recorded, and every plan but the first would see another world (eval-spec section 4).
+// recorded, and every plan but the first would see another world (docs/sources.md#render-gate).
 const (
 	gateRows       = 20
 	MaxRenderError = 3.0

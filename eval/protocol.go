@@ -13,7 +13,7 @@ import (
 	"scalewm/dataset/rng"
 )
 
-// The published evaluation (eval-spec sections 2 and 3): a plan of Horizon
+// The published evaluation (docs/sources.md#evaluation-loop): a plan of Horizon
 // blocks of Block env steps is executed whole, at most twice in an episode.
 const (
 	Horizon    = 5  // blocks of a plan, all executed before the next plan

@@ -93,7 +93,7 @@ func ParsePool(s string) (Pool, error) {
 }
 
 // Draw draws n starts without replacement from the valid starts of episodes of
-// these lengths, as NumPy's default generator does, sorted (eval-spec section 3).
+// these lengths, as NumPy's default generator does, sorted (docs/sources.md#evaluation-sets).
 func Draw(lengths []int, n int, seed uint64, pool Pool) ([]Start, error) {
 	v := newValidStarts(lengths)
 	size := v.count

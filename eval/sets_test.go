@@ -98,7 +98,7 @@ func sameDraw(t *testing.T, what string, lengths []int, seed uint64, pool Pool, 
 }
 
 // TestPublishedStarts: Cube s101 begins (30,42) (268,141) and ends (9791,1) in
-// 10,000 episodes of 201 rows (scale-author-spec section 5).
+// 10,000 episodes of 201 rows (docs/sources.md#evaluation-sets).
 func TestPublishedStarts(t *testing.T) {
 	starts, err := Draw(slices.Repeat([]int{201}, 10000), 100, 101, MinusOne)
 	must(t, err)

@@ -12,7 +12,7 @@ import (
 const stockTemperature = 0.5
 
 // published are the temperatures of the paper's tables, chosen on set s101 with
-// the LeWM arm and shared by the LeWM family (eval-spec section 1.4).
+// the LeWM arm and shared by the LeWM family (docs/sources.md#mppi-temperature).
 var published = map[string]float64{"pusht": 64, "reacher": 32, "cube": 32, "tworoom": 64, "pointmaze": 256}
 
 // publishedElsewhere stands in for them on other tasks: their median.

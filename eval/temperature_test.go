@@ -11,7 +11,7 @@ import (
 	"scalewm/dataset/cell"
 )
 
-// The paper's temperatures (eval-spec section 1.4); DINO-WM keeps 0.5 beside
+// The paper's temperatures (docs/sources.md#mppi-temperature); DINO-WM keeps 0.5 beside
 // any that was tuned for LeWM, and a number holds for everyone.
 func TestTemperatures(t *testing.T) {
 	for _, tc := range []struct {

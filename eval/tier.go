@@ -19,7 +19,7 @@ func newTier(name string, candidates, iterations int) Tier {
 }
 
 // Tiers are the five tiers of the published numbers. T2 is what the authors'
-// code ran; the paper prints 100/20, which is T2p (eval-spec section 1.6).
+// code ran; the paper prints 100/20, which is T2p (docs/sources.md#tiers).
 func Tiers() []Tier {
 	return []Tier{newTier("T1", 300, 30), newTier("T2", 150, 15), newTier("T3", 50, 10), newTier("T4", 20, 5), newTier("T5", 10, 3)}
 }
@@ -48,7 +48,7 @@ next:
 }
 
 // descent is the ladder of gradient descent, restarts x steps: the authors ran
-// it beside the paper's solvers (eval-spec section 1.6).
+// it beside the paper's solvers (docs/sources.md#tiers).
 var descent = map[string][2]int{"T1": {100, 90}, "T2": {75, 30}, "T3": {50, 10}, "T4": {20, 5}, "T5": {10, 3}}
 
 // For is the tier as a solver runs it: gradient descent has restarts and steps

@@ -12,7 +12,7 @@ import (
 )
 
 // TuningSet is the set that MPPI's temperature is chosen on; tables of tuned
-// MPPI are of the other sets (eval-spec section 1.4).
+// MPPI are of the other sets (docs/sources.md#mppi-temperature).
 const TuningSet = "s101"
 
 // choiceKind is the cell kind of a chosen temperature.

@@ -101,7 +101,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// Ladder of gradient descent (eval-spec section 1.6), and tiers of the others.
+// Ladder of gradient descent (docs/sources.md#tiers), and tiers of the others.
 func TestTierFor(t *testing.T) {
 	for i, want := range [][2]int{{100, 90}, {75, 30}, {50, 10}, {20, 5}, {10, 3}} {
 		tier := Tiers()[i]

@@ -138,7 +138,7 @@ func TestBenchRefusals(t *testing.T) {
 }
 
 // The default geometry is the one that PyTorch's times are known of, and 10.77 M
-// is its number of parameters (reference-cases C).
+// is its number of parameters (docs/sources.md#parameter-counts).
 func TestBenchGeometry(t *testing.T) {
 	p, text, err := benchPreset("")
 	if err != nil || p.Train.Batch != 32 || p.Train.Directions != 1024 || !strings.HasPrefix(text, "32 clips x 4 frames of 64 px, patch 8, width 192 x 4 layers") {

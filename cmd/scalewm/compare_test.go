@@ -42,7 +42,7 @@ func TestCompareVerb(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != exitDone || errs != "" {
 		t.Fatalf("exit %d, %q, %v", code, errs, err)
 	}
-	// (7, 1): eval-spec section 8
+	// (7, 1): docs/sources.md#mcnemar
 	if len(r.Rows) != 1 || r.Rows[0].N != 100 || r.Rows[0].B != 7 || r.Rows[0].C != 1 || r.Rows[0].P-.0703125 > 1e-9 || r.Rows[0].MidP-.0390625 > 1e-9 || r.Pooled.Diff-6 > 1e-9 {
 		t.Errorf("result %s", out)
 	}

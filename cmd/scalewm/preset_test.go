@@ -24,7 +24,7 @@ func TestPresetNames(t *testing.T) {
 	}
 }
 
-// Sizes of the models: lewm-spec 1.6 (paper), reference-cases C (small 10.77 M,
+// Sizes of the models: docs/sources.md#parameter-counts (paper; small 10.77 M,
 // nano about 0.7 M), all with Two-Room's two actions.
 func TestPresetSizes(t *testing.T) {
 	for name, want := range map[string][2]float64{"nano": {0.7e6, 0.1e6}, "small": {10.77e6, 0.005e6}, "paper": {18034478, 0}} {
@@ -43,7 +43,7 @@ func TestPresetSizes(t *testing.T) {
 	}
 }
 
-// The published recipe: lewm-spec 3.4, scale-author-spec 1 and 3.
+// The published recipe: docs/sources.md#optimiser, docs/sources.md#scale, docs/sources.md#loss-weights.
 func TestPaperRecipe(t *testing.T) {
 	p, err := LoadPreset("paper")
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 const ahead = 25
 
 // The tasks of MuJoCo draw slowly, so that the campaign compares their states alone,
-// with envs-spec 4.6 and 5.6; figures of the published sets where they are known there.
+// with docs/sources.md#reacher-data and docs/sources.md#cube-oracles; figures of the published sets where they are known there.
 var publishedStates = []published{
 	{"reacher", 10_000, 2_010_000, []figure{
 		entry("action", 0, 0, 1/math.Sqrt(3), -1, 1), entry("action", 1, 0, 1/math.Sqrt(3), -1, 1),

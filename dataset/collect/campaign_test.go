@@ -33,7 +33,7 @@ const (
 )
 
 // published is what is known of a published set: its size, and of columns the
-// means, deviations and ranges (envs-spec 1.9, 2.5, 3.6; NaN where nothing is said).
+// means, deviations and ranges (docs/sources.md#push-t-data, docs/sources.md#two-room-data, docs/sources.md#pointmaze-data; NaN where nothing is said).
 type published struct {
 	task           string
 	episodes, rows int

@@ -66,7 +66,7 @@ func refused(t *testing.T, what string, err error, wants ...string) {
 }
 
 // Rows as the recorder's are: reset row plus one a step, action of row t taken in
-// the state of row t, NaN in the last row (envs-spec 0.1).
+// the state of row t, NaN in the last row (docs/sources.md#recorder-rows).
 func TestRows(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "d.h5")
 	mustRun(t, out, testSpec, 2)

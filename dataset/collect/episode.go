@@ -57,7 +57,7 @@ func newWorker(j *Job) (*worker, error) {
 func (w *worker) close() { w.env.Close() }
 
 // record plays episode number i. Row t holds the state before action t, and
-// action t itself; the last row has no action, which is NaN (envs-spec 0.1).
+// action t itself; the last row has no action, which is NaN (docs/sources.md#recorder-rows).
 func (w *worker) record(ctx context.Context, i int) (episode, error) {
 	return w.begin(ctx, i, w.job.task.Spec.MaxSteps+1)
 }

@@ -72,7 +72,7 @@ func TestHiddenState(t *testing.T) {
 }
 
 // A success whose goal the file does not say stopped the original inside its
-// step (spec/reference-cases, alignment): that row is not compared.
+// step (docs/sources.md#replay-alignment): that row is not compared.
 func TestCutShort(t *testing.T) {
 	m := without(fakeRecording(), "goal_pose")
 	m.data["terminated"] = []float64{1, 0, 0, 1}

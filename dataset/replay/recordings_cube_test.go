@@ -51,7 +51,7 @@ func ofReport(r *Report) func(string) (float64, bool) {
 }
 
 // What a controller can reach whose products are summed in another order than
-// NumPy's libraries do (envs-spec, correction 16): one step; a plan's 200; and what
+// NumPy's libraries do (docs/sources.md#cube-restart): one step; a plan's 200; and what
 // is left where the fingers press on each other, which magnifies the last bit.
 var (
 	oneControl = map[string]float64{"sim_ctrl": 1e-12, "proprio_effector_pos": 1e-8, "privileged_block_0_pos": 1e-12}
@@ -128,7 +128,7 @@ func TestGoalsOfCube(t *testing.T) {
 }
 
 // The bytes of frames are those of the original with the same OpenGL; with another
-// they pass the authors' gate, 3 levels on average (envs-spec 0.1).
+// they pass the authors' gate, 3 levels on average (docs/sources.md#render-gate).
 func TestFramesOfCube(t *testing.T) {
 	needCube(t)
 	here := openGL(t)

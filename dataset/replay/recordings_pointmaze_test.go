@@ -49,7 +49,7 @@ func within(es []EpisodeDiff, bound float64) (n int) {
 // actions, walls, corners, centres inside walls, goals and the edges of success.
 // A step is judged at 1e-12, and at 1e-9 with 4.0.0, whose solver stops at its
 // tolerance when a ball rests in a corner; a whole episode at 1e-6, because
-// corner hits amplify rounding (envs-spec, correction 3), but 17 of the 20 with
+// corner hits amplify rounding (docs/sources.md#pointmaze-contacts), but 17 of the 20 with
 // 100 uniform actions at 1e-8.
 func TestRecordingsOfPointMaze(t *testing.T) {
 	for _, c := range []struct {

@@ -84,7 +84,7 @@ func openGL(t *testing.T) string {
 }
 
 // The bytes of frames are those of the original with the same OpenGL; with another
-// they pass the authors' gate, 3 levels on average (envs-spec 0.1).
+// they pass the authors' gate, 3 levels on average (docs/sources.md#render-gate).
 func TestFramesOfReacher(t *testing.T) {
 	needMuJoCo(t)
 	here := openGL(t)

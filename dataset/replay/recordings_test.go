@@ -10,8 +10,8 @@ import (
 
 // Recordings of the running original (testdata/make_tworoom.py). States and
 // flags are demanded to the bit. Frames may differ by one level in some bytes,
-// because the original's float32 exp is not correctly rounded (envs-spec,
-// correction 4: up to 72 bytes of a frame; 120 are allowed, and 0.001 on average).
+// because the original's float32 exp is not correctly rounded
+// (docs/sources.md#two-room-drawing: up to 72 bytes of a frame; 120 are allowed, and 0.001 on average).
 func TestRecordingsOfTheOriginal(t *testing.T) {
 	for _, c := range []struct {
 		file                   string

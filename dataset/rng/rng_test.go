@@ -150,7 +150,7 @@ func TestStreamIsARandSource(t *testing.T) {
 	}
 }
 
-// eval-spec sections 4 and 8; scale-author-spec section 5.
+// docs/sources.md#planner-seeds.
 func TestPlannerSeed(t *testing.T) {
 	for _, c := range []struct {
 		index int

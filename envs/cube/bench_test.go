@@ -9,8 +9,8 @@ import (
 	"scalewm/envs/envtest"
 )
 
-// What the original reaches in a second of one core's time (envs-spec, correction
-// 17): steps of a plan without drawing, and steps each with a 224-pixel frame.
+// What the original reaches in a second of one core's time
+// (docs/sources.md#python-rates): steps of a plan without drawing, and steps each with a 224-pixel frame.
 const (
 	originalSteps  = 542
 	originalFrames = 4.3

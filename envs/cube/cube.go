@@ -14,7 +14,7 @@ import (
 	"scalewm/envs/policy"
 )
 
-// The world (envs-spec 5). Lengths are in metres, angles in radians.
+// The world (docs/sources.md#cube-world). Lengths are in metres, angles in radians.
 const (
 	nq, nv, nu  = 21, 20, 7
 	actionDim   = 5

@@ -125,7 +125,7 @@ func TestWithoutWhatIsFetched(t *testing.T) {
 	}
 }
 
-// The run of envs-spec 5.7 with correction 18: MuJoCo 3.11.0, effector, yaw, opening
+// The run of docs/sources.md#cube-golden: MuJoCo 3.11.0, effector, yaw, opening
 // and contact after some steps. The fingers close on each other, which magnifies the
 // last bit of a control to 1e-5 in the opening and 0.01 in the contact within a step.
 func TestGoldenRun(t *testing.T) {
@@ -163,7 +163,7 @@ func TestGoldenRun(t *testing.T) {
 
 // After a reset the effector hangs over the table's middle, looking down, and the
 // joints are those that OGBench's controller finds from home: with yaw 0 these of
-// envs-spec 5.7.
+// docs/sources.md#cube-golden.
 func TestReset(t *testing.T) {
 	e := world(t)
 	q := home

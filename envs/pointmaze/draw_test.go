@@ -105,7 +105,7 @@ func centroid(a, b []byte) (c vec, area int) {
 }
 
 // The disc is where the ball is: x to the right, y down, 27.8 pixels a metre
-// (envs-spec 3.5), 5.56 pixels in radius; it follows a move of a fraction of a pixel.
+// (docs/sources.md#pointmaze-drawing), 5.56 pixels in radius; it follows a move of a fraction of a pixel.
 func TestDiscIsWhereTheBallIs(t *testing.T) {
 	frame := make([]byte, envs.FrameBytes)
 	r := rand.New(rand.NewPCG(2, 3))

@@ -2,7 +2,7 @@ package pointmaze
 
 import "math"
 
-// profile is how a version of MuJoCo computes contacts (envs-spec 3.3).
+// profile is how a version of MuJoCo computes contacts (docs/sources.md#pointmaze-contacts).
 type profile struct {
 	inverseWeight float64 // of the ball, in the regularisation of a contact
 	margin        float64 // contacts act from this distance on

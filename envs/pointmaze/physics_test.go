@@ -87,7 +87,7 @@ func TestCentreInsideAWall(t *testing.T) {
 	}
 }
 
-// The impedance of envs-spec 3.3 (3), at its knots and between.
+// The impedance of docs/sources.md#pointmaze-contacts, at its knots and between.
 func TestImpedance(t *testing.T) {
 	for x, want := range map[float64]float64{0: 0.9, 0.25: 0.90625, 0.5: 0.925, 0.75: 0.94375, 1: 0.95, 60: 0.95} {
 		if got := impedance(x); math.Abs(got-want) > 1e-15 {
@@ -96,7 +96,7 @@ func TestImpedance(t *testing.T) {
 	}
 }
 
-// Free cells as envs-spec 3.1 lists them, in qpos; the ball at a cell's centre touches nothing.
+// Free cells as docs/sources.md#pointmaze-world lists them, in qpos; the ball at a cell's centre touches nothing.
 func TestMaze(t *testing.T) {
 	free := map[vec]bool{{0.8, 0.8}: true, {0.8, 1.8}: true, {0.8, 2.8}: true, {1.8, 2.8}: true, {2.8, 0.8}: true, {2.8, 1.8}: true, {2.8, 2.8}: true}
 	p := profiles[profile35]

@@ -11,7 +11,7 @@ import (
 	"scalewm/envs/policy"
 )
 
-// The world (envs-spec 3.1). Lengths are in metres, world = qpos + bodyAt.
+// The world (docs/sources.md#pointmaze-world). Lengths are in metres, world = qpos + bodyAt.
 const (
 	bodyAt      = 1.2
 	radius      = 0.1

@@ -32,7 +32,7 @@ func step(t *testing.T, e *env, x, y float64) envs.Step {
 	return s
 }
 
-// The run of envs-spec 3.4: MuJoCo 2.2.2 for profile 2.1, 3.3.7 for 3.0 and 3.11.0 for 3.5.
+// The run of docs/sources.md#pointmaze-golden: MuJoCo 2.2.2 for profile 2.1, 3.3.7 for 3.0 and 3.11.0 for 3.5.
 func TestGoldenRun(t *testing.T) {
 	actions := [][2]float64{{1, .5}, {1, .5}, {1, 1}, {.25, 1}, {0, 1}, {-.5, 1}, {1, 1}, {1, 1}, {1, -.25}, {1, .5}, {1, -1}, {-1, -1}}
 	for name, want := range map[string]map[int][4]float64{
@@ -74,7 +74,7 @@ func TestClips(t *testing.T) {
 	}
 	c := at(t, vec{0.8, 1}, vec{0, 5})
 	step(t, c, 0, 1)
-	if c.s.v.y < 6 || c.s.v.y > 6.13 { // the largest of envs-spec 3.1
+	if c.s.v.y < 6 || c.s.v.y > 6.13 { // the largest of docs/sources.md#pointmaze-world
 		t.Errorf("velocity %g after a step from 5 at full thrust", c.s.v.y)
 	}
 }
@@ -160,7 +160,7 @@ func TestDrawnLagsOneSubstep(t *testing.T) {
 
 // The published set has, of 200,000 rows, these standard deviations of the
 // position and velocity, positions in [0.342, 3.250] x [0.344, 3.257] and |v| <=
-// 6.1 (envs-spec 3.6). Episodes are the unit of chance: the standard error of
+// 6.1 (docs/sources.md#pointmaze-data). Episodes are the unit of chance: the standard error of
 // a standard deviation over 1,500 of them is below 1 %.
 func TestUniformMakesThePublishedMoments(t *testing.T) {
 	const episodes = 1500

@@ -8,7 +8,7 @@ import (
 )
 
 // The camera stands above the middle of the maze and looks straight down;
-// right in the frame is x, down is y (envs-spec 3.5).
+// right in the frame is x, down is y (docs/sources.md#pointmaze-drawing).
 const (
 	eyeHeight   = 9.734846922834954
 	eyeX, eyeY  = 3.0, 3.0

@@ -16,7 +16,7 @@ const doorReached = 10.5
 // doorFit is half a door that the expert goes through, in radii of the agent.
 const doorFit = 1.1
 
-// doorExpert is the published expert of Two-Room (envs-spec 2.5).
+// doorExpert is the published expert of Two-Room (docs/sources.md#two-room-data).
 type doorExpert struct {
 	noise  float64
 	r      *rand.Rand

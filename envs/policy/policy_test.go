@@ -41,7 +41,7 @@ func (r *room) Observe(column string, dst []float64) error {
 	return nil
 }
 
-// Directions of the noiseless expert, from the rule in envs-spec 2.5.
+// Directions of the noiseless expert, from the rule in docs/sources.md#two-room-data.
 func TestDoorExpert(t *testing.T) {
 	d := math.Sqrt2 / 2
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ const WeakName = "weak"
 // reach is how far from the agent, in pixels, Push-T puts its target at full action.
 const reach = 100
 
-// weakPusher draws targets round the block (envs-spec 1.9).
+// weakPusher draws targets round the block (docs/sources.md#push-t-data).
 type weakPusher struct {
 	r     *rand.Rand
 	state [7]float64

@@ -9,8 +9,8 @@ import (
 	"scalewm/envs"
 )
 
-// Manners of the pusher, tuned to the moments of the published set (envs-spec
-// 1.9). Distances are pixels, of motion pixels a step.
+// Manners of the pusher, tuned to the moments of the published set
+// (docs/sources.md#push-t-data). Distances are pixels, of motion pixels a step.
 const (
 	orbit      = 110 // radius of the way round the block
 	berth      = 18  // from the block on the way

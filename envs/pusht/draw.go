@@ -8,7 +8,7 @@ import (
 	"scalewm/envs/raster"
 )
 
-// Colours of the original that do not vary (envs-spec 1.8).
+// Colours of the original that do not vary (docs/sources.md#push-t-drawing).
 var (
 	wallColor = raster.RGB(211, 211, 211)
 	markColor = raster.RGB(231, 76, 60)

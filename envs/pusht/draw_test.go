@@ -18,7 +18,7 @@ func frame(t *testing.T, e *env) []byte {
 	return dst
 }
 
-// Pixels by place, from the colours of envs-spec 1.8. Frames of the original
+// Pixels by place, from the colours of docs/sources.md#push-t-drawing. Frames of the original
 // are met byte for byte in dataset/replay.
 func TestColours(t *testing.T) {
 	f := frame(t, at(t, nil, 100, 110, 380, 120, 0, 0, 0))
@@ -56,7 +56,7 @@ func TestContactMarks(t *testing.T) {
 	if n := red(frame(t, at(t, nil, 100, 100, 256, 256, 0, 0, 0))); n != 0 {
 		t.Errorf("%d red pixels without contact", n)
 	}
-	// Marks are thin: the resize loses some (envs-spec, correction 9).
+	// Marks are thin: the resize loses some (docs/sources.md#push-t-drawing).
 	marked := 0
 	for k := range 20 {
 		if red(frame(t, at(t, nil, 256+float64(k), 262, 256, 256, 0.1*float64(k), 0, 0))) > 0 {

@@ -30,8 +30,8 @@ func observe(t *testing.T, e *env, column string) []float64 {
 	return v
 }
 
-// The rule of envs-spec 1.5, with the angle modulo a full turn as correction 6
-// says of the described version.
+// The rule of docs/sources.md#push-t-success, with the angle modulo a full turn as
+// the original has it since release 0.1.1.
 func TestSuccess(t *testing.T) {
 	here := vector{100, 100, 300, 200, 1.25, 0, 0}
 	for _, c := range []struct {
@@ -131,7 +131,7 @@ func TestContactsOfRowZero(t *testing.T) {
 }
 
 // 100 x action is a float32 product for float32 numbers, a float64 one for
-// others and where actions are float64 (envs-spec 1.2).
+// others and where actions are float64 (docs/sources.md#push-t-step).
 func TestActionProduct(t *testing.T) {
 	narrow := float32(0.1234567)
 	a := float64(narrow)
@@ -285,7 +285,7 @@ func TestAnyFiniteState(t *testing.T) {
 	}
 }
 
-// Resets fill the ranges of envs-spec 1.5. A drawn goal's block is at the drawn
+// Resets fill the ranges of docs/sources.md#push-t-reset. A drawn goal's block is at the drawn
 // pose and its agent beside it, a sampled one's anywhere.
 func TestReset(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))

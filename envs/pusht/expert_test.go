@@ -59,9 +59,9 @@ func (m *moments) episode(t *testing.T, e *env, p envs.Policy, r *rand.Rand) {
 
 func deviation(sum, squares, n float64) float64 { return math.Sqrt(squares/n - sum*sum/n/n) }
 
-// The moments of envs-spec 1.9: actions 0.2019 and 0.2002, mean length 125; the
+// The moments of docs/sources.md#push-t-data: actions 0.2019 and 0.2002, mean length 125; the
 // block within 100 px of the drawn goal in half of the rows at least, its place
-// spread as [D] says (52.7, 57.5; the converted set 71.6, 73.4).
+// spread as DINO-WM says (52.7, 57.5; the converted set 71.6, 73.4).
 func TestExpertIsLikeThePublishedSet(t *testing.T) {
 	e, p := made(t, nil), policy.NewPusher()
 	var m moments

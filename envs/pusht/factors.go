@@ -8,7 +8,7 @@ import (
 )
 
 // factors are those of the original in the order in which it draws them
-// (envs-spec 1.5). Left out: goal.scale, block.scale and agent.angle, which
+// (docs/sources.md#push-t-reset). Left out: goal.scale, block.scale and agent.angle, which
 // have no effect there, and agent.shape and block.shape, since the solver
 // knows a disc and a T.
 var factors = []envs.Factor{

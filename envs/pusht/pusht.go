@@ -15,7 +15,7 @@ import (
 	"scalewm/envs/policy"
 )
 
-// The table, in pixels of a window of 512; x runs right, y down (envs-spec 1).
+// The table, in pixels of a window of 512; x runs right, y down (docs/sources.md#push-t).
 const (
 	window       = 512
 	substeps     = 10

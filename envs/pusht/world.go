@@ -1,6 +1,6 @@
 package pusht
 
-// The solver's constants (envs-spec 1.3). biasCoefficient is 1 - bias^dt.
+// The solver's constants (docs/sources.md#push-t-world). biasCoefficient is 1 - bias^dt.
 const (
 	dt              = 0.01
 	sweeps          = 10

@@ -37,7 +37,7 @@ func step(t *testing.T, e *env, action ...float64) envs.Step {
 var goldenActions = [][]float64{{0.5, 0}, {1, 0.25}, {1, 0.5}, {0.5, -1}, {-0.25, -1}, {-1, -0.5},
 	{-1, 0.75}, {0.25, 1}, {1, 1}, {1, 0}, {1, -0.5}, {0.75, -1}}
 
-// The trajectory of envs-spec 1.7, computed there with two versions of the C library.
+// The trajectory of docs/sources.md#push-t-golden, computed there with two versions of the C library.
 func TestGoldenTrajectory(t *testing.T) {
 	type row struct {
 		after                       int
@@ -85,7 +85,7 @@ func TestSetStateMovesOn(t *testing.T) {
 }
 
 // What one set-state leaves acts in the next: after a state that overlaps by
-// 15 px the block moves by about a pixel (envs-spec 1.4), but for a new space.
+// 15 px the block moves by about a pixel (docs/sources.md#push-t-set-state), but for a new space.
 func TestVelocityLeaks(t *testing.T) {
 	free := envs.Row{"state": {100, 100, 300, 300, 0, 0, 0}}
 	drift := func(e *env) float64 {

@@ -7,8 +7,8 @@ import (
 	"scalewm/envs/envtest"
 )
 
-// What the original reaches in a second of one core's time (envs-spec, correction
-// 17): steps without drawing, and steps each with a 224-pixel frame.
+// What the original reaches in a second of one core's time
+// (docs/sources.md#python-rates): steps without drawing, and steps each with a 224-pixel frame.
 const (
 	originalSteps  = 9_520
 	originalFrames = 41

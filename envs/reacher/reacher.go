@@ -13,7 +13,7 @@ import (
 	"scalewm/envs/policy"
 )
 
-// The world (envs-spec 4). Lengths are in metres, angles in radians.
+// The world (docs/sources.md#reacher-world). Lengths are in metres, angles in radians.
 const (
 	joints    = 2
 	substeps  = 2    // of 0.02 s, in an env step that does not end in success

@@ -93,7 +93,7 @@ func TestWithoutTheLibrary(t *testing.T) {
 	}
 }
 
-// The run of envs-spec 4.5: MuJoCo 3.3.7, 3.11.0 and 3.12.0, ctrl = action.
+// The run of docs/sources.md#reacher-golden: MuJoCo 3.3.7, 3.11.0 and 3.12.0, ctrl = action.
 func TestGoldenRun(t *testing.T) {
 	e := at(t, [2]float64{0.5, -1}, [2]float64{0.3, -0.2})
 	actions := [][2]float64{{1, 0}, {-1, 0.5}, {0.25, -1}, {0, 0}, {1, 1}}
@@ -252,7 +252,7 @@ func TestDivergence(t *testing.T) {
 	step(t, e, 1, 1)
 }
 
-// The published set, 10,000 episodes of 201 rows (envs-spec 4.6 and the authors'
+// The published set, 10,000 episodes of 201 rows (docs/sources.md#reacher-data and the authors'
 // cached statistics): means and standard deviations of cosine and sine of both
 // joints, standard deviations of the finger, ranges. Episodes are the unit of
 // chance; 600 of them have standard errors of about 1.5 %.

@@ -7,8 +7,8 @@ import (
 	"scalewm/envs/envtest"
 )
 
-// What the original reaches in a second of one core's time, in Python (envs-spec,
-// correction 11): steps without drawing, and 224-pixel frames with a step each.
+// What the original reaches in a second of one core's time, in Python
+// (docs/sources.md#python-rates): steps without drawing, and 224-pixel frames with a step each.
 const (
 	originalSteps  = 18_000
 	originalFrames = 478

@@ -123,7 +123,7 @@ func (l *look) collide(from, next point) point {
 func (l *look) clamp(v float32) float32 { return float32(min(max(float64(v), l.low), l.high)) }
 
 // distance is the original's float32 norm of a - b: it squares x, rounds, and
-// adds the square of y in one fused operation (envs-spec, correction 5).
+// adds the square of y in one fused operation (docs/sources.md#two-room-world).
 func distance(a, b point) float32 {
 	dx, dy := a.x-b.x, a.y-b.y
 	return float32(math.Sqrt(float64(fma32(dy, dy, float32(dx*dx)))))

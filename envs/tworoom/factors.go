@@ -7,7 +7,7 @@ import (
 )
 
 // factors are those of the original in the order in which it draws them
-// (envs-spec 2.2), without wall.border_color, which it never draws with.
+// (docs/sources.md#two-room-reset), without wall.border_color, which it never draws with.
 var factors = []envs.Factor{
 	{Name: "background.color", DType: "uint8", High: 255, Init: []float64{255, 255, 255}, Doc: "red, green, blue of the floor"},
 	{Name: "wall.color", DType: "uint8", High: 255, Init: []float64{0, 0, 0}, Doc: "of all walls"},

@@ -20,7 +20,7 @@ func everythingVaries() envs.Options {
 	return o
 }
 
-// Every drawn world keeps the original's rules (envs-spec 2.2), the columns of
+// Every drawn world keeps the original's rules (docs/sources.md#two-room-reset), the columns of
 // the factors tell it, and a row of them makes it again.
 func TestDrawnWorlds(t *testing.T) {
 	o := everythingVaries()

@@ -12,7 +12,7 @@ import (
 	"scalewm/envs/policy"
 )
 
-// The world in pixels; x runs right, y down (envs-spec 2.1). What may vary is
+// The world in pixels; x runs right, y down (docs/sources.md#two-room-world). What may vary is
 // in factors.go.
 const (
 	borderSize  = 14   // the walls round the floor are drawn in columns and rows 10..13 and 210..213

@@ -31,7 +31,7 @@ func at(t *testing.T, x, y float64) *env {
 	return e
 }
 
-// The walk of envs-spec 2.4, computed there with the original's formulas: into
+// The walk of docs/sources.md#two-room-golden, computed there with the original's formulas: into
 // the wall, along it, through the door, and out of the door's band inside the passage.
 func TestGoldenWalk(t *testing.T) {
 	e := at(t, 60, 112)
@@ -60,7 +60,7 @@ func TestGoldenWalk(t *testing.T) {
 	}
 }
 
-// Pixels of envs-spec 2.4, on white, of an agent at (60.3, 111.6).
+// Pixels of docs/sources.md#two-room-golden, on white, of an agent at (60.3, 111.6).
 func TestGoldenPixels(t *testing.T) {
 	frame := make([]byte, envs.FrameBytes)
 	if err := at(t, 60.3, 111.6).Frame(frame); err != nil {
@@ -128,7 +128,7 @@ func TestFMA32IsRoundedOnce(t *testing.T) {
 	}
 }
 
-// Every draw of the constrained sampler keeps the rule of envs-spec 2.5; the
+// Every draw of the constrained sampler keeps the rule of docs/sources.md#two-room-data; the
 // free one breaks it often. Positions fill the published range 14.02..208.98.
 func TestSamplers(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
@@ -161,8 +161,8 @@ func TestSamplers(t *testing.T) {
 	}
 }
 
-// The published set has 920,809 rows in 10,000 episodes, mean 92.08 (envs-spec
-// 2.5), counted with the row of the reset; a length has standard deviation
+// The published set has 920,809 rows in 10,000 episodes, mean 92.08
+// (docs/sources.md#two-room-data), counted with the row of the reset; a length has standard deviation
 // 14.6, so that two such means differ by 0.2. Its moments are not published;
 // those here are of 50,000 other episodes of ours.
 func TestExpertMakesThePublishedLengths(t *testing.T) {

@@ -46,7 +46,7 @@ func near(t *testing.T, what string, got, want, tol float64) {
 	}
 }
 
-// Counts, interval and p-values of (90, 7, 1, 2): eval-spec section 8.
+// Counts, interval and p-values of (90, 7, 1, 2): docs/sources.md#newcombe, docs/sources.md#mcnemar.
 func TestOneTier(t *testing.T) {
 	a, b := arms(t, "T1", 90, 7, 1, 2)
 	r, err := Compare(a, b)

@@ -7,7 +7,7 @@ import (
 )
 
 // CEM is the cross-entropy method as the published evaluation runs it
-// (eval-spec section 1.2): no momentum, no floor, no clipping, no memory of the
+// (docs/sources.md#cem): no momentum, no floor, no clipping, no memory of the
 // best sequence. The zero value has the published numbers.
 type CEM struct {
 	Candidates int     // C, 0: 300

@@ -70,8 +70,8 @@ func (b *bowl) cost(e int, x []float64) float64 {
 	return float64(float32(sum))
 }
 
-// twin is CEM in plain Go for one episode, step by step from eval-spec section
-// 1.2: noise[iteration] holds C x W normals.
+// twin is CEM in plain Go for one episode, step by step from
+// docs/sources.md#cem: noise[iteration] holds C x W normals.
 func twin(c plan.CEM, noise [][]float64, w, ddof int, cost func([]float64) float64) (mean, std []float64, reported float64, nans int) {
 	mean, std = make([]float64, w), make([]float64, w)
 	for i := range std {
@@ -174,7 +174,7 @@ func solve(t *testing.T, d device.Device, s plan.Solver, p plan.Problem) plan.Pl
 func actions(d device.Device, p plan.Plan) []float64 { return values(d, p.Actions) }
 
 // TestTwin holds CEM on every device to the plain one: same noise, same costs,
-// 1e-5 as for the reference's own plans (reference-cases B).
+// 1e-5 as for the reference's own plans (docs/sources.md#reference-tolerances).
 func TestTwin(t *testing.T) {
 	cases := []struct {
 		name string

@@ -1,6 +1,6 @@
 package plan
 
-// Clip names the bounds that iCEM clips to (eval-spec 9.2).
+// Clip names the bounds that iCEM clips to (docs/sources.md#icem-clip).
 type Clip string
 
 const (

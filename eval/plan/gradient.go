@@ -8,7 +8,7 @@ import (
 )
 
 // Gradient descends the cost itself from several starts at once with AdamW
-// (eval-spec section 1.5, the configuration of the authors' sweep): weight decay
+// (docs/sources.md#gradient-descent, the configuration of the authors' sweep): weight decay
 // 0.01, betas 0.9 and 0.999, nothing clipped. It is outside the default grid.
 // The zero value is the shipped configuration; the sweep's ladder of starts and
 // steps is 100/90, 75/30, 50/10, 20/5, 10/3.

@@ -17,7 +17,7 @@ const (
 	ReturnBest                // the best candidate of all iterations, as the first iCEM does
 )
 
-// ICEM is iCEM as the published evaluation runs it (eval-spec section 1.3): CEM
+// ICEM is iCEM as the published evaluation runs it (docs/sources.md#icem): CEM
 // with coloured noise, clipping, elites kept from iteration to iteration and a
 // mean and deviation with momentum. The zero value has the published numbers.
 type ICEM struct {
@@ -120,7 +120,7 @@ func tiled(x []float64, n int) []float64 {
 
 // Taps are the circular filter of H numbers that gives white noise a spectrum
 // of f^(-beta/2), frequency 0 treated as the lowest one above it: what the
-// original does by way of a Fourier transform (eval-spec section 1.3).
+// original does by way of a Fourier transform (docs/sources.md#coloured-noise).
 func Taps(h int, beta float64) []float64 {
 	taps := make([]float64, h)
 	for i := range taps {

@@ -29,7 +29,7 @@ func (j judged) row(e, c int) []float64 {
 	return j.candidates[(e*j.each+c)*testWidth : (e*j.each+c+1)*testWidth]
 }
 
-// TestFilter: the factors and moments of eval-spec sections 1.3 and 8.
+// TestFilter: the factors and moments of docs/sources.md#coloured-noise.
 func TestFilter(t *testing.T) {
 	taps := plan.Taps(5, 2)
 	for k, want := range []float64{5, 5, 2.5} {

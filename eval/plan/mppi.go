@@ -7,7 +7,7 @@ import (
 	"scalewm/model/device"
 )
 
-// MPPI is the original's iterated path integral (eval-spec section 1.4): the
+// MPPI is the original's iterated path integral (docs/sources.md#mppi): the
 // standard deviation stays what it was, the elites' mean is weighted by
 // exp(-(cost - lowest)/Temperature). Nothing is clipped. The zero value has the
 // published numbers.

@@ -51,8 +51,8 @@ type Problem struct {
 }
 
 // Plan is what a solver found. Actions is E x W and belongs to the caller, who
-// frees it; Cost is the solver's reported cost of each episode (eval-spec
-// section 1).
+// frees it; Cost is the solver's reported cost of each episode
+// (docs/sources.md#planner-common).
 type Plan struct {
 	Actions device.Mat
 	Cost    []float64

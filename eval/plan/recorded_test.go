@@ -157,7 +157,7 @@ func (r *recorded) Normal(dst device.Mat, iteration int) {
 }
 
 // check repeats one plan: equal elites, mean and deviation after each iteration,
-// and the final actions within 1e-5 (reference-cases B).
+// and the final actions within 1e-5 (docs/sources.md#reference-tolerances).
 func (r run) check(t *testing.T, d device.Device, name string) {
 	rec := &recorded{run: r, dev: d, target: read(t, r.f, name+"/target"), phase: read(t, r.f, name+"/phase"), noise: read(t, r.f, name+"/noise")}
 	width := r.h * r.d

@@ -76,7 +76,7 @@ func TestPlansAreBetter(t *testing.T) {
 	}
 }
 
-// TestZeroValues are the documented numbers (eval-spec 1.3 to 1.5).
+// TestZeroValues are the documented numbers (docs/sources.md#planner-common and what follows there).
 func TestZeroValues(t *testing.T) {
 	d := ref.New()
 	for name, pair := range map[string][2]plan.Solver{

@@ -4,7 +4,7 @@ package record
 const GatesDir = "gates"
 
 // Gate is the verdict of comparing frames that were drawn here with the stored
-// ones of a data set (eval-spec section 4). It depends on the machine that draws.
+// ones of a data set (docs/sources.md#render-gate). It depends on the machine that draws.
 type Gate struct {
 	Task  string  `json:"task"`
 	Data  string  `json:"data"`  // fingerprint of the data set

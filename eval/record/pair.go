@@ -35,7 +35,7 @@ var conditions = []condition{
 }
 
 // temperature is shared within the LeWM family only: DINO-WM's costs have
-// another scale and keep their own (eval-spec section 1.4).
+// another scale and keep their own (docs/sources.md#mppi-temperature).
 func temperature(c Cell, _ Row) string {
 	if c.Spec.Temperature == 0 || c.Spec.Method == "dinowm" {
 		return ""

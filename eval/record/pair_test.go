@@ -16,8 +16,8 @@ func pairable() (a, b Cell) {
 	return make("scale"), make("lewm")
 }
 
-// Every difference that is not the model's is refused by name (eval-spec
-// section 5.8): set, seed rule, tier, environment, device kind, data.
+// Every difference that is not the model's is refused by name
+// (docs/sources.md#pairing): set, seed rule, tier, environment, device kind, data.
 func TestUnlike(t *testing.T) {
 	if a, b := pairable(); Unlike(a, b) != nil {
 		t.Fatalf("a fair pair: %v", Unlike(a, b))

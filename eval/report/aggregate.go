@@ -6,7 +6,7 @@ import (
 )
 
 // Aggregate sums up a method over all cells (task, solver, tier) that every
-// trained method of the report has (eval-spec section 5.7): success in percent.
+// trained method of the report has (docs/sources.md#aggregates): success in percent.
 type Aggregate struct {
 	Method         string
 	Cells          int

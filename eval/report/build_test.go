@@ -93,7 +93,7 @@ func TestDifferences(t *testing.T) {
 	near(t, "McNemar", d.P, 2.0/32, 1e-12)
 	near(t, "mid-p", d.MidP, 1.0/32, 1e-12)
 	near(t, "p over sets", d.SetP, 2.0/8, 1e-12)
-	// Newcombe's formula of eval-spec 5.4 evaluated apart from this program (Python floats).
+	// Newcombe's formula of docs/sources.md#newcombe evaluated apart from this program (Python floats).
 	near(t, "lower", d.Lo, 0.8859207509, 1e-6)
 	near(t, "upper", d.Hi, 33.8069269734, 1e-6)
 

@@ -11,7 +11,7 @@ import (
 	"scalewm/eval/stats"
 )
 
-// Limits of the checks (eval-spec sections 4 and 5.2), in percentage points
+// Limits of the checks (docs/sources.md#result-checks, docs/sources.md#set-spread), in percentage points
 // unless said otherwise.
 const (
 	maxRise     = 6   // success may rise by this much towards a tier with less compute

@@ -9,7 +9,7 @@ import (
 )
 
 // The set that MPPI's temperature is chosen on, and the temperature that was
-// not chosen (eval-spec section 1.4).
+// not chosen (docs/sources.md#mppi-temperature).
 const (
 	mppi             = "mppi"
 	stockMPPI        = "mppi-stock"
@@ -18,7 +18,7 @@ const (
 )
 
 // checkRender says whether frames drawn here are those that were recorded
-// (eval-spec section 4, gate a).
+// (docs/sources.md#render-gate).
 func checkRender(gates []record.Gate) Check {
 	const title = "Frames drawn as recorded"
 	if len(gates) == 0 {

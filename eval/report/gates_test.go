@@ -18,7 +18,7 @@ func asMPPI(temperature float64) func(*record.Cell) {
 }
 
 // Tables of a chosen temperature are of s102 and later, for the floor too; at
-// the stock temperature they are of all sets (eval-spec section 1.4).
+// the stock temperature they are of all sets (docs/sources.md#mppi-temperature).
 func TestTuningSetIsLeftOut(t *testing.T) {
 	r := built(t, handPlan, asMPPI(64))
 	b := r.Blocks[0]

@@ -82,7 +82,7 @@ const labelFlips = 100000
 
 // adjust corrects the two families of every comparison: its headlines (a pair's
 // last row: the mean over tiers, or the one tier there is) over all tasks and solvers, which confirm, by Holm and by Westfall and Young, and
-// its single tiers, which explore, by Benjamini and Hochberg (eval-spec 5.5).
+// its single tiers, which explore, by Benjamini and Hochberg (docs/sources.md#multiplicity).
 func adjust(blocks []Block) {
 	confirm, explore := map[string][]*Difference{}, map[string][]*Difference{}
 	headlines := map[string]*family{}

@@ -11,7 +11,7 @@ import (
 
 // SetLine is a method beside LeWM as the paper's significance test sees them:
 // one number a set, the mean over all tasks, solvers and tiers, and the exact
-// Wilcoxon signed-rank test over the sets (eval-spec section 5.3).
+// Wilcoxon signed-rank test over the sets (docs/sources.md#significance).
 type SetLine struct {
 	A, B   string
 	Cells  int       // tasks x solvers x tiers that both have on all Sets

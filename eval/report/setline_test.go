@@ -40,7 +40,7 @@ func published(t *testing.T) []Block {
 
 // TestSetLines: the paper's own means give its claim, SCALE above LeWM over the
 // 75 cells of each set, with p = .03125 from six sets of one sign (paper, section
-// 5; eval-spec fact 9: no set-level test can go below that).
+// 5; docs/sources.md#sign-flip: no set-level test can go below that).
 func TestSetLines(t *testing.T) {
 	lines := setLines(published(t))
 	if len(lines) != 3 || lines[0].A != scale || lines[2].A != "dinowm" {
@@ -94,7 +94,7 @@ func TestSetLinesOnCommonSets(t *testing.T) {
 	}
 }
 
-// The published spread between sets is that of chance: eval-spec 5.2 gives 1.04
+// The published spread between sets is that of chance: docs/sources.md#set-spread gives 1.04
 // over the tables, 1.16 for CEM, .93 for iCEM, 1.02 for MPPI.
 func TestPublishedSetsAreHomogeneous(t *testing.T) {
 	want := map[string]float64{"cem": 1.16, "icem": 0.93, "mppi": 1.02}

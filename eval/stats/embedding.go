@@ -95,8 +95,8 @@ func (p PCA) EffectiveRank() float64 {
 
 // RidgeR2 predicts q (a row a sample) linearly from the first k components. The
 // samples are taken in the given order: the first half is fitted with the ridge
-// penalty, the second half gives R2 for each dimension of q (scale-author-spec
-// section 7).
+// penalty, the second half gives R2 for each dimension of q
+// (docs/sources.md#latent-analyses).
 func (p PCA) RidgeR2(q [][]float64, k int, order []int, ridge float64) ([]float64, error) {
 	half := len(order) / 2
 	x, y := rows(p.scores, order, k), mat.NewDense(len(order), len(q[0]), nil)

@@ -1,7 +1,7 @@
 package stats
 
 // Verdict is what an interval says of a difference A - B beside a margin that
-// was fixed in advance (eval-spec section 5.6).
+// was fixed in advance (docs/sources.md#equivalence).
 type Verdict string
 
 const (
@@ -16,7 +16,7 @@ const (
 const EquivalenceLevel = 0.90
 
 // Margin is how far apart, in points, two success rates may be and still count
-// as equivalent (eval-spec section 5.6); it was fixed before any evaluation.
+// as equivalent (docs/sources.md#equivalence); it was fixed before any evaluation.
 const Margin = 5
 
 // Judge places an interval of level EquivalenceLevel against a margin > 0 in

@@ -118,7 +118,7 @@ func TestFamilyWiseSize(t *testing.T) {
 	}
 }
 
-// The published tables' own ratio (eval-spec 5.2: 1.04) is checked where the
+// The published tables' own ratio (docs/sources.md#set-spread: 1.04) is checked where the
 // tables are, in eval/report; here a draw without and one with an excess.
 func TestHomogeneous(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))

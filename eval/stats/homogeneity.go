@@ -3,7 +3,7 @@ package stats
 import "math"
 
 // Homogeneity compares how success varies between sets with what the draw of
-// episodes alone explains (eval-spec section 5.2).
+// episodes alone explains (docs/sources.md#set-spread).
 type Homogeneity struct {
 	Ratio float64 // sum of the sets' variances over the sum of the binomial ones; 1 is no excess
 	Cells int     // that are neither 0 nor 100 % in all sets: others say nothing

@@ -13,8 +13,8 @@ type Alignment struct {
 }
 
 // DistanceAlignment correlates the squared Euclidean distances of all pairs of
-// samples in z with those in q. The caller standardises q (scale-author-spec
-// section 7).
+// samples in z with those in q. The caller standardises q
+// (docs/sources.md#latent-analyses).
 func DistanceAlignment(z, q [][]float64) Alignment {
 	dz, dq := squaredDistances(z), squaredDistances(q)
 	return Alignment{Pearson: correlation(dz, dq), Spearman: correlation(Ranks(dz), Ranks(dq)), Pairs: len(dz)}

@@ -31,7 +31,7 @@ func ClopperPearson(k, n int, level float64) Interval {
 type Fourfold struct{ Both, OnlyA, OnlyB, Neither int }
 
 // Newcombe is the hybrid score interval of the difference of two paired
-// proportions, P(A) - P(B) (Newcombe 1998, method 10; eval-spec section 5.4). It
+// proportions, P(A) - P(B) (Newcombe 1998, method 10; docs/sources.md#newcombe). It
 // stays informative where the arms never differ.
 func Newcombe(t Fourfold, level float64) Interval {
 	n := t.Both + t.OnlyA + t.OnlyB + t.Neither

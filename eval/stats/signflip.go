@@ -93,7 +93,7 @@ func signedSums(d []float64) []float64 {
 	return sums
 }
 
-// signFlips is the number of random sign vectors of SignFlip (eval-spec 5.3).
+// signFlips is the number of random sign vectors of SignFlip (docs/sources.md#sign-flip).
 const signFlips = 100000
 
 // SignFlip is the two-sided Monte-Carlo sign-flip test of paired differences of
@@ -147,7 +147,7 @@ func heads(n int, r *rand.Rand) (h int) {
 	return h
 }
 
-// bootstraps is the number of resamples of Bootstrap (eval-spec 5.4).
+// bootstraps is the number of resamples of Bootstrap (docs/sources.md#bootstrap).
 const bootstraps = 10000
 
 // Resamples are the means of bootstrap resamples, in ascending order.

@@ -136,7 +136,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestPower holds the tests to eval-spec 5.3: +4 points at q = .20, six sets of
+// TestPower holds the tests to docs/sources.md#power: +4 points at q = .20, six sets of
 // 100: the sign flip over sets finds it in 24 %, McNemar's test in 56 %.
 func TestPower(t *testing.T) {
 	n := repetitions(t)

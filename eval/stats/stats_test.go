@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Numbers of eval-spec section 8, unless a case says otherwise.
+// Numbers of docs/sources.md#statistics, unless a case says otherwise.
 func TestSignFlipVectors(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -67,7 +67,7 @@ func TestMcNemarVectors(t *testing.T) {
 		b, c       int
 		exact, mid float64
 	}{
-		{7, 1, .0703125, .0390625}, {8, 1, .0390625, .0214844}, {12, 8, .5034447, .3833103}, // mid-p: reference-cases, pitfalls
+		{7, 1, .0703125, .0390625}, {8, 1, .0390625, .0214844}, {12, 8, .5034447, .3833103}, // mid-p: docs/sources.md#mcnemar
 		{52, 34, .0661526, .0530031}, {0, 0, 1, 1}, {5, 5, 1, 1},
 	} {
 		exact, mid := McNemar(c.b, c.c)
@@ -97,7 +97,7 @@ func TestNewcombeVectors(t *testing.T) {
 	}
 }
 
-// With one tier an episode-level sign flip is McNemar's test (eval-spec 5.3),
+// With one tier an episode-level sign flip is McNemar's test (docs/sources.md#mcnemar),
 // up to Monte-Carlo error: five standard errors here.
 func TestSignFlipIsMcNemarForOneTier(t *testing.T) {
 	for _, c := range [][2]int{{12, 8}, {52, 34}, {7, 1}, {0, 0}} {
@@ -168,7 +168,7 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-// SciPy and the paper: six sets of one sign give 2/64 (scale-author-spec section 6).
+// SciPy and the paper: six sets of one sign give 2/64 (docs/sources.md#significance).
 func TestWilcoxonPublished(t *testing.T) {
 	lewm := []float64{62.5, 68.8, 64.5, 62.2, 68.1, 64.7}
 	scale := []float64{66.0, 72.0, 67.5, 68.5, 72.2, 69.2}

@@ -17,7 +17,7 @@ type Hypothesis struct {
 }
 
 // StepDown are the p-values of a family, adjusted by Westfall and Young's
-// step-down maximum of |t| (eval-spec section 5.5), in the order of h. Each of
+// step-down maximum of |t| (docs/sources.md#multiplicity), in the order of h. Each of
 // the draws flips the arms' labels of whole units, in all hypotheses at once,
 // so that the dependence between them is the data's own:
 // adjusted p = (1 + draws whose maximum is as large) / (1 + draws), monotone.

@@ -220,7 +220,7 @@ type Vision interface {
 type Losses interface {
 	// MSE: loss = mean of (pred-target)^2; dpred += weight*grad, dtarget -= the same (where given).
 	MSE(loss, dpred, dtarget, pred, target Mat, weight float64)
-	// SIGReg (lewm-spec section 2) of projections u, (B*T) x M with row b*T+t:
+	// SIGReg (docs/sources.md#sigreg) of projections u, (B*T) x M with row b*T+t:
 	// loss = mean over T*M of B*sum_k w_k[(mean_b cos t_k u - phi)^2 + (mean_b sin t_k u)^2];
 	// du = weight*grad where given (overwritten).
 	SIGReg(loss, du, u Mat, t int, weight float64)

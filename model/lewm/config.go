@@ -1,4 +1,4 @@
-// Package lewm is the LeWorldModel family (lewm-spec section 1): a ViT whose
+// Package lewm is the LeWorldModel family (docs/sources.md#model): a ViT whose
 // class token is projected to one latent a frame, and a causal transformer that
 // predicts the next latent from up to History latents and the action blocks
 // that leave them. LeWM, SCALE and Aux share it; they differ in their loss only.

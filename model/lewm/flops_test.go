@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The published geometry and that of 10.77 M parameters (reference-cases C).
+// The published geometry and that of 10.77 M parameters (docs/sources.md#parameter-counts).
 var (
 	published = Config{ImageSize: 224, Patch: 14, Width: 192, Layers: 12, Heads: 3, MLP: 768, Dim: 192, Projector: 2048, PredictorDepth: 6,
 		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
@@ -14,7 +14,7 @@ var (
 )
 
 // Counted by others: 5.2 TFLOP for a published training step of 128 clips
-// (lewm-spec 7, nothing left out there); a T1 plan of the smaller model 1.09 TFLOP
+// (docs/sources.md#training-work, nothing left out there); a T1 plan of the smaller model 1.09 TFLOP
 // with keys and values kept and the last position carried alone (a C program written to find out).
 func TestFLOP(t *testing.T) {
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // hydra is the config.json of a published checkpoint: a tree from which Hydra
-// makes the modules (lewm-spec 1.8). What it leaves out is zero.
+// makes the modules (docs/sources.md#checkpoint-files). What it leaves out is zero.
 type hydra struct {
 	Encoder   hydraViT `json:"encoder"`
 	Predictor struct {

@@ -22,7 +22,7 @@ func paper() Config {
 		PredictorHeads: 16, PredictorHeadDim: 64, PredictorMLP: 2048, Dropout: 0.1, History: 3, FrameSkip: 5, Smoothed: 10, ActionDim: 2}
 }
 
-// Counts of lewm-spec 1.6 and of reference-cases C.
+// Counts of docs/sources.md#parameter-counts.
 func TestParameterCounts(t *testing.T) {
 	cube, small := paper(), paper()
 	cube.ActionDim = 5
@@ -43,7 +43,7 @@ func TestParameterCounts(t *testing.T) {
 }
 
 // The state dict of the published model: 303 tensors of 18,042,672 values, the
-// names and shapes of lewm-spec 1.7 (its table, with i and j run through).
+// names and shapes of docs/sources.md#tensor-names (its table, with i and j run through).
 func TestTensorNames(t *testing.T) {
 	m, err := Declare(paper())
 	if err != nil {
@@ -155,8 +155,8 @@ func download(dev device.Device, m device.Mat) []float64 {
 	return v
 }
 
-// The untrained predictor is the identity up to position and norm (lewm-spec
-// 1.5), and the initial values of a tensor do not depend on what else there is.
+// The untrained predictor is the identity up to position and norm
+// (docs/sources.md#predictor), and the initial values of a tensor do not depend on what else there is.
 func TestInit(t *testing.T) {
 	dev := ref.New()
 	a, err := New(dev, tiny(), 7)
@@ -195,7 +195,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// Rollout is the plain loop of lewm-spec 5.2 over windows of 1, 2, 3, 3, 3
+// Rollout is the plain loop of docs/sources.md#rollout over windows of 1, 2, 3, 3, 3
 // latents, positions counted from 0 in each, all tokens computed.
 func TestRollout(t *testing.T) {
 	dev, m := stirred(t)

@@ -10,7 +10,7 @@ import (
 )
 
 // Model is the encoder, its projector, the action embedder, the predictor and
-// its output projector, with the tensor names of the reference (lewm-spec 1.7).
+// its output projector, with the tensor names of the reference (docs/sources.md#tensor-names).
 type Model struct {
 	cfg Config
 	set nn.Set
@@ -98,7 +98,7 @@ type Output struct {
 }
 
 // Forward encodes every frame and predicts the last History of each clip from
-// the true latents before them (lewm-spec 3.3).
+// the true latents before them (docs/sources.md#loss).
 func (m *Model) Forward(p *nn.Pass, b Batch) Output {
 	h := m.cfg.History
 	t := h + 1

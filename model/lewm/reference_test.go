@@ -45,7 +45,7 @@ func eachPaper(t *testing.T, check func(t *testing.T, path string, tree *hdf5.Tr
 	}
 }
 
-// tolerances are a device's by output (reference-cases, Tolerances); order is
+// tolerances are a device's by output (docs/sources.md#reference-tolerances); order is
 // the difference of costs from which on they must be ordered alike.
 type tolerances struct {
 	emb, act, cls, cost, order float64

@@ -112,7 +112,7 @@ func costGradReference(t *testing.T, dev device.Device, name string) {
 
 	tolerance, size := 1e-8, slices.Max(want) // relative, for a model in float64
 	if dev.Kind().Backend != "ref" {
-		tolerance = 1e-4 // as for gradients in training (reference-cases B)
+		tolerance = 1e-4 // as for gradients in training (docs/sources.md#reference-tolerances)
 	}
 	for i := range want {
 		if !(math.Abs(got[i]-want[i]) <= tolerance*size) {

@@ -52,7 +52,7 @@ func (m *Model) Encode(dst device.Mat, frames device.Bytes, n int) {
 }
 
 // Rollout writes the latents after h blocks: start is E x D, candidates
-// (E*C) x (h*A), dst (E*C) x D (lewm-spec 5.2 with one context frame).
+// (E*C) x (h*A), dst (E*C) x D (docs/sources.md#rollout with one context frame).
 func (m *Model) Rollout(dst, start, candidates device.Mat, h int) {
 	m.chunks(start, candidates, h, func(p *nn.Pass, c chunk) {
 		m.predictBlocks(p, dst.RowRange(c.first, c.candidates.Rows), c, h)

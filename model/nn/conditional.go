@@ -30,7 +30,7 @@ func (c PredictorConfig) inside() int { return cmp.Or(c.Width, c.Dim) }
 func (c PredictorConfig) bare() bool { return c.Heads == 1 && c.HeadDim == c.inside() }
 
 // Predictor is the causal transformer over latents, conditioned on action
-// embeddings by AdaLN-zero (lewm-spec 1.5).
+// embeddings by AdaLN-zero (docs/sources.md#predictor).
 type Predictor struct {
 	cfg    PredictorConfig
 	pos    *Param

@@ -2,7 +2,7 @@ package nn
 
 import "scalewm/model/device"
 
-// Embedder turns action blocks into conditions (lewm-spec 1.4): a convolution of
+// Embedder turns action blocks into conditions (docs/sources.md#action-encoder): a convolution of
 // kernel 1, which is a Linear by step, then an MLP with SiLU.
 type Embedder struct {
 	conv *Linear

@@ -45,7 +45,7 @@ func (l *LayerNorm) BackwardInto(p *Pass, dx, dy device.Mat, add bool) {
 	p.Dev.LayerNormGrad(dx, l.Gamma.Grad, l.Beta.Grad, dy, l.xhat, l.rstd, l.Gamma.Value, add)
 }
 
-// Projector is Linear, BatchNorm over all rows, GELU, Linear (lewm-spec 1.3).
+// Projector is Linear, BatchNorm over all rows, GELU, Linear (docs/sources.md#projector).
 type Projector struct {
 	In, Out     *Linear
 	Gamma, Beta *Param

@@ -3,7 +3,7 @@ package nn
 import "scalewm/model/device"
 
 // Unroll is a Predictor that predicts block after block for n sequences at
-// once, in evaluation mode, with all that can be kept (eval-spec 7.5): what
+// once, in evaluation mode, with all that can be kept (docs/sources.md#rollout-work): what
 // actions modulate is computed once an action; while the window grows, keys and
 // values of earlier tokens stay and one token a step is new; of the last layer
 // only the last position goes on. Once the window slides positions change, and

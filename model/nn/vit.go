@@ -22,7 +22,7 @@ var (
 // ViTConfig is the geometry of a ViT.
 type ViTConfig struct{ ImageSize, Patch, Width, Layers, Heads, MLP int }
 
-// ViT is a pre-norm vision transformer without pooler (lewm-spec 1.2). Its
+// ViT is a pre-norm vision transformer without pooler (docs/sources.md#encoder). Its
 // output is the class token after the final LayerNorm.
 type ViT struct {
 	cfg      ViTConfig

@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Health describes the latents of a batch (scale-author-spec, diagnostics).
+// Health describes the latents of a batch (docs/sources.md#latent-health).
 type Health struct {
 	NormMean, NormStd float64 // of the latents' lengths, ddof 1
 	EffectiveRank     float64 // exp of the entropy of the covariance's normalised spectrum

@@ -19,7 +19,7 @@ func Directions(p *nn.Pass, d, m int, key uint64) device.Mat {
 }
 
 // SIGReg is the Epps-Pulley statistic of the latents z, (B*T) x D with row
-// b*T+t, along directions (lewm-spec section 2): statistics over the clips,
+// b*T+t, along directions (docs/sources.md#sigreg): statistics over the clips,
 // separately for each of the t frames. dz zero: the value only.
 func SIGReg(p *nn.Pass, loss, dz, z, directions device.Mat, t int, weight float64) {
 	a := p.Mat(directions.Rows, directions.Cols)
@@ -35,7 +35,7 @@ func SIGReg(p *nn.Pass, loss, dz, z, directions device.Mat, t int, weight float6
 	p.Dev.Gemm(device.NT, dz, du, a, device.Epilogue{Add: true})
 }
 
-// DrawPairs draws SCALE's K frame pairs (scale-author-spec section 1): half
+// DrawPairs draws SCALE's K frame pairs (docs/sources.md#scale): half
 // within a clip, half across clips of different episodes, all with replacement.
 // episodes has the source episode of each clip; frames are counted b*T+t. The
 // result holds all first frames, then all second ones. A batch of too few

@@ -73,7 +73,7 @@ func TestSIGRegGradient(t *testing.T) {
 	b.differences(t, z, b.values(g), value)
 }
 
-// lewm-spec section 2, derived: zero collapse gives 0.402048 B; independent
+// docs/sources.md#sigreg, derived: zero collapse gives 0.402048 B; independent
 // N(0, I) rows give 1.052464 on average whatever B is.
 func TestSIGRegLevels(t *testing.T) {
 	b := newBench()
@@ -117,7 +117,7 @@ func TestCorrelationGradient(t *testing.T) {
 	}
 }
 
-// The authors' own unit checks (scale-author-spec section 1): z proportional to
+// The authors' own unit checks (docs/sources.md#scale): z proportional to
 // q gives less than 1e-3, unrelated q about 1, constant z is skipped with a
 // gradient of zero.
 func TestCorrelationLevels(t *testing.T) {
@@ -148,7 +148,7 @@ func TestCorrelationLevels(t *testing.T) {
 	}
 }
 
-// scale-author-spec section 1: half of the pairs within a clip, half across
+// docs/sources.md#scale: half of the pairs within a clip, half across
 // episodes, never a frame with itself, all six within-clip pairs equally often.
 func TestDrawPairs(t *testing.T) {
 	episodes := []int32{7, 7, 8, 9, 9, 10, 11, 12}

@@ -139,7 +139,7 @@ func (c *lossCase) duplicate(v []float64) []float64 {
 	return out
 }
 
-// z is a variant of the group's latents (reference-cases part B).
+// z is a variant of the group's latents (docs/sources.md#loss-cases).
 func (c *lossCase) z(name string) ([]float64, int) {
 	z, shape := c.read("z")
 	d := shape[2]

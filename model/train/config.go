@@ -54,8 +54,8 @@ type Task struct {
 	Q        Q
 }
 
-// Q names the task-relevant state q that SCALE and Aux train on (scale-author-spec
-// section 2), and its parts for tables. LeWM needs none.
+// Q names the task-relevant state q that SCALE and Aux train on
+// (docs/sources.md#task-state-q), and its parts for tables. LeWM needs none.
 type Q struct {
 	Name  string
 	Parts []string

@@ -54,7 +54,7 @@ func eachSmall(t *testing.T, devices []tried) {
 	}
 }
 
-// bounds are the demands of a device (reference-cases, Tolerances).
+// bounds are the demands of a device (docs/sources.md#reference-tolerances).
 type bounds struct {
 	first, loss, hotLoss, grad, final, hotFinal, bn float64
 }
@@ -301,7 +301,7 @@ func (s *smallCase) close(name string, got []float64, tol float64) {
 }
 
 // still says whether a tensor's exact gradient is zero, so that float32 Adam
-// moves it by noise (reference-cases, Pitfalls); a BatchNorm's running mean follows.
+// moves it by noise (docs/sources.md#zero-gradients); a BatchNorm's running mean follows.
 func still(name string) bool {
 	return strings.HasSuffix(name, "attention.attention.key.bias") || name == "encoder.layernorm.bias" ||
 		name == "predictor.transformer.norm.bias" || name == "predictor.transformer.output_proj.bias" || name == "projector.net.0.bias" || name == "pred_proj.net.0.bias" ||

@@ -2,7 +2,7 @@ package train
 
 import "math"
 
-// rate is the learning rate of 0-based step n of total (lewm-spec 3.4): linear
+// rate is the learning rate of 0-based step n of total (docs/sources.md#optimiser): linear
 // from 0 over the first max(1, floor(warmUp*total)) steps, then a cosine to 0.
 func rate(base, warmUp float64, n, total int) float64 {
 	w := max(1, int(warmUp*float64(total)))

@@ -349,7 +349,7 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// lewm-spec 3.4: warm-up max(1, floor(0.01 N)) from 0, then a cosine to 0; the
+// docs/sources.md#optimiser: warm-up max(1, floor(0.01 N)) from 0, then a cosine to 0; the
 // derived rates of the 100-epoch schedule on Push-T are in its last paragraph.
 func TestRate(t *testing.T) {
 	const epoch, total = 13933, 1393300

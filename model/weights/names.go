@@ -6,7 +6,7 @@ import (
 )
 
 // Transformers renamed the tensors of a ViT's layers with its version 5
-// (lewm-spec 1.7); everything else kept its name. Files of both generations are
+// (docs/sources.md#tensor-names); everything else kept its name. Files of both generations are
 // about, so that every tensor has one name here, that of version 4.
 var spellings = []struct{ four, five string }{
 	{"attention.attention.query.", "attention.q_proj."},

@@ -142,7 +142,7 @@ def uniform(rng):
 
 
 def golden(t):
-    """The run of envs-spec 5.7: down beside the cube, close, up, open."""
+    """The run of docs/sources.md#cube-golden: down beside the cube, close, up, open."""
     return np.array(([(0, 1, 0, 0, -1)] * 2 + [(0, 0, -1, 0, -1)] * 6 + [(0, 0, 0, 0, 1)] * 6 + [(0, -.5, 1, .2, 1)] * 6 + [(0, 0, 0, 0, -1)] * 4)[t])
 
 

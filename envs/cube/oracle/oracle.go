@@ -19,7 +19,7 @@ const (
 )
 
 // actionRange is how far an action of 1 moves: effector x, y, z in metres, yaw in
-// radians, gripper opening (envs-spec 5.2).
+// radians, gripper opening (docs/sources.md#cube-step).
 var actionRange = [actionDim]float64{0.05, 0.05, 0.05, 0.3, 1}
 
 const actionDim = 5

@@ -60,7 +60,7 @@ func constant(t *testing.T, k *kit) {
 	expect(t, "its variance", k.values(bn.Var), 0, 0, 0, 0, 0)
 }
 
-// collapse: SIGReg of zeros is 0.4020476 B (spec of reference cases), and its gradient zero.
+// collapse: SIGReg of zeros is 0.4020476 B (docs/sources.md#sigreg), and its gradient zero.
 func collapse(t *testing.T, k *kit) {
 	u, du, loss := k.zero(128*4, 9), k.out(128*4, 9), k.out(1, 1)
 	k.SIGReg(loss, du, u, 4, 1)

@@ -25,7 +25,7 @@ func (engine) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64)
 }
 
 // knots are SIGReg's 17 points t_k = 3k/16, the reference's characteristic
-// function there and the trapezoid's weights times the window (lewm-spec section 2).
+// function there and the trapezoid's weights times the window (docs/sources.md#sigreg).
 func knots() (t, ref, weight [17]float64) {
 	const step = 3.0 / 16
 	for k := range t {

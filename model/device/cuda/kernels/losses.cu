@@ -54,7 +54,7 @@ KERNEL(sum_squares, SumArgs, THREADS) {
 	if (threadIdx.x == 0) a.part[blockIdx.x] = sum;
 }
 
-// SIGReg (lewm-spec section 2): a block is 32 columns of one frame of all clips.
+// SIGReg (docs/sources.md#sigreg): a block is 32 columns of one frame of all clips.
 // Of the 17 knots t_k = 3k/16 the first adds nothing: there both functions are 1.
 // The waves exp(i t_k u) are powers of the first.
 enum { KNOTS = 16 };

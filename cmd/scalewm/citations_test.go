@@ -1,0 +1,108 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	// strangers are documents that someone working here may have read and that
+	// are not in the repository.
+	strangers = regexp.MustCompile(`\b[a-z]+-spec\b|\breference-cases\b|\bDESIGN\b|\bml-engine\b`)
+	// cited is a citation in a comment, linked one in a page.
+	cited  = regexp.MustCompile(`docs/([a-z-]+\.md)#([a-z0-9-]+)`)
+	linked = regexp.MustCompile(`\]\(([a-z-]+\.md)?#([a-z0-9-]+)\)`)
+	// Places that can be cited: explicit anchors, and headings as GitHub names them.
+	explicit = regexp.MustCompile(`<a id="([a-z0-9-]+)"></a>`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	unnamed  = regexp.MustCompile(`[^a-z0-9 _-]`)
+)
+
+// anchors lists the places of every page in docs.
+func anchors(t *testing.T) map[string][]string {
+	t.Helper()
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]string{}
+	for _, page := range pages {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, m := range explicit.FindAllSubmatch(b, -1) {
+			ids = append(ids, string(m[1]))
+		}
+		slices.Sort(ids)
+		if len(slices.Compact(slices.Clone(ids))) != len(ids) {
+			t.Errorf("%s gives an anchor twice: %v", filepath.Base(page), ids)
+		}
+		for _, m := range heading.FindAllSubmatch(b, -1) {
+			ids = append(ids, strings.ReplaceAll(unnamed.ReplaceAllString(strings.ToLower(string(m[1])), ""), " ", "-"))
+		}
+		out[filepath.Base(page)] = ids
+	}
+	return out
+}
+
+// Comments and pages name no document that a reader cannot open, and every place
+// of a page in docs that they cite is there.
+func TestCitationsLead(t *testing.T) {
+	known := anchors(t)
+	citations := 0
+	check := func(where, page, anchor string) {
+		citations++
+		if !slices.Contains(known[page], anchor) {
+			t.Errorf("%s cites docs/%s#%s, which is not there", where, page, anchor)
+		}
+	}
+	texts := []string{".go", ".c", ".h", ".cu", ".cuh", ".cpp", ".py", ".sh", ".toml", ".md", ".cff", "Makefile"}
+	root := "../.."
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == ".git" || d.Name() == "fetched" || d.Name() == "out" || d.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || d.Name() == "citations_test.go" || !slices.ContainsFunc(texts, func(end string) bool { return strings.HasSuffix(d.Name(), end) }) {
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		where, _ := filepath.Rel(root, path)
+		for i, line := range strings.Split(string(b), "\n") {
+			if m := strangers.FindString(line); m != "" {
+				t.Errorf("%s:%d names %q, which is not in the repository (hint: cite an anchor of docs/sources.md)", where, i+1, m)
+			}
+		}
+		for _, m := range cited.FindAllStringSubmatch(string(b), -1) {
+			check(where, m[1], m[2])
+		}
+		if filepath.Dir(where) == "docs" {
+			for _, m := range linked.FindAllStringSubmatch(string(b), -1) {
+				page := m[1]
+				if page == "" {
+					page = d.Name()
+				}
+				check(where, page, m[2])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if citations < 100 {
+		t.Errorf("found only %d citations: does the pattern still fit them?", citations)
+	}
+}
