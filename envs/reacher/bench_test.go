@@ -15,7 +15,7 @@ const (
 )
 
 func benchmark(b *testing.B, draw bool, original float64) {
-	e := world(b)
+	e := made(b)
 	if draw {
 		needOpenGL(b, e)
 	}
@@ -28,7 +28,7 @@ func BenchmarkStepAndFrame(b *testing.B) { benchmark(b, true, originalFrames) }
 
 // A reset of the original takes 0.91 ms, and 67 ms where it compiles the model again.
 func BenchmarkReset(b *testing.B) {
-	e := world(b)
+	e := made(b)
 	r := rand.New(rand.NewPCG(1, 1))
 	before := envtest.CPUSeconds(b)
 	for b.Loop() {
@@ -40,7 +40,7 @@ func BenchmarkReset(b *testing.B) {
 // BenchmarkShareOfC compares steps with MuJoCo's own of the same controls, a
 // thousand at a time in turns: the rest is the way into C and back, and the goal's test.
 func BenchmarkShareOfC(b *testing.B) {
-	e, c := world(b), world(b)
+	e, c := made(b), made(b)
 	r := rand.New(rand.NewPCG(1, 1))
 	must(b, e.Reset(r))
 	must(b, c.Restore(e.Snapshot()))
@@ -58,8 +58,8 @@ func BenchmarkShareOfC(b *testing.B) {
 			}
 		}
 		middle := envtest.CPUSeconds(b)
-		copy(c.ctrl, e.ctrl)
-		must(b, c.d.Step(steps*substeps))
+		copy(c.w.Ctrl, e.w.Ctrl)
+		must(b, c.w.Data.Step(steps*substeps))
 		ours, inC = ours+middle-began, inC+envtest.CPUSeconds(b)-middle
 	}
 	b.ReportMetric(inC/ours, "of-C-loop")

@@ -8,7 +8,7 @@ import (
 	"scalewm/envs"
 )
 
-func frameOf(t *testing.T, e *env) []byte {
+func frameOf(t *testing.T, e *testWorld) []byte {
 	t.Helper()
 	f := make([]byte, envs.FrameBytes)
 	must(t, e.Frame(f))
@@ -18,15 +18,15 @@ func frameOf(t *testing.T, e *env) []byte {
 // The finger is seen where it is: the camera stands 0.75 m above the middle and sees
 // 45 degrees, the finger's top is 0.02 m high; x goes to the right and y up.
 func TestFingerIsSeenWhereItIs(t *testing.T) {
-	needOpenGL(t, world(t))
-	perMetre := frameSize / 2 / math.Tan(math.Pi/8) / (0.75 - 0.02)
+	needOpenGL(t, made(t))
+	perMetre := envs.FrameSize / 2 / math.Tan(math.Pi/8) / (0.75 - 0.02)
 	for _, q := range [][2]float64{{0, 0}, {2, 1}, {-1, -2}, {4, 0.5}} {
 		e := at(t, q, [2]float64{})
 		must(t, e.Frame(make([]byte, envs.FrameBytes)))
 		f := frameOf(t, e)
 		finger := see(t, e, "finger_pos")
-		x, y := int(frameSize/2+perMetre*finger[0]), int(frameSize/2-perMetre*finger[1])
-		if p := f[3*(y*frameSize+x):][:3]; !(p[0] > p[1]+20 && p[1] > p[2]) { // orange; the floor is blue
+		x, y := int(envs.FrameSize/2+perMetre*finger[0]), int(envs.FrameSize/2-perMetre*finger[1])
+		if p := f[3*(y*envs.FrameSize+x):][:3]; !(p[0] > p[1]+20 && p[1] > p[2]) { // orange; the floor is blue
 			t.Errorf("joints at %v: the pixel of the finger (%d, %d) is %v", q, x, y, p)
 		}
 	}
@@ -34,12 +34,12 @@ func TestFingerIsSeenWhereItIs(t *testing.T) {
 
 // Neither the target nor the goal is drawn, and no frame lags.
 func TestFrameShowsTheArmAlone(t *testing.T) {
-	needOpenGL(t, world(t))
+	needOpenGL(t, made(t))
 	e := at(t, [2]float64{1, 1}, [2]float64{3, 2})
 	step(t, e, 1, 1)
 	q := see(t, e, "qpos")
 	stepped := frameOf(t, e)
-	w := world(t)
+	w := made(t)
 	must(t, w.SetState(envs.Row{"qpos": q, "qvel": {0, 0}, "target_pos": {0.1, 0.1}}))
 	must(t, w.SetGoal(envs.Row{"qpos": {0, 0}}))
 	if string(stepped) != string(frameOf(t, w)) {

@@ -14,9 +14,9 @@ import (
 )
 
 // varied is a world with options; it skips where make setup could not fetch the library.
-func varied(t *testing.T, o envs.Options) *env {
+func varied(t *testing.T, o envs.Options) *testWorld {
 	t.Helper()
-	e, err := newEnv(o)
+	e, err := open(o)
 	if errors.Is(err, mujoco.ErrNoLibrary) {
 		t.Skip("mujoco: library not fetched")
 	}
@@ -51,11 +51,11 @@ func TestDrawnWorlds(t *testing.T) {
 			step(t, e, a[0], a[1])
 			step(t, again, a[0], a[1])
 		}
-		if !slices.Equal(e.qpos, again.qpos) || e.stage != again.stage {
+		if !slices.Equal(e.w.QPos, again.w.QPos) || e.w.Data.Model() != again.w.Data.Model() {
 			t.Error("a world made from its row moves differently, or shares nothing with it")
 		}
 		must(t, errors.Join(e.Reset(r), e.Restore(before)))
-		if !slices.Equal(see(t, e, "qpos"), row["qpos"]) || see(t, e, "target_pos")[0] != row["target_pos"][0] || e.stage != again.stage {
+		if !slices.Equal(see(t, e, "qpos"), row["qpos"]) || see(t, e, "target_pos")[0] != row["target_pos"][0] || e.w.Data.Model() != again.w.Data.Model() {
 			t.Error("a snapshot is of another world")
 		}
 	}
@@ -67,7 +67,7 @@ func TestDensities(t *testing.T) {
 		e := varied(t, o)
 		must(t, e.SetState(envs.Row{"qpos": {0, 0}, "qvel": {0, 0}}))
 		step(t, e, 1, 0)
-		return e.qpos[0]
+		return e.w.QPos[0]
 	}
 	usual := turned(nil)
 	for _, name := range []string{"agent.arm_density", "agent.finger_density"} {
@@ -82,12 +82,12 @@ func TestDensities(t *testing.T) {
 func TestVisibleTarget(t *testing.T) {
 	e := varied(t, envs.Options{"rendering.render_target": "1", "target.color": "0,1,0", "target.shape": "0"})
 	needOpenGL(t, e)
-	perMetre := frameSize / 2 / math.Tan(math.Pi/8) / (0.75 - 0.025)
+	perMetre := envs.FrameSize / 2 / math.Tan(math.Pi/8) / (0.75 - 0.025)
 	for _, at := range [][]float64{{0.1, 0.12}, {-0.15, 0.02}} {
 		must(t, e.SetState(envs.Row{"qpos": {-1.5, 0}, "qvel": {0, 0}, "target_pos": at}))
 		f := frameOf(t, e)
-		x, y := int(frameSize/2+perMetre*at[0]), int(frameSize/2-perMetre*at[1])
-		if p := f[3*(y*frameSize+x):][:3]; !(p[1] > 2*p[0]+50 && p[1] > 2*p[2]+50) {
+		x, y := int(envs.FrameSize/2+perMetre*at[0]), int(envs.FrameSize/2-perMetre*at[1])
+		if p := f[3*(y*envs.FrameSize+x):][:3]; !(p[1] > 2*p[0]+50 && p[1] > 2*p[2]+50) {
 			t.Errorf("target at %v: the pixel (%d, %d) is %v", at, x, y, p)
 		}
 	}
@@ -109,12 +109,12 @@ func TestBadFactors(t *testing.T) {
 		{envs.Options{"floor.color": "0,0,0"}, "has not 6 numbers"},
 		{envs.Options{"target.shape": "0.5"}, "0.5 is not a whole number"},
 	} {
-		if _, err := newEnv(c.o); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := open(c.o); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, want %q", c.o, err, c.says)
 		}
 	}
 	e := varied(t, nil)
-	if err := e.SetState(envs.Row{"qpos": {1, 1}, "qvel": {0, 0}, "variation.light.intensity": {math.NaN()}}); err == nil || e.qpos[0] == 1 {
-		t.Errorf("a light of NaN: %v, joints %v", err, e.qpos)
+	if err := e.SetState(envs.Row{"qpos": {1, 1}, "qvel": {0, 0}, "variation.light.intensity": {math.NaN()}}); err == nil || e.w.QPos[0] == 1 {
+		t.Errorf("a light of NaN: %v, joints %v", err, e.w.QPos)
 	}
 }

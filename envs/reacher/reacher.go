@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"scalewm/envs"
+	"scalewm/envs/mjenv"
 	"scalewm/envs/policy"
 )
 
@@ -39,8 +40,8 @@ var spec = &envs.Spec{
 		{Name: "observation", DType: "float32", Width: 6, Doc: "qpos, finger to target x, y, qvel"},
 		{Name: "finger_pos", DType: "float64", Width: 2, Doc: "finger x, y in metres"},
 		{Name: "target_pos", DType: "float64", Width: 2, Doc: "target x, y in metres: of the suite's own tasks, here it decides only the reward"},
-		{Name: "sim_qacc_warmstart", DType: "float64", Width: joints, Doc: "where the solver of the wrist's limit starts in the next step"},
-		{Name: controlColumn, DType: "float64", Width: joints, Into: true, Doc: "control of the motors"},
+		{Name: mjenv.WarmstartColumn, DType: "float64", Width: joints, Doc: "where the solver of the wrist's limit starts in the next step"},
+		{Name: mjenv.ControlColumn, DType: "float64", Width: joints, Into: true, Doc: "control of the motors"},
 		{Name: "substeps", DType: "int32", Width: 1, Into: true, Doc: "physics steps made: 1 where the first met the goal"},
 		{Name: "reward", DType: "float64", Width: 1, Into: true, Doc: "physics steps after which the finger touched the target; NaN in the row of the reset"},
 		{Name: "terminated", DType: "uint8", Width: 1, Into: true, Goal: true, Doc: "the step into the row met the goal"},
@@ -67,6 +68,20 @@ var spec = &envs.Spec{
 	Source:   "stable-worldmodel 0.1.1 on dm_control 1.0.44 and MuJoCo 3.11.0; recordings of them",
 }
 
+// factors are those of the original in the order in which it draws them, without
+// agent.finger_locked, which has no effect there. All of them make the original
+// compile its model again, and us too.
+var factors = []envs.Factor{
+	{Name: "agent.color", DType: "float64", High: 1, Init: []float64{0.7, 0.5, 0.3}, Doc: "red, green, blue of both links"},
+	{Name: "agent.arm_density", DType: "float32", Low: 500, High: 1500, Init: []float64{1000}, Doc: "of the first link in kg/m³"},
+	{Name: "agent.finger_density", DType: "float32", Low: 500, High: 1500, Init: []float64{1000}, Doc: "of the finger in kg/m³"},
+	{Name: "floor.color", DType: "float64", High: 1, Init: []float64{0.1, 0.2, 0.3, 0.2, 0.3, 0.4}, Doc: "red, green, blue of the checker's one colour and of its other"},
+	{Name: "target.color", DType: "float64", High: 1, Init: []float64{0.6, 0.3, 0.3}, Doc: "red, green, blue"},
+	{Name: "target.shape", DType: "int64", High: 1, Init: []float64{1}, Doc: "0: a box, 1: a sphere"},
+	{Name: "rendering.render_target", DType: "int64", High: 1, Init: []float64{0}, Doc: "1: the target is drawn"},
+	{Name: "light.intensity", DType: "float64", High: 1, Init: []float64{0.7}, Doc: "of the light above, per channel"},
+}
+
 // angles writes cosine and sine of each angle.
 func angles(dst, q []float64) {
 	for i, a := range q {
@@ -77,7 +92,7 @@ func angles(dst, q []float64) {
 func init() {
 	envs.Register(envs.Task{
 		Spec:   spec,
-		New:    func(o envs.Options) (envs.Env, error) { return newEnv(o) },
+		New:    func(o envs.Options) (envs.Env, error) { return task.New(o, &world{}) },
 		Policy: policy.From(spec, map[string]func() envs.Policy{policy.UniformName: policy.NewUniform}),
 	})
 }

@@ -12,15 +12,28 @@ import (
 
 	"scalewm/envs"
 	"scalewm/envs/envtest"
+	"scalewm/envs/mjenv"
 	"scalewm/envs/policy"
 	"scalewm/mujoco"
 	"scalewm/mujoco/render"
 )
 
-// world is a new one; it skips where make setup could not fetch the library.
-func world(t testing.TB) *env {
+// testWorld is a world and its laws.
+type testWorld struct {
+	*mjenv.Env
+	w *world
+}
+
+func open(o envs.Options) (*testWorld, error) {
+	w := &world{}
+	e, err := task.New(o, w)
+	return &testWorld{e, w}, err
+}
+
+// made is a new one; it skips where make setup could not fetch the library.
+func made(t testing.TB) *testWorld {
 	t.Helper()
-	e, err := newEnv(nil)
+	e, err := open(nil)
 	if errors.Is(err, mujoco.ErrNoLibrary) {
 		t.Skip("mujoco: library not fetched")
 	}
@@ -30,7 +43,7 @@ func world(t testing.TB) *env {
 }
 
 // needOpenGL skips where nothing can draw.
-func needOpenGL(t testing.TB, e *env) {
+func needOpenGL(t testing.TB, e *testWorld) {
 	t.Helper()
 	err := e.Frame(make([]byte, envs.FrameBytes))
 	if errors.Is(err, render.ErrNoOpenGL) {
@@ -47,21 +60,21 @@ func must(t testing.TB, err error) {
 }
 
 // at is a world in a state.
-func at(t testing.TB, qpos, qvel [2]float64) *env {
+func at(t testing.TB, qpos, qvel [2]float64) *testWorld {
 	t.Helper()
-	e := world(t)
+	e := made(t)
 	must(t, e.SetState(envs.Row{"qpos": qpos[:], "qvel": qvel[:]}))
 	return e
 }
 
-func step(t testing.TB, e *env, shoulder, wrist float64) envs.Step {
+func step(t testing.TB, e *testWorld, shoulder, wrist float64) envs.Step {
 	t.Helper()
 	s, err := e.Step([]float64{shoulder, wrist})
 	must(t, err)
 	return s
 }
 
-func see(t testing.TB, e *env, column string) []float64 {
+func see(t testing.TB, e *testWorld, column string) []float64 {
 	t.Helper()
 	c, _ := spec.Column(column)
 	v := make([]float64, c.Width)
@@ -70,7 +83,7 @@ func see(t testing.TB, e *env, column string) []float64 {
 }
 
 func TestConformance(t *testing.T) {
-	needOpenGL(t, world(t))
+	needOpenGL(t, made(t))
 	envtest.Run(t, "reacher")
 }
 
@@ -121,7 +134,7 @@ func TestControlOfAnAction(t *testing.T) {
 	e := at(t, [2]float64{}, [2]float64{})
 	for _, c := range [][2]float64{{1e-17, 0}, {0.1, 0.10000000000000009}, {250, 250}} {
 		step(t, e, c[0], 0)
-		if got := see(t, e, controlColumn); got[0] != c[1] || got[1] != 0 {
+		if got := see(t, e, mjenv.ControlColumn); got[0] != c[1] || got[1] != 0 {
 			t.Errorf("action %g gives control %v, want %g", c[0], got, c[1])
 		}
 	}
@@ -163,7 +176,7 @@ func TestSuccess(t *testing.T) {
 			t.Errorf("goal %v: after a set-state solved %v", c.goal, e.Solved())
 		}
 		must(t, e.Reset(rand.New(rand.NewPCG(1, 1))))
-		if e.s.hasGoal {
+		if e.w.HasGoal {
 			t.Error("a reset keeps the goal")
 		}
 	}
@@ -172,7 +185,7 @@ func TestSuccess(t *testing.T) {
 // The reward counts the physics steps that end with the finger within 0.025 of the target.
 func TestReward(t *testing.T) {
 	for target, want := range map[[2]float64]float64{{0.24, 0}: 2, {0.2151, 0}: 2, {0.24, 0.0251}: 0, {0.24, -0.0249}: 2} {
-		e := world(t)
+		e := made(t)
 		must(t, e.SetState(envs.Row{"qpos": {0, 0}, "qvel": {0, 0}, "target_pos": target[:]}))
 		if r := see(t, e, "reward")[0]; !math.IsNaN(r) {
 			t.Errorf("reward %g before a step", r)
@@ -185,7 +198,7 @@ func TestReward(t *testing.T) {
 
 // The target of a recording is read from target_pos, or seen from the finger.
 func TestTarget(t *testing.T) {
-	e := world(t)
+	e := made(t)
 	row := envs.Row{"qpos": {0, 0}, "qvel": {0, 0}, "observation": {0, 0, -0.125, 0.0625, 0, 0}}
 	must(t, e.SetState(row))
 	if got := see(t, e, "target_pos"); math.Abs(got[0]-0.115) > 1e-15 || got[1] != 0.0625 {
@@ -221,17 +234,17 @@ func TestRestartNeedsTheSolversStart(t *testing.T) {
 	if err := e.Restart(row, false); !errors.Is(err, envs.ErrNotExact) {
 		t.Errorf("restart without the solver's start: %v", err)
 	}
-	must(t, world(t).Restart(row, true))
+	must(t, made(t).Restart(row, true))
 	row["sim_qacc_warmstart"] = see(t, e, "sim_qacc_warmstart")
-	w := world(t)
+	w := made(t)
 	must(t, w.Restart(row, false))
 	step(t, e, 0.3, 1)
 	step(t, w, 0.3, 1)
 	if a, b := see(t, e, "qvel"), see(t, w, "qvel"); !slices.Equal(a, b) {
 		t.Errorf("restarted %v, went on %v", b, a)
 	}
-	if e.qpos[1] < wristLimit {
-		t.Errorf("the wrist is at %g: the limit was not reached", e.qpos[1])
+	if e.w.QPos[1] < wristLimit {
+		t.Errorf("the wrist is at %g: the limit was not reached", e.w.QPos[1])
 	}
 	row["sim_qacc_warmstart"] = []float64{math.Inf(1), 0}
 	if err := w.Restart(row, false); err == nil || errors.Is(err, envs.ErrNotExact) {
@@ -258,7 +271,7 @@ func TestDivergence(t *testing.T) {
 // chance; 600 of them have standard errors of about 1.5 %.
 func TestUniformMakesThePublishedMoments(t *testing.T) {
 	const episodes = 600
-	e, p := world(t), policy.NewUniform()
+	e, p := made(t), policy.NewUniform()
 	var sum, sq [6]float64
 	var far [joints]float64
 	rows, action, q := 0.0, make([]float64, 2), make([]float64, 4)
@@ -267,11 +280,11 @@ func TestUniformMakesThePublishedMoments(t *testing.T) {
 		must(t, errors.Join(e.Reset(r), p.Reset(e, r)))
 		for n := 0; ; n++ {
 			rows++
-			angles(q, e.qpos)
-			for k, v := range append(q, e.fingerAt[:2]...) {
+			angles(q, e.w.QPos)
+			for k, v := range append(q, e.w.finger...) {
 				sum[k], sq[k] = sum[k]+v, sq[k]+v*v
 			}
-			far[0], far[1] = max(far[0], math.Abs(e.qpos[0])), max(far[1], math.Abs(e.qpos[1]))
+			far[0], far[1] = max(far[0], math.Abs(e.w.QPos[0])), max(far[1], math.Abs(e.w.QPos[1]))
 			if n == spec.MaxSteps {
 				break
 			}

@@ -1,0 +1,110 @@
+package reacher
+
+import (
+	_ "embed"
+	"math"
+	"math/rand/v2"
+
+	"scalewm/envs"
+	"scalewm/envs/mjenv"
+	"scalewm/mujoco"
+)
+
+//go:embed scene.xml
+var scene string
+
+var task = &mjenv.Task{
+	Spec:    spec,
+	Camera:  "above",
+	Compile: mjenv.Template(scene),
+	Hidden:  []string{mjenv.WarmstartColumn},
+	Extra:   []string{"target_pos", "observation"},
+}
+
+// world is an arm, and the target of the suite's own tasks.
+type world struct {
+	*mjenv.Physics
+	target   [2]float64
+	finger   []float64 // x, y
+	targetAt []float64 // of the drawn target: x, y, z; empty where it is not drawn
+}
+
+func (w *world) Enter(p *mjenv.Physics) error {
+	finger, err := p.Data.Model().ID(mujoco.ObjGeom, "finger")
+	if err != nil {
+		return err
+	}
+	w.Physics = p
+	w.finger = mujoco.Row(p.Data.GeomXPos(), finger, 3)[:2]
+	w.targetAt = p.Data.MocapPos() // the target is the only body that is moved by hand
+	p.Kept = [][]float64{w.target[:]}
+	p.Show("finger_pos", w.finger)
+	p.Show("target_pos", w.target[:])
+	p.Compute("observation", w.observation)
+	return nil
+}
+
+// observation rounds to float32 what the original concatenates.
+func (w *world) observation(dst []float64) {
+	copy(dst[0:2], w.QPos)
+	dst[2], dst[3] = w.target[0]-w.finger[0], w.target[1]-w.finger[1]
+	copy(dst[4:6], w.QVel)
+	for i, v := range dst {
+		dst[i] = float64(float32(v))
+	}
+}
+
+// Start draws the joints, then the target.
+func (w *world) Start(r *rand.Rand) error {
+	uniform := func(lo, hi float64) float64 { return lo + (hi-lo)*r.Float64() }
+	w.QPos[0], w.QPos[1] = uniform(-math.Pi, math.Pi), uniform(-wristLimit, wristLimit)
+	direction, distance := uniform(0, 2*math.Pi), uniform(0.05, 0.20)
+	w.target = [2]float64{distance * math.Sin(direction), distance * math.Cos(direction)}
+	copy(w.targetAt, w.target[:])
+	return nil
+}
+
+// Set puts the target where the row has it; a recording without target_pos shows it
+// from the finger.
+func (w *world) Set(row envs.Row) error {
+	if at := row["target_pos"]; at != nil {
+		copy(w.target[:], at)
+	} else if seen := row["observation"]; seen != nil {
+		w.target = [2]float64{seen[2] + w.finger[0], seen[3] + w.finger[1]}
+	}
+	copy(w.targetAt, w.target[:])
+	return w.Forward()
+}
+
+// Control scales the action as the original's wrapper does, which changes its last bits.
+func (w *world) Control(action []float64) error {
+	for i, a := range action {
+		w.Ctrl[i] = -1 + (a + 1)
+	}
+	return nil
+}
+
+// Drive ends with the physics step that meets the goal.
+func (w *world) Drive() (s envs.Step, err error) {
+	for s.Substeps < substeps && !s.Terminated {
+		if err := w.Advance(1); err != nil {
+			return s, err
+		}
+		s.Substeps++
+		if w.touches() {
+			s.Reward++
+		}
+		s.Terminated = w.Solved()
+	}
+	return s, nil
+}
+
+// touches says whether the finger is in the target.
+func (w *world) touches() bool {
+	x, y := w.target[0]-w.finger[0], w.target[1]-w.finger[1]
+	return math.Sqrt(float64(x*x)+float64(y*y)) <= reachOf
+}
+
+func (w *world) Solved() bool {
+	return w.HasGoal && math.Abs(w.QPos[0]-w.Goal[0]) < threshold && math.Abs(w.QPos[1]-w.Goal[1]) < threshold
+}
