@@ -69,7 +69,7 @@ func TestLinksOfThePagesLead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range append(files, "../../README.md") {
+	for _, f := range append(files, "../../README.md", "../../CHANGELOG.md") {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
