@@ -1,0 +1,52 @@
+package cell_test
+
+import (
+	"fmt"
+	"os"
+
+	"scalewm/dataset/cell"
+)
+
+// A cell is named by what determines it. Whoever finds it there need not compute
+// its result again.
+func ExampleStore() {
+	dir, err := os.MkdirTemp("", "cell-example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	store := cell.Store{Dir: dir}
+	spec := map[string]any{"base": 3, "exponent": 4}
+
+	id, err := cell.ID("power", spec)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	before, _ := store.Done(id)
+	if err := store.Save(id, "power", spec, 81); err != nil {
+		fmt.Println(err)
+		return
+	}
+	after, _ := store.Done(id)
+	var result int
+	err = store.Load(id, nil, &result)
+	fmt.Println(before, after, result, err)
+	// Output: false true 81 <nil>
+}
+
+// Units of work are dealt out to shards in turn.
+func ExampleParseShard() {
+	shard, err := cell.ParseShard("1/3")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for unit := range 7 {
+		if shard.Has(unit) {
+			fmt.Print(unit, " ")
+		}
+	}
+	// Output: 1 4
+}

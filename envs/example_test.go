@@ -1,0 +1,50 @@
+package envs_test
+
+import (
+	"fmt"
+
+	"scalewm/dataset/rng"
+	"scalewm/envs"
+	_ "scalewm/envs/tworoom" // registers the task
+)
+
+// A world is put at a state, given a goal and stepped until the goal is met.
+func Example() {
+	task, err := envs.Lookup("tworoom")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	world, err := task.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer world.Close()
+	if err := world.Reset(rng.Stream("example")); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := world.SetState(envs.Row{"state": {60, 112}}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := world.SetGoal(envs.Row{"state": {90, 112}}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for step := 1; ; step++ {
+		out, err := world.Step([]float64{1, 0})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if out.Terminated {
+			at := make([]float64, 2)
+			err := world.Observe("state", at)
+			fmt.Println(task.Spec.Title, "solved after step", step, "at", at, err)
+			return
+		}
+	}
+	// Output: Two-Room solved after step 3 at [75 112] <nil>
+}
