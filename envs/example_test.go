@@ -2,8 +2,8 @@ package envs_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 
-	"scalewm/dataset/rng"
 	"scalewm/envs"
 	_ "scalewm/envs/tworoom" // registers the task
 )
@@ -21,7 +21,7 @@ func Example() {
 		return
 	}
 	defer world.Close()
-	if err := world.Reset(rng.Stream("example")); err != nil {
+	if err := world.Reset(rand.New(rand.NewPCG(1, 2))); err != nil {
 		fmt.Println(err)
 		return
 	}
