@@ -16,8 +16,8 @@ type Column struct {
 	Name  string
 	DType string // float32, float64, float16, int32, int64, uint8, ...
 	Width int    // numbers a row
-	// Matrix: stored as rows x 1 where Width is 1, which else is one number a row.
-	// It is the file's layout alone and no part of what the column is.
+	// Matrix says that a column of Width 1 is stored as rows x 1 and not as rows. It
+	// changes nothing but the file's layout.
 	Matrix bool
 }
 

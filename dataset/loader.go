@@ -78,8 +78,8 @@ type fetch struct {
 }
 
 // NewLoader reads the small columns into memory and is ready to serve. The
-// clips are those of one split; frames is src itself or a resized set, or nil for
-// one who has all frames elsewhere and wants their rows only.
+// clips are those of one split; frames is src itself or a resized set, or nil where
+// all frames are elsewhere already and only their rows are needed.
 func NewLoader(src Source, frames FrameReader, clips []Clip, opt LoaderOptions) (*Loader, error) {
 	if opt.Batch < 1 || opt.Frames < 1 || opt.Skip < 1 {
 		panic("dataset: a Loader needs Batch, Frames and Skip >= 1")

@@ -3,7 +3,7 @@ package dataset
 import "fmt"
 
 // CheckTask says why src is no recording with frames of a task: name and id are
-// what its attribute env may say (a file that says nothing is believed), and
+// what its attribute env may say (a file without the attribute passes), and
 // its actions have dim numbers.
 func CheckTask(src Source, name, id string, dim int) error {
 	if env, ok := src.Attr("env"); ok && env != name && env != id {

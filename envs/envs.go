@@ -55,8 +55,8 @@ type Switch struct {
 	Doc    string
 }
 
-// Q is one choice of the task-relevant state q (paper section 4; lewm/scale
-// spec section 2), computed from raw columns of a row.
+// Q is one choice of the task-relevant state q (paper section 5.1,
+// docs/sources.md#task-state-q), computed from raw columns of a row.
 type Q struct {
 	Name    string // full, half or native
 	Columns []string

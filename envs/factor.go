@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Factor is a property of a world that the original of a task lets vary, to
-// test what was learned on worlds that it was not learned on. An Option of the
+// Factor is a property of a world that the original of a task lets vary, to test
+// models on worlds unlike those of their training data. An Option of the
 // factor's name fixes it ("agent.color=0,0,255") or lets every reset draw it
 // ("agent.color=sample"); without one the world is as the task's data have it.
 type Factor struct {
@@ -71,7 +71,7 @@ func (f Factor) format(value []float64) string {
 	return strings.Join(parts, ",")
 }
 
-// whole says whether the factor's numbers are integers.
+// whole says whether the factor's values are whole numbers.
 func (f Factor) whole() bool { return f.DType == "uint8" || f.DType == "int64" }
 
 func (f Factor) rounded(x float64) float64 {
@@ -232,7 +232,7 @@ func (s *Spec) Factor(name string) (Factor, bool) {
 }
 
 // Recorded lists the columns of worlds made with Options: the task's own, and
-// one for each factor that Options name and no column of the task tells.
+// one for each factor that Options name and no column of the task reports.
 func (s *Spec) Recorded(o Options) []Column {
 	cols := slices.Clone(s.Columns)
 	for _, f := range s.Factors {

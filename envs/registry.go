@@ -61,7 +61,7 @@ func Names() []string {
 
 // Resolve checks options against a task's switches and factors, fills in the
 // switches' defaults and writes factors in their shortest form. A factor
-// without an option gets none, so that what does not vary is not spoken of.
+// without an option stays out of the result, so that attributes name only what was chosen.
 func (s *Spec) Resolve(o Options) (Options, error) {
 	out := Options{}
 	for _, sw := range s.Switches {

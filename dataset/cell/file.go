@@ -68,8 +68,8 @@ func asideOf(path string) string {
 const asideSuffix = ".aside"
 
 // openAside opens and locks the file beside the target. Its name is fixed, so
-// that leftovers of killed writers are met again and never pile up. While we
-// wait for the lock its owner renames or removes the file; then we start anew.
+// that the next writer reuses what a killed one left. While we wait for the lock its
+// owner renames or removes the file; then the file is opened anew.
 func openAside(name string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)

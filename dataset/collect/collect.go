@@ -63,7 +63,7 @@ type Job struct {
 	// set, tasks that OpenGL draws in software are collected in such processes.
 	Spawn func(ctx context.Context) *exec.Cmd
 
-	oneCore []string // environment of these processes; nil where none are needed
+	oneCore []string // environment of these processes; nil where no processes are used
 	task    envs.Task
 	columns []dataset.Column
 	shards  []*shard

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// crew makes the missing shards in processes, each with a world and a renderer of
-// its own. They write the shards as the pool's goroutines do.
+// crew makes the missing shards in processes, each with its own world and renderer.
+// They write the same files as the goroutines of pool.
 type crew struct {
 	job      *Job
 	progress func(done, total int64, note string)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// pool makes the missing shards. Workers take episodes in order, over the
-// borders of shards, and whoever finishes a shard's last episode writes it.
+// pool makes the missing shards. Workers take episodes in order, without waiting at
+// the end of a shard; the one that finishes a shard's last episode writes it.
 type pool struct {
 	job      *Job
 	progress func(done, total int64, note string)

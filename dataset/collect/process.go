@@ -36,7 +36,7 @@ type process struct {
 	in   io.WriteCloser
 	tell *json.Encoder
 	hear *json.Decoder
-	said bytes.Buffer // on its standard error
+	said bytes.Buffer // what it wrote to standard error
 }
 
 // start runs a process that draws on one core.
@@ -58,7 +58,7 @@ func (j *Job) start(ctx context.Context) (*process, error) {
 	return p, p.tell.Encode(order{j.Out, j.Spec})
 }
 
-// make has a shard made and counts its rows.
+// make asks the process for a shard and counts the shard's rows.
 func (p *process) make(s *shard) (rows int, err error) {
 	var a answer
 	if err := p.tell.Encode(request{s.From, s.To}); err != nil {
@@ -73,7 +73,7 @@ func (p *process) make(s *shard) (rows int, err error) {
 	return a.Rows, nil
 }
 
-// end lets the process end, and says why it did where that was not its own will.
+// end lets the process end; the error says why, if it did not end by itself.
 func (p *process) end() error {
 	p.in.Close()
 	if err := p.cmd.Wait(); err != nil {
@@ -87,8 +87,8 @@ func (p *process) end() error {
 	return nil
 }
 
-// Serve is the other side: it makes the shards that in asks for, until in ends,
-// which it does when the process that asks dies.
+// Serve runs in the started process: it makes the shards that in asks for until in
+// ends, which it also does when the asking process dies.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

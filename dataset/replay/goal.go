@@ -7,8 +7,8 @@ import (
 	"scalewm/envs"
 )
 
-// goal is where a recording says its goal: a column of the file and the name
-// under which the task takes it. Without a column it does not.
+// goal is where a recording holds its goal: a column of the file and the name under
+// which the task takes it. Without a column the recording has no goal.
 type goal struct{ column, as string }
 
 // findGoal looks for goal_NAME of the task's goal columns, then for their other names.

@@ -40,9 +40,9 @@ func openTask(src dataset.Source, name string) (envs.Env, error) {
 // actions, which recordings do not name.
 const actionTypeSwitch = "action_dtype"
 
-// settleActionType finds the value of that switch. A column wider than the
-// default says it; a column of the default type may have been widened before it was
-// applied, so the first steps decide.
+// settleActionType finds the value of that switch. A column wider than the default
+// decides it; actions of the default type may have been widened before they were
+// applied, so both values are tried on the first steps.
 func settleActionType(src dataset.Source, task envs.Task, opt envs.Options) {
 	i := slices.IndexFunc(task.Spec.Switches, func(s envs.Switch) bool { return s.Name == actionTypeSwitch })
 	if _, said := opt[actionTypeSwitch]; said || i < 0 {

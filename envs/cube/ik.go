@@ -15,8 +15,8 @@ const (
 	solverStride = math.Pi / 4 // of a joint in one step
 )
 
-// hand finds joints of the arm that bring its flange to a pose. It is an arm of
-// its own, without gripper or weight.
+// hand finds joints of the arm that bring its flange to a pose. It computes on a copy
+// of the arm without gripper or weight.
 type hand struct {
 	d           *mujoco.Data
 	flange      int

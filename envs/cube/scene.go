@@ -56,7 +56,8 @@ func findFiles() (string, error) {
 }
 
 // assemble joins the model files to the scene as OGBench's program does, in the same
-// order, and takes from them the arm alone, on which the controller thinks.
+// order, and makes besides a model of the arm alone, which the controller's inverse
+// kinematics uses.
 func assemble(files fs.FS, l look) (scene, arm string, err error) {
 	part := map[string]*element{}
 	for name, file := range map[string]string{"arena": MainFile, "cubes": "cube_outer.xml", "cube": "cube_inner.xml",

@@ -8,7 +8,7 @@ import (
 	"scalewm/mujoco"
 )
 
-// arrays are MuJoCo's own memory of one world. The pinch site between the finger
+// arrays are views of MuJoCo's memory of one world. The pinch site between the finger
 // tips, the forces and what is drawn are one physics step older than qpos.
 type arrays struct {
 	qpos, qvel, ctrl, acc []float64

@@ -11,7 +11,7 @@ import (
 // state is all that changes between steps.
 type state struct {
 	q, v       vec
-	drawn      vec     // where the renderer sees q: it looks before the end of the last sub-step
+	drawn      vec     // q as it is drawn: before the last sub-step, since the original draws without a forward pass
 	origin     float64 // of drawn_xy, see originOf
 	goal       vec
 	hasGoal    bool // a reset forgets the goal, a set-state does not
@@ -38,7 +38,7 @@ func (e *env) Reset(r *rand.Rand) error {
 	return nil
 }
 
-// put writes position and velocity and lets the renderer see them.
+// put writes position and velocity; the next frame shows them without lag.
 func (e *env) put(q, v vec) {
 	e.s.q, e.s.v, e.s.drawn = q, v, q
 	e.s.stepped, e.s.terminated = false, false

@@ -43,7 +43,7 @@ const (
 	texel  = 0.04
 )
 
-// samples are the four places in a pixel that the renderer looks at.
+// samples are the four places in a pixel whose colours are averaged.
 var samples = [4]vec{{0.375, 0.125}, {0.875, 0.375}, {0.125, 0.625}, {0.625, 0.875}}
 
 // slope is the direction in which the camera sees a place of the frame, in

@@ -9,23 +9,23 @@ import (
 	"scalewm/envs"
 )
 
-// Manners of the pusher, tuned to the moments of the published set
-// (docs/sources.md#push-t-data). Distances are pixels, of motion pixels a step.
+// Parameters of the pusher, tuned to the moments of the published set
+// (docs/sources.md#push-t-data). Distances are in pixels, speeds in pixels a step.
 const (
 	orbit      = 110 // radius of the way round the block
 	berth      = 18  // from the block on the way
-	behind     = 22  // from the border to where a push begins
+	behind     = 22  // from the block's border to where a push begins
 	goSpeed    = 9.5
 	pushSpeed  = 9
 	pushNoise  = 0.05 // standard deviation of the noise on actions
-	goodWay    = 9    // a miss that is left alone
+	goodWay    = 9    // pixels off the goal below which pushing stops
 	goodTurn   = 0.18
-	worseWay   = 15 // a miss that is taken up again
+	worseWay   = 15 // pixels off the goal above which pushing starts again
 	worseTurn  = 0.3
 	keepPush   = 0.2 // of the best gain: a push that is kept
 	takePush   = 0.4 // of the best gain: a push that may be taken
-	detour     = 1.6 // of the straight way if the block is in between
-	fixedSteps = 3   // that any push costs
+	detour     = 1.6 // assumed length of the way round the block, in straight ways
+	fixedSteps = 3   // steps that any push costs besides its way
 )
 
 // pusher is a scripted expert.

@@ -99,7 +99,7 @@ func (b *block) nudge(j, r vec) {
 	b.wBias += float64(inverseMoment * r.cross(j))
 }
 
-// agent is the pusher, a disc that moves as it is told and is never pushed.
+// agent is the pusher, a kinematic disc: it moves with its velocity, and nothing pushes it.
 type agent struct {
 	p, v   vec
 	radius float64

@@ -26,8 +26,8 @@ func (t *touch) add(p1, p2 vec, name uint64) {
 	t.count++
 }
 
-// touchAgent finds where the agent touches a part of the block; id is the edge
-// of the pair's last search and is returned anew.
+// touchAgent finds where the agent touches a part of the block. id is the edge that
+// the pair's last search ended on; the one that this search ends on is returned.
 func (w *world) touchAgent(part int, id uint32, t *touch) uint32 {
 	p := pairing{feature{[]vec{w.agent.p}}, feature{w.block.corner[part][:]}}
 	c := p.search(id, &w.agent.box, &w.block.box[part], w.room)

@@ -1,7 +1,7 @@
 package pusht
 
 // target is where an action sends the agent. The product is a float32 one for
-// float32 actions; a number that is no float32 was never one.
+// float32 actions; an action that float32 cannot hold was recorded as float64.
 func (w *world) target(action []float64, wide bool) vec {
 	reach := func(a float64) float64 {
 		if wide || a != float64(float32(a)) {

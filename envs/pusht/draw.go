@@ -20,7 +20,7 @@ const (
 	markReach     = 2.0 // a contact's mark sticks out this far on both sides
 )
 
-// scenery is what never moves, full size and scaled.
+// scenery is the part of the picture that never moves, at full size and scaled.
 type scenery struct {
 	canvas  *raster.Canvas
 	resizer *raster.Resizer
@@ -30,7 +30,7 @@ type scenery struct {
 // plain is the backdrop of the initial factors.
 var plain = backdrop{raster.RGB(255, 255, 255), raster.RGB(144, 238, 144), [3]float64{256, 256, math.Pi / 4}, true}
 
-// plainScenery is drawn once and shared by all pens, which only read it.
+// plainScenery is drawn once; all pens share it and only read it.
 var plainScenery = sync.OnceValue(func() *scenery { return newScenery(plain) })
 
 // wallPixels says of each pixel whether a wall is there.

@@ -141,7 +141,7 @@ func (e *env) SetState(row envs.Row) error {
 	return nil
 }
 
-// set is SetState without a trace in origin.
+// set is SetState, but origin does not record it.
 func (e *env) set(v *vector) {
 	e.s.world.set(v.pose(), vec{v[5], v[6]})
 	e.s.stepped, e.s.terminated = false, false
@@ -173,7 +173,7 @@ func read(row envs.Row, columns []string) (v vector, err error) {
 	return v, nil
 }
 
-// Snapshot copies everything, the solver's memory of contacts included.
+// Snapshot copies all state, the solver's cached contacts included.
 func (e *env) Snapshot() envs.Snapshot {
 	s := e.s
 	s.world.room = nil

@@ -47,11 +47,11 @@ func drawAgent(r *rand.Rand) (x, y float64) { return uniform(r, 50, 450), unifor
 
 func uniform(r *rand.Rand, low, high float64) float64 { return low + float64((high-low)*r.Float64()) }
 
-// elbowRoom is how far a drawn goal keeps the agent from the block.
+// elbowRoom is how far, in pixels, the agent of a drawn goal is kept from the block.
 const elbowRoom = 5
 
-// crowded says whether the agent is in the block or close to it, where nobody
-// can bring it without moving the block.
+// crowded says whether the agent is in the block or so close to it that it cannot
+// get there without moving the block.
 func (v *vector) crowded(agentRadius float64) bool {
 	var turned vec
 	turned.y, turned.x = sincos(-v[4])

@@ -8,8 +8,8 @@ import (
 )
 
 // origin says how a world came to row 0 of its episode. The block's velocities
-// that are left from one set-state act in the next one, so that only the whole
-// story gives the exact world.
+// that are left from one set-state act in the next one, so that the exact world needs
+// all set-states since the space was made.
 type origin struct {
 	mode        int    // 0, 1 or 2 as in the column restart_mode
 	setup       vector // where the space was made; its velocities are not used
@@ -20,7 +20,7 @@ type origin struct {
 // unknownOrigin marks a world that was set in the middle of an episode.
 const unknownOrigin = -1
 
-// begin makes a new world and goes through its origin.
+// begin makes a new world and repeats the set-states of its origin.
 func (e *env) begin(o origin) {
 	e.s = state{world: world{room: e.s.world.room}, look: e.s.look, goal: e.s.goal, origin: o}
 	e.s.world.agent.radius = e.s.look.radius
@@ -50,7 +50,7 @@ func (o *origin) observe(column string, dst []float64) {
 	}
 }
 
-// Restart goes through the origin that the row's restart columns tell. Without
+// Restart repeats the set-states that the row's restart columns record. Without
 // them row 0 is a new space with both bodies at the row's pose. A later row is
 // never enough: the contacts of the steps before it are not in it.
 func (e *env) Restart(row envs.Row, first bool) error {

@@ -30,7 +30,7 @@ func (c *Canvas) Line(a, b Point, width int, col Color) {
 		run(w.Point)
 		w.next()
 	}
-	// Clipping may have cut off what the width brings back into the picture.
+	// A line that was clipped away may still reach into the picture with its width.
 	for w.left(end, steep) && (c.holds(w.across(-before, steep)) || c.holds(w.across(after, steep))) {
 		run(w.Point)
 		w.next()

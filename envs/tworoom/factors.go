@@ -50,7 +50,7 @@ type look struct {
 	low, high, faceLow, faceHigh float64
 }
 
-// newLook derives what the factors' values amount to.
+// newLook computes geometry and colours from the factors' values.
 func newLook(v *envs.Variation, values []float64) *look {
 	number := func(name string) float64 { return v.Of(values, name)[0] }
 	paint := func(name string) color {
@@ -74,7 +74,7 @@ func newLook(v *envs.Variation, values []float64) *look {
 	return l
 }
 
-// passes says whether the agent fits through a door, which sampler and expert ask.
+// passes says whether the agent fits through a door, as the sampler and the expert need to know.
 func (l *look) passes(d door) bool { return float64(d.half) >= doorFit*float64(l.radius) }
 
 // inDoor says whether one at this place along the wall stands in a door's band.

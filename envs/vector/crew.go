@@ -10,7 +10,7 @@ import (
 // than the claim.
 const chunksPerWorker = 8
 
-// crew is goroutines that wait for work on n worlds. Whoever calls do is one of them.
+// crew is a pool of goroutines that work on n worlds. The goroutine that calls do works too.
 type crew struct {
 	wake  chan struct{}
 	busy  sync.WaitGroup

@@ -18,7 +18,7 @@ func TestSignFlipVectors(t *testing.T) {
 		{"five of one sign", []float64{-1, -2, -3, -1, -9}, .0625},
 		{"all zero", []float64{0, 0, 0}, 1},
 		{"none", nil, 1},
-		{"ten of one sign, section 5.3", []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 2.0 / 1024},
+		{"ten of one sign", []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 2.0 / 1024},
 	} {
 		near(t, c.name, SignFlipSums(c.d), c.want, 1e-15)
 		tenths := make([]int, len(c.d))
@@ -87,7 +87,7 @@ func TestNewcombeVectors(t *testing.T) {
 		both, a, b, none int
 		lo, hi           float64
 	}{
-		{90, 7, 1, 2, .0002, .1299}, {95, 0, 0, 5, -.0385, .0385}, {100, 0, 0, 0, -.0370, .0370}, // section 5.4: +-3.7 points
+		{90, 7, 1, 2, .0002, .1299}, {95, 0, 0, 5, -.0385, .0385}, {100, 0, 0, 0, -.0370, .0370}, // +-3.7 points
 	} {
 		iv := Newcombe(Fourfold{c.both, c.a, c.b, c.none}, 0.95)
 		near(t, "lower", iv.Lo, c.lo, 5.1e-5)

@@ -1,6 +1,6 @@
 package oracle
 
-// The Markov oracle's manners (docs/sources.md#cube-oracles): distances in metres.
+// Parameters of the Markov oracle (docs/sources.md#cube-oracles), distances in metres.
 const (
 	gainPos, gainYaw     = 5, 3
 	leastMove            = 0.4  // norm that every move is stretched to before its gain

@@ -92,7 +92,7 @@ type World interface {
 	Retarget(r *rand.Rand)
 }
 
-// player is an oracle as a policy: where it comes to its end it goes on with a new target.
+// player makes a policy of an oracle: when the oracle has finished, it begins again with a new target.
 type player struct {
 	oracle
 	r *rand.Rand
@@ -118,7 +118,7 @@ func (p *player) start(e envs.Env) error {
 	return err
 }
 
-// Act draws the new target before the step of the last action, as stable-worldmodel does.
+// Act draws the new target before the last action is taken, as stable-worldmodel does.
 func (p *player) Act(e envs.Env, dst []float64) error {
 	s, err := look(e)
 	if err != nil {

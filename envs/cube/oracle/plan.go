@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// The plan oracle's manners (docs/sources.md#cube-oracles): seconds and metres.
+// Parameters of the plan oracle (docs/sources.md#cube-oracles), in seconds and metres.
 const (
 	planStep   = 0.05 // of the plan: one env step
 	segment    = 0.4  // between keyframes
