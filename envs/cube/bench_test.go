@@ -48,7 +48,7 @@ func BenchmarkStepAndFrame(b *testing.B) {
 // controls from the same states, in turns: the rest is the controller's.
 func BenchmarkShareOfC(b *testing.B) {
 	e, act := planned(b)
-	c := world(b)
+	c := made(b)
 	var ours, inC float64
 	for i := 0; b.Loop(); i++ {
 		action := act(i)
@@ -56,16 +56,16 @@ func BenchmarkShareOfC(b *testing.B) {
 		began := envtest.CPUSeconds(b)
 		step(b, e, action...)
 		middle := envtest.CPUSeconds(b)
-		copy(c.ctrl, e.ctrl)
-		must(b, c.d.Step(substeps))
-		must(b, c.d.RNEPostConstraint())
+		copy(c.w.Ctrl, e.w.Ctrl)
+		must(b, c.w.Data.Step(substeps))
+		must(b, c.w.Data.RNEPostConstraint())
 		ours, inC = ours+middle-began, inC+envtest.CPUSeconds(b)-middle
 	}
 	b.ReportMetric(inC/ours, "of-C-loop")
 }
 
 func BenchmarkReset(b *testing.B) {
-	e := world(b)
+	e := made(b)
 	r := rand.New(rand.NewPCG(1, 1))
 	before := envtest.CPUSeconds(b)
 	for b.Loop() {
@@ -80,10 +80,10 @@ func BenchmarkControl(b *testing.B) {
 	for i := range 40 {
 		step(b, e, act(i)...)
 	}
-	action, control := act(1), [nu]float64{}
+	action := act(1)
 	began := time.Now()
 	for b.Loop() {
-		must(b, e.control(action, &control))
+		must(b, e.w.Control(action))
 	}
 	b.ReportMetric(0.21e-3*float64(b.N)/time.Since(began).Seconds(), "x_original")
 }

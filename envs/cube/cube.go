@@ -11,6 +11,7 @@ import (
 
 	"scalewm/envs"
 	"scalewm/envs/cube/oracle"
+	"scalewm/envs/mjenv"
 	"scalewm/envs/policy"
 )
 
@@ -68,10 +69,10 @@ var spec = &envs.Spec{
 		{Name: "privileged_target_block_pos", DType: "float64", Width: 3, Goal: true, Doc: "where the cube ought to be: the goal, or what the collecting policy aims at"},
 		{Name: "privileged_target_block_yaw", DType: "float64", Width: 1, Angle: []int{0}, Goal: true, Doc: "and its angle there, which no rule asks for"},
 		{Name: "time", DType: "float64", Width: 1, Doc: "seconds since the reset"},
-		{Name: "sim_qacc_warmstart", DType: "float64", Width: nv, Doc: "where the contact solver starts in the next step"},
+		{Name: mjenv.WarmstartColumn, DType: "float64", Width: nv, Doc: "where the contact solver starts in the next step"},
 		{Name: "sim_pinch_xpos", DType: "float64", Width: 3, Doc: "the effector's place that the next step's controller starts from"},
 		{Name: "sim_pinch_xmat", DType: "float64", Width: 9, Doc: "and its rotation matrix, rows first"},
-		{Name: controlColumn, DType: "float64", Width: nu, Into: true, Doc: "joint angles asked of the arm's motors, and the gripper's 0 to 255"},
+		{Name: mjenv.ControlColumn, DType: "float64", Width: nu, Into: true, Doc: "joint angles asked of the arm's motors, and the gripper's 0 to 255"},
 		{Name: "reward", DType: "float64", Width: 1, Into: true, Goal: true, Doc: "1 where the goal is met, else 0; NaN in the row of the reset"},
 		{Name: "terminated", DType: "uint8", Width: 1, Into: true, Goal: true, Doc: "the step into the row met the goal"},
 	},
@@ -105,3 +106,34 @@ func init() {
 		}),
 	})
 }
+
+// The task state of the paper: the effector's angle counts twice, since the
+// gripper looks the same after half a turn, and the cube's four times.
+var (
+	fullColumns = []string{"proprio_effector_pos", "proprio_effector_yaw", "proprio_gripper_opening", "privileged_block_0_pos"}
+	fullParts   = []string{"effector x", "effector y", "effector z", "cos 2 yaw", "sin 2 yaw", "opening", "block x", "block y", "block z"}
+)
+
+func halfQ(row envs.Row, dst []float64) {
+	copy(dst[:3], row["proprio_effector_pos"])
+	circle(dst[3:5], 2*row["proprio_effector_yaw"][0])
+}
+
+func fullQ(row envs.Row, dst []float64) {
+	halfQ(row, dst)
+	dst[5] = row["proprio_gripper_opening"][0]
+	copy(dst[6:9], row["privileged_block_0_pos"])
+}
+
+// nativeQ leaves out the fifth joint, which stands still.
+func nativeQ(row envs.Row, dst []float64) {
+	fullQ(row, dst)
+	dst[9] = row["proprio_gripper_contact"][0]
+	q := row["proprio_joint_pos"]
+	for i, a := range []float64{q[0], q[1], q[2], q[3], q[5], 4 * row["privileged_block_0_yaw"][0]} {
+		circle(dst[10+2*i:], a)
+	}
+}
+
+// circle writes cosine and sine of an angle.
+func circle(dst []float64, angle float64) { dst[0], dst[1] = math.Cos(angle), math.Sin(angle) }

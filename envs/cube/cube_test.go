@@ -13,6 +13,7 @@ import (
 	"scalewm/envs"
 	"scalewm/envs/cube/oracle"
 	"scalewm/envs/envtest"
+	"scalewm/envs/mjenv"
 	"scalewm/mujoco"
 	"scalewm/mujoco/render"
 )
@@ -23,8 +24,8 @@ var (
 	_ envs.Restarter  = (*env)(nil)
 )
 
-// world is a new one; it skips where make setup could not fetch what it needs.
-func world(t testing.TB) *env {
+// made is a new one; it skips where make setup could not fetch what it needs.
+func made(t testing.TB) *env {
 	t.Helper()
 	e, err := newEnv(nil)
 	if errors.Is(err, mujoco.ErrNoLibrary) || errors.Is(err, ErrNoFiles) {
@@ -38,7 +39,7 @@ func world(t testing.TB) *env {
 // started is a world after a reset.
 func started(t testing.TB, seed uint64) *env {
 	t.Helper()
-	e := world(t)
+	e := made(t)
 	must(t, e.Reset(rand.New(rand.NewPCG(seed, 1))))
 	return e
 }
@@ -78,29 +79,39 @@ func see(t testing.TB, e *env, column string) []float64 {
 // still is an action that asks for nothing.
 var still = []float64{0, 0, 0, 0, 0}
 
-// lean takes from the shared scene what software OpenGL is slow with, the arm's
-// meshes, fine shadows and smooth edges, until the test ends: the suite draws hundreds
-// of frames and looks at none.
-func lean(t *testing.T) {
-	e, kept := started(t, 1), pen
-	pen = render.NewCache(1, envs.FrameSize, envs.FrameSize)
-	t.Cleanup(func() { pen = kept })
-	m := e.model
-	group, mesh, faces, shadows, samples := m.GeomGroup(), m.GeomDataID(), m.MeshFacenum(), m.VisQualityShadowsize(), m.VisQualityOffsamples()
-	defer func(a, b int32) { *shadows, *samples = a, b }(*shadows, *samples)
-	*shadows, *samples = 64, 0
-	for g, id := range mesh {
-		if group[g] == 2 && id >= 0 && faces[id] > 3000 {
-			group[g] = 5
-			t.Cleanup(func() { group[g] = 2 })
+// lean is the task with a scene that lacks what software OpenGL is slow with, the arm's
+// meshes, fine shadows and smooth edges: the suite draws hundreds of frames and looks at none.
+var lean = func() *mjenv.Task {
+	s := *spec
+	s.Name = "cube-lean"
+	return &mjenv.Task{Spec: &s, Camera: task.Camera, Hidden: task.Hidden, Extra: task.Extra, Compile: func(l mjenv.Look) (*mujoco.Model, error) {
+		m, err := compile(l)
+		if err != nil {
+			return nil, err
 		}
-	}
-	needOpenGL(t, e)
-}
+		group, faces := m.GeomGroup(), m.MeshFacenum()
+		*m.VisQualityShadowsize(), *m.VisQualityOffsamples() = 64, 0
+		for g, id := range m.GeomDataID() {
+			if group[g] == 2 && id >= 0 && faces[id] > 3000 {
+				group[g] = 5
+			}
+		}
+		return m, nil
+	}}
+}()
 
 func TestConformance(t *testing.T) {
-	lean(t)
-	envtest.Run(t, "cube")
+	needOpenGL(t, made(t))
+	registered, err := envs.Lookup("cube")
+	must(t, err)
+	registered.Spec = lean.Spec
+	registered.New = func(o envs.Options) (envs.Env, error) {
+		w := &world{}
+		e, err := lean.New(o, w)
+		return &env{e, w}, err
+	}
+	envs.Register(registered)
+	envtest.Run(t, lean.Spec.Name)
 }
 
 // Without the library or the model files the task is there, and New says what to do.
@@ -115,7 +126,7 @@ func TestWithoutWhatIsFetched(t *testing.T) {
 		}
 		return
 	}
-	world(t)
+	made(t)
 	for _, variable := range []string{mujoco.Variable, Variable} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestWithoutWhatIsFetched$")
 		cmd.Env = append(os.Environ(), child+"="+variable, variable+"="+t.TempDir())
@@ -129,7 +140,7 @@ func TestWithoutWhatIsFetched(t *testing.T) {
 // and contact after some steps. The fingers close on each other, which magnifies the
 // last bit of a control to 1e-5 in the opening and 0.01 in the contact within a step.
 func TestGoldenRun(t *testing.T) {
-	e := world(t)
+	e := made(t)
 	start := []float64{-1.891558487, -1.773761573, 1.897744594, -1.694779348, -1.570796327, -.320762160}
 	q := make([]float64, nq)
 	copy(q, start)
@@ -165,9 +176,9 @@ func TestGoldenRun(t *testing.T) {
 // joints are those that OGBench's controller finds from home: with yaw 0 these of
 // docs/sources.md#cube-golden.
 func TestReset(t *testing.T) {
-	e := world(t)
+	e := made(t)
 	q := home
-	must(t, e.hand.reach(transform{downward, vec3{.425, 0, .275}}.of(e.flangeFromPinch), q[:]))
+	must(t, e.w.hand.reach(transform{downward, vec3{.425, 0, .275}}.of(e.w.flangeFromPinch), q[:]))
 	for i, want := range []float64{-1.891558487, -1.773761573, 1.897744594, -1.694779348, -1.570796327, -.320762160} {
 		if math.Abs(q[i]-want) > 1e-9 {
 			t.Errorf("joint %d is %.9f, the original's %.9f", i, q[i], want)
@@ -200,14 +211,13 @@ func TestControlOfAnAction(t *testing.T) {
 		action  float64
 		want    float64
 	}{{false, third, float64(0.5*(float32(third)+1))*2 - 1}, {true, third, 0.5*(third+1)*2 - 1}, {true, -7, 0}, {true, 9, 1}} {
-		e.float64 = c.float64
-		var control [nu]float64
-		must(t, e.control([]float64{0, 0, 0, 0, c.action}, &control))
-		if want := 255 * min(max(ctrl/driverRange+c.want, 0), 1); control[joints] != want {
-			t.Errorf("action %g as float64 %v: gripper %.17g, want %.17g", c.action, c.float64, control[joints], want)
+		e.w.float64 = c.float64
+		must(t, e.w.Control([]float64{0, 0, 0, 0, c.action}))
+		if want := 255 * min(max(ctrl/driverRange+c.want, 0), 1); e.w.Ctrl[joints] != want {
+			t.Errorf("action %g as float64 %v: gripper %.17g, want %.17g", c.action, c.float64, e.w.Ctrl[joints], want)
 		}
 	}
-	e.float64 = false
+	e.w.float64 = false
 	for range 30 { // far beyond the box: to the corner of the workspace, not farther
 		step(t, e, 9, 9, -9, 0, 0)
 	}
@@ -251,7 +261,7 @@ func TestSuccess(t *testing.T) {
 		}
 	}
 	must(t, e.Reset(rand.New(rand.NewPCG(4, 4))))
-	if e.s.hasGoal {
+	if e.w.HasGoal {
 		t.Error("a reset keeps the goal")
 	}
 }
@@ -273,7 +283,7 @@ func TestRestart(t *testing.T) {
 	}
 	step(t, e, action...)
 	for missing, exact := range map[string]bool{"": true, "sim_qacc_warmstart": false, "sim_pinch_xpos": false} {
-		w := world(t)
+		w := made(t)
 		r := envs.Row{}
 		for k, v := range row {
 			if k != missing {

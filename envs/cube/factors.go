@@ -3,12 +3,10 @@ package cube
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 
 	"scalewm/envs"
+	"scalewm/envs/mjenv"
 )
 
 // factors are those of the original in the order in which it draws them.
@@ -26,43 +24,30 @@ var factors = []envs.Factor{
 	{Name: "light.intensity", DType: "float64", High: 1, Init: []float64{.7}, Doc: "of the light above, per channel"},
 }
 
-// look is what the scene is written with.
-type look struct {
-	vary   *envs.Variation
-	values []float64 // of the factors
-}
-
-func (l look) of(factor string) []float64 { return l.vary.Of(l.values, factor) }
-
 // adorn writes what stable-worldmodel changes in the scene at every reset.
-func (l look) adorn(scene *element) error {
-	size, light, floor := l.of("cube.size")[0], l.of("light.intensity")[0], l.of("floor.color")
-	gripper := text(append(slices.Clone(l.of("agent.color")), 1)...)
-	for _, c := range []struct{ tag, name, attr, value string }{
-		{"geom", "object_0", "size", text(size, size, size)},
-		{"geom", "target_object_0", "size", text(size, size, size)},
-		{"light", "global", "diffuse", text(light, light, light)},
-		{"texture", "grid", "rgb1", text(floor[:3]...)},
-		{"texture", "grid", "rgb2", text(floor[3:]...)},
+func adorn(scene *element, l mjenv.Look) error {
+	size, light, floor := l["cube.size"][0], l["light.intensity"][0], l["floor.color"]
+	gripper := append(slices.Clone(l["agent.color"]), 1)
+	for _, c := range []struct {
+		tag, name, attr string
+		value           mjenv.Numbers
+	}{
+		{"geom", "object_0", "size", mjenv.Numbers{size, size, size}},
+		{"geom", "target_object_0", "size", mjenv.Numbers{size, size, size}},
+		{"light", "global", "diffuse", mjenv.Numbers{light, light, light}},
+		{"texture", "grid", "rgb1", floor[:3]},
+		{"texture", "grid", "rgb2", floor[3:]},
 		{"material", "ur5e/robotiq/black", "rgba", gripper},
 		{"material", "ur5e/robotiq/pad_gray", "rgba", gripper},
-		{"camera", "front_pixels", "xyaxes", text(cameraAxes(l.of("camera.angle_delta"))...)},
+		{"camera", "front_pixels", "xyaxes", cameraAxes(l["camera.angle_delta"])},
 	} {
 		e := scene.find(c.tag, c.name)
 		if e == nil {
 			return fmt.Errorf("no %s named %s in the model files", c.tag, c.name)
 		}
-		e.set(c.attr, c.value)
+		e.set(c.attr, c.value.String())
 	}
 	return nil
-}
-
-func text(v ...float64) string {
-	parts := make([]string, len(v))
-	for i, x := range v {
-		parts[i] = strconv.FormatFloat(x, 'g', -1, 64)
-	}
-	return strings.Join(parts, " ")
 }
 
 // cameraAxes are the camera's x and y axis, turned about z and then about x by degrees.
@@ -77,54 +62,4 @@ func cameraAxes(degrees []float64) []float64 {
 		}
 	}
 	return axes
-}
-
-// change goes on in a world whose factors have these values.
-func (e *env) change(values []float64) error {
-	if slices.Equal(values, e.stage.values) {
-		return nil
-	}
-	s, err := look{e.vary, values}.stage()
-	if err != nil {
-		return err
-	}
-	return e.enter(s)
-}
-
-// enter goes on in a stage.
-func (e *env) enter(s *stage) error {
-	if s == e.stage {
-		return nil
-	}
-	d, err := s.model.NewData()
-	if err != nil {
-		return fmt.Errorf("cube: making a world: %w", err)
-	}
-	if e.d != nil {
-		e.d.Close()
-	}
-	e.stage, e.d, e.arrays = s, d, s.arraysOf(d)
-	return nil
-}
-
-// Retarget draws a new target, as the collecting policy wants where it has met one.
-func (e *env) Retarget(r *rand.Rand) { e.aim(e.place(r, "goal")) }
-
-// place draws where a cube lies on the table, and its yaw, unless they are fixed.
-func (e *env) place(r *rand.Rand, which string) (at vec3, yaw float64) {
-	var angle [1]float64
-	e.draw(r, "cube."+which+"_position", at[:2])
-	e.draw(r, "cube."+which+"_yaw", angle[:])
-	at[2] = height
-	return at, angle[0]
-}
-
-// draw is the value of a factor that every reset draws.
-func (e *env) draw(r *rand.Rand, factor string, dst []float64) {
-	if e.vary.Fixed(factor) {
-		copy(dst, e.vary.Of(e.stage.values, factor))
-		return
-	}
-	f, _ := spec.Factor(factor)
-	f.Draw(r, dst)
 }

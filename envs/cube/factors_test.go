@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"scalewm/envs"
+	"scalewm/envs/mjenv"
 	"scalewm/mujoco"
 )
 
@@ -53,7 +54,7 @@ func TestDrawnWorlds(t *testing.T) {
 		row[c.Name] = make([]float64, c.Width)
 		must(e.Observe(c.Name, row[c.Name]))
 	}
-	if s := row["variation.cube.size"][0]; s == e.vary.Start()[3] || s < .01 || s > .03 {
+	if s := row["variation.cube.size"][0]; s == factors[1].Init[0] || s < .01 || s > .03 {
 		t.Errorf("a cube of half size %g", s)
 	}
 	must(again.Restart(row, true))
@@ -63,14 +64,14 @@ func TestDrawnWorlds(t *testing.T) {
 		_, err2 := again.Step(action)
 		must(err, err2)
 	}
-	if !slices.Equal(e.qpos, again.qpos) {
+	if !slices.Equal(e.w.QPos, again.w.QPos) {
 		t.Error("a world made from its row moves differently")
 	}
 	must(e.Restore(first))
-	other := slices.Clone(e.qpos)
-	values := e.stage.values
+	other := slices.Clone(e.w.QPos)
+	size := e.w.Of("cube.size")[0]
 	must(again.Restore(first), e.Reset(r), e.Restore(first))
-	if !slices.Equal(e.qpos, other) || !slices.Equal(again.qpos, other) || !slices.Equal(again.stage.values, values) {
+	if !slices.Equal(e.w.QPos, other) || !slices.Equal(again.w.QPos, other) || again.w.Of("cube.size")[0] != size {
 		t.Error("a snapshot is of another world")
 	}
 }
@@ -85,17 +86,17 @@ func TestFixedFactors(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if got := vec3(e.mocapAt); got != (vec3{.4, -.25, height}) || math.Abs(quat(e.mocapQuat).yaw()-1) > 1e-15 {
+		if got := vec3(e.w.Goal); got != (vec3{.4, -.25, height}) || math.Abs(quat(e.w.targetQuat).yaw()-1) > 1e-15 {
 			t.Errorf("the target is at %v", got)
 		}
 		e.Retarget(rand.New(rand.NewPCG(4, 2)))
 	}
-	if math.Abs(e.cubeYaw()-.5) > 1e-15 || !slices.Equal(e.qpos[cubeAt:cubeAt+2], usual.qpos[cubeAt:cubeAt+2]) {
-		t.Errorf("the cube lies at %v, yaw %g", e.qpos[cubeAt:], e.cubeYaw())
+	if math.Abs(e.w.cubeYaw()-.5) > 1e-15 || !slices.Equal(e.w.QPos[cubeAt:cubeAt+2], usual.w.QPos[cubeAt:cubeAt+2]) {
+		t.Errorf("the cube lies at %v, yaw %g", e.w.QPos[cubeAt:], e.w.cubeYaw())
 	}
 	for i, want := range [3]float64{.3, .2, .25} {
-		if math.Abs(e.pinchAt[i]-want) > 1e-3 { // the controller stops at 1e-4 where the arm is mounted
-			t.Errorf("the effector starts at %v", e.pinchAt)
+		if math.Abs(e.w.pinchAt[i]-want) > 1e-3 { // the controller stops at 1e-4 where the arm is mounted
+			t.Errorf("the effector starts at %v", e.w.pinchAt)
 		}
 	}
 }
@@ -128,12 +129,12 @@ func TestBadFactors(t *testing.T) {
 		}
 	}
 	e := varied(t, nil)
-	before := bytes.Clone([]byte(text(e.qpos...)))
+	before := bytes.Clone([]byte(mjenv.Numbers(e.w.QPos).String()))
 	row := envs.Row{"qpos": make([]float64, nq), "qvel": make([]float64, nv), "variation.cube.size": {.5}}
 	if err := e.SetState(row); err == nil || !strings.Contains(err.Error(), "variation.cube.size: 0.5") {
 		t.Errorf("a cube of half a metre: %v", err)
 	}
-	if !bytes.Equal(before, []byte(text(e.qpos...))) {
+	if !bytes.Equal(before, []byte(mjenv.Numbers(e.w.QPos).String())) {
 		t.Error("a refused row has changed the world")
 	}
 }

@@ -27,10 +27,18 @@ type hand struct {
 	rows        []float64 // MuJoCo's Jacobian, three rows
 }
 
-func newHand(m *mujoco.Model, flange int) (*hand, error) {
+func newHand() (*hand, error) {
+	m, err := armModel()
+	if err != nil {
+		return nil, err
+	}
+	flange, err := m.ID(mujoco.ObjSite, "attachment_site")
+	if err != nil {
+		return nil, err
+	}
 	d, err := m.NewData()
 	if err != nil {
-		return nil, fmt.Errorf("cube: making an arm for the controller: %w", err)
+		return nil, err
 	}
 	return &hand{d: d, flange: flange, qpos: d.QPos(), at: mujoco.Row(d.SiteXPos(), flange, 3),
 		mat: mujoco.Row(d.SiteXMat(), flange, 9), rows: make([]float64, 6*joints)}, nil
@@ -61,10 +69,10 @@ func (h *hand) reach(to transform, angles []float64) error {
 
 func (h *hand) locate() error {
 	if err := h.d.Kinematics(); err != nil {
-		return fmt.Errorf("cube: the controller's arm: %w", err)
+		return fmt.Errorf("the controller's arm: %w", err)
 	}
 	if err := h.d.ComPos(); err != nil {
-		return fmt.Errorf("cube: the controller's arm: %w", err)
+		return fmt.Errorf("the controller's arm: %w", err)
 	}
 	return nil
 }
@@ -80,7 +88,7 @@ func (h *hand) miss(to transform) bool {
 
 func (h *hand) jacobian() error {
 	if err := h.d.Jac(mujoco.ObjSite, h.flange, h.rows[:3*joints], h.rows[3*joints:]); err != nil {
-		return fmt.Errorf("cube: the controller's arm: %w", err)
+		return fmt.Errorf("the controller's arm: %w", err)
 	}
 	for i := range joints {
 		copy(h.jac[i][:], h.rows[i*joints:])

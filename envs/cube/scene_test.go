@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"unsafe"
+
+	"scalewm/envs/mjenv"
 )
 
 // bytesOf is the memory of an array.
@@ -40,7 +42,7 @@ func numbers(v reflect.Value) (out []float64) {
 // without underscores.
 func fields(t *testing.T) map[string]reflect.Value {
 	out := map[string]reflect.Value{}
-	model := reflect.ValueOf(world(t).model)
+	model := reflect.ValueOf(made(t).w.Data.Model())
 	for i := range model.NumMethod() {
 		m := model.Type().Method(i)
 		if m.Type.NumIn() != 1 || m.Type.NumOut() != 1 {
@@ -84,7 +86,7 @@ func TestModelIsTheOriginals(t *testing.T) {
 // copied is a file system in memory with the model files; edit changes one of them.
 func copied(t *testing.T) fstest.MapFS {
 	t.Helper()
-	world(t)
+	made(t)
 	dir, err := findFiles()
 	must(t, err)
 	out := fstest.MapFS{}
@@ -97,11 +99,12 @@ func copied(t *testing.T) fstest.MapFS {
 }
 
 // usualLook is the look without variation.
-func usualLook(t testing.TB) look {
-	t.Helper()
-	v, err := spec.Variation(nil)
-	must(t, err)
-	return look{v, v.Start()}
+func usualLook() mjenv.Look {
+	l := mjenv.Look{}
+	for _, f := range factors {
+		l[f.Name] = f.Init
+	}
+	return l
 }
 
 // Files that lack something are errors that say what.
@@ -123,11 +126,11 @@ func TestBrokenFiles(t *testing.T) {
 		} else {
 			files[c.file] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(string(files[c.file].Data), c.old, c.new))}
 		}
-		if _, err := newStage(files, usualLook(t)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := compileFrom(files, usualLook()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q in it", what, err, c.want)
 		}
 	}
-	if _, err := newStage(fstest.MapFS{}, usualLook(t)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := compileFrom(fstest.MapFS{}, usualLook()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no files: %v", err)
 	}
 }
@@ -175,8 +178,9 @@ func FuzzMJCF(f *testing.F) {
 		for _, p := range []string{"floor_wall.xml", "cube_outer.xml", "cube_inner.xml", "universal_robots_ur5e/ur5e.xml", "robotiq_2f85/2f85.xml"} {
 			files[p] = &fstest.MapFile{Data: b}
 		}
-		scene, arm, err := assemble(files, usualLook(t))
-		if err != nil {
+		scene, err := assemble(files, usualLook())
+		arm, armErr := assembleArm(files)
+		if err != nil || armErr != nil {
 			return
 		}
 		for _, text := range []string{scene, arm} {

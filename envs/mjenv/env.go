@@ -34,7 +34,7 @@ func (e *Env) change(values []float64) error {
 	if e.p.stage != nil && slices.Equal(values, e.p.stage.values) {
 		return nil
 	}
-	s, err := e.task.stage(Look{e.p.vary, values})
+	s, err := e.task.stage(e.p.vary, values)
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,4 @@ func (p *Physics) Draw(r *rand.Rand, factor string, dst []float64) {
 }
 
 // Of is the present value of a factor.
-func (p *Physics) Of(factor string) Numbers { return p.look().Of(factor) }
-
-func (p *Physics) look() Look { return Look{p.vary, p.stage.values} }
+func (p *Physics) Of(factor string) Numbers { return p.vary.Of(p.stage.values, factor) }

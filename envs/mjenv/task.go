@@ -69,14 +69,8 @@ type Setter interface {
 	Set(row envs.Row) error
 }
 
-// Look is the values of a task's factors, for writing a scene; templates print it.
-type Look struct {
-	vary   *envs.Variation
-	values []float64
-}
-
-// Of is the value of a factor.
-func (l Look) Of(factor string) Numbers { return l.vary.Of(l.values, factor) }
+// Look is what a scene is written with: the value of each factor, by its name.
+type Look map[string]Numbers
 
 // Numbers prints as MJCF writes numbers: with spaces between them.
 type Numbers []float64
@@ -90,7 +84,7 @@ func (n Numbers) String() string {
 }
 
 // Template compiles looks to a scene of MJCF that needs no other file: a text/template
-// over a Look, as in rgba="{{.Of "agent.color"}} 1". It panics where the text is no template.
+// over a Look, as in rgba="{{index . "agent.color"}} 1". It panics where the text is no template.
 func Template(mjcf string) func(Look) (*mujoco.Model, error) {
 	scene := template.Must(template.New("scene").Parse(mjcf))
 	return func(l Look) (*mujoco.Model, error) {
@@ -116,10 +110,14 @@ const keptRenderers = 8
 // pen draws all worlds of the process.
 var pen = render.NewCache(keptRenderers, envs.FrameSize, envs.FrameSize)
 
-// stage is the one of a look: the one in use, or a new one.
-func (t *Task) stage(l Look) (*stage, error) {
-	return t.stages.Of(l.values, func() (*stage, error) {
-		m, err := t.Compile(l)
+// stage is the scene with these values of the factors: the one in use, or a new one.
+func (t *Task) stage(vary *envs.Variation, values []float64) (*stage, error) {
+	return t.stages.Of(values, func() (*stage, error) {
+		look := Look{}
+		for _, f := range t.Spec.Factors {
+			look[f.Name] = vary.Of(values, f.Name)
+		}
+		m, err := t.Compile(look)
 		if err != nil {
 			return nil, fmt.Errorf("%s: making the scene: %w", t.Spec.Name, err)
 		}
@@ -127,7 +125,7 @@ func (t *Task) stage(l Look) (*stage, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &stage{t, l.values, m, render.Fixed(camera)}, nil
+		return &stage{t, values, m, render.Fixed(camera)}, nil
 	})
 }
 
@@ -144,7 +142,7 @@ func (t *Task) New(o envs.Options, w World) (*Env, error) {
 		if usual, err := t.Spec.Variation(nil); err != nil {
 			t.err = err
 		} else {
-			t.usual, t.err = t.stage(Look{usual, usual.Start()})
+			t.usual, t.err = t.stage(usual, usual.Start())
 		}
 	})
 	if t.err != nil {
