@@ -14,7 +14,7 @@ import (
 )
 
 // Model is a compiled model. Any number of goroutines may read it and step its
-// Data; whoever writes to its arrays must be alone.
+// Data; a goroutine that writes to its arrays must be the only one that uses it.
 type Model struct {
 	h       *modelHandle
 	c       *mjc.CModel // nil after Close
@@ -140,7 +140,7 @@ func (m *Model) MJB() ([]byte, error) {
 	return append(b, sum[:]...), nil
 }
 
-// Copy is a model of its own with the same content.
+// Copy is another model with the same content; a change to one does not reach the other.
 func (m *Model) Copy() (*Model, error) {
 	if m.c == nil {
 		return nil, ErrClosed

@@ -44,7 +44,7 @@ func libError() error {
 	if s == "" {
 		return errors.New("libhdf5 gives no reason")
 	}
-	// Of an input or output error, the system's words are enough.
+	// For an input or output error the system's message is enough.
 	if m := systemError.FindStringSubmatch(s); m != nil {
 		return errors.New(m[1])
 	}

@@ -1,6 +1,6 @@
 // Package encode turns the frames of a data set into latents: a file in the
 // layout of a data set with a column emb in the place of the frames, for probes
-// and for whoever wants the embeddings without the model. It knows no task.
+// and for programs that need the embeddings without the model. It knows no task.
 package encode
 
 import (

@@ -33,7 +33,7 @@ func Open(path string) (*File, error) {
 	return open(path, b)
 }
 
-// open parses a file's bytes by what they begin with, or claim to be.
+// open parses a file's bytes in the format that their beginning, or the path's ending, tells.
 func open(path string, b []byte) (f *File, err error) {
 	if bytes.HasPrefix(b, []byte(zipMagic)) || filepath.Ext(path) == ".pt" {
 		f, err = ParsePT(b)

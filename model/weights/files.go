@@ -55,7 +55,7 @@ const whereHint = "(hint: give the folder that train --out wrote, or one with we
 // which is the rule of stable-worldmodel.
 func locate(path string) (string, error) {
 	if st, err := os.Stat(path); err != nil || !st.IsDir() {
-		return path, nil // a file, or Load's to complain about
+		return path, nil // a file, or missing, which Load reports
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -72,7 +72,7 @@ func locate(path string) (string, error) {
 	}
 	switch len(pts) {
 	case 0:
-		return filepath.Join(path, FileName), nil // which Load will miss
+		return filepath.Join(path, FileName), nil // missing, which Load reports
 	case 1:
 		return filepath.Join(path, pts[0]), nil
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // Transformers renamed the tensors of a ViT's layers with its version 5
-// (docs/sources.md#tensor-names); everything else kept its name. Files of both generations are
-// about, so that every tensor has one name here, that of version 4.
+// (docs/sources.md#tensor-names); everything else kept its name. Files with either naming
+// exist, so that a tensor is always called by its name of version 4 here.
 var spellings = []struct{ four, five string }{
 	{"attention.attention.query.", "attention.q_proj."},
 	{"attention.attention.key.", "attention.k_proj."},

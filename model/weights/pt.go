@@ -127,7 +127,7 @@ func knownGlobal(g global) bool {
 	return storageTypes[g] != "" || g == orderedDict || g == rebuildTensor || g == rebuildParameter
 }
 
-// call is what the names of a state dict do.
+// call builds what the names of a state dict build in Python.
 func (a *archive) call(f global, args tuple) (any, error) {
 	switch {
 	case f == orderedDict && len(args) == 0:
