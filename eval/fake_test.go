@@ -196,7 +196,7 @@ func (w *dotWorld) Rollout(dst, start, candidates device.Mat, h int) {
 	w.d.Gemm(device.NT, dst, candidates, w.move, device.Epilogue{Bias: w.shift})
 	per := candidates.Rows / start.Rows
 	for e := range start.Rows {
-		w.d.AddTable(dst.RowRange(e*per, per), start.RowRange(e, 1))
+		w.d.CopyBlocks(dst.RowRange(e*per, per), 1, start.RowRange(e, 1), 0, 1, true)
 	}
 	if w.broken {
 		w.d.Fill(dst, math.NaN())

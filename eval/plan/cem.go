@@ -14,31 +14,19 @@ type CEM struct {
 	Iterations int     // 0: 30
 	Elites     int     // 0: 30
 	VarScale   float64 // the first standard deviation, 0: 1
-	// Population divides the elites' deviations by K, as later versions of the
-	// original do; else by K-1, as in the release behind the published numbers.
-	Population bool
-}
-
-// ddof is the number taken from K in the divisor of the elites' deviation.
-func ddof(population bool) int {
-	if population {
-		return 0
-	}
-	return 1
 }
 
 // Solve returns the mean after the last update, a sequence that was never
 // judged itself; its reported cost is the mean of the last elites' costs.
 func (c CEM) Solve(ctx context.Context, d device.Device, p Problem) (Plan, error) {
-	b := sampling("CEM", c.Candidates, c.Iterations, c.Elites, c.VarScale)
-	b.ddof = ddof(c.Population)
+	b := sampling("CEM", 2, c.Candidates, c.Iterations, c.Elites, c.VarScale)
 	if err := b.check(p); err != nil {
 		return Plan{}, err
 	}
 	s := newSearch(d, p, b)
 	defer s.free()
 	err := s.run(ctx, s.sampleWhite, func() {
-		d.Moments(s.mean, s.std, s.candidates, s.elites, b.elites, b.ddof)
+		d.Moments(s.mean, s.std, s.candidates, s.elites, b.elites)
 	})
 	return s.plan(err)
 }

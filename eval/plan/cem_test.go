@@ -72,7 +72,7 @@ func (b *bowl) cost(e int, x []float64) float64 {
 
 // twin is CEM in plain Go for one episode, step by step from
 // docs/sources.md#cem: noise[iteration] holds C x W normals.
-func twin(c plan.CEM, noise [][]float64, w, ddof int, cost func([]float64) float64) (mean, std []float64, reported float64, nans int) {
+func twin(c plan.CEM, noise [][]float64, w int, cost func([]float64) float64) (mean, std []float64, reported float64, nans int) {
 	mean, std = make([]float64, w), make([]float64, w)
 	for i := range std {
 		std[i] = c.VarScale
@@ -112,7 +112,7 @@ func twin(c plan.CEM, noise [][]float64, w, ddof int, cost func([]float64) float
 			for _, k := range order[:c.Elites] {
 				std[i] += (cands[k][i] - mean[i]) * (cands[k][i] - mean[i])
 			}
-			std[i] = math.Sqrt(std[i] / float64(c.Elites-ddof))
+			std[i] = math.Sqrt(std[i] / float64(c.Elites-1))
 		}
 	}
 	return mean, std, reported, nans
@@ -184,7 +184,6 @@ func TestTwin(t *testing.T) {
 		{"T3", plan.CEM{Candidates: 50, Iterations: 10, Elites: 5, VarScale: 1}, math.Inf(1)},
 		{"T5 with two elites", plan.CEM{Candidates: 10, Iterations: 3, Elites: 2, VarScale: 1}, math.Inf(1)},
 		{"wide start", plan.CEM{Candidates: 40, Iterations: 6, Elites: 4, VarScale: 2.5}, math.Inf(1)},
-		{"population deviation", plan.CEM{Candidates: 40, Iterations: 6, Elites: 4, VarScale: 1, Population: true}, math.Inf(1)},
 		{"NaN costs", plan.CEM{Candidates: 40, Iterations: 6, Elites: 8, VarScale: 1}, 0.2},
 		{"more NaN than not", plan.CEM{Candidates: 12, Iterations: 3, Elites: 10, VarScale: 1}, -0.1},
 	}
@@ -195,10 +194,6 @@ func TestTwin(t *testing.T) {
 				b := &bowl{d: d, target: targets(episodes), nanAbove: tc.nan}
 				got := solve(t, d, tc.cem, problem(b, keys(episodes), 0))
 				x := actions(d, got)
-				ddof := 1
-				if tc.cem.Population {
-					ddof = 0
-				}
 				for e, key := range keys(episodes) {
 					noise := make([][]float64, tc.cem.Iterations)
 					n := tc.cem.Candidates * testWidth
@@ -207,7 +202,7 @@ func TestTwin(t *testing.T) {
 							noise[it] = append(noise[it], rng.Normal(key, uint64(it*n+i)))
 						}
 					}
-					mean, _, reported, nans := twin(tc.cem, noise, testWidth, ddof, func(c []float64) float64 { return b.cost(e, c) })
+					mean, _, reported, nans := twin(tc.cem, noise, testWidth, func(c []float64) float64 { return b.cost(e, c) })
 					near(t, fmt.Sprintf("episode %d: actions", e), x[e*testWidth:(e+1)*testWidth], mean, 1e-5)
 					if got.NaNs[e] != nans {
 						t.Errorf("episode %d: %d NaN costs counted, want %d", e, got.NaNs[e], nans)

@@ -23,7 +23,7 @@ type Gradient struct {
 // choose it are those before the last step, which it has taken; its reported
 // cost is that one. Problem.Cost must be a GradCost.
 func (g Gradient) Solve(ctx context.Context, d device.Device, p Problem) (Plan, error) {
-	b := budget{solver: "gradient descent", candidates: or(g.Candidates, 100), iterations: or(g.Iterations, 30), elites: 1, scale: or(g.VarScale, 1)}
+	b := budget{solver: "gradient descent", candidates: or(g.Candidates, 100), iterations: or(g.Iterations, 30), elites: 1, fewest: 1, scale: or(g.VarScale, 1)}
 	rate := or(g.Rate, 0.1)
 	if err := b.check(p); err != nil {
 		return Plan{}, err

@@ -25,7 +25,7 @@ type MPPI struct {
 // Solve returns the mean after the last update; its reported cost is the plain
 // mean of the last weighted candidates' costs.
 func (m MPPI) Solve(ctx context.Context, d device.Device, p Problem) (Plan, error) {
-	b := sampling("MPPI", m.Candidates, m.Iterations, m.Elites, m.VarScale)
+	b := sampling("MPPI", 1, m.Candidates, m.Iterations, m.Elites, m.VarScale)
 	b.elites = min(b.elites, b.candidates)
 	temperature := or(m.Temperature, 0.5)
 	if temperature < 0 {
@@ -36,10 +36,10 @@ func (m MPPI) Solve(ctx context.Context, d device.Device, p Problem) (Plan, erro
 	}
 	s := newSearch(d, p, b)
 	defer s.free()
-	s.weights = s.arena.Mat(p.Episodes, b.elites)
+	weights := s.arena.Mat(p.Episodes, b.elites)
 	err := s.run(ctx, s.sampleWhite, func() {
-		d.Softmin(s.weights, s.costs, s.elites, temperature)
-		d.WeightedMean(s.mean, s.candidates, s.weights, s.elites)
+		d.Softmin(weights, s.costs, s.elites, temperature)
+		d.WeightedMean(s.mean, s.candidates, weights, s.elites)
 	})
 	return s.plan(err)
 }

@@ -9,8 +9,7 @@ import (
 	"scalewm/model/device"
 )
 
-// Cost judges candidates, (E*C) x W; lower is better. dst is E x C. C may
-// shrink from call to call (ICEM.Decay), but never grows.
+// Cost judges candidates, (E*C) x W; lower is better. dst is E x C.
 type Cost interface {
 	Costs(dst, candidates device.Mat) error
 }
@@ -41,12 +40,7 @@ type Problem struct {
 	// (Clip.Bounds): the bounds of one action, repeated over the width. Nil: no
 	// clipping. The other solvers never clip.
 	Low, High []float64
-	// Carried are sequences that an earlier plan left unexecuted, (E*n) x w with
-	// w <= W and n < C: Plan.Elites without the columns that were executed.
-	// ICEM.ShiftElites puts them first among the first samples, which keep their
-	// own tails.
-	Carried device.Mat
-	// Trace, where set, is called after each iteration (tests, reports).
+	// Trace, where set, is called after each iteration (tests).
 	Trace func(Step)
 }
 
@@ -57,11 +51,69 @@ type Plan struct {
 	Actions device.Mat
 	Cost    []float64
 	NaNs    []int // costs of each episode that were NaN and counted as +Inf
-	// Elites are the last kept elites, (E*n) x W, the caller's too: ICEM.ShiftElites only.
-	Elites device.Mat
 }
 
 // Solver is a planner. Solvers keep no state from plan to plan.
 type Solver interface {
 	Solve(ctx context.Context, d device.Device, p Problem) (Plan, error)
+}
+
+// Step is an iteration as it stands on the device; its matrices are valid
+// during the call of Trace.
+type Step struct {
+	Iteration int
+	Mean      device.Mat  // E x W, after the iteration; Gradient's stays where it began
+	Std       device.Mat  // E x W, after the iteration; Gradient has none
+	Costs     device.Mat  // E x C, NaN already +Inf
+	Elites    device.Ints // E*K, best first
+}
+
+// Keyed is counter-based noise: each episode has its own stream, which goes on
+// from plan to plan. What an episode draws depends on nothing but its key, its
+// replan and the iteration, so that any batch gives the same numbers.
+type Keyed struct {
+	Device     device.Device
+	Keys       []uint64 // one an episode
+	Replan     int      // plans made before by these episodes
+	Iterations int      // of a plan
+}
+
+// Normal fills the rows of episode e with the normals of its stream that
+// follow those of all earlier iterations and plans.
+func (k Keyed) Normal(dst device.Mat, iteration int) {
+	perEpisode := uint64(dst.Len() / len(k.Keys))
+	k.Device.Normal(dst, k.Keys, uint64(k.Replan*k.Iterations+iteration)*perEpisode)
+}
+
+// Clip names the bounds that iCEM clips to (docs/sources.md#icem-clip).
+type Clip string
+
+const (
+	// ClipRaw is the original: the task's own bounds, applied to z-scored
+	// actions. It looks unintended, but is behind the published numbers.
+	ClipRaw Clip = ""
+	// ClipEnv are the task's bounds as z-scores: what the task can execute.
+	ClipEnv Clip = "env"
+	// ClipNone clips nothing.
+	ClipNone Clip = "none"
+)
+
+// Bounds are Problem.Low and High from a task's bounds of one action, and the
+// mean and deviation that actions are z-scored by.
+func (c Clip) Bounds(low, high, mean, std []float64) (lo, hi []float64) {
+	switch c {
+	case ClipNone:
+		return nil, nil
+	case ClipEnv:
+		return scored(low, mean, std), scored(high, mean, std)
+	}
+	return low, high
+}
+
+func scored(x, mean, std []float64) []float64 {
+	z := make([]float64, len(x))
+	for i := range z {
+		z[i] = (x[i] - mean[i]) / std[i]
+	}
+	return z
 }

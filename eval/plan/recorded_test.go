@@ -78,9 +78,8 @@ func readRun(t *testing.T, f *hdf5.Tree, name, kind string, ours bool) run {
 	case "icem":
 		c := plan.ICEM{Candidates: samples, Iterations: iterations, Elites: elites, VarScale: scale, NoiseBeta: new(number(name, "noise_beta", 2)),
 			Momentum: new(number(name, "alpha", 0.1)), Keep: new(int(number(name, "n_elite_keep", 5)))}
-		if r.elite = number(name, "return_mean", 1) == 0; r.elite {
-			c.Return = plan.ReturnElite
-		}
+		c.ReturnElite = number(name, "return_mean", 1) == 0
+		r.elite = c.ReturnElite
 		r.solver, r.low, r.high = c, read(t, f, name+"/action_low").v, read(t, f, name+"/action_high").v
 	case "mppi":
 		if elites < 1 {

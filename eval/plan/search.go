@@ -7,6 +7,53 @@ import (
 	"scalewm/model/device"
 )
 
+// budget is what all solvers are given: how much to sample, how often, and how
+// many of the best to learn from.
+type budget struct {
+	solver                         string
+	candidates, iterations, elites int
+	scale                          float64
+	fewest                         int // elites: two where their unbiased deviation is wanted
+}
+
+// or is v, or def where v is zero.
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// at is what p points to, or def where p is nil.
+func at[T any](p *T, def T) T {
+	if p == nil {
+		return def
+	}
+	return *p
+}
+
+// sampling is the budget of the published sampling solvers: 300 candidates, 30
+// iterations, 30 elites, first deviation 1 where the option is zero.
+func sampling(solver string, fewest, candidates, iterations, elites int, scale float64) budget {
+	return budget{solver: solver, fewest: fewest, candidates: or(candidates, 300), iterations: or(iterations, 30), elites: or(elites, 30), scale: or(scale, 1)}
+}
+
+// check refuses settings that have no meaning.
+func (b budget) check(p Problem) error {
+	switch {
+	case b.candidates < 1 || b.iterations < 1 || b.scale < 0:
+		return fmt.Errorf("planning with %s: %d candidates, %d iterations, scale %g (hint: all must be positive)", b.solver, b.candidates, b.iterations, b.scale)
+	case b.elites < b.fewest || b.elites > b.candidates:
+		return fmt.Errorf("planning with %s: %d elites of %d candidates (hint: between %d and the number of candidates)", b.solver, b.elites, b.candidates, b.fewest)
+	case p.Episodes < 1 || p.Horizon < 1 || p.Width < 1 || p.Width%p.Horizon != 0:
+		return fmt.Errorf("planning with %s: %d episodes, %d numbers in %d blocks (hint: the width is horizon x action width)", b.solver, p.Episodes, p.Width, p.Horizon)
+	case len(p.Low) != len(p.High) || len(p.Low) > 0 && p.Width%len(p.Low) != 0:
+		return fmt.Errorf("planning with %s: %d lower and %d upper bounds for %d numbers (hint: one of each for every number of an action)", b.solver, len(p.Low), len(p.High), p.Width)
+	}
+	return nil
+}
+
 // search is a running plan: the distribution, the candidates drawn from it,
 // their costs and the best of them. Everything stays on the device until the end.
 type search struct {
@@ -23,7 +70,6 @@ type search struct {
 	costs      device.Mat  // E x C
 	nans       device.Mat  // E x 1, counted over all iterations
 	elites     device.Ints // E*K, best first
-	weights    device.Mat  // E x K, MPPI's
 }
 
 // newSearch begins a plan; p and b have been checked.
@@ -91,7 +137,7 @@ func (s *search) rank() {
 
 func (s *search) trace(iteration int) {
 	if s.p.Trace != nil {
-		s.p.Trace(Step{Iteration: iteration, Mean: s.mean, Std: s.std, Costs: s.costs, Elites: s.elites, Weights: s.weights})
+		s.p.Trace(Step{Iteration: iteration, Mean: s.mean, Std: s.std, Costs: s.costs, Elites: s.elites})
 	}
 }
 
@@ -128,4 +174,11 @@ func (s *search) nanCounts() []int {
 		out[e] = int(n)
 	}
 	return out
+}
+
+// values downloads m.
+func values(d device.Device, m device.Mat) []float64 {
+	x := make([]float64, m.Len())
+	d.Download64(x, m)
+	return x
 }

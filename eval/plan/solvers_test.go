@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"scalewm/eval/plan"
-	"scalewm/model/device"
 	"scalewm/model/device/ref"
 )
 
@@ -18,7 +17,7 @@ func solvers() map[string]plan.Solver {
 		"CEM":  plan.CEM{Candidates: 33, Iterations: 5, Elites: 4},
 		"iCEM": plan.ICEM{Candidates: 33, Iterations: 5, Elites: 6},
 		"iCEM with everything": plan.ICEM{Candidates: 33, Iterations: 5, Elites: 6, NoiseBeta: new(0.5), Momentum: new(0.3), Keep: new(2),
-			Return: plan.ReturnBest, Population: true, Decay: 1.25, ShiftElites: true},
+			ReturnElite: true},
 		"MPPI":     plan.MPPI{Candidates: 33, Iterations: 5, Elites: 4, Temperature: 20},
 		"MPPI all": plan.MPPI{Candidates: 33, Iterations: 5, Elites: 33, Temperature: 20},
 		"gradient": plan.Gradient{Candidates: 12, Iterations: 5},
@@ -111,13 +110,11 @@ func TestRefusals(t *testing.T) {
 		{"more elites than candidates", "11 elites", plan.ICEM{Candidates: 10, Elites: 11}, ok},
 		{"no candidates", "-1 candidates", plan.MPPI{Candidates: -1}, ok},
 		{"width of broken blocks", "21 numbers in 5 blocks", plan.CEM{}, change(func(p *plan.Problem) { p.Width = 21 })},
-		{"no episodes", "0 episodes", plan.ICEM{ShiftElites: true}, change(func(p *plan.Problem) { p.Episodes = 0 })},
+		{"no episodes", "0 episodes", plan.ICEM{}, change(func(p *plan.Problem) { p.Episodes = 0 })},
 		{"bounds of another task", "3 lower and 3 upper", plan.ICEM{}, change(func(p *plan.Problem) { p.Low, p.High = make([]float64, 3), make([]float64, 3) })},
 		{"one bound", "2 lower and 0 upper", plan.ICEM{}, change(func(p *plan.Problem) { p.Low = make([]float64, 2) })},
 		{"momentum", "momentum 2", plan.ICEM{Momentum: new(2.0)}, ok},
 		{"noise", "beta NaN", plan.ICEM{NoiseBeta: new(math.NaN())}, ok},
-		{"decay that grows", "decay 0.8", plan.ICEM{Decay: 0.8}, ok},
-		{"too many carried", "carried", plan.ICEM{Candidates: 30, ShiftElites: true}, change(func(p *plan.Problem) { p.Carried = device.NewMat(d, 30, 4) })},
 		{"temperature", "temperature -1", plan.MPPI{Temperature: -1}, ok},
 		{"a cost without gradients", "gradients: false", plan.Gradient{}, change(func(p *plan.Problem) { p.Cost = blind })},
 		{"rate", "rate -1", plan.Gradient{Rate: -1}, ok},
@@ -128,33 +125,4 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q and a hint", tc.name, err, tc.says)
 		}
 	}
-}
-
-// TestRecords: the effective sample size of MPPI lies between the one sequence
-// that a low temperature picks and all that a high one takes.
-func TestRecords(t *testing.T) {
-	d := ref.New()
-	for _, tc := range []struct{ temperature, want float64 }{{1e-9, 1}, {1e9, 7}} {
-		b := &bowl{d: d, target: targets(2), nanAbove: math.Inf(1)}
-		var last []plan.Record
-		p := problem(b, keys(2), 0)
-		p.Trace = func(s plan.Step) { last = s.Records(d) }
-		found := solve(t, d, plan.MPPI{Candidates: 20, Iterations: 2, Elites: 7, VarScale: 0.25, Temperature: tc.temperature}, p)
-		for e, r := range last {
-			if math.Abs(r.Effective-tc.want) > 1e-6 || r.Scale != 0.25 {
-				t.Errorf("temperature %g: %+v, want an effective size of %g and scale 0.25", tc.temperature, r, tc.want)
-			}
-			if !(r.Best <= r.Elite && r.Elite <= r.Mean) || math.Abs(r.Elite-found.Cost[e]) > 1e-9 {
-				t.Errorf("temperature %g: %+v, reported cost %g", tc.temperature, r, found.Cost[e])
-			}
-		}
-	}
-	b := &bowl{d: d, target: targets(1), nanAbove: math.Inf(1)}
-	p := problem(b, keys(1), 0)
-	p.Trace = func(s plan.Step) {
-		if r := s.Records(d)[0]; r.Effective != 1 || r.Scale != 0 || r.Best != r.Elite {
-			t.Errorf("gradient descent: %+v", r)
-		}
-	}
-	solve(t, d, plan.Gradient{Candidates: 4, Iterations: 2}, p)
 }

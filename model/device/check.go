@@ -185,11 +185,6 @@ func (c checked) Axpy(dst Mat, alpha float64, x Mat) {
 	c.Device.Axpy(dst, alpha, x)
 }
 
-func (c checked) Mul(dst, a, b Mat, add bool) {
-	need(given(a, b) && like(dst, a, b), "Mul", dst, a, b)
-	c.Device.Mul(dst, a, b, add)
-}
-
 func (c checked) GateGrad(dy, dgate, dout, gate, y Mat) {
 	need(given(dgate, dout, gate, y) && like(dy, dgate, dout, gate, y), "GateGrad", dy, dgate, dout, gate, y)
 	c.Device.GateGrad(dy, dgate, dout, gate, y)
@@ -199,11 +194,6 @@ func (c checked) ModulateGrad(dx, dscale, dshift, dy, x, scale Mat) {
 	need(given(dscale, dshift, dy, x, scale) && like(dx, dscale, dshift, dy, x, scale),
 		"ModulateGrad", dx, dscale, dshift, dy, x, scale)
 	c.Device.ModulateGrad(dx, dscale, dshift, dy, x, scale)
-}
-
-func (c checked) AddTable(dst, table Mat) {
-	need(given(dst, table) && dst.Cols == table.Cols && table.Rows > 0, "AddTable", dst, table)
-	c.Device.AddTable(dst, table)
 }
 
 func (c checked) Tokens(dst, first, table, rows Mat) {

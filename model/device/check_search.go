@@ -21,10 +21,10 @@ func (c checked) SmallestK(idx Ints, costs Mat, k int) {
 	c.Device.SmallestK(idx, costs, k)
 }
 
-func (c checked) Moments(mean, std, cand Mat, idx Ints, k, ddof int) {
+func (c checked) Moments(mean, std, cand Mat, idx Ints, k int) {
 	need(given(mean, cand) && like(mean, std) && cand.Cols == mean.Cols && mean.Rows > 0 && cand.Rows%mean.Rows == 0 &&
-		k > 0 && idx.Len() == mean.Rows*k && ddof >= 0 && (!std.Given() || k > ddof), "Moments", mean, std, cand)
-	c.Device.Moments(mean, std, cand, idx, k, ddof)
+		k > 0 && idx.Len() == mean.Rows*k && (!std.Given() || k > 1), "Moments", mean, std, cand)
+	c.Device.Moments(mean, std, cand, idx, k)
 }
 
 // groups says whether rows can be as many equal, non-empty groups.
@@ -57,13 +57,6 @@ func (c checked) Gather(dst, cand Mat, idx Ints, k int) {
 	need(given(dst, cand) && dst.Cols == cand.Cols && k > 0 && groups(idx.Len(), k) && groups(dst.Rows, idx.Len()/k) &&
 		groups(cand.Rows, idx.Len()/k) && dst.Rows <= idx.Len(), "Gather", dst, cand)
 	c.Device.Gather(dst, cand, idx, k)
-}
-
-func (c checked) KeepBest(best, lowest, cand, costs Mat, idx Ints, k int) {
-	need(given(best, lowest, cand, costs) && best.Cols == cand.Cols && shaped(best.Rows, 1, lowest) &&
-		costs.Rows == best.Rows && cand.Rows == costs.Len() && k > 0 && idx.Len() == best.Rows*k,
-		"KeepBest", best, lowest, cand, costs)
-	c.Device.KeepBest(best, lowest, cand, costs, idx, k)
 }
 
 func (c checked) Lerp(dst, x Mat, keep float64) {

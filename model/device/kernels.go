@@ -17,7 +17,6 @@ type Memory interface {
 	Download(dst []float32, src Mat)
 	Upload64(dst Mat, src []float64)
 	Download64(dst []float64, src Mat)
-	NewInts(src []int32) Ints
 	AllocInts(n int) Ints
 	UploadInts(dst Ints, src []int32)
 	DownloadInts(dst []int32, src Ints)
@@ -65,7 +64,6 @@ type Act int
 const (
 	Identity Act = iota
 	GELU         // exact, by erf
-	GELUTanh     // the tanh form; for comparison with other engines only
 	SiLU
 	ReLU
 )
@@ -106,10 +104,8 @@ type Pointwise interface {
 	Activate(dst, x Mat, act Act)                      // dst may be x
 	ActivateGrad(dx, dy, pre Mat, act Act)             // dx = dy * act'(pre); dx may be dy
 	Axpy(dst Mat, alpha float64, x Mat)                // dst += alpha x
-	Mul(dst, a, b Mat, add bool)                       // dst = a*b (or +=), element by element
 	GateGrad(dy, dgate, dout, gate, y Mat)             // of gate*y: dy = dout*gate, dgate = dout*y
 	ModulateGrad(dx, dscale, dshift, dy, x, scale Mat) // of x*(1+scale) + shift: dx = dy(1+scale), dscale = dy*x, dshift = dy
-	AddTable(dst, table Mat)                           // dst[r] += table[r mod table.Rows]
 	AddRepeated(dst, a, b Mat)                         // dst[r] = a[r/n] + b[r/m]: their rows one after another, each so often that they fill dst
 	// Tokens: dst, blocks of table.Rows (at least 2) rows each, is a table's row plus
 	// first (1 x Cols) in a block's first row, plus the next of rows in the others.

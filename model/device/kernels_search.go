@@ -23,8 +23,8 @@ type Search interface {
 	// the lower index, into idx (E*k).
 	SmallestK(idx Ints, costs Mat, k int)
 	// Moments of the k chosen candidates of each episode: mean (E x W) and, where
-	// given, std with divisor k-ddof, both about the mean just computed.
-	Moments(mean, std, cand Mat, idx Ints, k, ddof int)
+	// given, std with divisor k-1, both about the mean just computed.
+	Moments(mean, std, cand Mat, idx Ints, k int)
 	// Softmin: weights (E x k) of the k chosen of each episode, proportional to
 	// exp(-(cost - lowest)/temperature), sum 1. A cost equal to the lowest counts
 	// exp(0), also where it is infinite.
@@ -34,9 +34,6 @@ type Search interface {
 	// Gather copies the first n <= k chosen candidates of each episode: row e*n+i
 	// of dst (E*n x W) is candidate idx[e*k+i] of cand (E*C x W).
 	Gather(dst, cand Mat, idx Ints, k int)
-	// KeepBest: where the first of an episode's k chosen costs less than lowest
-	// (E x 1), lowest becomes its cost and row e of best (E x W) the candidate.
-	KeepBest(best, lowest, cand, costs Mat, idx Ints, k int)
 	// Lerp: dst = keep*dst + (1-keep)*x.
 	Lerp(dst, x Mat, keep float64)
 }

@@ -99,6 +99,13 @@ func NewMat(d Device, rows, cols int) Mat {
 	return Mat{Buf: d.Alloc(rows * cols), Rows: rows, Cols: cols, Stride: cols}
 }
 
+// NewInts allocates the integers src.
+func NewInts(d Device, src []int32) Ints {
+	dst := d.AllocInts(len(src))
+	d.UploadInts(dst, src)
+	return dst
+}
+
 // Arena hands out the scratch of a step. Reset makes all of it available
 // again: a step that asks for the same shapes in the same order gets the same
 // memory, so that steps do not allocate and a GPU can capture them.

@@ -5,5 +5,5 @@ func TokensByParts(d Device, dst, first, table, rows Mat) {
 	n := table.Rows
 	d.CopyBlocks(dst.RowRange(1, dst.Rows-1), n, rows, n-1, n-1, false)
 	d.CopyBlocks(dst, n, first, 0, 1, false)
-	d.AddTable(dst, table)
+	d.CopyBlocks(dst, n, table, 0, n, true)
 }

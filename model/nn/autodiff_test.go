@@ -118,9 +118,6 @@ func (o *oracle) act(x *G.Node, act device.Act) *G.Node {
 	switch act {
 	case device.ReLU:
 		return G.Must(G.Rectify(x))
-	case device.GELUTanh: // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-		inner := o.scale(add(x, o.scale(times(x, times(x, x)), 0.044715)), math.Sqrt(2/math.Pi))
-		return times(o.scale(x, 0.5), o.shift(G.Must(G.Tanh(inner)), 1))
 	case device.SiLU:
 		return times(x, G.Must(G.Sigmoid(x)))
 	}
@@ -221,7 +218,7 @@ func (o *oracle) prepare(s *nn.Set, r *rand.Rand) *nn.Pass {
 var inits = nn.Inits{Weight: nn.Normal(0.5), Bias: nn.Normal(0.5)}
 
 func TestAutodiffMLP(t *testing.T) {
-	for _, act := range []device.Act{device.ReLU, device.GELUTanh, device.SiLU} {
+	for _, act := range []device.Act{device.ReLU, device.SiLU} {
 		o, r := newOracle(t), rand.New(rand.NewPCG(1, uint64(act)))
 		var s nn.Set
 		m := &nn.MLP{In: nn.NewLinear(&s, "i", 4, 6, inits), Out: nn.NewLinear(&s, "o", 6, 3, inits), Act: act}
@@ -260,7 +257,7 @@ func TestAutodiffAttention(t *testing.T) {
 func TestAutodiffAdaLN(t *testing.T) {
 	o, r := newOracle(t), rand.New(rand.NewPCG(4, 4))
 	var s nn.Set
-	b := nn.NewConditionalForTest(&s, nn.PredictorConfig{Frames: 3, Dim: 4, Heads: 2, HeadDim: 3, MLP: 5}, device.GELUTanh)
+	b := nn.NewConditionalForTest(&s, nn.PredictorConfig{Frames: 3, Dim: 4, Heads: 2, HeadDim: 3, MLP: 5}, device.SiLU)
 	seqs := nn.Seqs{Count: 2, Len: 3}
 	p, x, c, w := o.prepare(&s, r), random(o, r, 6, 4), random(o, r, 6, 4), random(o, r, 6, 4)
 	weight, in := o.values(w), p.Mat(6, 4)
@@ -286,7 +283,7 @@ func TestAutodiffAdaLN(t *testing.T) {
 	shift, scale, gate = half(1)
 	h = add(times(o.normal(xs, 1e-6), o.shift(scale, 1)), shift)
 	h = o.affine(o.normal(h, 1e-5), param(5), param(6))
-	h = o.linear(o.act(o.linear(h, layer(7)), device.GELUTanh), layer(9))
+	h = o.linear(o.act(o.linear(h, layer(7)), device.SiLU), layer(9))
 	o.compare(add(xs, times(gate, h)), o.values(in), weight)
 }
 
@@ -332,7 +329,7 @@ func TestAutodiffCorrelation(t *testing.T) {
 		const n, d, k = 8, 3, 12
 		z, q, result, dz := random(o, r, n, d), random(o, r, n, 2), p.Mat(1, 2), p.Zero(n, d)
 		pairs := objective.DrawPairs(r, []int32{0, 1}, n/2, k)
-		objective.Correlation(p, result, dz, z, q, o.dev.NewInts(pairs), form, 1)
+		objective.Correlation(p, result, dz, z, q, device.NewInts(o.dev, pairs), form, 1)
 		difference := o.fill(k, n, func(r, c int) float64 { return one(int(pairs[r]) == c) - one(int(pairs[k+r]) == c) })
 		divisor := float64(k - 1)
 		if form == device.Paper {

@@ -69,7 +69,7 @@ func NewPredictor(s *Set, name string, c PredictorConfig) *Predictor {
 // at most Frames. x is changed in place. The result, Out wide, has a row a token,
 // or one row a sequence with a token other than All.
 func (r *Predictor) Forward(p *Pass, x, c device.Mat, s Seqs, token int) device.Mat {
-	p.Dev.AddTable(x, r.pos.Value.RowRange(0, s.Len))
+	p.Dev.CopyBlocks(x, s.Len, r.pos.Value, 0, s.Len, true)
 	r.x, r.raw, r.seqs, r.token = x, c, s, token
 	x, r.c = r.in.through(p, x), r.cond.through(p, c)
 	r.silu = p.Mat(r.c.Rows, r.c.Cols)

@@ -106,7 +106,7 @@ func TestCorrelationGradient(t *testing.T) {
 	for _, form := range []device.CorrelationForm{device.Authors, device.Paper} {
 		b := newBench()
 		z, q, result := b.random(6*4, 5, 1), b.random(6*4, 2, 1), device.NewMat(b.dev, 1, 2)
-		pairs := b.dev.NewInts(DrawPairs(b.r, []int32{0, 1, 2, 3, 4, 4}, 4, 40))
+		pairs := device.NewInts(b.dev, DrawPairs(b.r, []int32{0, 1, 2, 3, 4, 4}, 4, 40))
 		value := func() float64 {
 			Correlation(b.p, result, device.Mat{}, z, q, pairs, form, 0)
 			return 0.1 * b.values(result)[0]
@@ -127,7 +127,7 @@ func TestCorrelationLevels(t *testing.T) {
 	for i := range int32(clips) {
 		episodes = append(episodes, i)
 	}
-	pairs := b.dev.NewInts(DrawPairs(b.r, episodes, 4, k))
+	pairs := device.NewInts(b.dev, DrawPairs(b.r, episodes, 4, k))
 	q, result := b.random(clips*4, 3, 1), device.NewMat(b.dev, 1, 2)
 	z := device.NewMat(b.dev, clips*4, 3)
 	b.dev.Axpy(z, 2, q)

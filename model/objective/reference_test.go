@@ -216,7 +216,7 @@ func (c *lossCase) scale(name string) {
 	}
 	for form, f := range map[string]device.CorrelationForm{"authors": device.Authors, "paper": device.Paper} {
 		result, g := device.NewMat(c.dev, 1, 2), device.NewMat(c.dev, c.b*c.t, d)
-		Correlation(c.p, result, g, c.rows(z, d), c.rows(q, dq), c.dev.NewInts(idx), f, 1)
+		Correlation(c.p, result, g, c.rows(z, d), c.rows(q, dq), device.NewInts(c.dev, idx), f, 1)
 		base := "scale/" + name + "/" + form + "/"
 		skipped, _ := c.read(base + "skipped")
 		got := c.values(result)

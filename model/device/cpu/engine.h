@@ -36,7 +36,7 @@ void engine_free(void *p);
 // --- Kernels --------------------------------------------------------------
 
 enum { NN, NT, TN };
-enum { IDENTITY, GELU, GELU_TANH, SILU, RELU };
+enum { IDENTITY, GELU, SILU, RELU };
 
 typedef struct {
 	Mat dst, a, b, scale, bias, pre, grad, gate, ungated, sum_a;
@@ -89,10 +89,10 @@ typedef struct {
 } AdamArgs;
 
 typedef struct { Mat dst; const uint64_t *keys; i64 groups; uint64_t offset; } NormalArgs;
-typedef struct { Mat mean, std, cand; int32_t *idx; i64 k, ddof; } EliteArgs;
+typedef struct { Mat mean, std, cand; int32_t *idx; i64 k; } EliteArgs;
 // The k chosen candidates of each episode: what is read of them and where it goes.
 typedef struct {
-	Mat dst, cand, costs, weights, lowest;
+	Mat dst, cand, costs, weights;
 	const int32_t *idx;
 	i64 episodes, k;
 	float temperature;
@@ -103,13 +103,13 @@ typedef struct { double work; int what; } PeakArgs; // work: out, operations or 
 // Kernel numbers: the index into an instruction set's table.
 enum {
 	K_FILL, K_COPY, K_BLOCKS, K_GEMM, K_PACK,
-	K_ACTIVATE, K_ACTIVATE_GRAD, K_AXPY, K_MUL, K_GATE_GRAD, K_MODULATE_GRAD,
-	K_DROPOUT, K_ADD_TABLE, K_ADD_REPEATED, K_SUM_TABLE, K_NORMALIZE_COLUMNS,
+	K_ACTIVATE, K_ACTIVATE_GRAD, K_AXPY, K_GATE_GRAD, K_MODULATE_GRAD,
+	K_DROPOUT, K_ADD_REPEATED, K_SUM_TABLE, K_NORMALIZE_COLUMNS,
 	K_LAYERNORM, K_ADANORM, K_LAYERNORM_GRAD, K_BATCHNORM, K_BATCHNORM_EVAL, K_BATCHNORM_GRAD,
 	K_ATTENTION, K_ATTENTION_GRAD, K_PATCHES,
 	K_MSE, K_SIGREG, K_DISTANCE, K_DISTANCE_GRAD, K_CORRELATION, K_COST,
 	K_SUM_SQUARES, K_ADAMW, K_NORMAL, K_CANDIDATES, K_NAN_TO_INF, K_SMALLEST_K, K_MOMENTS,
-	K_COLOR, K_CLIP, K_LERP, K_SOFTMIN, K_WEIGHTED_MEAN, K_GATHER, K_KEEP_BEST,
+	K_COLOR, K_CLIP, K_LERP, K_SOFTMIN, K_WEIGHTED_MEAN, K_GATHER,
 	K_PEAK, K_COUNT
 };
 

@@ -41,16 +41,16 @@ static inline __attribute__((always_inline)) void finish_row(const int act, cons
 	static void finish_##act##_##back(const Block *b, i64 from, i64 to) { \
 		for (i64 i = from; i < to; i++) finish_row(act, back, b, i); \
 	}
-FINISH(IDENTITY, 0) FINISH(GELU, 0) FINISH(GELU_TANH, 0) FINISH(SILU, 0) FINISH(RELU, 0) FINISH(GELU_SHORT, 0)
-FINISH(IDENTITY, 1) FINISH(GELU, 1) FINISH(GELU_TANH, 1) FINISH(SILU, 1) FINISH(RELU, 1) FINISH(GELU_SHORT, 1)
+FINISH(IDENTITY, 0) FINISH(GELU, 0) FINISH(SILU, 0) FINISH(RELU, 0) FINISH(GELU_SHORT, 0)
+FINISH(IDENTITY, 1) FINISH(GELU, 1) FINISH(SILU, 1) FINISH(RELU, 1) FINISH(GELU_SHORT, 1)
 #undef FINISH
 
 // finish does up to n more rows of a block.
 static void finish(Block *b, i64 n) {
 	typedef void (*Finish)(const Block *, i64, i64);
 	static const Finish kinds[2][ACTS] = {
-		{finish_IDENTITY_0, finish_GELU_0, finish_GELU_TANH_0, finish_SILU_0, finish_RELU_0, finish_GELU_SHORT_0},
-		{finish_IDENTITY_1, finish_GELU_1, finish_GELU_TANH_1, finish_SILU_1, finish_RELU_1, finish_GELU_SHORT_1},
+		{finish_IDENTITY_0, finish_GELU_0, finish_SILU_0, finish_RELU_0, finish_GELU_SHORT_0},
+		{finish_IDENTITY_1, finish_GELU_1, finish_SILU_1, finish_RELU_1, finish_GELU_SHORT_1},
 	};
 	i64 to = least(b->rows, b->done + n);
 	if (b->done == to) return;

@@ -110,14 +110,3 @@ static void gather_task(const void *args, i64 e, Worker *w) {
 }
 
 static int gather(Pool *pool, const void *args) { return on_chosen(pool, args, gather_task); }
-
-static void keep_best_task(const void *args, i64 e, Worker *w) {
-	(void)w;
-	const ChosenArgs *a = args;
-	float cost = a->costs.p[e * a->costs.stride + a->idx[e * a->k]], *lowest = a->lowest.p + e * a->lowest.stride;
-	if (!(cost < *lowest)) return;
-	*lowest = cost;
-	memcpy(a->dst.p + e * a->dst.stride, pick(a, e, 0), a->dst.cols * 4);
-}
-
-static int keep_best(Pool *pool, const void *args) { return on_chosen(pool, args, keep_best_task); }

@@ -70,25 +70,22 @@ static int each_run(Pool *pool, const EachArgs *a, int outs, int ins, Task task)
 EACH(fill, 1, 0, vset(a->alpha))
 EACH(copy, 1, 1, x[0])
 EACH(axpy, 1, 1, vfma(vset(a->alpha), x[0], old))
-EACH(mul, 1, 2, vfma(x[0], x[1], old))
 EACH(gate_grad, 2, 3, x[0] * x[1], x[0] * x[2])
 EACH(modulate_grad, 3, 3, x[0] * (vset(1.0f) + x[2]), x[0] * x[1], x[0])
 EACH(act_gelu, 1, 1, vact(GELU, x[0]))
-EACH(act_gelu_tanh, 1, 1, vact(GELU_TANH, x[0]))
 EACH(act_silu, 1, 1, vact(SILU, x[0]))
 EACH(act_relu, 1, 1, vact(RELU, x[0]))
 EACH(slope_gelu, 1, 2, x[0] * vslope(GELU, x[1]))
-EACH(slope_gelu_tanh, 1, 2, x[0] * vslope(GELU_TANH, x[1]))
 EACH(slope_silu, 1, 2, x[0] * vslope(SILU, x[1]))
 EACH(slope_relu, 1, 2, x[0] * vslope(RELU, x[1]))
 
 static int activate(Pool *pool, const void *args) {
-	static const Kernel kinds[] = {copy, act_gelu, act_gelu_tanh, act_silu, act_relu};
+	static const Kernel kinds[] = {copy, act_gelu, act_silu, act_relu};
 	return kinds[((const EachArgs *)args)->act](pool, args);
 }
 
 static int activate_grad(Pool *pool, const void *args) {
-	static const Kernel kinds[] = {copy, slope_gelu, slope_gelu_tanh, slope_silu, slope_relu};
+	static const Kernel kinds[] = {copy, slope_gelu, slope_silu, slope_relu};
 	return kinds[((const EachArgs *)args)->act](pool, args);
 }
 
@@ -129,22 +126,6 @@ static int copy_blocks(Pool *pool, const void *args) {
 enum { ROWS = 16 }; // rows of a task of a row-wise kernel
 
 static inline i64 row_tasks(i64 rows) { return (rows + ROWS - 1) / ROWS; }
-
-static void add_table_task(const void *args, i64 i, Worker *w) {
-	(void)w;
-	const TableArgs *a = args;
-	Mat dst = a->src, table = a->table;
-	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, dst.rows); r++) {
-		float *out = dst.p + r * dst.stride;
-		const float *t = table.p + r % table.rows * table.stride;
-		for (i64 c = 0; c < dst.cols; c++) out[c] += t[c];
-	}
-}
-
-static int add_table(Pool *pool, const void *args) {
-	pool_run(pool, add_table_task, args, row_tasks(((const TableArgs *)args)->src.rows));
-	return OK;
-}
 
 static void add_repeated_task(const void *args, i64 i, Worker *w) {
 	(void)w;

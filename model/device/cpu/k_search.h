@@ -153,7 +153,7 @@ static void moments_task(const void *args, i64 e, Worker *w) {
 			vf d = vpart(base + chosen[k] * a->cand.stride, c, cols) - mean;
 			var = vfma(d, d, var);
 		}
-		vput(a->std.p + e * a->std.stride, c, cols, vsqrt(var / vset((float)(a->k - a->ddof))));
+		vput(a->std.p + e * a->std.stride, c, cols, vsqrt(var / vset((float)(a->k - 1))));
 	}
 }
 

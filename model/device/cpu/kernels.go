@@ -70,12 +70,6 @@ func (e *engine) Axpy(dst device.Mat, alpha float64, x device.Mat) {
 	e.call(C.K_AXPY, unsafe.Pointer(&args))
 }
 
-func (e *engine) Mul(dst, a, b device.Mat, add bool) {
-	args := each(mats{dst}, mats{a, b})
-	args.add = flag(add)
-	e.call(C.K_MUL, unsafe.Pointer(&args))
-}
-
 func (e *engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
 	args := each(mats{dy, dgate}, mats{dout, gate, y})
 	e.call(C.K_GATE_GRAD, unsafe.Pointer(&args))
@@ -84,11 +78,6 @@ func (e *engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
 func (e *engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
 	args := each(mats{dx, dscale, dshift}, mats{dy, x, scale})
 	e.call(C.K_MODULATE_GRAD, unsafe.Pointer(&args))
-}
-
-func (e *engine) AddTable(dst, table device.Mat) {
-	args := C.TableArgs{table: mat(table), src: mat(dst)}
-	e.call(C.K_ADD_TABLE, unsafe.Pointer(&args))
 }
 
 func (e *engine) Tokens(dst, first, table, rows device.Mat) {

@@ -21,9 +21,9 @@
 
 const Kernel TABLE[K_COUNT] = {
 	[K_FILL] = fill, [K_COPY] = copy, [K_BLOCKS] = copy_blocks, [K_GEMM] = gemm, [K_PACK] = pack,
-	[K_ACTIVATE] = activate, [K_ACTIVATE_GRAD] = activate_grad, [K_AXPY] = axpy, [K_MUL] = mul,
+	[K_ACTIVATE] = activate, [K_ACTIVATE_GRAD] = activate_grad, [K_AXPY] = axpy,
 	[K_GATE_GRAD] = gate_grad, [K_MODULATE_GRAD] = modulate_grad, [K_DROPOUT] = dropout,
-	[K_ADD_TABLE] = add_table, [K_ADD_REPEATED] = add_repeated, [K_SUM_TABLE] = sum_table, [K_NORMALIZE_COLUMNS] = normalize_columns,
+	[K_ADD_REPEATED] = add_repeated, [K_SUM_TABLE] = sum_table, [K_NORMALIZE_COLUMNS] = normalize_columns,
 	[K_LAYERNORM] = layernorm, [K_ADANORM] = adanorm, [K_LAYERNORM_GRAD] = layernorm_grad,
 	[K_BATCHNORM] = batchnorm, [K_BATCHNORM_EVAL] = batchnorm_eval, [K_BATCHNORM_GRAD] = batchnorm_grad,
 	[K_ATTENTION] = attention, [K_ATTENTION_GRAD] = attention_grad, [K_PATCHES] = patches,
@@ -32,5 +32,5 @@ const Kernel TABLE[K_COUNT] = {
 	[K_NORMAL] = normal, [K_CANDIDATES] = candidates, [K_NAN_TO_INF] = nan_to_inf,
 	[K_SMALLEST_K] = smallest, [K_MOMENTS] = moments,
 	[K_COLOR] = color, [K_CLIP] = clip, [K_LERP] = lerp, [K_SOFTMIN] = softmin,
-	[K_WEIGHTED_MEAN] = weighted_mean, [K_GATHER] = gather, [K_KEEP_BEST] = keep_best, [K_PEAK] = peak,
+	[K_WEIGHTED_MEAN] = weighted_mean, [K_GATHER] = gather, [K_PEAK] = peak,
 };

@@ -115,10 +115,10 @@ func (e *engine) SmallestK(idx device.Ints, costs device.Mat, k int) {
 	e.call(C.K_SMALLEST_K, unsafe.Pointer(&args))
 }
 
-func (e *engine) Moments(mean, std, cand device.Mat, idx device.Ints, k, ddof int) {
+func (e *engine) Moments(mean, std, cand device.Mat, idx device.Ints, k int) {
 	args := C.EliteArgs{
 		mean: mat(mean), std: mat(std), cand: mat(cand), idx: (*C.int32_t)(idx.(*ints).p),
-		k: C.i64(k), ddof: C.i64(ddof),
+		k: C.i64(k),
 	}
 	e.call(C.K_MOMENTS, unsafe.Pointer(&args))
 }

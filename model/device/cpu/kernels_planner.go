@@ -47,9 +47,3 @@ func (e *engine) Gather(dst, cand device.Mat, idx device.Ints, k int) {
 	args.dst, args.cand = mat(dst), mat(cand)
 	e.call(C.K_GATHER, unsafe.Pointer(&args))
 }
-
-func (e *engine) KeepBest(best, lowest, cand, costs device.Mat, idx device.Ints, k int) {
-	args := chosen(idx, k)
-	args.dst, args.lowest, args.cand, args.costs = mat(best), mat(lowest), mat(cand), mat(costs)
-	e.call(C.K_KEEP_BEST, unsafe.Pointer(&args))
-}

@@ -114,9 +114,6 @@ static inline vf vphi(vf x) {
 
 static inline vf vsigmoid(vf x) { return vset(1.0f) / (vset(1.0f) + vexp(-x)); }
 
-// GELU's tanh form is x (1 + tanh y)/2 = x sigmoid(2y), which does not cancel where it is small.
-static inline vf vgelu_2y(vf x) { return vset(1.5957691216f) * vfma(vset(0.044715f) * x * x, x, x); }
-
 // vodd is z P(z^2) for z = x cut to +-limit, P of n coefficients, highest first.
 static inline vf vodd(vf x, float limit, const float *coef, int n) {
 	vf z = vmax(vset(-limit), vmin(vset(limit), x)), u = z * z, p = vset(coef[0]);
@@ -146,7 +143,6 @@ static inline vf vact(int act, vf x) {
 	switch (act) {
 	case GELU_SHORT: return vgelu_short(x);
 	case GELU: return x * vphi(x);
-	case GELU_TANH: return x * vsigmoid(vgelu_2y(x));
 	case SILU: return x * vsigmoid(x);
 	case RELU: return vless(x, vset(0.0f), vset(0.0f), x);
 	}
@@ -159,10 +155,6 @@ static inline vf vslope(int act, vf x) {
 	switch (act) {
 	case GELU_SHORT: return vslope_short(x);
 	case GELU: return vfma(x * vset(0.39894228f), vexp(vset(-0.5f) * x * x), vphi(x));
-	case GELU_TANH: {
-		vf z = vgelu_2y(x), g = vsigmoid(z), dz = vset(1.5957691216f) * vfma(vset(0.134145f) * x, x, one);
-		return vfma(x * g * vsigmoid(-z), dz, g);
-	}
 	case SILU: {
 		vf s = vsigmoid(x);
 		return s * vfma(x, one - s, one);

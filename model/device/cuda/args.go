@@ -123,7 +123,7 @@ type normalArgs struct {
 type eliteArgs struct {
 	mean, std, cand, costs mat
 	idx, fault             Pointer
-	k, ddof                int64
+	k, first               int64
 	temperature            float64
 }
 

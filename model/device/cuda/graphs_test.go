@@ -187,7 +187,7 @@ func TestFailure(t *testing.T) {
 	m := e.Alloc(4)
 	e.Sync()
 	r.fail, r.log = nil, nil
-	e.UploadInts(e.NewInts(nil), nil)
+	e.UploadInts(device.NewInts(e, nil), nil)
 	e.Free(m)
 	e.Sync()
 	if err := e.Err(); err == nil || err.Error() != "cuda: the GPU failed" || len(r.log) != 0 {

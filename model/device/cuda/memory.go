@@ -207,12 +207,6 @@ func (e *engine) Download64(dst []float64, src device.Mat) {
 	}
 }
 
-func (e *engine) NewInts(src []int32) device.Ints {
-	dst := e.AllocInts(len(src))
-	e.UploadInts(dst, src)
-	return dst
-}
-
 func (e *engine) UploadInts(dst device.Ints, src []int32) {
 	e.write(dst.(*ints).p, unsafe.Pointer(unsafe.SliceData(src)), 4*len(src))
 }

@@ -6,7 +6,6 @@ const (
 	kActivate
 	kActivateGrad
 	kAxpy
-	kMul
 	kGateGrad
 	kModulateGrad
 	kAddRepeated
@@ -44,7 +43,6 @@ const (
 	kWeightedMean
 	kSoftmin
 	kGather
-	kKeepBest
 	kColor
 	kGemmFP32 // nn; nt and tn follow
 	kGemmFP32NT
@@ -75,7 +73,7 @@ const (
 
 var names = [kernelCount]string{
 	kFill: "fill", kCopy: "copy", kActivate: "activate_each", kActivateGrad: "activate_grad",
-	kAxpy: "axpy", kMul: "mul", kGateGrad: "gate_grad",
+	kAxpy: "axpy", kGateGrad: "gate_grad",
 	kModulateGrad: "modulate_grad", kAddRepeated: "add_repeated", kTokens: "tokens", kDropout: "dropout", kCandidates: "candidates", kClip: "clip",
 	kLerp: "lerp", kPatches: "patches", kPatchesHalf: "patches_half", kAdamW: "adamw", kLayerNorm: "layer_norm", kAdaNorm: "ada_norm", kLayerNormGrad: "layer_norm_grad",
 	kNormGradSums: "norm_grad_sums", kNormGradAdd: "norm_grad_add", kSumTable: "sum_table", kSumTableAdd: "sum_table_add",
@@ -83,7 +81,7 @@ var names = [kernelCount]string{
 	kNormalizeColumns: "normalize_columns", kAddUp: "add_up", kMSE: "mse", kSumSquares: "sum_squares", kSIGReg: "sigreg",
 	kPairDistance: "pair_distance", kPairDistanceGrad: "pair_distance_grad", kCorrelation: "correlation",
 	kLatentCost: "latent_cost", kNormal: "normal", kNaNToInf: "nan_to_inf", kSmallestK: "smallest_k", kMoments: "moments",
-	kWeightedMean: "weighted_mean", kSoftmin: "softmin", kGather: "gather", kKeepBest: "keep_best", kColor: "color",
+	kWeightedMean: "weighted_mean", kSoftmin: "softmin", kGather: "gather", kColor: "color",
 	kGemmFP32: "gemm_fp32_nn", kGemmFP32NT: "gemm_fp32_nt", kGemmFP32TN: "gemm_fp32_tn",
 	kGemmWide: "gemm_wide_nn", kGemmWideNT: "gemm_wide_nt", kGemmPieces: "gemm_pieces_nn", kGemmPiecesNT: "gemm_pieces_nt",
 	kGemmNarrow: "gemm_narrow_nn", kGemmNarrowNT: "gemm_narrow_nt", kGemmSlim: "gemm_slim_nn", kGemmSlimNT: "gemm_slim_nt",

@@ -96,7 +96,7 @@ func (s *planning) run() {
 		s.d.LatentCost(s.cost, s.end, s.goal, false)
 		s.d.NaNToInf(s.cost, s.nans)
 		s.d.SmallestK(s.elites, s.cost, 30)
-		s.d.Moments(s.mean, s.std, s.cand, s.elites, 30, 1)
+		s.d.Moments(s.mean, s.std, s.cand, s.elites, 30)
 		s.d.Flush()
 	}
 	s.d.Download(make([]float32, s.mean.Len()), s.mean)

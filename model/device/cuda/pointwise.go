@@ -127,27 +127,12 @@ func (e *engine) Axpy(dst device.Mat, alpha float64, x device.Mat) {
 	e.eachWith(kAxpy, []mat{view(dst)}, []mat{view(x)}, eachArgs{alpha: alpha})
 }
 
-func (e *engine) Mul(dst, a, b device.Mat, add bool) {
-	e.eachWith(kMul, []mat{view(dst)}, []mat{view(a), view(b)}, eachArgs{add: flag(add)})
-}
-
 func (e *engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
 	e.each(kGateGrad, []mat{view(dy), view(dgate)}, []mat{view(dout), view(gate), view(y)})
 }
 
 func (e *engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
 	e.each(kModulateGrad, []mat{view(dx), view(dscale), view(dshift)}, []mat{view(dy), view(x), view(scale)})
-}
-
-// AddTable adds the table as one row, again and again, where rows follow one another.
-func (e *engine) AddTable(dst, table device.Mat) {
-	if dst.Dense() && table.Dense() && dst.Rows%table.Rows == 0 {
-		dst, table = dst.Reshape(dst.Rows/table.Rows, table.Len()), table.Reshape(1, table.Len())
-	}
-	for p := range min(table.Rows, dst.Rows) {
-		to := view(dst.Every(p, table.Rows))
-		e.eachWith(kAxpy, []mat{to}, []mat{repeated(table.RowRange(p, 1), to.rows)}, eachArgs{alpha: 1})
-	}
 }
 
 // Tokens is one kernel where rows follow one another and are read four numbers at a time.

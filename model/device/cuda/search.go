@@ -46,9 +46,9 @@ func (e *engine) SmallestK(idx device.Ints, costs device.Mat, k int) {
 		&eliteArgs{costs: view(costs), idx: e.indices(idx), fault: e.fault.p, k: int64(k)})
 }
 
-func (e *engine) Moments(mean, std, cand device.Mat, idx device.Ints, k, ddof int) {
+func (e *engine) Moments(mean, std, cand device.Mat, idx device.Ints, k int) {
 	launch(e, kMoments, tiles(mean.Rows, mean.Cols), threads, 0, &eliteArgs{
-		mean: view(mean), std: view(std), cand: view(cand), idx: e.indices(idx), fault: e.fault.p, k: int64(k), ddof: int64(ddof)})
+		mean: view(mean), std: view(std), cand: view(cand), idx: e.indices(idx), fault: e.fault.p, k: int64(k)})
 }
 
 func (e *engine) Softmin(weights, costs device.Mat, idx device.Ints, temperature float64) {
@@ -63,12 +63,7 @@ func (e *engine) WeightedMean(mean, cand, weights device.Mat, idx device.Ints) {
 
 func (e *engine) Gather(dst, cand device.Mat, idx device.Ints, k int) {
 	episodes := idx.Len() / k
-	args := eliteArgs{std: view(dst), cand: view(cand), idx: e.indices(idx), fault: e.fault.p, k: int64(k), ddof: int64(dst.Rows / episodes)}
+	args := eliteArgs{std: view(dst), cand: view(cand), idx: e.indices(idx), fault: e.fault.p, k: int64(k), first: int64(dst.Rows / episodes)}
 	args.mean.rows = int64(episodes)
 	launch(e, kGather, tiles(dst.Rows, dst.Cols), threads, 0, &args)
-}
-
-func (e *engine) KeepBest(best, lowest, cand, costs device.Mat, idx device.Ints, k int) {
-	launch(e, kKeepBest, best.Rows, threads, 0, &eliteArgs{mean: view(best), std: view(lowest), cand: view(cand),
-		costs: view(costs), idx: e.indices(idx), fault: e.fault.p, k: int64(k)})
 }

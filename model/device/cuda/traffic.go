@@ -69,7 +69,7 @@ func (k Kernel) Traffic(args []byte) (Traffic, bool) {
 
 func eachTraffic(k Kernel, args []byte) (Traffic, bool) {
 	switch k {
-	case kFill, kCopy, kActivate, kActivateGrad, kMul, kGateGrad, kModulateGrad, kDropout, kCandidates, kAddRepeated, kTokens, kNormalizeColumns, kColor:
+	case kFill, kCopy, kActivate, kActivateGrad, kGateGrad, kModulateGrad, kDropout, kCandidates, kAddRepeated, kTokens, kNormalizeColumns, kColor:
 		a := as[eachArgs](args)
 		return reads(a.in[:]...).plus(writes(a.out[1:]...)).plus(writesOr(a.add, a.out[0])), true
 	case kAxpy, kClip, kLerp:
@@ -235,8 +235,6 @@ func searchTraffic(k Kernel, args []byte) (Traffic, bool) {
 		return elites.plus(writes(a.mean)), true
 	case kGather:
 		return elites.plus(writes(a.std)), true
-	case kKeepBest:
-		return adds(a.mean, a.std), true
 	}
 	return Traffic{}, false
 }

@@ -208,14 +208,10 @@ var pointwiseKernels = map[string]func(k *kit, m, n int){
 		k.rows("fill", a)
 		k.rows("copy", b)
 	},
-	"AxpyMul": func(k *kit, m, n int) {
-		a, b, c, d := k.in(m, n), k.in(m, n), k.out(m, n), k.in(m, n)
-		k.Mul(c, a, b, false)
-		k.Mul(d, a, b, true)
+	"Axpy": func(k *kit, m, n int) {
+		a, b := k.in(m, n), k.in(m, n)
 		k.Axpy(a, -0.75, b)
 		k.rows("axpy", a)
-		k.rows("mul", c)
-		k.rows("mul add", d)
 	},
 	"Gate": func(k *kit, m, n int) {
 		x, gate, y, dy, dgate := k.in(m, n), k.in(m, n), k.in(m, n), k.out(m, n), k.out(m, n)
@@ -249,7 +245,7 @@ func copyBlocks(k *kit) {
 func tables(k *kit) {
 	for _, s := range [][3]int{{1, 1100, 50}, {17, 17 * 40, 33}, {3, 3, 192}, {4, 4 * 70, 7}} {
 		table, x := k.in(s[0], s[2]), k.in(s[1], s[2])
-		k.AddTable(x, table)
+		k.CopyBlocks(x, s[0], table, 0, s[0], true)
 		k.all("x", x)
 		k.SumTable(table, x)
 		k.all("table", table)

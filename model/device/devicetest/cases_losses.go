@@ -167,7 +167,7 @@ func patches(k *kit) {
 		for _, list := range [][]int32{nil, {3, 0, 0, 2, 3}} {
 			f.Count, f.List = k.batch(there), nil
 			if list != nil {
-				f.Count, f.List = k.batch(len(list)), k.NewInts(list)
+				f.Count, f.List = k.batch(len(list)), device.NewInts(k, list)
 			}
 			rows, cols := f.Count*f.Grid(), 3*f.Patch*f.Patch
 			dst := k.out(rows, cols)
@@ -212,12 +212,10 @@ func planner(k *kit) {
 	list := make([]int32, episodes*elites)
 	k.DownloadInts(list, idx)
 	k.all("elites", k.mat(1, len(list), func(_, c int) float64 { return float64(list[c]) }))
-	for ddof := range 2 {
-		k.Moments(mean, std, cand, idx, elites, ddof)
-		k.all("mean", mean)
-		k.all("std", std)
-	}
-	k.Moments(mean, device.Mat{}, cand, idx, elites, 0)
+	k.Moments(mean, std, cand, idx, elites)
+	k.all("mean", mean)
+	k.all("std", std)
+	k.Moments(mean, device.Mat{}, cand, idx, elites)
 	k.all("mean alone", mean)
 }
 

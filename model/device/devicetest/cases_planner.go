@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"scalewm/model/device"
 )
 
 // planners are what iCEM, MPPI and the gradient planner add to CEM's kernels.
@@ -26,7 +28,7 @@ func clip(k *kit) {
 		rows, cols := k.batch(s[0]), s[1]
 		dst, low := k.in(rows, cols), k.in(1, cols)
 		high := k.in(1, cols)
-		k.Mul(high, high, high, false)
+		k.Fill(high, 0.7)
 		k.Axpy(high, 1, low) // never below low
 		k.Clip(dst, low, high)
 		k.rows(fmt.Sprint("dst", s), dst)
@@ -48,7 +50,6 @@ func chosen(k *kit) {
 	const count, width = 37, 53
 	episodes := k.batch(6)
 	cand, costs := k.in(episodes*count, width), k.in(episodes, count)
-	lowest, best := k.mat(episodes, 1, func(r, _ int) float64 { return float64(r) - 4 }), k.in(episodes, width)
 	for _, n := range []int{1, 9, count} {
 		idx := k.AllocInts(episodes * n)
 		k.SmallestK(idx, costs, n)
@@ -64,9 +65,6 @@ func chosen(k *kit) {
 			k.Gather(dst, cand, idx, n)
 			k.rows(fmt.Sprint("gathered", n, keep), dst)
 		}
-		k.KeepBest(best, lowest, cand, costs, idx, n)
-		k.rows(fmt.Sprint("best", n), best)
-		k.rows(fmt.Sprint("lowest", n), lowest)
 	}
 }
 
@@ -80,7 +78,7 @@ func infinite(t *testing.T, k *kit) {
 			all[i] = int32(i)
 		}
 		w := k.out(1, n)
-		k.Softmin(w, k.of(costs...), k.NewInts(all), temperature)
+		k.Softmin(w, k.of(costs...), device.NewInts(k, all), temperature)
 		return k.values(w)
 	}
 	expect(t, "weights of +Inf beside a number", weights(0.5, inf, 2, inf), 0, 1, 0)
@@ -100,24 +98,11 @@ func infinite(t *testing.T, k *kit) {
 		}
 	}
 
-	best, lowest, cand := k.of(7, 7), k.mat(1, 1, func(int, int) float64 { return inf }), k.mat(2, 2, func(r, _ int) float64 { return float64(r) })
-	for _, costs := range [][2]float64{{inf, inf}, {3, 2}, {2, 2}} {
-		idx := k.AllocInts(1)
-		m := k.of(costs[0], costs[1])
-		k.SmallestK(idx, m, 1)
-		k.KeepBest(best, lowest, cand, m, idx, 1)
-		want := 7.0
-		if costs[1] == 2 {
-			want = 1 // found second of two; an equal one later changes nothing
-		}
-		expect(t, fmt.Sprint("best after costs ", costs), k.values(best), want, want)
-	}
-
 	costs, counts := k.mat(2, 3, func(r, c int) float64 { return []float64{nan, 1, nan, 2, 3, 4}[3*r+c] }), k.zero(2, 1)
 	k.NaNToInf(costs, counts)
 	expect(t, "NaN of each row", k.values(counts), 2, 0)
 	expect(t, "rows without NaN", k.values(costs), inf, 1, inf, 2, 3, 4)
-	if !panics(func() { k.Gather(k.out(1, 2), cand, k.NewInts([]int32{2}), 1); k.Sync() }) {
+	if !panics(func() { k.Gather(k.out(1, 2), k.zero(2, 2), device.NewInts(k, []int32{2}), 1); k.Sync() }) {
 		t.Error("Gather took candidate 2 of 2")
 	}
 }

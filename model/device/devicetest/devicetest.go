@@ -217,7 +217,7 @@ func (k *kit) ints(n, below int) device.Ints {
 	for i := range list {
 		list[i] = int32(rng.Philox(key, uint64(i))[0] % uint32(below))
 	}
-	return k.NewInts(list)
+	return device.NewInts(k, list)
 }
 
 func (k *kit) keep(name string, m device.Mat, rows bool, factor float64) {

@@ -123,12 +123,12 @@ func missing(t *testing.T, k *kit) {
 	k.UploadBytes(px, make([]byte, px.Len()))
 	for _, m := range []device.Mat{k.out(2, 48), k.storedOut(2, 48)} {
 		for _, wrong := range []int32{-1, 3} {
-			f.List = k.NewInts([]int32{2, wrong})
+			f.List = device.NewInts(k, []int32{2, wrong})
 			if !panics(func() { k.Patches(m, px, f); k.Sync() }) {
 				t.Errorf("frame %d of 3: no panic", wrong)
 			}
 		}
-		f.List = k.NewInts([]int32{2, 0})
+		f.List = device.NewInts(k, []int32{2, 0})
 		k.Patches(m, px, f)
 		expect(t, "black frames", k.values(m), make([]float64, m.Len())...)
 	}
@@ -164,12 +164,12 @@ func memory(t *testing.T, d device.Device) {
 	k.Upload(n, half)
 	expect(t, "float32 there and back", k.values(n), k.values(m)...)
 	ids := make([]int32, 3)
-	k.DownloadInts(ids, k.NewInts([]int32{3, -1, 7}))
+	k.DownloadInts(ids, device.NewInts(k, []int32{3, -1, 7}))
 	expect(t, "ints", []float64{float64(ids[0]), float64(ids[1]), float64(ids[2])}, 3, -1, 7)
 	if b := d.Alloc(5); b.Len() != 5 || k.values(device.Mat{Buf: b, Rows: 1, Cols: 5, Stride: 5})[4] != 0 {
 		t.Error("Alloc(5) is not five zeros")
 	}
-	d.Free(d.NewInts([]int32{1}))
+	d.Free(device.NewInts(d, []int32{1}))
 	d.Free(d.AllocBytes(1))
 	d.Free(d.AllocHalf(1))
 	sent(t, k)

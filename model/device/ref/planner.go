@@ -89,15 +89,6 @@ func (engine) Gather(dst, cand device.Mat, idx device.Ints, k int) {
 	}
 }
 
-func (engine) KeepBest(best, lowest, cand, costs device.Mat, idx device.Ints, k int) {
-	for e := range best.Rows {
-		if cost := row(costs, e)[idx.(ints)[e*k]]; cost < row(lowest, e)[0] {
-			row(lowest, e)[0] = cost
-			copy(row(best, e), chosen(cand, idx, e, k)[0])
-		}
-	}
-}
-
 func (engine) Lerp(dst, x device.Mat, keep float64) {
 	for r := range dst.Rows {
 		for c, out := 0, row(dst, r); c < dst.Cols; c++ {

@@ -42,14 +42,6 @@ func (engine) Axpy(dst device.Mat, alpha float64, x device.Mat) {
 	}, dst, x)
 }
 
-func (engine) Mul(dst, a, b device.Mat, add bool) {
-	each(dst.Rows, func(_ int, v [][]float64) {
-		for c := range v[0] {
-			v[0][c] = put(v[0][c], v[1][c]*v[2][c], add)
-		}
-	}, dst, a, b)
-}
-
 func (engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
 	each(dy.Rows, func(_ int, v [][]float64) {
 		for c := range v[0] {
@@ -65,15 +57,6 @@ func (engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
 			v[0][c], v[1][c], v[2][c] = g*(1+v[5][c]), g*v[4][c], g
 		}
 	}, dx, dscale, dshift, dy, x, scale)
-}
-
-func (engine) AddTable(dst, table device.Mat) {
-	for r := range dst.Rows {
-		out, t := row(dst, r), row(table, r%table.Rows)
-		for c := range out {
-			out[c] += t[c]
-		}
-	}
 }
 
 func (engine) Tokens(dst, first, table, rows device.Mat) {

@@ -79,19 +79,10 @@ func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	}
 }
 
-// tanhScale and tanhCubic are the constants of GELU's tanh form (Hendrycks and
-// Gimpel, 2016).
-const (
-	tanhScale = 0.7978845608028654 // sqrt(2/pi)
-	tanhCubic = 0.044715
-)
-
 func activate(act device.Act, x float64) float64 {
 	switch act {
 	case device.GELU:
 		return x * phi(x)
-	case device.GELUTanh:
-		return 0.5 * x * (1 + math.Tanh(tanhScale*(x+tanhCubic*x*x*x)))
 	case device.SiLU:
 		return x * sigmoid(x)
 	case device.ReLU:
@@ -107,9 +98,6 @@ func slope(act device.Act, x float64) float64 {
 	switch act {
 	case device.GELU:
 		return phi(x) + x*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)
-	case device.GELUTanh:
-		t := math.Tanh(tanhScale * (x + tanhCubic*x*x*x))
-		return 0.5*(1+t) + 0.5*x*(1-t*t)*tanhScale*(1+3*tanhCubic*x*x)
 	case device.SiLU:
 		s := sigmoid(x)
 		return s * (1 + x*(1-s))

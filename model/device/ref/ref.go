@@ -77,7 +77,6 @@ func (engine) Download64(dst []float64, src device.Mat) {
 	}
 }
 
-func (engine) NewInts(src []int32) device.Ints           { return append(ints(nil), src...) }
 func (engine) AllocInts(n int) device.Ints               { return make(ints, n) }
 func (engine) UploadInts(dst device.Ints, src []int32)   { copy(dst.(ints), src) }
 func (engine) DownloadInts(dst []int32, src device.Ints) { copy(dst, src.(ints)) }

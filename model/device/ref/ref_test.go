@@ -100,18 +100,29 @@ func TestActivateGrad(t *testing.T) {
 	}
 }
 
+// product makes dst the product of x and y, element by element.
+func (b *bench) product(dst, x, y device.Mat) {
+	v, w := make([]float64, x.Len()), make([]float64, y.Len())
+	b.Download64(v, x)
+	b.Download64(w, y)
+	for i := range v {
+		v[i] *= w[i]
+	}
+	b.Upload64(dst, v)
+}
+
 func TestGateAndModulateGrad(t *testing.T) {
 	b := newBench("gate")
 	x, s, z, dout, y := b.mat(3, 4), b.mat(3, 4), b.mat(3, 4), b.mat(3, 4), b.zero(3, 4)
 	dx, ds, dz := b.zero(3, 4), b.zero(3, 4), b.zero(3, 4)
 	b.GateGrad(dz, ds, dout, s, z)
-	gated := func() float64 { b.Mul(y, s, z, false); return b.inner(y, dout) }
+	gated := func() float64 { b.product(y, s, z); return b.inner(y, dout) }
 	b.gradient(t, "gate", s, ds, gated)
 	b.gradient(t, "gated", z, dz, gated)
 	b.ModulateGrad(dx, ds, dz, dout, x, s)
 	modulated := func() float64 { // x*(1+s) + z
-		b.Copy(y, x)
-		b.Mul(y, x, s, true)
+		b.product(y, x, s)
+		b.Axpy(y, 1, x)
 		b.Axpy(y, 1, z)
 		return b.inner(y, dout)
 	}
@@ -185,7 +196,7 @@ func TestLossGrads(t *testing.T) {
 func TestCorrelationGrad(t *testing.T) {
 	for _, form := range []device.CorrelationForm{device.Authors, device.Paper} {
 		b := newBench("correlation")
-		z, q, pairs := b.mat(6, 4), b.mat(1, 9), b.NewInts([]int32{0, 1, 2, 3, 4, 0, 1, 0, 5, 1, 2, 3, 4, 5, 2, 3, 4, 0})
+		z, q, pairs := b.mat(6, 4), b.mat(1, 9), device.NewInts(b, []int32{0, 1, 2, 3, 4, 0, 1, 0, 5, 1, 2, 3, 4, 5, 2, 3, 4, 0})
 		d, dd, dz, result := b.zero(1, 9), b.zero(1, 9), b.zero(6, 4), b.zero(1, 2)
 		loss := func() float64 {
 			b.PairDistance(d, z, pairs)

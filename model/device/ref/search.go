@@ -90,7 +90,7 @@ func worse(a, b float64) int {
 	return 0
 }
 
-func (engine) Moments(mean, std, cand device.Mat, idx device.Ints, k, ddof int) {
+func (engine) Moments(mean, std, cand device.Mat, idx device.Ints, k int) {
 	count := cand.Rows / mean.Rows
 	for e := range mean.Rows {
 		chosen := idx.(ints)[e*k : (e+1)*k]
@@ -98,7 +98,7 @@ func (engine) Moments(mean, std, cand device.Mat, idx device.Ints, k, ddof int) 
 			m, variance := moments(k, func(i int) float64 { return row(cand, e*count+int(chosen[i]))[c] })
 			row(mean, e)[c] = m
 			if std.Given() {
-				row(std, e)[c] = math.Sqrt(variance * float64(k) / float64(k-ddof))
+				row(std, e)[c] = math.Sqrt(variance * float64(k) / float64(k-1))
 			}
 		}
 	}

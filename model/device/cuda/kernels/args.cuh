@@ -125,11 +125,11 @@ struct NormalArgs {
 	u64 keys[KEYS];
 };
 
-// EliteArgs: what mean, std and cand hold is said by the kernel.
+// EliteArgs: what mean, std and cand hold is said by the kernel. first: of the k chosen, for gather.
 struct EliteArgs {
 	Mat mean, std, cand, costs;
 	int *idx, *fault;
-	i64 k, ddof;
+	i64 k, first;
 	double temperature;
 };
 

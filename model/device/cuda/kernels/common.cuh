@@ -160,7 +160,7 @@ DEVICE float keep(float p, u64 key, u64 i) {
 }
 
 // Acts, in the contract's order.
-enum { IDENTITY, GELU, GELU_TANH, SILU, RELU };
+enum { IDENTITY, GELU, SILU, RELU };
 
 // Tails is exp(-x^2/2), and what is beyond |x| of a normal distribution: exp(-x^2/2)
 // times a polynomial of 1/(1 + 0.275|x|), to 1e-8. With the errors of float32 and of
@@ -188,12 +188,10 @@ DEVICE float gelu_slope(float x) {
 	return fmaf(x * 0.39894228f, q.bell, x < 0 ? q.beyond : 1 - q.beyond);
 }
 DEVICE float sigmoid(float x) { return 1 / (1 + expf(-x)); }
-DEVICE float gelu_tanh(float x) { return tanhf(0.7978845608f * (x + 0.044715f * x * x * x)); }
 
 DEVICE float activate(i64 act, float x) {
 	switch (act) {
 	case GELU: return gelu(x);
-	case GELU_TANH: return 0.5f * x * (1 + gelu_tanh(x));
 	case SILU: return x * sigmoid(x);
 	case RELU: return x < 0 ? 0 : x;
 	}
@@ -204,10 +202,6 @@ DEVICE float activate(i64 act, float x) {
 DEVICE float slope(i64 act, float x) {
 	switch (act) {
 	case GELU: return gelu_slope(x);
-	case GELU_TANH: {
-		float t = gelu_tanh(x);
-		return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
-	}
 	case SILU: {
 		float s = sigmoid(x);
 		return s * (1 + x * (1 - s));

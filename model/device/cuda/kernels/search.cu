@@ -112,7 +112,7 @@ KERNEL(moments, EliteArgs, THREADS) {
 		at(a.mean, e, c) = mean;
 		if (!a.std.p) return;
 		each_chosen(a, e, c, [&](int, float v) { squares = fmaf(v - mean, v - mean, squares); });
-		at(a.std, e, c) = sqrtf(squares / (float)(a.k - a.ddof));
+		at(a.std, e, c) = sqrtf(squares / (float)(a.k - 1));
 	});
 }
 
@@ -147,19 +147,9 @@ KERNEL(softmin, EliteArgs, THREADS) {
 	for (i64 i = threadIdx.x; i < a.k; i += THREADS) at(a.mean, e, i) = (float)(at(a.mean, e, i) / sum);
 }
 
-// std (episodes*ddof x W) are the first ddof of each episode's k chosen; mean tells the episodes.
+// std (episodes*first x W) are the first of each episode's k chosen; mean tells the episodes.
 KERNEL(gather, EliteArgs, THREADS) {
-	tiles(a.std.cols, [&](i64 r, i64 c) { at(a.std, r, c) = chosen(a, r / a.ddof, r % a.ddof, c); });
-}
-
-// A block is an episode: mean (row) and std (1 number) are the best so far and its cost.
-KERNEL(keep_best, EliteArgs, THREADS) {
-	i64 e = blockIdx.x;
-	float cost = chosen_cost(a, e, 0), lowest = at(a.std, e, 0);
-	__syncthreads(); // all have read the lowest
-	if (!(cost < lowest)) return;
-	if (threadIdx.x == 0) at(a.std, e, 0) = cost;
-	for (i64 c = threadIdx.x; c < a.mean.cols; c += THREADS) at(a.mean, e, c) = chosen(a, e, 0, c);
+	tiles(a.std.cols, [&](i64 r, i64 c) { at(a.std, r, c) = chosen(a, r / a.first, r % a.first, c); });
 }
 
 // A thread is one column of a block in one row: it filters and scales its series

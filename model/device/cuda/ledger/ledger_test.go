@@ -144,7 +144,7 @@ func plan(t *testing.T, d device.Device, episodes int) func() {
 			d.LatentCost(cost, end, goal, false)
 			d.NaNToInf(cost, nans)
 			d.SmallestK(chosen, cost, elites)
-			d.Moments(mean, std, cand, chosen, elites, 1)
+			d.Moments(mean, std, cand, chosen, elites)
 		}
 		d.Sync()
 	}
