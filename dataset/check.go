@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"scalewm/envs"
 )
 
 // maxProblems is how many problems a check lists; the rest are counted.
@@ -71,7 +73,7 @@ func (r *CheckReport) checkEpisodes(src Source) {
 	}
 }
 
-func (r *CheckReport) checkColumn(src Source, c Column) {
+func (r *CheckReport) checkColumn(src Source, c envs.Column) {
 	for i, e := range src.Episodes() {
 		v, err := src.Read(c.Name, e.Offset, e.Offset+e.Len)
 		if err != nil {
@@ -90,7 +92,7 @@ type place struct {
 	last               bool
 }
 
-func (r *CheckReport) checkRow(c Column, v []float64, p place) {
+func (r *CheckReport) checkRow(c envs.Column, v []float64, p place) {
 	switch c.Name {
 	case "action":
 		for _, a := range v {
@@ -115,7 +117,7 @@ func (r *CheckReport) checkFrames(ctx context.Context, src Source, progress func
 	rows := src.Rows()
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			frame := make([]byte, FrameBytes)
+			frame := make([]byte, envs.FrameBytes)
 			for row := int(next.Add(1)) - 1; row < rows && ctx.Err() == nil; row = int(next.Add(1)) - 1 {
 				if err := src.Frame(row, frame); err != nil {
 					mu.Lock()

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"scalewm/envs"
 )
 
 // Starts 0..len-20 of each episode, none in one of 19 rows (docs/sources.md#clips).
@@ -79,7 +81,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-var testQ = QSpec{Columns: []string{"state"}, Dim: 2, Of: func(row map[string][]float64, dst []float64) {
+var testQ = envs.Q{Columns: []string{"state"}, Parts: []string{"x", "y"}, Of: func(row envs.Row, dst []float64) {
 	dst[0], dst[1] = row["state"][0], row["state"][1]*4
 }}
 

@@ -4,22 +4,12 @@
 // dataset/replay do) and no model.
 package dataset
 
-// The stored frame: row-major RGB, one byte a channel.
-const (
-	FrameSize  = 224
-	FrameBytes = FrameSize * FrameSize * 3
-)
+import (
+	"fmt"
+	"strings"
 
-// Column is a numeric column: row t is the state before the action of row t,
-// except for the columns that belong to the step into the row (terminated, reward, substeps, ...).
-type Column struct {
-	Name  string
-	DType string // float32, float64, float16, int32, int64, uint8, ...
-	Width int    // numbers a row
-	// Matrix says that a column of Width 1 is stored as rows x 1 and not as rows. It
-	// changes nothing but the file's layout.
-	Matrix bool
-}
+	"scalewm/envs"
+)
 
 // Episode is a run of rows of a file.
 type Episode struct{ Offset, Len int }
@@ -28,10 +18,13 @@ type Episode struct{ Offset, Len int }
 type Source interface {
 	Rows() int
 	Episodes() []Episode
-	Columns() []Column
+	// Columns are the numeric columns, without what only a task knows of them.
+	// Row t is the state before the action of row t, except in the columns of the
+	// step into the row (terminated, reward, substeps, ...).
+	Columns() []envs.Column
 	// Read returns rows [from, to) of a column, row-major, widened exactly to float64.
 	Read(column string, from, to int) ([]float64, error)
-	// HasFrames says whether there is a pixels column; Frame decodes one of FrameBytes into dst.
+	// HasFrames says whether there is a pixels column; Frame decodes one of envs.FrameBytes into dst.
 	HasFrames() bool
 	Frame(row int, dst []byte) error
 	// Attr is a string attribute of the file (env, numeric_mode, ...).
@@ -40,4 +33,36 @@ type Source interface {
 	// however it is chunked or compressed.
 	Fingerprint() (string, error)
 	Close() error
+}
+
+// FindColumn is the description of a column; the error lists those there are.
+func FindColumn(src Source, name string) (envs.Column, error) {
+	var have []string
+	for _, c := range src.Columns() {
+		if c.Name == name {
+			return c, nil
+		}
+		have = append(have, c.Name)
+	}
+	return envs.Column{}, fmt.Errorf("the data set has no column %q (hint: it has %s)", name, strings.Join(have, ", "))
+}
+
+// CheckTask says why src is no recording with frames of a task: name and id are
+// what its attribute env may say (a file without the attribute passes), and
+// its actions have dim numbers.
+func CheckTask(src Source, name, id string, dim int) error {
+	if env, ok := src.Attr("env"); ok && env != name && env != id {
+		return fmt.Errorf("it records the task %q, not %q (hint: give a data set of that task, or the --task of this one)", env, name)
+	}
+	if !src.HasFrames() {
+		return fmt.Errorf("it has no pixels (hint: collect it again with frames, or use a file with a pixels column)")
+	}
+	a, err := FindColumn(src, "action")
+	if err != nil {
+		return err
+	}
+	if a.Width != dim {
+		return fmt.Errorf("its actions have %d numbers, those of %s %d (hint: is this the right file?)", a.Width, name, dim)
+	}
+	return nil
 }

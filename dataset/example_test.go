@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // recording is a Source of two episodes with one column and no frames.
@@ -13,8 +14,8 @@ func (r recording) Rows() int { return len(r.values) }
 func (r recording) Episodes() []dataset.Episode {
 	return []dataset.Episode{{Offset: 0, Len: 22}, {Offset: 22, Len: 10}}
 }
-func (r recording) Columns() []dataset.Column {
-	return []dataset.Column{{Name: "action", DType: "float64", Width: 1}}
+func (r recording) Columns() []envs.Column {
+	return []envs.Column{{Name: "action", DType: "float64", Width: 1}}
 }
 func (r recording) Read(_ string, from, to int) ([]float64, error) { return r.values[from:to], nil }
 func (r recording) HasFrames() bool                                { return false }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"testing"
+
+	"scalewm/envs"
 )
 
 // fake is a source in memory: episodes of given lengths with a 2-wide action
@@ -38,8 +40,8 @@ func newFake(t testing.TB, lens ...int) *fake {
 
 func (f *fake) Rows() int           { return f.rows }
 func (f *fake) Episodes() []Episode { return f.episodes }
-func (f *fake) Columns() []Column {
-	return []Column{{Name: "action", DType: "float32", Width: 2}, {Name: "state", DType: "float64", Width: 3}, {Name: "step_idx", DType: "int32", Width: 1}}
+func (f *fake) Columns() []envs.Column {
+	return []envs.Column{{Name: "action", DType: "float32", Width: 2}, {Name: "state", DType: "float64", Width: 3}, {Name: "step_idx", DType: "int32", Width: 1}}
 }
 
 func (f *fake) Read(column string, from, to int) ([]float64, error) {

@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
+
+	"scalewm/envs"
 )
 
 // FrameReader hands out frames of (size, size, 3) bytes by row, to many
@@ -20,7 +22,7 @@ func Original(src Source) FrameReader { return original{src} }
 
 type original struct{ Source }
 
-func (original) Size() int { return FrameSize }
+func (original) Size() int { return envs.FrameSize }
 
 // ReadFrames fetches the frames of rows [from, to) into dst, with so many
 // goroutines (0: one a core).

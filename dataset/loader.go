@@ -7,6 +7,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"scalewm/dataset/rng"
+	"scalewm/envs"
 )
 
 // Batch is B clips of T frames. Its memory is reused: it is valid until the
@@ -29,7 +32,7 @@ type LoaderOptions struct {
 	Seed         int64
 	Workers      int        // goroutines that fetch; 0: one a core
 	Action       Moments    // from ColumnMoments(src, "action", ...) with ddof 0
-	Q            *QSpec     // nil: no q
+	Q            *envs.Q    // nil: no q
 	QMoments     Moments    // from QMoments
 	Pixels       HostMemory // of Batch.Pixels; nil: Go's own
 }
@@ -208,7 +211,7 @@ func (l *Loader) take() *Batch {
 		Episode: make([]int32, o.Batch),
 	}
 	if o.Q != nil {
-		b.Q = make([]float32, n*o.Q.Dim)
+		b.Q = make([]float32, n*len(o.Q.Parts))
 	}
 	return b
 }
@@ -272,7 +275,8 @@ func (l *Loader) fillClip(b *Batch, i int) error {
 		at := i*o.Frames + t
 		b.Rows[at] = int32(row + t*o.Skip)
 		if o.Q != nil {
-			copy(b.Q[at*o.Q.Dim:(at+1)*o.Q.Dim], l.q[(row+t*o.Skip)*o.Q.Dim:])
+			dq := len(o.Q.Parts)
+			copy(b.Q[at*dq:(at+1)*dq], l.q[(row+t*o.Skip)*dq:])
 		}
 		if l.frames == nil {
 			continue
@@ -293,4 +297,26 @@ func (l *Loader) Close() error {
 	}
 	l.pixels = nil
 	return nil
+}
+
+// epochOrder is the order of the clips in an epoch, one permutation each.
+type epochOrder struct {
+	n     int
+	seed  int64
+	epoch int
+	perm  []int32
+}
+
+func (o *epochOrder) of(epoch int) []int32 {
+	if epoch == o.epoch {
+		return o.perm
+	}
+	o.epoch, o.perm = epoch, make([]int32, o.n)
+	r := rng.Stream("loader", o.seed, epoch)
+	for i := range o.perm {
+		j := r.IntN(i + 1)
+		o.perm[i] = o.perm[j]
+		o.perm[j] = int32(i)
+	}
+	return o.perm
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"scalewm/envs"
 )
 
 func newTestLoader(t *testing.T, src *fake, workers int) *Loader {
@@ -48,7 +50,7 @@ func mustBatch(t *testing.T, l *Loader, step int) *Batch {
 func TestBatchContents(t *testing.T) {
 	src := newFake(t, 23, 30, 21)
 	l := newTestLoader(t, src, 2)
-	frame := make([]byte, FrameBytes)
+	frame := make([]byte, envs.FrameBytes)
 	for step := range 4 {
 		b := mustBatch(t, l, step)
 		for i, c := range b.Clips {
@@ -63,7 +65,7 @@ func TestBatchContents(t *testing.T) {
 				if err := src.Frame(row, frame); err != nil {
 					t.Fatal(err)
 				}
-				if at := (i*4 + k) * FrameBytes; !bytes.Equal(b.Pixels[at:at+FrameBytes], frame) {
+				if at := (i*4 + k) * envs.FrameBytes; !bytes.Equal(b.Pixels[at:at+envs.FrameBytes], frame) {
 					t.Errorf("step %d clip %d frame %d is not row %d", step, i, k, row)
 				}
 				if q, want := b.Q[(i*4+k)*2], l.opt.QMoments.Scale(0, float64(row)); q != float32(want) {
@@ -184,9 +186,9 @@ func TestWithoutFrames(t *testing.T) {
 // ReadFrames gives the rows asked for with any number of goroutines, and says which it cannot read.
 func TestReadFrames(t *testing.T) {
 	src := newFake(t, 30)
-	want := make([]byte, 5*FrameBytes)
+	want := make([]byte, 5*envs.FrameBytes)
 	for i := range 5 {
-		if err := src.Frame(7+i, want[i*FrameBytes:][:FrameBytes]); err != nil {
+		if err := src.Frame(7+i, want[i*envs.FrameBytes:][:envs.FrameBytes]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"scalewm/envs"
 )
 
 // The two frames of testdata/make_resize.py.
 func noiseFrame() []byte {
-	f, x := make([]byte, FrameBytes), uint32(1)
+	f, x := make([]byte, envs.FrameBytes), uint32(1)
 	for i := range f {
 		x = 1664525*x + 1013904223
 		f[i] = byte(x >> 24)
@@ -22,9 +24,9 @@ func noiseFrame() []byte {
 }
 
 func discFrame() []byte {
-	f := make([]byte, FrameBytes)
+	f := make([]byte, envs.FrameBytes)
 	for i := range f {
-		x, y, c := i/3%FrameSize, i/3/FrameSize, i%3
+		x, y, c := i/3%envs.FrameSize, i/3/envs.FrameSize, i%3
 		v, d := 255, (x-81)*(x-81)+(y-120)*(y-120)
 		if c > 0 && d < 900 {
 			v = min(255, d*255/900)
@@ -76,8 +78,8 @@ func TestResizeAgreesWithTorchvision(t *testing.T) {
 }
 
 func TestResizeToTheSameSizeCopies(t *testing.T) {
-	got := make([]byte, FrameBytes)
-	NewResizer(FrameSize).Resize(got, noiseFrame())
+	got := make([]byte, envs.FrameBytes)
+	NewResizer(envs.FrameSize).Resize(got, noiseFrame())
 	if !bytes.Equal(got, noiseFrame()) {
 		t.Error("224 to 224 changes bytes")
 	}
@@ -87,7 +89,7 @@ func TestResizeToTheSameSizeCopies(t *testing.T) {
 func TestResizedSet(t *testing.T) {
 	src := newFake(t, 5, 4)
 	path := filepath.Join(t.TempDir(), "d.h5")
-	frame := make([]byte, FrameBytes)
+	frame := make([]byte, envs.FrameBytes)
 	want := make([]byte, 32*32*3)
 	for _, opt := range []ResizeOptions{{Size: 32, Workers: 1}, {Size: 32, Workers: 3}, {Size: 32, Budget: 1, Path: path}, {Size: 32, Budget: 1, Path: path}} {
 		s, err := Resized(context.Background(), src, opt, nil)
@@ -130,7 +132,7 @@ func TestSidecarOfOtherData(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		frame := make([]byte, FrameBytes)
+		frame := make([]byte, envs.FrameBytes)
 		if err := src.Frame(3, frame); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"scalewm/envs"
 )
 
 // ResizeOptions says how a resized set is made and kept.
@@ -97,7 +99,7 @@ func resizeAll(ctx context.Context, src Source, opt ResizeOptions, out []byte, p
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			r, frame := NewResizer(opt.Size), make([]byte, FrameBytes)
+			r, frame := NewResizer(opt.Size), make([]byte, envs.FrameBytes)
 			for row := int(next.Add(1)) - 1; row < rows && ctx.Err() == nil; row = int(next.Add(1)) - 1 {
 				if errs[w] = src.Frame(row, frame); errs[w] != nil {
 					next.Store(int64(rows))

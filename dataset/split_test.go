@@ -16,7 +16,7 @@ func episodesOf(clips []Clip) map[int]bool {
 func TestSplitPaper(t *testing.T) {
 	src := newFake(t, 60, 60, 60, 60, 60)
 	clips := Clips(src, 4, 5)
-	train, val, err := Split(SplitPaper, src, clips, 1)
+	train, val, err := Split(Paper, src, clips, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +32,8 @@ func TestSplitPaper(t *testing.T) {
 	if len(episodesOf(train)) != 5 {
 		t.Error("the split by clip leaves out whole episodes")
 	}
-	again, _, _ := Split(SplitPaper, src, clips, 1)
-	other, _, _ := Split(SplitPaper, src, clips, 2)
+	again, _, _ := Split(Paper, src, clips, 1)
+	other, _, _ := Split(Paper, src, clips, 2)
 	if !slices.Equal(train, again) || slices.Equal(train, other) {
 		t.Error("the split must depend on the seed and on nothing else")
 	}
@@ -45,7 +45,7 @@ func TestSplitStrict(t *testing.T) {
 		lens[i] = 20 + i%3
 	}
 	src := newFake(t, lens...)
-	train, val, err := Split(SplitStrict, src, Clips(src, 4, 5), 7)
+	train, val, err := Split(Strict, src, Clips(src, 4, 5), 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,5 +79,8 @@ func TestSplitSmall(t *testing.T) {
 	}
 	if _, _, err := Split("loose", newFake(t, 20), nil, 1); err == nil {
 		t.Error("no error for an unknown protocol")
+	}
+	if _, err := ParseProtocol("loose"); err == nil {
+		t.Error("an unknown protocol was read")
 	}
 }

@@ -3,6 +3,8 @@ package dataset
 import (
 	"fmt"
 	"math"
+
+	"scalewm/envs"
 )
 
 // stdFloor replaces a standard deviation below it when dividing, as the
@@ -50,7 +52,7 @@ func ColumnMoments(src Source, column string, episodes []int, ddof int) (Moments
 // QMoments is the mean and unbiased standard deviation (ddof 1) of the
 // task-relevant state q over the named episodes (nil: all), as the SCALE
 // authors standardise it (docs/sources.md#task-state-q).
-func QMoments(src Source, q QSpec, episodes []int) (Moments, error) {
+func QMoments(src Source, q envs.Q, episodes []int) (Moments, error) {
 	var rows []float64
 	err := eachSpan(src, episodes, func(e Episode) error {
 		v, err := readQ(src, q, e.Offset, e.Offset+e.Len)
@@ -60,7 +62,34 @@ func QMoments(src Source, q QSpec, episodes []int) (Moments, error) {
 	if err != nil {
 		return Moments{}, err
 	}
-	return moments(rows, q.Dim, 1, "q")
+	return moments(rows, len(q.Parts), 1, "q")
+}
+
+// readQ computes q of rows [from, to), row-major with len(q.Parts) numbers a row.
+func readQ(src Source, q envs.Q, from, to int) ([]float64, error) {
+	cols := make(map[string][]float64, len(q.Columns))
+	for _, name := range q.Columns {
+		if _, err := FindColumn(src, name); err != nil {
+			return nil, fmt.Errorf("computing q: %w", err)
+		}
+		v, err := src.Read(name, from, to)
+		if err != nil {
+			return nil, fmt.Errorf("computing q: %w", err)
+		}
+		cols[name] = v
+	}
+	n := to - from
+	width := len(q.Parts)
+	out := make([]float64, n*width)
+	row := make(envs.Row, len(cols))
+	for i := range n {
+		for name, v := range cols {
+			w := len(v) / n
+			row[name] = v[i*w : (i+1)*w]
+		}
+		q.Of(row, out[i*width:(i+1)*width])
+	}
+	return out, nil
 }
 
 // eachSpan calls f for the whole file at once (episodes nil) or episode by episode.

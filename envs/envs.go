@@ -31,12 +31,17 @@ var ErrDiverged = errors.New("the simulation diverged")
 // exactly; a task that computes in float32 narrows them again.
 type Row map[string][]float64
 
-// Column describes a value that a task reports after every reset and step.
+// Column describes a numeric column of a data set: a value that a task reports
+// after every reset and step, or what a file says of a stored one, which is its
+// first four fields.
 type Column struct {
 	Name  string // as in the published files
-	DType string // float32, float64, int32, int64 or uint8 (booleans)
-	Width int    // numbers a row; 1 is stored without a second axis
-	Doc   string // unit and meaning, one line
+	DType string // float32, float64, int32, int64 or uint8 (booleans); in files also float16 and other integers
+	Width int    // numbers a row
+	// Matrix says that a column of Width 1 is stored as rows x 1 and not as rows. It
+	// changes nothing but a file's layout.
+	Matrix bool
+	Doc    string // unit and meaning, one line
 	// Angle lists the entries that live on a circle of 2 pi.
 	Angle []int
 	// Into marks a value that belongs to the step into the row (reward,

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/envs"
 	"scalewm/eval/plan"
@@ -102,7 +103,7 @@ func TestSpecs(t *testing.T) {
 		"set":                func(j *Job) { j.Sets = j.Sets[1:] },
 		"tier":               func(j *Job) { j.Tier = newTier("T2p", 100, 20) },
 		"random":             func(j *Job) { j.Arm = Arm{Method: "random"} },
-		"rules":              func(j *Job) { j.Protocol = Strict },
+		"rules":              func(j *Job) { j.Protocol = dataset.Strict },
 		"solver":             func(j *Job) { j.Solver = "icem" },
 		"bounds":             func(j *Job) { j.Solver, j.Clip = ICEM, plan.ClipNone },
 		"mppi":               func(j *Job) { j.Solver, j.Temperature = MPPI, 1 },
@@ -116,7 +117,7 @@ func TestSpecs(t *testing.T) {
 		}
 		ids[id(change)] = what
 	}
-	r := Job{Task: j.Task, Data: j.Data, Protocol: Paper, Arm: Arm{Method: "random"}, Sets: j.Sets, Solver: "cem", Tier: j.Tier}.Spec(0)
+	r := Job{Task: j.Task, Data: j.Data, Protocol: dataset.Paper, Arm: Arm{Method: "random"}, Sets: j.Sets, Solver: "cem", Tier: j.Tier}.Spec(0)
 	if r.Solver != "" || r.Tier != "" || r.Candidates != 0 || r.Precision != "" || r.Weights != "" {
 		t.Errorf("the random arm's spec has a planner: %+v", r)
 	}

@@ -20,12 +20,12 @@ type Data struct {
 	task        envs.Task
 	columns     []string // state, goal and factor columns of the task that the file has
 	heldOut     []int    // episodes not trained on, nil under the paper's protocol
-	protocol    Protocol
+	protocol    dataset.Protocol
 }
 
 // NewData checks that src is a recording of the task with frames and prepares
 // it for one protocol.
-func NewData(src dataset.Source, task envs.Task, p Protocol) (*Data, error) {
+func NewData(src dataset.Source, task envs.Task, p dataset.Protocol) (*Data, error) {
 	d := &Data{Source: src, task: task, protocol: p}
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("evaluating %s on this data set: %w", task.Spec.Name, err)
@@ -35,7 +35,7 @@ func NewData(src dataset.Source, task envs.Task, p Protocol) (*Data, error) {
 		return nil, fmt.Errorf("evaluating %s: fingerprint of the data set: %w", task.Spec.Name, err)
 	}
 	var train []int
-	if p == Strict {
+	if p == dataset.Strict {
 		n := len(src.Episodes())
 		d.heldOut = dataset.HeldOut(d.Fingerprint, n)
 		train = dataset.TrainEpisodes(d.Fingerprint, n)
@@ -129,7 +129,7 @@ func (d *Data) Set(name string, n int) (Set, error) {
 		return Set{}, err
 	}
 	var starts []Start
-	if d.protocol == Strict {
+	if d.protocol == dataset.Strict {
 		starts, err = d.drawStrict(n, seed)
 	} else {
 		starts, err = Draw(d.lengths(), n, seed, d.Pool)

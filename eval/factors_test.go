@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // turned is a recording of worlds whose wall is horizontal.
 type turned struct{ *recording }
 
-func (s turned) Columns() []dataset.Column {
-	return append(s.recording.Columns(), dataset.Column{Name: "variation.wall.axis", DType: "int64", Width: 1})
+func (s turned) Columns() []envs.Column {
+	return append(s.recording.Columns(), envs.Column{Name: "variation.wall.axis", DType: "int64", Width: 1})
 }
 
 func (s turned) Read(column string, from, to int) ([]float64, error) {
@@ -22,7 +23,7 @@ func (s turned) Read(column string, from, to int) ([]float64, error) {
 
 // An evaluation takes place in the world that was recorded.
 func TestEvaluationTakesFactorsOver(t *testing.T) {
-	d, err := NewData(turned{recordEpisodes(t, 8)}, tworoom(), Paper)
+	d, err := NewData(turned{recordEpisodes(t, 8)}, tworoom(), dataset.Paper)
 	must(t, err)
 	e, err := tworoom().New(nil)
 	must(t, err)

@@ -34,8 +34,8 @@ func (s *recording) Attr(name string) (string, bool) {
 }
 func (s *recording) Fingerprint() (string, error) { return "a recording for tests", nil }
 func (s *recording) Close() error                 { return nil }
-func (s *recording) Columns() []dataset.Column {
-	return []dataset.Column{{Name: "state", DType: "float32", Width: 2}, {Name: "action", DType: "float32", Width: 2}}
+func (s *recording) Columns() []envs.Column {
+	return []envs.Column{{Name: "state", DType: "float32", Width: 2}, {Name: "action", DType: "float32", Width: 2}}
 }
 
 func (s *recording) Read(column string, from, to int) ([]float64, error) {
@@ -206,13 +206,13 @@ func (w *dotWorld) Rollout(dst, start, candidates device.Mat, h int) {
 // testJob is a small evaluation of the dot world.
 func testJob(t *testing.T, tier string, episodes int, sets ...string) Job {
 	t.Helper()
-	d, err := NewData(recordEpisodes(t, 8), tworoom(), Paper)
+	d, err := NewData(recordEpisodes(t, 8), tworoom(), dataset.Paper)
 	must(t, err)
 	engine, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
 	must(t, err)
 	t.Cleanup(func() { engine.Close() })
-	j := Job{Task: tworoom(), Data: d, Protocol: Paper, Solver: "cem", Workers: 1,
-		Arm: Arm{Method: "lewm", TrainSeed: 1, Weights: "w", Precision: "fp32", World: newDotWorld(t, engine, d.Actions), Protocol: Paper}}
+	j := Job{Task: tworoom(), Data: d, Protocol: dataset.Paper, Solver: "cem", Workers: 1,
+		Arm: Arm{Method: "lewm", TrainSeed: 1, Weights: "w", Precision: "fp32", World: newDotWorld(t, engine, d.Actions), Protocol: dataset.Paper}}
 	tiers, err := ParseTiers(tier)
 	must(t, err)
 	j.Tier = tiers[0]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
 )
@@ -54,7 +53,7 @@ func (d *Data) renderError(e envs.Env, s Start) (float64, error) {
 	if err := d.place(e, s, d.task.Spec.Name, "render gate"); err != nil {
 		return 0, err
 	}
-	ours, stored := make([]byte, envs.FrameBytes), make([]byte, dataset.FrameBytes)
+	ours, stored := make([]byte, envs.FrameBytes), make([]byte, envs.FrameBytes)
 	if err := e.Frame(ours); err != nil {
 		return 0, fmt.Errorf("drawing row %d: %w", d.fileRow(s), err)
 	}

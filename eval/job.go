@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/eval/plan"
 	"scalewm/eval/record"
@@ -22,7 +23,7 @@ type Arm struct {
 	// Protocol of the checkpoint's training; "" where nothing was trained.
 	// Checkpoints are evaluated under their own: under strict, one of the
 	// paper's protocol has seen the held-out episodes.
-	Protocol Protocol
+	Protocol dataset.Protocol
 }
 
 // Plans says that the arm is a model, and not random actions.
@@ -33,7 +34,7 @@ func (a Arm) Plans() bool { return a.Weights != "" }
 type Job struct {
 	Task     envs.Task
 	Data     *Data
-	Protocol Protocol
+	Protocol dataset.Protocol
 	Arm      Arm
 	// Solver (of Solvers), Tier (Tier.For the solver), Temperature (of mppi) and
 	// Clip (of icem) say how the arm plans; random actions ignore them.

@@ -31,7 +31,7 @@ type planner struct {
 	solver    plan.Solver
 	tier      Tier
 	abreast   int // episodes
-	protocol  Protocol
+	protocol  dataset.Protocol
 	sets      []Set
 	actions   dataset.Moments
 	low, high []float64    // bounds of one action that iCEM clips to, z-scored
@@ -111,7 +111,7 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	began = time.Now()
 	keys := make([]uint64, len(eps))
 	for i, ep := range eps {
-		keys[i] = p.protocol.noiseKey(p.sets[ep.set].Name, ep.row.PlannerSeed)
+		keys[i] = noiseKey(p.protocol, p.sets[ep.set].Name, ep.row.PlannerSeed)
 	}
 	width := Horizon * p.info.ActionWidth
 	found, err := p.solver.Solve(ctx, p.dev, plan.Problem{

@@ -8,8 +8,7 @@
 package eval
 
 import (
-	"fmt"
-
+	"scalewm/dataset"
 	"scalewm/dataset/rng"
 )
 
@@ -25,30 +24,9 @@ const (
 // schema is the version of record.Spec that this package writes.
 const schema = 1
 
-// Protocol is one of two ways to evaluate, whose results are never mixed.
-type Protocol string
-
-const (
-	// Paper repeats the published evaluation: starts from the whole file, the
-	// last valid row never drawn, noise shared by all sets.
-	Paper Protocol = "paper"
-	// Strict draws from held-out episodes, leaves out starts that already meet
-	// the goal, and gives every set its own noise.
-	Strict Protocol = "strict"
-)
-
-// ParseProtocol reads a protocol's name.
-func ParseProtocol(s string) (Protocol, error) {
-	switch p := Protocol(s); p {
-	case Paper, Strict:
-		return p, nil
-	}
-	return "", fmt.Errorf("unknown protocol %q (hint: paper or strict)", s)
-}
-
 // noiseKey is the stream of an episode's planner noise, the same for every arm.
-func (p Protocol) noiseKey(set string, seed uint32) uint64 {
-	if p == Strict {
+func noiseKey(p dataset.Protocol, set string, seed uint32) uint64 {
+	if p == dataset.Strict {
 		return rng.Key("planner", set, int(seed))
 	}
 	return rng.Key("planner", int(seed))

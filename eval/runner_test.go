@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
 	"scalewm/eval/plan"
@@ -280,7 +281,7 @@ func TestRefusals(t *testing.T) {
 		}},
 		{"trained on the held-out episodes", "--protocol strict", func() error {
 			j := good
-			j.Protocol = Strict
+			j.Protocol = dataset.Strict
 			_, err := Run(ctx, j)
 			return err
 		}},
@@ -293,19 +294,19 @@ func TestRefusals(t *testing.T) {
 		{"task", "records the task \"pusht\"", func() error {
 			s := recordEpisodes(t, 1)
 			s.attr = map[string]string{"env": "pusht"}
-			_, err := NewData(s, tworoom(), Paper)
+			_, err := NewData(s, tworoom(), dataset.Paper)
 			return err
 		}},
 		{"no frames", "no pixels", func() error {
 			s := recordEpisodes(t, 1)
 			s.noFrames = true
-			_, err := NewData(s, tworoom(), Paper)
+			_, err := NewData(s, tworoom(), dataset.Paper)
 			return err
 		}},
 		{"another renderer", "render gate", func() error {
 			s := recordEpisodes(t, 2)
 			s.tint = 4
-			d, err := NewData(s, tworoom(), Paper)
+			d, err := NewData(s, tworoom(), dataset.Paper)
 			must(t, err)
 			_, err = RenderGate(ctx, d)
 			return err

@@ -11,19 +11,20 @@ import (
 	"slices"
 	"strings"
 
+	"scalewm/dataset"
 	"scalewm/dataset/cell"
 )
 
 // setFile is a set as a file: enough to see by eye what was evaluated, and to
 // evaluate it again on the same data without drawing.
 type setFile struct {
-	Name       string      `json:"name"`
-	Task       string      `json:"task"`
-	Protocol   Protocol    `json:"protocol"`
-	Data       string      `json:"data"` // fingerprint of the data set
-	GoalOffset int         `json:"goal_offset"`
-	Hash       string      `json:"hash"` // fingerprint of the starts
-	Episodes   []setMember `json:"episodes"`
+	Name       string           `json:"name"`
+	Task       string           `json:"task"`
+	Protocol   dataset.Protocol `json:"protocol"`
+	Data       string           `json:"data"` // fingerprint of the data set
+	GoalOffset int              `json:"goal_offset"`
+	Hash       string           `json:"hash"` // fingerprint of the starts
+	Episodes   []setMember      `json:"episodes"`
 }
 
 type setMember struct {

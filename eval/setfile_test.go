@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"scalewm/dataset"
 )
 
 // TestSetFile: a set goes to a file and comes back, with the same bytes each time.
@@ -77,7 +79,7 @@ func TestSetFileRefuses(t *testing.T) {
 
 // TestStrictSetFile: a file cannot bring starts in that were trained on.
 func TestStrictSetFile(t *testing.T) {
-	d, err := NewData(recordEpisodes(t, 20), tworoom(), Strict)
+	d, err := NewData(recordEpisodes(t, 20), tworoom(), dataset.Strict)
 	must(t, err)
 	trained := 0
 	for slices.Contains(d.heldOut, trained) {

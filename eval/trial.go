@@ -17,7 +17,7 @@ type Trial struct {
 // NewTrial is so many episodes whose frames and goals are stripes.
 func NewTrial(w model.World, t Tier, episodes int) *Trial {
 	info := w.Info()
-	p := &planner{world: w, info: info, dev: w.Device(), tier: t, abreast: episodes, protocol: Paper, sets: []Set{{}},
+	p := &planner{world: w, info: info, dev: w.Device(), tier: t, abreast: episodes, protocol: dataset.Paper, sets: []Set{{}},
 		solver: plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}}
 	n := info.ActionWidth / info.FrameSkip
 	p.actions = dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}

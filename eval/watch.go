@@ -9,7 +9,6 @@ import (
 	"image/gif"
 	"io"
 
-	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/envs"
 	"scalewm/eval/record"
@@ -37,7 +36,7 @@ func Watch(ctx context.Context, j Job, index int) (Film, error) {
 	defer r.close()
 	r.episodes = r.episodes[index : index+1]
 	ep := r.episodes[0]
-	film := Film{Goal: make([]byte, dataset.FrameBytes)}
+	film := Film{Goal: make([]byte, envs.FrameBytes)}
 	if err := j.Data.Frame(j.Data.fileRow(ep.start)+GoalOffset, film.Goal); err != nil {
 		return Film{}, fmt.Errorf("reading the goal frame of episode %d: %w", index, err)
 	}

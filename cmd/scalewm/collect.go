@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"scalewm/dataset"
 	"scalewm/dataset/collect"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
@@ -54,7 +53,7 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	policy := c.String("policy", "", "a `name` from `scalewm tasks`; the task's first is the default")
 	seed := c.Int64("seed", 1, "`seed` of the episodes")
 	workers := c.Count("workers", 0, "`number` of goroutines, or of processes where OpenGL draws in software, at work; 0 is one a core (the file does not depend on it)")
-	size := c.Int("size", dataset.FrameSize, "edge of the stored frames in `pixels`; only 224, since smaller presets resize when they read")
+	size := c.Int("size", envs.FrameSize, "edge of the stored frames in `pixels`; only 224, since smaller presets resize when they read")
 	sw := switches{}
 	c.Var(sw, "switch", "`NAME=VALUE` of a task's switch or factor (NAME=sample draws a factor anew in every episode); repeatable")
 	asJSON := c.Bool("json", false, "print one JSON object")
@@ -65,8 +64,8 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	if *out == "" {
 		return usagef("collect needs --out FILE.h5")
 	}
-	if *size != dataset.FrameSize {
-		return usagef("collect: --size %d: data sets are stored at %d pixels; a preset's image size is set when the set is read", *size, dataset.FrameSize)
+	if *size != envs.FrameSize {
+		return usagef("collect: --size %d: data sets are stored at %d pixels; a preset's image size is set when the set is read", *size, envs.FrameSize)
 	}
 	task, err := envs.Lookup(pos[0])
 	if err != nil {

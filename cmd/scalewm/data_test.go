@@ -12,15 +12,15 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
+	"scalewm/envs"
 )
 
 // dataFile writes two episodes of 4 and 21 rows; row nan's action is NaN.
 func dataFile(t *testing.T, nan int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "d.h5")
-	w, err := hdf5.Create(path, hdf5.WriterOptions{Columns: []dataset.Column{{Name: "action", DType: "float32", Width: 2}}, Frames: true, Attrs: map[string]string{"env": "tworoom"}})
+	w, err := hdf5.Create(path, hdf5.WriterOptions{Columns: []envs.Column{{Name: "action", DType: "float32", Width: 2}}, Frames: true, Attrs: map[string]string{"env": "tworoom"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func dataFile(t *testing.T, nan int) string {
 				a = math.NaN()
 			}
 			ep.Columns["action"] = append(ep.Columns["action"], a, a)
-			ep.Frames = append(ep.Frames, bytes.Repeat([]byte{byte(row), 10, 200}, dataset.FrameBytes/3))
+			ep.Frames = append(ep.Frames, bytes.Repeat([]byte{byte(row), 10, 200}, envs.FrameBytes/3))
 			row++
 		}
 		if err := w.Append(ep); err != nil {

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
+	"scalewm/envs"
 )
 
 // frames writes a data set of one episode of 4 rows with grey frames.
 func frames(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "set.h5")
-	w, err := hdf5.Create(path, hdf5.WriterOptions{Frames: true, Columns: []dataset.Column{{Name: "action", DType: "float32", Width: 5}},
+	w, err := hdf5.Create(path, hdf5.WriterOptions{Frames: true, Columns: []envs.Column{{Name: "action", DType: "float32", Width: 5}},
 		Attrs: map[string]string{"env": "tworoom"}})
 	if err != nil {
 		t.Fatal(err)
@@ -22,7 +22,7 @@ func frames(t *testing.T) string {
 	defer w.Abort()
 	ep := hdf5.EpisodeData{Columns: map[string][]float64{"action": make([]float64, 20)}}
 	for range 4 {
-		ep.Frames = append(ep.Frames, make([]byte, dataset.FrameBytes))
+		ep.Frames = append(ep.Frames, make([]byte, envs.FrameBytes))
 	}
 	if err := w.Append(ep); err != nil {
 		t.Fatal(err)

@@ -214,7 +214,7 @@ func describeArm(side *weights.Sidecar, dev device.Device, path, task string) (e
 	if side.Task != task && side.Task != "" {
 		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", path, side.Task, task)
 	}
-	arm := eval.Arm{Method: side.Method, TrainSeed: int(side.Seed), Weights: side.SHA256, Protocol: eval.Protocol(side.Protocol),
+	arm := eval.Arm{Method: side.Method, TrainSeed: int(side.Seed), Weights: side.SHA256, Protocol: dataset.Protocol(side.Protocol),
 		Precision: string(dev.Kind().Precision)}
 	if side.Method == train.Untrained {
 		arm.Protocol = ""

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
+	"scalewm/envs"
 )
 
 // A file tells of its factors, so that replay makes the same worlds again.
@@ -37,7 +37,7 @@ func TestCollectedFactorsReplay(t *testing.T) {
 			if attr != strings.ReplaceAll(value, " ", "") {
 				t.Errorf("%s: attribute %s is %q", task, name, attr)
 			}
-			if !slices.ContainsFunc(f.Columns(), func(c dataset.Column) bool { return c.Name == "variation."+name }) {
+			if !slices.ContainsFunc(f.Columns(), func(c envs.Column) bool { return c.Name == "variation."+name }) {
 				t.Errorf("%s: no column of %s", task, name)
 			}
 		}

@@ -29,10 +29,10 @@ var floors = []rule{
 	{of: "envs", ours: []string{"envs", "mujoco", "third_party"}},
 	{of: "envs/vector", ours: []string{"envs$"}},
 
-	{of: "dataset", ours: []string{"dataset$", "dataset/cell", "dataset/rng"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "dataset", ours: []string{"envs$", "dataset$", "dataset/cell", "dataset/rng"}, libraries: []string{"golang.org/x/sync"}},
 	{of: "dataset/rng", ours: []string{"dataset/rng"}},
 	{of: "dataset/cell"},
-	{of: "dataset/hdf5", ours: []string{"dataset$", "dataset/cell", "dataset/hdf5"},
+	{of: "dataset/hdf5", ours: []string{"envs$", "dataset$", "dataset/cell", "dataset/hdf5"},
 		libraries: []string{"C", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sync", "golang.org/x/sys"}},
 	{of: "dataset/collect", ours: []string{"dataset", "envs"}, libraries: []string{"golang.org/x/sync"}},
 	{of: "dataset/replay", ours: []string{"dataset", "envs"}, libraries: []string{"golang.org/x/sync"}},
@@ -51,7 +51,7 @@ var floors = []rule{
 	{of: "model/lewm", ours: []string{"model$", "model/device", "model/nn", "model/weights", "model/lewm", "dataset/rng", "dataset/cell"}},
 	{of: "model/objective", ours: []string{"model/device", "model/nn", "model/objective", "dataset/rng"},
 		libraries: []string{"gonum.org/v1/gonum"}}, // eigenvalues of the latents' covariance, for the metrics
-	{of: "model/train", ours: []string{"model", "dataset$", "dataset/rng", "dataset/cell"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "model/train", ours: []string{"envs$", "model", "dataset$", "dataset/rng", "dataset/cell"}, libraries: []string{"golang.org/x/sync"}},
 	{of: "model/weights", ours: []string{"model/weights", "dataset/cell"}},
 
 	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"golang.org/x/sync"}},
@@ -59,7 +59,7 @@ var floors = []rule{
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
 	{of: "eval/compare", ours: []string{"eval/compare", "eval/record", "eval/stats", "dataset/cell", "dataset/rng"}},
-	{of: "eval/encode", ours: []string{"dataset", "model$", "model/device", "model/weights", "eval/encode"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "eval/encode", ours: []string{"envs$", "dataset", "model$", "model/device", "model/weights", "eval/encode"}, libraries: []string{"golang.org/x/sync"}},
 	{of: "eval/probe", ours: []string{"dataset", "model", "eval/stats", "eval/probe"}, libraries: []string{"gonum.org/v1/gonum"}},
 	{of: "eval/compare", ours: []string{"eval/record", "eval/stats", "dataset/cell", "dataset/rng"}},
 	{of: "eval/report", ours: []string{"eval/record", "eval/stats", "eval/report", "dataset/cell", "dataset/rng"},
@@ -217,7 +217,8 @@ func TestImportsRulesBite(t *testing.T) {
 	}{
 		{"envs/tworoom", "scalewm/envs", true},
 		{"envs/tworoom", "scalewm/dataset/rng", false}, // a task is handed its stream
-		{"dataset", "scalewm/envs", false},
+		{"dataset", "scalewm/envs", true},
+		{"dataset", "scalewm/envs/policy", false},
 		{"dataset/collect", "scalewm/envs/policy", true},
 		{"model/train", "scalewm/eval/plan", false}, // upstairs
 		{"model/train", "scalewm/dataset/hdf5", false},

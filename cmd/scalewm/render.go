@@ -14,9 +14,9 @@ import (
 	"sort"
 	"strings"
 
-	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/envs"
 )
 
 func init() {
@@ -67,7 +67,7 @@ func episodeFrames(path string, episode int) ([][]byte, error) {
 	e := f.Episodes()[episode]
 	frames := make([][]byte, e.Len)
 	for t := range frames {
-		frames[t] = make([]byte, dataset.FrameBytes)
+		frames[t] = make([]byte, envs.FrameBytes)
 		if err := f.Frame(e.Offset+t, frames[t]); err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func saveGIF(_ context.Context, path string, frames [][]byte) error {
 	ink := newInk(frames)
 	var g gif.GIF
 	for _, f := range frames {
-		img := image.NewPaletted(image.Rect(0, 0, dataset.FrameSize, dataset.FrameSize), ink.palette)
+		img := image.NewPaletted(image.Rect(0, 0, envs.FrameSize, envs.FrameSize), ink.palette)
 		for i := range img.Pix {
 			img.Pix[i] = ink.index([3]byte(f[3*i : 3*i+3]))
 		}
@@ -133,7 +133,7 @@ func (k *ink) index(c [3]byte) uint8 {
 
 // saveStrip puts frames evenly spread over the episode side by side.
 func saveStrip(_ context.Context, path string, frames [][]byte) error {
-	const size = dataset.FrameSize
+	const size = envs.FrameSize
 	n := min(stripFrames, len(frames))
 	img := image.NewRGBA(image.Rect(0, 0, n*size, size))
 	for k := range n {
@@ -153,7 +153,7 @@ func saveMP4(ctx context.Context, path string, frames [][]byte) error {
 	}
 	aside := strings.TrimSuffix(path, filepath.Ext(path)) + ".aside.mp4"
 	defer os.Remove(aside)
-	size := fmt.Sprintf("%dx%d", dataset.FrameSize, dataset.FrameSize)
+	size := fmt.Sprintf("%dx%d", envs.FrameSize, envs.FrameSize)
 	cmd := exec.CommandContext(ctx, ffmpeg, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size,
 		"-r", fmt.Sprint(framesPerSecond), "-i", "-", "-pix_fmt", "yuv420p", aside)
 	in, err := cmd.StdinPipe()

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
 	"scalewm/dataset/replay"
+	"scalewm/envs"
 )
 
 func init() {
@@ -86,8 +86,8 @@ type replayWriter struct {
 	w    *hdf5.Writer
 }
 
-func (r *replayWriter) Start(columns []dataset.Column, frames bool, attrs map[string]string) (err error) {
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c dataset.Column) bool {
+func (r *replayWriter) Start(columns []envs.Column, frames bool, attrs map[string]string) (err error) {
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c envs.Column) bool {
 		return c.Name == "ep_idx" || c.Name == "step_idx" // the writer adds its own
 	})
 	r.w, err = hdf5.Create(r.path, hdf5.WriterOptions{Columns: columns, Frames: frames, Attrs: attrs})

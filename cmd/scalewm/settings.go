@@ -1,13 +1,14 @@
 package main
 
 import (
+	"scalewm/dataset"
 	"scalewm/eval"
 	"scalewm/eval/plan"
 )
 
 // settings say how arms are evaluated, whichever arms they are.
 type settings struct {
-	protocol    eval.Protocol
+	protocol    dataset.Protocol
 	solvers     []string
 	tiers       []eval.Tier
 	sets        []string
@@ -25,7 +26,7 @@ type settingFlags struct {
 
 func (c *command) settingFlags() settingFlags {
 	return settingFlags{
-		protocol:    c.String("protocol", string(eval.Paper), "`rules`: paper or strict (held-out episodes only)"),
+		protocol:    c.String("protocol", string(dataset.Paper), "`rules`: paper or strict (held-out episodes only)"),
 		temperature: c.String("temperature", "paper", "mppi's `temperature`: stock (0.5), paper (64/32/32/64/256 by task), tuned (chosen on s101 with lewm), or a number"),
 		clip:        c.String("icem-clip", "raw", "`bounds` that icem clips z-scored actions to: raw (the task's own, as published), env (as z-scores) or none"),
 		pool:        c.String("pool", "minus-one", "`starts` that sets are drawn from: minus-one (without the last one, as published) or full"),
@@ -36,7 +37,7 @@ func (c *command) settingFlags() settingFlags {
 // read checks the flags, and the lists of names beside them.
 func (f settingFlags) read(solvers, tiers, sets string) (s settings, err error) {
 	parse := []func() error{
-		func() (err error) { s.protocol, err = eval.ParseProtocol(*f.protocol); return },
+		func() (err error) { s.protocol, err = dataset.ParseProtocol(*f.protocol); return },
 		func() (err error) { s.tiers, err = eval.ParseTiers(tiers); return },
 		func() (err error) { s.sets, err = eval.ParseSets(sets); return },
 		func() (err error) { s.solvers, err = eval.ParseSolvers(solvers); return },

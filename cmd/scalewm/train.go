@@ -12,7 +12,6 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
-	"scalewm/eval"
 	"scalewm/model/train"
 	"scalewm/model/train/metrics"
 )
@@ -27,7 +26,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	method := c.String("method", "lewm", "`objective`: lewm, scale or aux; untrained writes the initial weights")
 	data := c.String("data", "", "the data set, a `file` in HDF5")
 	preset := c.String("preset", "nano", "`name` of a preset (nano, small, paper) or path of a .toml file")
-	protocol := c.String("protocol", dataset.SplitPaper, "`split`: paper (clips at random) or strict (whole episodes held out)")
+	protocol := c.String("protocol", string(dataset.Paper), "`split`: paper (clips at random) or strict (whole episodes held out)")
 	seed := c.Int64("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
 	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
 	steps := c.Count("steps", 0, "optimiser `steps` instead of the preset's")
@@ -64,7 +63,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if *reading != "" {
 		p.Train.Correlation, p.Train.AuxLoss = *reading, *reading
 	}
-	o := train.Options{Method: *method, Protocol: *protocol, Seed: *seed, Out: *out, Resume: *resume, DataPath: *data, Workers: *workers}
+	o := train.Options{Method: *method, Protocol: dataset.Protocol(*protocol), Seed: *seed, Out: *out, Resume: *resume, DataPath: *data, Workers: *workers}
 	if err := p.applyTo(&o, *task); err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func checkTraining(task, method, protocol string) error {
 	if known := append(train.Methods(), train.Untrained); !slices.Contains(known, method) {
 		return fmt.Errorf("no method named %q%s (hint: one of %s)", method, nearest(method, known), strings.Join(known, ", "))
 	}
-	if _, err := eval.ParseProtocol(protocol); err != nil {
+	if _, err := dataset.ParseProtocol(protocol); err != nil {
 		return err
 	}
 	_, err := envs.Lookup(task)
@@ -112,8 +111,7 @@ func (p *Preset) applyTo(o *train.Options, task string) error {
 	o.Task = train.Task{Name: task, ID: t.Spec.ID}
 	for _, q := range t.Spec.Qs {
 		if q.Name == p.Train.Q {
-			o.Task.Q = train.Q{Name: q.Name, Parts: q.Parts, Spec: dataset.QSpec{Columns: q.Columns, Dim: len(q.Parts),
-				Of: func(row map[string][]float64, dst []float64) { q.Of(row, dst) }}}
+			o.Task.Q = q
 		}
 	}
 	return nil

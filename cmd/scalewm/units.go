@@ -24,7 +24,7 @@ func (r *reproduction) train(ctx context.Context, u eval.Unit) error {
 	defer release()
 	e := r.stage.evaluation
 	o := train.Options{Dev: r.trainer, Data: e.file, DataPath: r.dataPath(u.Task), Method: u.Method, Seed: u.Seed,
-		Protocol: string(r.protocol), Out: dir, Workers: r.workers}
+		Protocol: r.protocol, Out: dir, Workers: r.workers}
 	if err := r.preset.applyTo(&o, u.Task); err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
@@ -65,7 +64,7 @@ type Job struct {
 
 	oneCore []string // environment of these processes; nil where no processes are used
 	task    envs.Task
-	columns []dataset.Column
+	columns []envs.Column
 	shards  []*shard
 	parts   string
 	lock    *os.File

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
@@ -24,12 +23,9 @@ func (e *episode) truncate() { e.columns["truncated"][e.rows-1] = 1 }
 
 // columnsOf lists what is recorded: the action, what the task reports, and the
 // outcome of the step into the row where the task does not report it itself.
-func columnsOf(s *envs.Spec, o envs.Options) []dataset.Column {
-	cols := []dataset.Column{{Name: "action", DType: s.ActionDType, Width: s.ActionDim}}
-	for _, c := range s.Recorded(o) {
-		cols = append(cols, dataset.Column{Name: c.Name, DType: c.DType, Width: c.Width})
-	}
-	for _, c := range []dataset.Column{{Name: "reward", DType: "float64", Width: 1}, {Name: "terminated", DType: "uint8", Width: 1}, {Name: "truncated", DType: "uint8", Width: 1}} {
+func columnsOf(s *envs.Spec, o envs.Options) []envs.Column {
+	cols := append([]envs.Column{{Name: "action", DType: s.ActionDType, Width: s.ActionDim}}, s.Recorded(o)...)
+	for _, c := range []envs.Column{{Name: "reward", DType: "float64", Width: 1}, {Name: "terminated", DType: "uint8", Width: 1}, {Name: "truncated", DType: "uint8", Width: 1}} {
 		if _, ok := s.Column(c.Name); !ok {
 			cols = append(cols, c)
 		}
@@ -151,7 +147,7 @@ func (w *worker) observe(ep *episode, step envs.Step) error {
 }
 
 // column is the value of a column now, from the task where it reports it.
-func (w *worker) column(c dataset.Column, step envs.Step) ([]float64, error) {
+func (w *worker) column(c envs.Column, step envs.Step) ([]float64, error) {
 	if _, ok := w.job.task.Spec.Column(c.Name); !ok {
 		switch c.Name {
 		case "reward":

@@ -12,8 +12,8 @@ import (
 	"os"
 	"slices"
 
-	"scalewm/dataset"
 	"scalewm/dataset/cell"
+	"scalewm/envs"
 )
 
 // A shard's file: the magic, the length of a JSON header, the header, then for
@@ -27,7 +27,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 var errPart = errors.New("the shard is damaged")
 
 type partHeader struct {
-	Columns []dataset.Column
+	Columns []envs.Column
 	Lens    []int
 }
 
@@ -38,12 +38,14 @@ type part struct {
 }
 
 // fits says whether a part has the columns and the number of episodes of a shard.
-func (p *part) fits(columns []dataset.Column, n int) bool {
-	return len(p.episodes) == n && slices.Equal(p.Columns, columns)
+func (p *part) fits(columns []envs.Column, n int) bool {
+	return len(p.episodes) == n && slices.EqualFunc(p.Columns, columns, func(a, b envs.Column) bool {
+		return a.Name == b.Name && a.DType == b.DType && a.Width == b.Width
+	})
 }
 
 // writePart writes a finished shard aside and renames it.
-func writePart(path string, columns []dataset.Column, eps []episode) error {
+func writePart(path string, columns []envs.Column, eps []episode) error {
 	return cell.WriteFile(path, func(w io.Writer) error {
 		sum := crc32.New(castagnoli)
 		if err := encodePart(io.MultiWriter(w, sum), columns, eps); err != nil {
@@ -53,7 +55,7 @@ func writePart(path string, columns []dataset.Column, eps []episode) error {
 	})
 }
 
-func encodePart(w io.Writer, columns []dataset.Column, eps []episode) error {
+func encodePart(w io.Writer, columns []envs.Column, eps []episode) error {
 	h := partHeader{Columns: columns}
 	for _, e := range eps {
 		h.Lens = append(h.Lens, e.rows)

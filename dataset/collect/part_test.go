@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"scalewm/dataset"
+	"scalewm/envs"
 )
 
-var partColumns = []dataset.Column{{Name: "action", DType: "float32", Width: 2}, {Name: "x", DType: "int32", Width: 1}}
+var partColumns = []envs.Column{{Name: "action", DType: "float32", Width: 2}, {Name: "x", DType: "int32", Width: 1}}
 
 func partEpisodes() []episode {
 	return []episode{

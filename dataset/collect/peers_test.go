@@ -14,6 +14,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
 
+	"scalewm/envs"
 	_ "scalewm/envs/tworoom"
 )
 
@@ -70,9 +71,9 @@ func TestPeersH5py(t *testing.T) {
 		Attrs         map[string]string
 	}
 	peer(t, "h5py", f.Path(), &got)
-	all := make([]byte, f.Rows()*dataset.FrameBytes)
+	all := make([]byte, f.Rows()*envs.FrameBytes)
 	for row := range f.Rows() {
-		if err := f.Frame(row, all[row*dataset.FrameBytes:(row+1)*dataset.FrameBytes]); err != nil {
+		if err := f.Frame(row, all[row*envs.FrameBytes:(row+1)*envs.FrameBytes]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +117,7 @@ func TestPeersClips(t *testing.T) {
 		t.Fatalf("the peer has %d clips, we %d", got.Length, len(clips))
 	}
 	// The loader of a single clip, with a scale that changes nothing.
-	q := dataset.QSpec{Columns: []string{"state"}, Dim: 2, Of: func(row map[string][]float64, dst []float64) { copy(dst, row["state"]) }}
+	q := envs.Q{Columns: []string{"state"}, Parts: []string{"x", "y"}, Of: func(row envs.Row, dst []float64) { copy(dst, row["state"]) }}
 	same := dataset.Moments{Mean: []float64{0, 0}, Std: []float64{1, 1}}
 	for _, c := range got.Clips {
 		l, err := dataset.NewLoader(f, dataset.Original(f), clips[c.Index:c.Index+1], dataset.LoaderOptions{

@@ -9,18 +9,18 @@ import "C"
 import (
 	"unsafe"
 
-	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // columnWriter gathers a column's bytes until a chunk is full.
 type columnWriter struct {
-	dataset.Column
+	envs.Column
 	id   C.hid_t
 	buf  []byte
 	rows int
 }
 
-func (w *Writer) newColumn(c dataset.Column) (*columnWriter, error) {
+func (w *Writer) newColumn(c envs.Column) (*columnWriter, error) {
 	shape := []int{columnChunk}
 	if c.Width > 1 || c.Matrix {
 		shape = append(shape, c.Width)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // Convert copies a data set into our own chunks with the given filter. Episodes
@@ -67,7 +68,7 @@ func readEpisode(src *File, opt WriterOptions, e dataset.Episode) (EpisodeData, 
 	}
 	ep.Frames = make([][]byte, e.Len)
 	return ep, inParallel(e.Len, func(t int) error {
-		ep.Frames[t] = make([]byte, dataset.FrameBytes)
+		ep.Frames[t] = make([]byte, envs.FrameBytes)
 		return src.Frame(e.Offset+t, ep.Frames[t])
 	})
 }

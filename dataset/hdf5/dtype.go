@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// dtype names the element type as dataset.Column does; booleans, which are
+// dtype names the element type as envs.Column does; booleans, which are
 // enums in some files, are uint8. "" is a type without numbers.
 func (d *described) dtype() string {
 	switch {

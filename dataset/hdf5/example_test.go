@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
+	"scalewm/envs"
 )
 
 // Two episodes are written and read back.
@@ -20,7 +20,7 @@ func Example() {
 	path := filepath.Join(dir, "walk.h5")
 
 	w, err := hdf5.Create(path, hdf5.WriterOptions{
-		Columns: []dataset.Column{{Name: "position", DType: "float32", Width: 2}},
+		Columns: []envs.Column{{Name: "position", DType: "float32", Width: 2}},
 		Attrs:   map[string]string{"env": "walk"},
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // Names with a meaning of their own in the layout.
@@ -39,7 +40,7 @@ type File struct {
 	cache    chunkCache
 	rows     int
 	episodes []dataset.Episode
-	columns  []dataset.Column
+	columns  []envs.Column
 	sets     map[string]*dset
 	pixels   *dset
 	skipped  map[string]string
@@ -164,8 +165,8 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 		return "", err
 	}
 	if d.name == pixelsName {
-		if dt != "uint8" || !slices.Equal(d.dims[1:], []uint64{dataset.FrameSize, dataset.FrameSize, 3}) {
-			return "", fmt.Errorf("it is %s %v, frames are uint8 (rows, %d, %d, 3)", dt, d.dims, dataset.FrameSize, dataset.FrameSize)
+		if dt != "uint8" || !slices.Equal(d.dims[1:], []uint64{envs.FrameSize, envs.FrameSize, 3}) {
+			return "", fmt.Errorf("it is %s %v, frames are uint8 (rows, %d, %d, 3)", dt, d.dims, envs.FrameSize, envs.FrameSize)
 		}
 		h.pixels = s
 		return "", nil
@@ -174,7 +175,7 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 		return fmt.Sprintf("%d bytes a row", s.rowBytes), nil
 	}
 	h.sets[d.name] = s
-	h.columns = append(h.columns, dataset.Column{Name: d.name, DType: dt, Width: s.rowBytes / s.elem,
+	h.columns = append(h.columns, envs.Column{Name: d.name, DType: dt, Width: s.rowBytes / s.elem,
 		Matrix: len(d.dims) == 2 && d.dims[1] == 1})
 	return "", nil
 }
@@ -189,7 +190,7 @@ func (h *File) Rows() int { return h.rows }
 func (h *File) Episodes() []dataset.Episode { return h.episodes }
 
 // Columns implements dataset.Source; they come in alphabetical order.
-func (h *File) Columns() []dataset.Column { return h.columns }
+func (h *File) Columns() []envs.Column { return h.columns }
 
 // Skipped says which data sets of the file are not columns, and why.
 func (h *File) Skipped() map[string]string { return h.skipped }
@@ -236,7 +237,7 @@ func (h *File) Frame(row int, dst []byte) error {
 	if h.pixels == nil {
 		return fmt.Errorf("reading frames of %s: it has no pixels", h.path)
 	}
-	if len(dst) != dataset.FrameBytes {
+	if len(dst) != envs.FrameBytes {
 		panic("hdf5: Frame into a buffer of another size")
 	}
 	if err := h.pixels.read(row, row+1, dst); err != nil {

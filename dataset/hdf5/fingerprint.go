@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // sampledFrames is how many frames enter the fingerprint: all frames of a
@@ -45,7 +45,7 @@ func (h *File) computePrint() (string, error) {
 		put(e.Offset, e.Len)
 	}
 	cols := slices.Clone(h.columns)
-	slices.SortFunc(cols, func(a, b dataset.Column) int {
+	slices.SortFunc(cols, func(a, b envs.Column) int {
 		if a.Name < b.Name {
 			return -1
 		}
@@ -64,7 +64,7 @@ func (h *File) computePrint() (string, error) {
 	if !h.HasFrames() {
 		return hex.EncodeToString(sum.Sum(nil)), nil
 	}
-	frame := make([]byte, dataset.FrameBytes)
+	frame := make([]byte, envs.FrameBytes)
 	for _, row := range sampleRows(h.rows) {
 		if err := h.Frame(row, frame); err != nil {
 			return "", err

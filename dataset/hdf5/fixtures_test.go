@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // fixturePixel and fixtureValue are the formulas of testdata/make.py.
@@ -31,7 +32,7 @@ func openFixture(t *testing.T, name string) *File {
 func TestFixtureFrames(t *testing.T) {
 	for _, name := range []string{"plain_pixels", "gzip_shuffle", "gzip_7", "boxes", "lzf_growing", "zstd", "published", "latest"} {
 		f := openFixture(t, name)
-		frame := make([]byte, dataset.FrameBytes)
+		frame := make([]byte, envs.FrameBytes)
 		for i := range f.Rows() {
 			row := i * 17 % f.Rows()
 			if err := f.Frame(row, frame); err != nil {
@@ -249,7 +250,7 @@ func TestHalf(t *testing.T) {
 func TestLongExtensibleArray(t *testing.T) {
 	const rows = 150_000
 	path := t.TempDir() + "/long.h5"
-	w, err := Create(path, WriterOptions{Columns: []dataset.Column{{Name: "x", DType: "uint8", Width: 1}}})
+	w, err := Create(path, WriterOptions{Columns: []envs.Column{{Name: "x", DType: "uint8", Width: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}

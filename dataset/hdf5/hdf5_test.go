@@ -12,18 +12,19 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // frameOf is a frame that differs in every row and is neither flat nor noise.
 func frameOf(row int) []byte {
-	f := make([]byte, dataset.FrameBytes)
+	f := make([]byte, envs.FrameBytes)
 	for i := range f {
 		f[i] = byte(i/1000*7 + row*13 + i%3)
 	}
 	return f
 }
 
-var testColumns = []dataset.Column{
+var testColumns = []envs.Column{
 	{Name: "action", DType: "float32", Width: 2},
 	{Name: "state", DType: "float64", Width: 3},
 	{Name: "terminated", DType: "uint8", Width: 1},
@@ -96,7 +97,7 @@ func TestRoundTrip(t *testing.T) {
 				}
 			}
 			for i := range n {
-				got := make([]byte, dataset.FrameBytes)
+				got := make([]byte, envs.FrameBytes)
 				if err := f.Frame(at+i, got); err != nil {
 					t.Fatal(err)
 				}

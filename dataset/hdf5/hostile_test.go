@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // oneLine checks an error a user sees.
@@ -57,7 +57,7 @@ func rewrite(t *testing.T, columns map[string]int, lens, offsets []float64) stri
 	w.episodes = 1
 	err = withLib(func() error {
 		for name, rows := range columns {
-			c, err := w.newColumn(dataset.Column{Name: name, DType: "float64", Width: 1})
+			c, err := w.newColumn(envs.Column{Name: name, DType: "float64", Width: 1})
 			if err != nil {
 				return err
 			}
@@ -123,7 +123,7 @@ func TestFlippedBytes(t *testing.T) {
 				oneLine(t, name, err)
 				continue
 			}
-			frame := make([]byte, dataset.FrameBytes)
+			frame := make([]byte, envs.FrameBytes)
 			for row := range min(g.Rows(), 3) {
 				if err := g.Frame(row, frame); err != nil {
 					oneLine(t, name, err, path, "row")
@@ -141,7 +141,7 @@ func TestUnknownFilterIsNamed(t *testing.T) {
 
 func TestFrameBeyondTheEnd(t *testing.T) {
 	f := openFixture(t, "zstd")
-	frame := make([]byte, dataset.FrameBytes)
+	frame := make([]byte, envs.FrameBytes)
 	oneLine(t, "row 11 of 11", f.Frame(11, frame), "row 11")
 	oneLine(t, "row -1", f.Frame(-1, frame))
 	_, err := f.Read("nothing", 0, 1)

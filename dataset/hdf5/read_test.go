@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // Many goroutines read one file at once: chunks of 100 and of 7 frames through the
@@ -20,14 +20,14 @@ func TestParallelReads(t *testing.T) {
 		for g := range 4 {
 			wg.Go(func() {
 				r := rand.New(rand.NewPCG(1, uint64(g)))
-				frame := make([]byte, dataset.FrameBytes)
+				frame := make([]byte, envs.FrameBytes)
 				for range 30 {
 					row := r.IntN(f.Rows())
 					if err := f.Frame(row, frame); err != nil {
 						t.Error(err)
 						return
 					}
-					for _, p := range []int{0, 70001, dataset.FrameBytes - 1} {
+					for _, p := range []int{0, 70001, envs.FrameBytes - 1} {
 						if want := fixturePixel(row, p/3/224, p/3%224, p%3); frame[p] != want {
 							t.Errorf("%s: row %d byte %d is %d, want %d", name, row, p, frame[p], want)
 						}
@@ -167,7 +167,7 @@ func BenchmarkFrames(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer f.Close()
-			frame, row := make([]byte, dataset.FrameBytes), 0
+			frame, row := make([]byte, envs.FrameBytes), 0
 			for b.Loop() {
 				if err := f.Frame(row*17%50, frame); err != nil {
 					b.Fatal(err)

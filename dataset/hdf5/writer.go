@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // columnChunk is the rows of a chunk of a numeric column.
@@ -26,7 +26,7 @@ const columnChunk = 1000
 // WriterOptions says what a file holds. Episode and step indices (ep_idx,
 // step_idx, ep_len, ep_offset) are written always and are not listed.
 type WriterOptions struct {
-	Columns []dataset.Column
+	Columns []envs.Column
 	Frames  bool
 	Filter  Filter // "" is Deflate
 	Attrs   map[string]string
@@ -116,7 +116,7 @@ func (w *Writer) create() error {
 		name  string
 		dtype string
 	}{{&w.index, indexName, "int32"}, {&w.step, stepName, "int32"}, {&w.lens, lenName, "int32"}, {&w.offsets, offsetName, "int64"}} {
-		cw, err := w.newColumn(dataset.Column{Name: c.name, DType: c.dtype, Width: 1})
+		cw, err := w.newColumn(envs.Column{Name: c.name, DType: c.dtype, Width: 1})
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (w *Writer) create() error {
 	if w.opt.Frames {
 		id, level := w.opt.Filter.pipeline()
 		var err error
-		if w.pixels, err = w.newSet(pixelsName, "uint8", []int{1, dataset.FrameSize, dataset.FrameSize, 3}, id, level); err != nil {
+		if w.pixels, err = w.newSet(pixelsName, "uint8", []int{1, envs.FrameSize, envs.FrameSize, 3}, id, level); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (w *Writer) length(ep EpisodeData) (int, error) {
 		return n, nil
 	}
 	for _, f := range ep.Frames {
-		if len(f) != dataset.FrameBytes {
+		if len(f) != envs.FrameBytes {
 			return 0, fmt.Errorf("a frame of %d bytes", len(f))
 		}
 	}
@@ -250,7 +250,7 @@ func (w *Writer) append(ep EpisodeData, n int) error {
 	if !w.opt.Frames {
 		return nil
 	}
-	if err := extend(w.pixels, []int{w.rows + n, dataset.FrameSize, dataset.FrameSize, 3}); err != nil {
+	if err := extend(w.pixels, []int{w.rows + n, envs.FrameSize, envs.FrameSize, 3}); err != nil {
 		return err
 	}
 	for i, b := range ep.Encoded {

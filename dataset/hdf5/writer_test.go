@@ -7,12 +7,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // A file under way has no final name, a second writer is refused, and Abort leaves nothing.
@@ -49,7 +51,7 @@ func TestWriterRefuses(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Create(filepath.Join(dir, "no", "d.h5"), WriterOptions{})
 	oneLine(t, "no folder", err, "no such file")
-	_, err = Create(filepath.Join(dir, "d.h5"), WriterOptions{Columns: []dataset.Column{{Name: "x", DType: "complex64", Width: 1}}})
+	_, err = Create(filepath.Join(dir, "d.h5"), WriterOptions{Columns: []envs.Column{{Name: "x", DType: "complex64", Width: 1}}})
 	oneLine(t, "type", err, "complex64")
 	w, err := Create(filepath.Join(dir, "d.h5"), WriterOptions{Columns: testColumns, Frames: true})
 	if err != nil {
@@ -141,7 +143,7 @@ func TestDiskFull(t *testing.T) {
 func TestMatrixColumnsKeepTheirShape(t *testing.T) {
 	dir := t.TempDir()
 	path, again := filepath.Join(dir, "a.h5"), filepath.Join(dir, "b.h5")
-	columns := []dataset.Column{{Name: "time", DType: "float64", Width: 1, Matrix: true}, {Name: "yaw", DType: "float32", Width: 1}}
+	columns := []envs.Column{{Name: "time", DType: "float64", Width: 1, Matrix: true}, {Name: "yaw", DType: "float32", Width: 1}}
 	w, err := Create(path, WriterOptions{Columns: columns})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +160,7 @@ func TestMatrixColumnsKeepTheirShape(t *testing.T) {
 	}
 	for _, f := range []*File{f, opened(t, again)} {
 		for _, want := range columns {
-			if !slices.Contains(f.Columns(), want) {
+			if got, err := dataset.FindColumn(f, want.Name); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: no %+v among %+v", f.Path(), want, f.Columns())
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // fakeRecording drives the fake task by hand: place += 10 action + momentum,
@@ -18,7 +19,7 @@ func fakeRecording() *memory {
 	return &memory{
 		attrs:    map[string]string{"env": "fake", "unknown": "ignored"},
 		episodes: []dataset.Episode{{Offset: 0, Len: 4}},
-		columns: []dataset.Column{{Name: "action", DType: "float32", Width: 1}, {Name: "pose", DType: "float64", Width: 2},
+		columns: []envs.Column{{Name: "action", DType: "float32", Width: 1}, {Name: "pose", DType: "float64", Width: 2},
 			{Name: "sim_ctrl", DType: "float64", Width: 1}, {Name: "restart_momentum", DType: "float64", Width: 1},
 			{Name: "substeps", DType: "int32", Width: 1}, {Name: "goal_pose", DType: "float64", Width: 2},
 			{Name: "terminated", DType: "uint8", Width: 1}},
@@ -35,7 +36,7 @@ func fakeRecording() *memory {
 }
 
 func without(m *memory, name string) *memory {
-	m.columns = slices.DeleteFunc(m.columns, func(c dataset.Column) bool { return c.Name == name })
+	m.columns = slices.DeleteFunc(m.columns, func(c envs.Column) bool { return c.Name == name })
 	return m
 }
 
@@ -89,7 +90,7 @@ func TestCutShort(t *testing.T) {
 
 func TestNotANumber(t *testing.T) {
 	m := fakeRecording()
-	m.columns = append(m.columns, dataset.Column{Name: "broken", DType: "float64", Width: 1})
+	m.columns = append(m.columns, envs.Column{Name: "broken", DType: "float64", Width: 1})
 	m.data["broken"] = []float64{math.NaN(), 1, math.NaN(), 3}
 	if c := replay(t, m, Options{}).Columns["broken"]; !reflect.DeepEqual(c, ColumnDiff{notANumber, 0, 2, Place{0, 1}, &Place{0, 1}}) {
 		t.Errorf("%+v", c)
@@ -139,14 +140,14 @@ func TestFrameDiffs(t *testing.T) {
 
 // tape is a Recorder in memory.
 type tape struct {
-	columns []dataset.Column
+	columns []envs.Column
 	attrs   map[string]string
 	rows    []map[string][]float64
 	frames  [][][]byte
 	fail    error
 }
 
-func (r *tape) Start(c []dataset.Column, _ bool, attrs map[string]string) error {
+func (r *tape) Start(c []envs.Column, _ bool, attrs map[string]string) error {
 	r.columns, r.attrs = c, attrs
 	return nil
 }

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // memory is a data set in memory.
 type memory struct {
 	episodes []dataset.Episode
-	columns  []dataset.Column
+	columns  []envs.Column
 	data     map[string][]float64
 	frames   [][]byte
 	attrs    map[string]string
@@ -23,7 +24,7 @@ func (m *memory) Rows() int {
 	return n
 }
 func (m *memory) Episodes() []dataset.Episode { return m.episodes }
-func (m *memory) Columns() []dataset.Column   { return m.columns }
+func (m *memory) Columns() []envs.Column      { return m.columns }
 func (m *memory) HasFrames() bool             { return m.frames != nil }
 func (m *memory) Close() error                { return nil }
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // outcome gathers what we simulated, in the layout of the recording: the task's
@@ -13,7 +13,7 @@ import (
 type outcome struct {
 	to      Recorder
 	columns []*column // of the task
-	copied  []dataset.Column
+	copied  []envs.Column
 	matrix  map[string]bool // columns that the recording stores as rows x 1
 	attrs   map[string]string
 	draws   bool
@@ -44,9 +44,11 @@ func (o *outcome) start() error {
 	if o == nil {
 		return nil
 	}
-	columns := append([]dataset.Column(nil), o.copied...)
+	columns := append([]envs.Column(nil), o.copied...)
 	for _, c := range o.columns {
-		columns = append(columns, dataset.Column{Name: c.Name, DType: c.DType, Width: c.Width, Matrix: o.matrix[c.Name]})
+		stored := c.Column
+		stored.Matrix = o.matrix[c.Name]
+		columns = append(columns, stored)
 	}
 	return o.to.Start(columns, o.draws, o.attrs)
 }
@@ -80,7 +82,7 @@ func (o *outcome) leaveOut() {
 		}
 	}
 	if o.draws {
-		o.frames = append(o.frames, make([]byte, dataset.FrameBytes))
+		o.frames = append(o.frames, make([]byte, envs.FrameBytes))
 	}
 }
 

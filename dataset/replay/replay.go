@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 )
 
 // Options says what to replay and how.
@@ -40,7 +41,7 @@ type Options struct {
 // Recorder takes what was simulated, episode by episode.
 type Recorder interface {
 	// Start is called once, before the first episode.
-	Start(columns []dataset.Column, frames bool, attrs map[string]string) error
+	Start(columns []envs.Column, frames bool, attrs map[string]string) error
 	// Episode gets every column row-major, and one frame a row or none.
 	Episode(columns map[string][]float64, frames [][]byte) error
 }

@@ -29,9 +29,9 @@ func record(t *testing.T, episodes, rows int, frames bool) *memory {
 		t.Fatal(err)
 	}
 	m := &memory{data: map[string][]float64{}, attrs: map[string]string{"env": "tworoom"}}
-	m.columns = append(m.columns, dataset.Column{Name: "action", DType: "float32", Width: 2})
+	m.columns = append(m.columns, envs.Column{Name: "action", DType: "float32", Width: 2})
 	for _, c := range task.Spec.Columns {
-		m.columns = append(m.columns, dataset.Column{Name: c.Name, DType: c.DType, Width: c.Width})
+		m.columns = append(m.columns, envs.Column{Name: c.Name, DType: c.DType, Width: c.Width})
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for ep := range episodes {
@@ -44,7 +44,7 @@ func record(t *testing.T, episodes, rows int, frames bool) *memory {
 				m.data[c.Name] = append(m.data[c.Name], v...)
 			}
 			if frames {
-				f := make([]byte, dataset.FrameBytes)
+				f := make([]byte, envs.FrameBytes)
 				must(t, e.Frame(f))
 				m.frames = append(m.frames, f)
 			}
@@ -125,8 +125,8 @@ func TestDifferencesAreFound(t *testing.T) {
 	}
 	m.data["terminated"][row] = 1 - m.data["terminated"][row]
 	m.data["terminated"][2*7] = 1 // row 0: not compared
-	m.columns = append(m.columns, dataset.Column{Name: "humidity", DType: "float32", Width: 1},
-		dataset.Column{Name: "picture", DType: "uint8", Width: 224 * 224 * 3})
+	m.columns = append(m.columns, envs.Column{Name: "humidity", DType: "float32", Width: 1},
+		envs.Column{Name: "picture", DType: "uint8", Width: 224 * 224 * 3})
 	m.data["humidity"] = make([]float64, 21)
 
 	r := replay(t, m, Options{PerEpisode: true})
@@ -177,7 +177,7 @@ func TestOneStepDoesNotAddUp(t *testing.T) {
 func TestGoal(t *testing.T) {
 	m := record(t, 2, 5, false)
 	drop := func(names ...string) {
-		m.columns = slices.DeleteFunc(m.columns, func(c dataset.Column) bool { return slices.Contains(names, c.Name) })
+		m.columns = slices.DeleteFunc(m.columns, func(c envs.Column) bool { return slices.Contains(names, c.Name) })
 	}
 	drop("goal_state") // pos_target says it too
 	if r := replay(t, m, Options{}); r.Terminated.Compared != 8 || r.Columns["distance_to_target"].RowsEqual != 10 {
@@ -209,7 +209,7 @@ func TestFrames(t *testing.T) {
 	if r.Frames.Count != 6 || r.Frames.Max != 3 || r.Frames.WorstBytes != 2 {
 		t.Errorf("%+v", r.Frames)
 	}
-	if want := 4.0 / (6 * dataset.FrameBytes); r.Frames.Mean != want || !(r.Frames.Moving > want) || same.Frames.Moving != 0 {
+	if want := 4.0 / (6 * envs.FrameBytes); r.Frames.Mean != want || !(r.Frames.Moving > want) || same.Frames.Moving != 0 {
 		t.Errorf("mean %g (want %g), moving %g", r.Frames.Mean, want, r.Frames.Moving)
 	}
 	if a, b := r.PerEpisode[0].Frames, r.PerEpisode[1].Frames; a.Max != 0 || a.Count != 3 || b.Max != 3 || b.Count != 3 {
@@ -239,7 +239,7 @@ func TestJSON(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	without := func(name string) func(*memory) {
 		return func(m *memory) {
-			m.columns = slices.DeleteFunc(m.columns, func(c dataset.Column) bool { return c.Name == name })
+			m.columns = slices.DeleteFunc(m.columns, func(c envs.Column) bool { return c.Name == name })
 		}
 	}
 	for _, c := range []struct {

@@ -17,6 +17,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/envs"
 	"scalewm/model"
 	"scalewm/model/device"
 )
@@ -176,7 +177,7 @@ func newEncoder(j Job) *encoder {
 		latents: device.NewMat(dev, batch*info.Patches, info.Dim)}
 	for range j.Workers {
 		e.resize = append(e.resize, dataset.NewResizer(info.FrameSize))
-		e.frames = append(e.frames, make([]byte, dataset.FrameBytes))
+		e.frames = append(e.frames, make([]byte, envs.FrameBytes))
 	}
 	return e
 }

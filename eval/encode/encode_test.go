@@ -13,6 +13,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
+	"scalewm/envs"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
@@ -27,7 +28,7 @@ func dataSet(t *testing.T, frames bool) *hdf5.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "set.h5")
 	w, err := hdf5.Create(path, hdf5.WriterOptions{Frames: frames, Attrs: map[string]string{"env": "case", "data": "theirs"},
-		Columns: []dataset.Column{{Name: "action", DType: "float32", Width: 1}, {Name: "state", DType: "float64", Width: 2}}})
+		Columns: []envs.Column{{Name: "action", DType: "float32", Width: 1}, {Name: "state", DType: "float64", Width: 2}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func dataSet(t *testing.T, frames bool) *hdf5.File {
 			ep.Columns["state"][i] = r.NormFloat64()
 		}
 		for range n {
-			f := make([]byte, dataset.FrameBytes)
+			f := make([]byte, envs.FrameBytes)
 			for i := range f {
 				f[i] = byte(r.Uint32())
 			}
@@ -86,7 +87,7 @@ func job(t *testing.T, data *hdf5.File, dev device.Device) Job {
 func latents(t *testing.T, m *lewm.Model, data *hdf5.File) []float64 {
 	t.Helper()
 	dev := m.Device()
-	frame, small := make([]byte, dataset.FrameBytes), make([]byte, 16*16*3)
+	frame, small := make([]byte, envs.FrameBytes), make([]byte, 16*16*3)
 	px, z := dev.AllocBytes(len(small)), device.NewMat(dev, 1, 5)
 	var want []float64
 	for i := range rows {

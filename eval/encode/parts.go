@@ -9,6 +9,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/envs"
 	"scalewm/model/weights"
 )
 
@@ -86,7 +87,7 @@ func (r *reader) read(at, n int) ([]float64, error) {
 // assemble writes the file: the data set's columns without its frames, and the
 // latents, episode by episode.
 func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) error {
-	opt := hdf5.WriterOptions{Attrs: attrs, Columns: []dataset.Column{{Name: Column, DType: "float32", Width: p.width}}}
+	opt := hdf5.WriterOptions{Attrs: attrs, Columns: []envs.Column{{Name: Column, DType: "float32", Width: p.width}}}
 	for _, c := range j.Data.Columns() {
 		if !hdf5.IsIndex(c.Name) {
 			opt.Columns = append(opt.Columns, c)
@@ -116,7 +117,7 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) er
 	return w.Close()
 }
 
-func (j Job) episode(columns []dataset.Column, e dataset.Episode) (hdf5.EpisodeData, error) {
+func (j Job) episode(columns []envs.Column, e dataset.Episode) (hdf5.EpisodeData, error) {
 	ep := hdf5.EpisodeData{Columns: map[string][]float64{}}
 	for _, c := range columns {
 		v, err := j.Data.Read(c.Name, e.Offset, e.Offset+e.Len)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/lewm"
@@ -51,15 +52,7 @@ const Untrained = model.Untrained
 // Task is what the training has to know of a task.
 type Task struct {
 	Name, ID string // tworoom, swm/TwoRoom-v1
-	Q        Q
-}
-
-// Q names the task-relevant state q that SCALE and Aux train on
-// (docs/sources.md#task-state-q), and its parts for tables. LeWM needs none.
-type Q struct {
-	Name  string
-	Parts []string
-	Spec  dataset.QSpec
+	Q        envs.Q // what SCALE and Aux train on (docs/sources.md#task-state-q); LeWM needs none
 }
 
 // Options is one training: a task, a method, a seed.
@@ -76,8 +69,8 @@ type Options struct {
 	Config   Config
 	Model    lewm.Config
 	Seed     int64
-	Protocol string // paper: validation clips at random; strict: whole episodes held out
-	Out      string // directory
+	Protocol dataset.Protocol // paper: validation clips at random; strict: whole episodes held out
+	Out      string           // directory
 	// Begin, where set, is called once everything is known to fit, before the
 	// first byte goes to Out.
 	Begin    func() error

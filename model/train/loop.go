@@ -80,7 +80,7 @@ func (l *loop) feed(frames dataset.FrameReader, clips []dataset.Clip, batch int)
 	opt := dataset.LoaderOptions{Batch: batch, Frames: l.t.frames(), Skip: l.o.Model.FrameSkip, Seed: l.o.Seed,
 		Workers: l.o.Workers, Action: l.plan.action, Pixels: l.o.Dev}
 	if l.o.usesQ() {
-		opt.Q, opt.QMoments = &l.o.Task.Q.Spec, l.plan.q
+		opt.Q, opt.QMoments = &l.o.Task.Q, l.plan.q
 	}
 	loader, err := dataset.NewLoader(l.o.Data, frames, clips, opt)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
+	"scalewm/envs"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
@@ -199,7 +200,7 @@ func (s *smallCase) trainer() *trainer {
 	s.Helper()
 	method, _, _ := strings.Cut(s.group, "_")
 	o := Options{Dev: s.dev, Method: method, Model: s.model,
-		Task: Task{Name: "case", Q: Q{Name: "full", Spec: dataset.QSpec{Dim: s.dq}}},
+		Task: Task{Name: "case", Q: envs.Q{Name: "full", Parts: make([]string, s.dq)}},
 		Config: Config{Batch: s.b, LR: s.attr("lr"), WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, SIGReg: 0.09, Pairs: s.pairs,
 			Correlation: "authors", AuxLoss: "authors",
 			ScaleWeight: map[string]float64{"case": 0.1}, AuxWeight: map[string]float64{"case": 0.3}}}

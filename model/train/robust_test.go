@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 	"scalewm/model/device"
 	"scalewm/model/device/ref"
 	"scalewm/model/lewm"
@@ -216,7 +217,7 @@ func TestHopelessData(t *testing.T) {
 	}{
 		"long clips": {func(o *Options) { o.Model.FrameSkip = 7 }, "has the 28 rows of a clip"},
 		"constant q": {func(o *Options) {
-			o.Task.Q.Spec.Of = func(_ map[string][]float64, dst []float64) { dst[0], dst[1] = 3, 4 }
+			o.Task.Q.Of = func(_ envs.Row, dst []float64) { dst[0], dst[1] = 3, 4 }
 		}, "same in all rows"},
 	} {
 		o := options(t, "scale")
@@ -232,7 +233,7 @@ func TestHopelessData(t *testing.T) {
 func TestGuards(t *testing.T) {
 	for name, change := range map[string]func(o *Options, w *world){
 		"one entry of q": func(o *Options, _ *world) {
-			o.Task.Q.Spec.Of = func(row map[string][]float64, dst []float64) { dst[0], dst[1] = row["pos"][0], 7 }
+			o.Task.Q.Of = func(row envs.Row, dst []float64) { dst[0], dst[1] = row["pos"][0], 7 }
 		},
 		"one action": func(_ *Options, w *world) {
 			for i := 1; i < len(w.act); i += 2 {

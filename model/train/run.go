@@ -12,6 +12,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
+	"scalewm/envs"
 	"scalewm/model"
 	"scalewm/model/lewm"
 	"scalewm/model/weights"
@@ -72,7 +73,7 @@ func (o Options) validate() error {
 	if !slices.Contains(Methods(), o.Method) && o.Method != Untrained {
 		return fmt.Errorf("no method named %q (hint: lewm, scale or aux)", o.Method)
 	}
-	if o.usesQ() && o.Task.Q.Spec.Dim < 1 {
+	if o.usesQ() && len(o.Task.Q.Parts) == 0 {
 		return fmt.Errorf("task %s has no state q named %q (hint: `scalewm tasks` lists them)", o.Task.Name, o.Config.Q)
 	}
 	if o.usesQ() && o.weight() == 0 {
@@ -100,7 +101,7 @@ func (o Options) weight() float64 {
 
 // OpenFrames makes the data's frames at the model's size; close frees them.
 func (o Options) OpenFrames(ctx context.Context) (frames dataset.FrameReader, close func() error, err error) {
-	if o.Model.ImageSize == dataset.FrameSize {
+	if o.Model.ImageSize == envs.FrameSize {
 		return dataset.Original(o.Data), func() error { return nil }, nil
 	}
 	set, err := dataset.Resized(ctx, o.Data, dataset.ResizeOptions{Size: o.Model.ImageSize, Workers: o.Workers, Path: o.DataPath}, o.Progress)
@@ -166,7 +167,7 @@ func prepare(o Options) (*plan, error) {
 	if err := p.moments(o, fp); err != nil {
 		return nil, err
 	}
-	s := spec{Task: o.Task.Name, Method: o.Method, Protocol: o.Protocol, Device: o.Dev.Kind().String(), Data: fp,
+	s := spec{Task: o.Task.Name, Method: o.Method, Protocol: string(o.Protocol), Device: o.Dev.Kind().String(), Data: fp,
 		Q: o.Task.Q.Name, Seed: o.Seed, Schema: model.Schema, Steps: p.total, Model: o.Model, Train: o.Config}
 	if p.id, err = cell.ID("train", s); err != nil {
 		return nil, err
@@ -181,7 +182,7 @@ const constant = 1e-8
 // episodes only (strict).
 func (p *plan) moments(o Options, fp string) (err error) {
 	var episodes []int
-	if o.Protocol == dataset.SplitStrict {
+	if o.Protocol == dataset.Strict {
 		episodes = dataset.TrainEpisodes(fp, len(o.Data.Episodes()))
 	}
 	if p.action, err = dataset.ColumnMoments(o.Data, "action", episodes, 0); err != nil {
@@ -190,7 +191,7 @@ func (p *plan) moments(o Options, fp string) (err error) {
 	if !o.usesQ() {
 		return nil
 	}
-	if p.q, err = dataset.QMoments(o.Data, o.Task.Q.Spec, episodes); err != nil {
+	if p.q, err = dataset.QMoments(o.Data, o.Task.Q, episodes); err != nil {
 		return err
 	}
 	if slices.Max(p.q.Std) < constant { // one entry that does not vary becomes 0, the mean
@@ -209,11 +210,11 @@ func (p *plan) sidecar(o Options, s spec) error {
 		return fmt.Errorf("writing the sidecar: %w", err)
 	}
 	unit, total := "clips", len(p.train)+len(p.val)
-	if o.Protocol == dataset.SplitStrict {
+	if o.Protocol == dataset.Strict {
 		unit = "clips of held-out episodes"
 	}
 	p.side = weights.Sidecar{Kind: lewm.Kind, Checkpoint: "last", Schema: model.Schema, ID: p.id, Method: o.Method, Task: o.Task.Name,
-		Config: geometry, Train: recipe, Step: p.total, Seed: o.Seed, Protocol: o.Protocol, Device: s.Device,
+		Config: geometry, Train: recipe, Step: p.total, Seed: o.Seed, Protocol: s.Protocol, Device: s.Device,
 		ActionMean: p.action.Mean, ActionStd: p.action.Std, Data: s.Data,
 		Split: fmt.Sprintf("%s: %d of %d clips for validation, %s, seed %d", o.Protocol, len(p.val), total, unit, o.Seed)}
 	if o.usesQ() {

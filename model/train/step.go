@@ -58,7 +58,7 @@ func newTrainer(o Options, total int) (*trainer, error) {
 	t := &trainer{dev: o.Dev, cfg: o.Config, method: o.Method, seed: o.Seed, total: total, weight: o.weight(), model: m,
 		pairs: map[int]device.Ints{}}
 	if o.Method == "aux" {
-		t.aux = objective.NewAux(m.Params(), o.Model.Dim, o.Task.Q.Spec.Dim, o.Config.AuxLoss == "paper")
+		t.aux = objective.NewAux(m.Params(), o.Model.Dim, len(o.Task.Q.Parts), o.Config.AuxLoss == "paper")
 	}
 	m.Alloc(o.Dev, true)
 	m.Init(o.Seed)
@@ -69,7 +69,7 @@ func newTrainer(o Options, total int) (*trainer, error) {
 	frames := o.Config.Batch * t.frames()
 	t.actions = device.NewMat(o.Dev, frames, o.Model.ActionWidth())
 	if o.usesQ() {
-		t.q = device.NewMat(o.Dev, frames, o.Task.Q.Spec.Dim)
+		t.q = device.NewMat(o.Dev, frames, len(o.Task.Q.Parts))
 	}
 	return t, nil
 }

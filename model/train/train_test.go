@@ -12,6 +12,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
+	"scalewm/envs"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
@@ -51,8 +52,8 @@ func newWorld() *world {
 
 func (w *world) Rows() int                   { return episodes * length }
 func (w *world) Episodes() []dataset.Episode { return w.episodes }
-func (w *world) Columns() []dataset.Column {
-	return []dataset.Column{{Name: "action", DType: "float32", Width: 2}, {Name: "pos", DType: "float64", Width: 2}}
+func (w *world) Columns() []envs.Column {
+	return []envs.Column{{Name: "action", DType: "float32", Width: 2}, {Name: "pos", DType: "float64", Width: 2}}
 }
 func (w *world) Read(column string, from, to int) ([]float64, error) {
 	if column == "pos" {
@@ -82,8 +83,8 @@ func options(t *testing.T, method string) Options {
 	w := newWorld()
 	return Options{
 		Dev: ref.New(), Data: w, Frames: func(context.Context) (dataset.FrameReader, error) { return w, nil }, Method: method, Seed: 3, Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Workers: 2,
-		Task: Task{Name: "dot", Q: Q{Name: "full", Parts: []string{"x", "y"}, Spec: dataset.QSpec{Columns: []string{"pos"}, Dim: 2,
-			Of: func(row map[string][]float64, dst []float64) { copy(dst, row["pos"]) }}}},
+		Task: Task{Name: "dot", Q: envs.Q{Name: "full", Columns: []string{"pos"}, Parts: []string{"x", "y"},
+			Of: func(row envs.Row, dst []float64) { copy(dst, row["pos"]) }}},
 		Model: lewm.Config{ImageSize: frameSize, Patch: 4, Width: 8, Layers: 2, Heads: 2, MLP: 12, Dim: 4, Projector: 10, PredictorDepth: 1,
 			PredictorHeads: 2, PredictorHeadDim: 3, PredictorMLP: 8, Dropout: 0.1, History: 3, FrameSkip: 2, Smoothed: 3, ActionDim: 2},
 		Config: Config{Batch: 6, Steps: 9, LR: 1e-2, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, SIGReg: 0.09, Directions: 16, Pairs: 32,
@@ -298,7 +299,7 @@ func TestRefuses(t *testing.T) {
 		want   string
 	}{
 		"method":        {func(o *Options) { o.Method = "dqn" }, "no method named"},
-		"no q":          {func(o *Options) { o.Task.Q = Q{} }, "no state q"},
+		"no q":          {func(o *Options) { o.Task.Q = envs.Q{} }, "no state q"},
 		"no weight":     {func(o *Options) { o.Task.Name = "other" }, "no weight of scale"},
 		"too few clips": {func(o *Options) { o.Config.Batch = 5000 }, "training clips"},
 		"wrong task":    {func(o *Options) { o.Model.ActionDim = 5 }, "actions have"},

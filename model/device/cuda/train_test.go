@@ -9,6 +9,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
+	"scalewm/envs"
 	"scalewm/model/device"
 	"scalewm/model/device/cuda"
 	"scalewm/model/train"
@@ -26,8 +27,8 @@ func (noise) Episodes() (list []dataset.Episode) {
 	}
 	return list
 }
-func (noise) Columns() []dataset.Column {
-	return []dataset.Column{{Name: "action", DType: "float32", Width: 2}}
+func (noise) Columns() []envs.Column {
+	return []envs.Column{{Name: "action", DType: "float32", Width: 2}}
 }
 func (noise) Read(_ string, from, to int) (v []float64, err error) {
 	for i := 2 * from; i < 2*to; i++ {
