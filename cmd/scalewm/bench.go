@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"scalewm/eval/pipeline"
 	"scalewm/model/device/cpu"
 )
 
@@ -28,7 +29,7 @@ var benchParts = []benchPart{{"env", benchEnv}, {"load", benchLoad}, {"train", b
 
 // bench is one invocation of the verb.
 type bench struct {
-	preset   *Preset
+	preset   *pipeline.Preset
 	geometry string
 	device   string // cpu, cuda or auto
 	peer     string // interpreter; "": none
@@ -120,12 +121,12 @@ func parseBenchParts(what string) ([]int, error) {
 
 // benchPreset is a preset for two-dimensional actions; "" the geometry of 10.77 M
 // parameters that PyTorch's times are known of: small with 32 clips.
-func benchPreset(name string) (*Preset, string, error) {
+func benchPreset(name string) (*pipeline.Preset, string, error) {
 	known := name == ""
 	if known {
 		name = "small"
 	}
-	p, err := LoadPreset(name)
+	p, err := pipeline.LoadPreset(name)
 	if err != nil {
 		return nil, "", err
 	}

@@ -17,6 +17,7 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/dataset/rng"
 	"scalewm/eval"
+	"scalewm/eval/pipeline"
 	"scalewm/eval/record"
 	"scalewm/model/weights"
 )
@@ -155,12 +156,7 @@ func fill(t *testing.T, dir, merged string) []string {
 	if out, errs, code := session("collect", "tworoom", "--out", filepath.Join(merged, "data", "tworoom.h5"), "--episodes", "16", "--seed", "1"); code != exitDone {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
-	r := bigReproduction(t, merged)
-	e, err := r.evaluation("tworoom")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.close()
+	w := bigWorkspace(t, merged)
 	folders := make([]string, 4)
 	for i := range folders {
 		folders[i] = filepath.Join(dir, fmt.Sprint("shard", i))
@@ -177,18 +173,16 @@ func fill(t *testing.T, dir, merged string) []string {
 		})
 	}
 	result := record.Result{Device: "test", Rows: make([]record.Row, 20)}
-	for i, u := range r.grid.Units() {
-		switch u.Verb {
-		case eval.Train:
-			writeSidecar(t, r.armPath(u), u)
-		case eval.Evaluate:
-			j, _, _, err := r.missing(e, u)
-			if err != nil {
-				t.Fatal(err)
-			}
-			store := cell.Store{Dir: filepath.Join(folders[i%4], record.CellsDir)}
-			jobs <- func() error { return fakeCells(store, j, result) }
+	for _, s := range pipeline.Of[*pipeline.Train](w.Graph()) {
+		writeSidecar(t, merged, s.ID())
+	}
+	for i, s := range pipeline.Of[*pipeline.Evaluate](w.Graph()) {
+		j, err := s.Job()
+		if err != nil {
+			t.Fatal(err)
 		}
+		store := cell.Store{Dir: filepath.Join(folders[i%4], record.CellsDir)}
+		jobs <- func() error { return fakeCells(store, j, result) }
 	}
 	close(jobs)
 	wg.Wait()
@@ -208,42 +202,45 @@ func fakeCells(s cell.Store, j eval.Job, result record.Result) error {
 	return nil
 }
 
-func writeSidecar(t *testing.T, dir string, u eval.Unit) {
+// writeSidecar writes what a training is known by, of the step "train TASK METHOD sSEED".
+func writeSidecar(t *testing.T, dir, step string) {
 	t.Helper()
-	b, err := (&weights.Sidecar{Kind: "lewm", Schema: 1, Method: u.Method, Task: u.Task, Seed: u.Seed, Protocol: "paper", SHA256: "of " + u.Arm(),
+	words := strings.Fields(step)[1:]
+	arm := strings.Join(words, "-")
+	seed, err := strconv.ParseInt(words[2][1:], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := (&weights.Sidecar{Kind: "lewm", Schema: 1, Method: words[1], Task: words[0], Seed: seed, Protocol: "paper", SHA256: "of " + arm,
 		Config: []byte("{}"), Train: []byte("{}")}).Encode()
 	if err == nil {
-		err = cell.WriteFile(filepath.Join(dir, weights.SidecarName), func(w io.Writer) error { _, err := w.Write(b); return err })
+		err = cell.WriteFile(filepath.Join(dir, "train", arm, weights.SidecarName), func(w io.Writer) error { _, err := w.Write(b); return err })
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// bigReproduction is the reproduction that bigArgs ask for.
-func bigReproduction(t *testing.T, out string) *reproduction {
+// bigWorkspace has the grid that bigArgs ask for.
+func bigWorkspace(t *testing.T, out string) *pipeline.Workspace {
 	t.Helper()
 	v, _ := lookupVerb("reproduce")
 	c := newCommand(v, io.Discard, io.Discard)
-	axes, how := c.gridFlags(), c.settingFlags()
-	c.String("preset", "", "")
+	axes := c.gridFlags()
 	c.String("out", "", "")
 	c.Bool("dry-run", false, "")
 	dev := c.deviceFlags("")
 	if _, err := c.parse(bigArgs(out)[1:], 0, 0); err != nil {
 		t.Fatal(err)
 	}
-	r := &reproduction{command: c, out: out}
-	var err error
-	if r.preset, err = LoadPreset("testdata/tiny.toml"); err == nil {
-		err = r.plan(axes, how)
-	}
-	if err == nil {
-		err = r.start(dev)
-	}
+	grid, err := axes.grid()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.close)
-	return r
+	w := c.workspace(grid, out, 1)
+	if w.Planner, err = dev.open(false); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close(); w.Planner.Close() })
+	return w
 }

@@ -12,6 +12,7 @@ import (
 	"scalewm/dataset/collect"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
+	"scalewm/eval/pipeline"
 )
 
 func init() {
@@ -33,18 +34,14 @@ func (s switches) Set(v string) error {
 	return nil
 }
 
-// prepareCollection is a job whose processes are this very program.
-func prepareCollection(out string, s collect.Spec) (*collect.Job, error) {
-	job, err := collect.Prepare(out, s)
-	if err != nil {
-		return nil, err
-	}
+// spawnSelf makes the processes of a collection, which are this very program, or
+// is nil: goroutines make the same bytes.
+func spawnSelf() func(ctx context.Context) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
-		return job, nil // goroutines make the same bytes
+		return nil
 	}
-	job.Spawn = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self) }
-	return job, nil
+	return func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self) }
 }
 
 func runCollect(ctx context.Context, c *command, args []string) error {
@@ -72,28 +69,20 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 		return usagef("collect: %v", err)
 	}
 	if known := task.Spec.Policies; *policy != "" && !slices.Contains(known, *policy) {
-		return usagef("collect: task %s has no policy %q%s (hint: one of %s)", pos[0], *policy, nearest(*policy, known), strings.Join(known, ", "))
+		return usagef("collect: task %s has no policy %q%s (hint: one of %s)", pos[0], *policy, pipeline.Nearest(*policy, known), strings.Join(known, ", "))
 	}
-	job, err := prepareCollection(*out, collect.Spec{Task: pos[0], Policy: *policy, Episodes: *episodes, Seed: *seed, Switches: envs.Options(sw)})
-	if err != nil {
-		return err
-	}
-	defer job.Close()
-	if !job.Done {
-		fmt.Fprintf(c.stderr, "collecting %d episodes of %s needs about %s of disk while it works\n", *episodes, pos[0], hdf5.MB(job.Need))
-	}
-	began := time.Now()
-	p := newProgress(c.stderr, "collecting")
-	res, err := job.Run(ctx, *workers, p.report)
-	p.close()
+	began, w, l := time.Now(), c.workspace(pipeline.Grid{}, "", *workers), &teller{command: c, step: "collecting"}
+	w.Listener = l
+	res, there, err := w.Collect(ctx, *out, collect.Spec{Task: pos[0], Policy: *policy, Episodes: *episodes, Seed: *seed, Switches: envs.Options(sw)})
+	l.line()
 	if err != nil {
 		return err
 	}
 	if *asJSON {
 		return c.printJSON(map[string]any{"out": *out, "episodes": res.Episodes, "rows": res.Rows, "mean_length": res.MeanLen,
-			"bytes": res.Bytes, "new_rows": res.NewRows, "seconds": time.Since(began).Seconds(), "already_done": job.Done})
+			"bytes": res.Bytes, "new_rows": res.NewRows, "seconds": time.Since(began).Seconds(), "already_done": there})
 	}
-	if job.Done {
+	if there {
 		fmt.Fprintf(c.stdout, "%s is there already: %d episodes, %d rows\n", *out, res.Episodes, res.Rows)
 		return nil
 	}

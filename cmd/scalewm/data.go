@@ -15,6 +15,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
+	"scalewm/eval/pipeline"
 )
 
 func init() {
@@ -52,7 +53,7 @@ func runData(ctx context.Context, c *command, args []string) error {
 		}
 		return dataConvert(ctx, c, convertJob{pos[1], *out, f, *asJSON})
 	}
-	return usagef("data: unknown action %q%s (info, check or convert)", pos[0], nearest(pos[0], []string{"info", "check", "convert"}))
+	return usagef("data: unknown action %q%s (info, check or convert)", pos[0], pipeline.Nearest(pos[0], []string{"info", "check", "convert"}))
 }
 
 // fileInfo is what `data info --json` prints.

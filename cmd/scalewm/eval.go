@@ -2,14 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"strings"
 
 	"scalewm/envs"
 	"scalewm/eval"
+	"scalewm/eval/pipeline"
+	"scalewm/model"
 )
 
 func init() {
@@ -52,42 +52,51 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
-	e, err := f.evaluation()
+	w, err := f.workspace(c)
 	if err != nil {
 		return err
 	}
-	if err := e.openData(*f.data, *f.episodes); err != nil {
-		return err
-	}
-	defer e.close()
-	arm := randomArm
+	defer w.Close()
 	if !*f.random {
-		dev, err := f.dev.open(false)
+		if w.Planner, err = f.dev.open(false); err != nil {
+			return err
+		}
+		defer w.Planner.Close()
+		arm, err := w.Load(w.Grid.Tasks[0])
 		if err != nil {
 			return err
 		}
-		defer dev.Close()
-		if arm, err = loadArm(dev, *f.weights, *f.task); err != nil {
-			return err
-		}
+		w.Grid.Methods, w.Grid.Seeds = []model.Method{model.MethodOf(arm.Method)}, []int64{int64(arm.TrainSeed)}
 	}
-	if err := e.fits(arm, *f.weights); err != nil {
+	gate, err := w.RenderGate(ctx, w.Grid.Tasks[0])
+	if err == nil {
+		err = w.UseChoice(ctx, w.Grid.Tasks[0], *f.verify == 0)
+	}
+	if err != nil {
 		return err
 	}
-	if _, err := e.renderGate(ctx); err != nil {
-		return err
-	}
-	if err := e.tune(ctx, c, arm, *f.verify == 0); err != nil {
-		return err
+	var steps pipeline.Graph
+	for _, s := range pipeline.Of[*pipeline.Evaluate](w.Graph()) {
+		steps = append(steps, s)
 	}
 	if *f.verify > 0 {
-		return e.verify(ctx, c, arm, *f.verify, *f.json)
+		return c.verify(ctx, w, *f.verify, *f.json)
 	}
-	return e.show(ctx, c, arm, *f.json)
+	failed, err := steps.Run(ctx, w.Listener)
+	if err != nil {
+		return err
+	}
+	scores := scoresOf(steps)
+	if *f.json {
+		err = c.printJSON(map[string]any{"cells": scores, "failed": failed, "render_error": gate.Error})
+	} else if len(scores) > 0 {
+		err = printScores(c.stdout, scores)
+	}
+	return failures(failed, err)
 }
 
-// evaluation checks the flags and says what is to be evaluated.
-func (f evalFlags) evaluation() (*evaluation, error) {
+// workspace checks the flags and says what is to be evaluated; so far random actions.
+func (f evalFlags) workspace(c *command) (*pipeline.Workspace, error) {
 	for _, need := range [][2]string{{"task", *f.task}, {"data", *f.data}, {"out", *f.out}} {
 		if need[1] == "" {
 			return nil, usagef("eval needs --%s (`scalewm eval --help` shows an example)", need[0])
@@ -103,63 +112,19 @@ func (f evalFlags) evaluation() (*evaluation, error) {
 	if err != nil {
 		return nil, usagef("eval: %v", err)
 	}
-	s, err := f.settings.read(*f.solver, *f.tier, *f.sets)
-	return &evaluation{settings: s, task: task, out: *f.out, workers: orCores(*f.workers)}, err
-}
-
-// tune chooses mppi's temperature where it is to be tuned: with the baseline's
-// checkpoint, or as it was chosen before, of which the folder keeps one.
-func (e *evaluation) tune(ctx context.Context, c *command, arm eval.Arm, may bool) error {
-	if !arm.Plans() || !e.plansWith(eval.MPPI) || !e.temperature.NeedsTuning() {
-		return nil
+	g := pipeline.Grid{Tasks: []envs.Task{task}, Methods: []model.Method{model.MethodOf(model.Random)}, Seeds: []int64{0}, Episodes: *f.episodes}
+	if err := f.settings.read(&g, *f.solver, *f.tier, *f.sets); err != nil {
+		return nil, err
 	}
-	choice, err := e.lastChoice(arm)
-	if errors.Is(err, fs.ErrNotExist) && may {
-		choice, err = e.choose(ctx, c, arm)
-	}
-	if err == nil {
-		e.temperature = e.temperature.Chosen(choice)
-	}
-	return err
-}
-
-// show runs all jobs of an arm, goes on when one fails, and prints the figures.
-func (e *evaluation) show(ctx context.Context, c *command, arm eval.Arm, asJSON bool) error {
-	jobs, err := e.jobs(arm)
-	if err != nil {
-		return err
-	}
-	scores, failed := []score{}, []string{} // empty lists in JSON, never null
-	for i, j := range jobs {
-		cells, bad, err := e.run(ctx, c, j, i == 0)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			failed = append(failed, fmt.Sprintf("%s: %v", label(j), err))
-		}
-		for _, b := range bad {
-			failed = append(failed, fmt.Sprintf("%s %s: %v", label(j), b.Set, b.Err))
-		}
-		if len(cells) > 0 {
-			scores = append(scores, newScore(cells))
-		}
-	}
-	if asJSON {
-		err = c.printJSON(map[string]any{"cells": scores, "failed": failed, "render_error": e.gate.Error})
-	} else if len(scores) > 0 {
-		err = printScores(c.stdout, scores)
-	}
-	return failures(failed, err)
+	w := c.workspace(g, *f.out, *f.workers)
+	w.Listener = &teller{command: c, quiet: true, step: "tuning mppi on " + *f.task}
+	w.Data, w.Weights, w.Batch = *f.data, *f.weights, *f.settings.batch
+	return w, nil
 }
 
 // verify runs a sample of an arm's cells again and says which came out the same.
-func (e *evaluation) verify(ctx context.Context, c *command, arm eval.Arm, n int, asJSON bool) error {
-	jobs, err := e.jobs(arm)
-	if err != nil {
-		return err
-	}
-	verdicts, err := eval.Verify(ctx, e.store(), jobs, n)
+func (c *command) verify(ctx context.Context, w *pipeline.Workspace, n int, asJSON bool) error {
+	verdicts, err := w.Verify(ctx, n)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ var floors = []rule{
 	{of: "model/weights", ours: []string{"model/weights", "dataset/cell"}},
 
 	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "eval/pipeline", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/record", ours: []string{"dataset/cell"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
@@ -66,7 +67,7 @@ var floors = []rule{
 		libraries: []string{"gonum.org/v1/gonum", "gonum.org/v1/plot"}},
 
 	{of: "cmd/scalewm", ours: []string{"envs", "dataset", "model", "eval", "mujoco", "third_party"},
-		libraries: []string{"github.com/cheggaaa/pb/v3", "github.com/BurntSushi/toml", "golang.org/x/sync", "golang.org/x/sys"}},
+		libraries: []string{"github.com/cheggaaa/pb/v3", "golang.org/x/sync", "golang.org/x/sys"}},
 	{of: "cmd/testsum"},
 }
 

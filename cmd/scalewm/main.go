@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"scalewm/dataset/collect"
+	"scalewm/eval/pipeline"
 )
 
 // Exit codes; scripts rely on them.
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	v, ok := lookupVerb(args[0])
 	if !ok {
-		return usagef("unknown verb %q%s; `scalewm help` lists the verbs", args[0], nearest(args[0], verbNames()))
+		return usagef("unknown verb %q%s; `scalewm help` lists the verbs", args[0], pipeline.Nearest(args[0], verbNames()))
 	}
 	c := newCommand(v, stdout, stderr)
 	err := v.run(ctx, c, args[1:])
@@ -76,6 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // exitCode prints err as one line and maps it to the program's exit code.
 func exitCode(err error, stderr io.Writer) int {
 	var usage *usageError
+	var request *pipeline.RequestError
 	switch {
 	case err == nil:
 		return exitDone
@@ -84,6 +86,9 @@ func exitCode(err error, stderr io.Writer) int {
 		return exitInterrupted
 	case errors.As(err, &usage):
 		fmt.Fprintln(stderr, "scalewm:", usage.msg)
+		return exitUsage
+	case errors.As(err, &request):
+		fmt.Fprintln(stderr, "scalewm:", request)
 		return exitUsage
 	case errors.Is(err, errFailedCells):
 		fmt.Fprintln(stderr, "scalewm:", err)

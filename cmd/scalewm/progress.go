@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cheggaaa/pb/v3"
+
+	"scalewm/eval/pipeline"
 )
 
 // progress shows long work on stderr: a bar on a terminal, else a line every
@@ -55,5 +57,59 @@ func (p *progress) report(done, total int64, note string) {
 func (p *progress) close() {
 	if p.bar != nil {
 		p.bar.Finish()
+	}
+}
+
+// workspace is where the steps of a grid work, told of on this command's streams.
+func (c *command) workspace(g pipeline.Grid, out string, workers int) *pipeline.Workspace {
+	return &pipeline.Workspace{Grid: g, Dir: out, Workers: orCores(workers), Version: version(), Spawn: spawnSelf(), Listener: &teller{command: c}}
+}
+
+// teller shows how the steps of a pipeline come along: the progress of each on
+// stderr and, unless it is quiet, what became of it on stdout.
+type teller struct {
+	*command
+	quiet bool
+	mu    sync.Mutex
+	step  string // what the progress is of
+	show  *progress
+}
+
+func (t *teller) Begin(id string, i, n int) { t.step = fmt.Sprintf("[%d/%d] %s", i, n, id) }
+
+func (t *teller) Progress(done, total int64, note string) {
+	t.mu.Lock()
+	if t.show == nil {
+		t.show = newProgress(t.stderr, t.step)
+	}
+	show := t.show
+	t.mu.Unlock()
+	show.report(done, total, note)
+}
+
+// line ends the progress, into whose bar a line would be written.
+func (t *teller) line() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.show != nil {
+		t.show.close()
+		t.show = nil
+	}
+}
+
+func (t *teller) Note(text string) {
+	t.line()
+	fmt.Fprintln(t.stderr, text)
+}
+
+func (t *teller) End(id, outcome string) {
+	if t.line(); !t.quiet {
+		t.say(id, outcome)
+	}
+}
+
+func (t *teller) Failed(id string, err error) {
+	if t.line(); !t.quiet {
+		fmt.Fprintf(t.stderr, "%s failed: %v\n", id, err)
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/dataset/cell"
-	"scalewm/envs"
+	"scalewm/eval/pipeline"
 	"scalewm/eval/report"
 )
 
@@ -33,10 +32,11 @@ func runReport(_ context.Context, c *command, args []string) error {
 	if *out == "" {
 		*out = filepath.Join(pos[0], "report")
 	}
-	r, err := makeReport(c.stdout, pos[0], *out, formats)
+	r, path, err := pipeline.WriteReport(pos[0], *out, formats)
 	if err != nil {
 		return err
 	}
+	showReport(c.stdout, r, path)
 	if *asJSON {
 		return c.printJSON(r.JSON())
 	}
@@ -52,48 +52,16 @@ func parseFormats(list string) ([]string, error) {
 	known := report.Formats()
 	for _, f := range formats {
 		if !slices.Contains(known, f) {
-			return nil, usagef("report: unknown format %q%s; --format takes %s, or all", f, nearest(f, known), strings.Join(known, ", "))
+			return nil, usagef("report: unknown format %q%s; --format takes %s, or all", f, pipeline.Nearest(f, known), strings.Join(known, ", "))
 		}
 	}
 	return formats, nil
 }
 
-// makeReport reads the results below dir, writes the report's files into out
-// and prints the summary; `reproduce` ends with it too.
-func makeReport(stdout io.Writer, dir, out string, formats []string) (*report.Report, error) {
-	d, err := report.Load(dir)
-	if err != nil {
-		return nil, err
-	}
-	d.Success = map[string]string{}
-	for _, name := range envs.Names() {
-		t, err := envs.Lookup(name)
-		if err != nil {
-			return nil, err
-		}
-		d.Success[name] = t.Spec.Success
-	}
-	r, err := report.Build(d)
-	if err != nil {
-		return nil, fmt.Errorf("reporting on %s: %w", dir, err)
-	}
-	files, err := r.Render(formats)
-	if err != nil {
-		return nil, fmt.Errorf("reporting on %s: %w", dir, err)
-	}
+// showReport prints a report's summary and where its page lies.
+func showReport(stdout io.Writer, r *report.Report, path string) {
 	fmt.Fprint(stdout, r.Summary())
-	for _, f := range files {
-		path := filepath.Join(out, f.Name)
-		err := cell.WriteFile(path, func(w io.Writer) error {
-			_, err := w.Write(f.Bytes)
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("writing the report: %w", err)
-		}
+	if path != "" {
+		fmt.Fprintf(stdout, "report: %s\n", path)
 	}
-	if len(files) > 0 {
-		fmt.Fprintf(stdout, "report: %s\n", filepath.Join(out, files[0].Name))
-	}
-	return r, nil
 }

@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"scalewm/dataset/cell"
 	"scalewm/envs"
-	"scalewm/eval"
-	"scalewm/model/device"
-	"scalewm/model/train"
+	"scalewm/eval/pipeline"
+	"scalewm/model"
 )
 
 func init() {
@@ -20,46 +18,34 @@ func init() {
 			"scalewm reproduce --preset nano --tasks tworoom --out out/demo --dry-run", run: runReproduce})
 }
 
-// reproduction is one grid and what is known of it so far.
-type reproduction struct {
-	*command
-	settings
-	preset   *Preset
-	grid     eval.Grid
-	out      string
-	episodes int // of a set, before the preset's caps
-	workers  int
-	where    string // how far the list of units has come, for the progress line
-
-	trainer, planner device.Device
-	stage            stage
-	broken           map[string]bool // tasks and arms of which a unit failed that others need
-	scores           []score
-	failed           []string
-}
-
 // gridFlags are the axes of the grid, as texts.
 type gridFlags struct {
-	tasks, methods, seeds, solvers, tiers, sets, shard *string
-	episodes                                           *int
+	preset, tasks, methods, seeds, solvers, tiers, sets *string
+	episodes                                            *int
+	settings                                            settingFlags
 }
 
 func (c *command) gridFlags() gridFlags {
 	return gridFlags{
+		preset:   c.presetFlag(),
 		tasks:    c.String("tasks", "all", "`tasks`, with commas, or all"),
-		methods:  c.String("methods", "lewm,scale,aux,untrained,random", "`arms`, with commas: lewm, scale, aux, and the floors untrained and random"),
+		methods:  c.String("methods", strings.Join(model.MethodNames(nil), ","), "`arms`, with commas: lewm, scale, aux, and the floors untrained and random"),
 		seeds:    c.String("seeds", "3072", "training `seeds`, with commas"),
 		solvers:  c.String("solvers", "", "`planners` instead of the preset's, with commas, or all"),
 		tiers:    c.String("tiers", "", "compute `tiers` instead of the preset's, with commas, or all"),
 		sets:     c.String("sets", "", "evaluation `sets` instead of the preset's, with commas, or all"),
 		episodes: c.Count("episodes", 0, "`episodes` of a set instead of the preset's; a task's cap in the preset holds"),
-		shard:    c.String("shard", "", "only the part `i/n` of the work; the task arrays of Slurm and Kubernetes are recognised"),
+		settings: c.settingFlags(),
 	}
 }
 
+func (c *command) presetFlag() *string {
+	return c.String("preset", "nano", "`name` of a preset (nano, small, paper) or path of a .toml file")
+}
+
 func runReproduce(ctx context.Context, c *command, args []string) error {
-	preset := c.String("preset", "nano", "`name` of a preset (nano, small, paper) or path of a .toml file")
-	axes, how := c.gridFlags(), c.settingFlags()
+	axes := c.gridFlags()
+	shard := c.String("shard", "", "only the part `i/n` of the work; the task arrays of Slurm and Kubernetes are recognised")
 	out := c.String("out", "", "results `folder`: data/, train/, sets/, cells/, watch/ and report.html")
 	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
 	dry := c.Bool("dry-run", false, "say what is there and what would be done")
@@ -71,115 +57,138 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if *out == "" {
 		return usagef("reproduce needs --out (`scalewm reproduce --help` shows an example)")
 	}
-	r := &reproduction{command: c, out: *out, workers: orCores(*workers), broken: map[string]bool{},
-		scores: []score{}, failed: []string{}} // empty lists in JSON, never null
-	var err error
-	if r.preset, err = LoadPreset(*preset); err != nil {
+	grid, err := axes.grid()
+	if err != nil {
 		return err
 	}
-	if err := r.plan(axes, how); err != nil {
+	ours, err := parseShard(*shard)
+	if err != nil {
+		return usagef("reproduce: %v", err)
+	}
+	w := c.workspace(grid, *out, *workers)
+	w.Batch = *axes.settings.batch
+	defer w.Close()
+	if w.Trainer, err = dev.open(true); err != nil {
 		return err
 	}
-	if err := r.start(dev); err != nil {
+	defer w.Trainer.Close()
+	if w.Planner, err = dev.open(grid.Preset.Name == "nano"); err != nil {
 		return err
 	}
-	defer r.close()
+	defer w.Planner.Close()
+	steps := w.Graph().Shard(ours)
 	if *dry {
-		return r.dryRun(*asJSON)
+		return c.dryRun(ctx, steps, *asJSON)
 	}
-	return r.all(ctx, *asJSON)
+	if err := grid.Preset.WriteTo(*out); err != nil {
+		return err
+	}
+	return c.reproduce(ctx, steps, w.Listener, *asJSON)
 }
 
-// all does the units of this shard, prints the results and lists what failed.
-func (r *reproduction) all(ctx context.Context, asJSON bool) error {
-	if err := r.preset.writeTo(r.out); err != nil {
+// reproduce runs the steps, prints the results and lists what failed.
+func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, l pipeline.Listener, asJSON bool) error {
+	failed, err := steps.Run(ctx, l)
+	if err != nil {
 		return err
 	}
-	defer r.stage.leave()
-	units := r.grid.Units()
-	for i, u := range units {
-		r.where = fmt.Sprintf("[%d/%d] ", i+1, len(units))
-		if err := r.do(ctx, u); err != nil {
-			return err
+	for _, s := range pipeline.Of[*pipeline.Report](steps) {
+		if s.Page != nil {
+			showReport(c.stdout, s.Page, s.Path)
 		}
 	}
-	var err error
+	scores := scoresOf(steps)
 	switch {
 	case asJSON:
-		err = r.printJSON(map[string]any{"cells": r.scores, "failed": r.failed})
-	case len(r.scores) > 0:
-		err = printScores(r.stdout, r.scores)
+		err = c.printJSON(map[string]any{"cells": scores, "failed": failed})
+	case len(scores) > 0:
+		err = printScores(c.stdout, scores)
 	}
-	return failures(r.failed, err)
+	return failures(failed, err)
 }
 
-// plan reads the axes; what the flags leave open the preset says.
-func (r *reproduction) plan(f gridFlags, how settingFlags) (err error) {
+// dryRun says of each step what is there and what would be done.
+func (c *command) dryRun(ctx context.Context, steps pipeline.Graph, asJSON bool) error {
+	cells, missing, err := steps.DryRun(ctx, func(id string, s pipeline.State) { c.say(id, s.Text) })
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "%d cells, %d of them to do\n", cells, missing)
+	if asJSON {
+		return c.printJSON(map[string]int{"cells": cells, "to_do": missing})
+	}
+	return nil
+}
+
+// say prints a line about a step: "train     tworoom lewm s3072: done".
+func (c *command) say(id, what string) {
+	kind, name, named := strings.Cut(id, " ")
+	if named {
+		name += ": "
+	}
+	fmt.Fprintf(c.stdout, "%-9s %s%s\n", kind, name, what)
+}
+
+// grid reads the axes; what the flags leave open the preset says.
+func (f gridFlags) grid() (g pipeline.Grid, err error) {
+	preset, err := pipeline.LoadPreset(*f.preset)
+	if err != nil {
+		return g, err
+	}
 	or := func(flag string, preset []string) string {
 		if flag != "" {
 			return flag
 		}
 		return strings.Join(preset, ",")
 	}
-	p := r.preset.Eval
-	if r.settings, err = how.read(or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets)); err != nil {
-		return err
+	g.Preset, g.Episodes = *preset, *f.episodes
+	p := g.Preset.Eval
+	if g.Episodes == 0 {
+		g.Episodes = p.Episodes
 	}
-	if r.episodes = *f.episodes; r.episodes == 0 {
-		r.episodes = p.Episodes
+	if err = f.settings.read(&g, or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets)); err != nil {
+		return g, err
 	}
-	g := eval.Grid{Solvers: r.solvers, Methods: once(strings.Split(*f.methods, ",")), Sets: map[string][]string{}, Tuned: r.temperature.NeedsTuning()}
-	if g.Tasks, err = taskNames(*f.tasks); err != nil {
-		return err
+	tasks := strings.Split(*f.tasks, ",")
+	if *f.tasks == "all" {
+		tasks = envs.Names()
 	}
-	for _, t := range r.tiers {
-		g.Tiers = append(g.Tiers, t.Name)
+	if g.Tasks, err = parseList(tasks, envs.Lookup); err != nil {
+		return g, err
 	}
-	for _, t := range g.Tasks {
-		g.Sets[t] = r.sets[:atMost(len(r.sets), p.SetsAtMost[t])]
+	if g.Methods, err = parseList(strings.Split(*f.methods, ","), parseMethod); err != nil {
+		return g, err
 	}
-	if err := checkMethods(g.Methods); err != nil {
-		return err
-	}
-	if g.Seeds, err = parseSeeds(*f.seeds); err != nil {
-		return err
-	}
-	if g.Shard, err = parseShard(*f.shard); err != nil {
-		return usagef("reproduce: %v", err)
-	}
-	r.grid = g
-	return nil
-}
-
-func checkMethods(names []string) error {
-	known := append(train.Methods(), train.Untrained, eval.Random)
-	for _, m := range names {
-		if !slices.Contains(known, m) {
-			return usagef("reproduce: unknown method %q%s; there are %s", m, nearest(m, known), strings.Join(known, ", "))
-		}
-	}
-	return nil
-}
-
-func parseSeeds(list string) (out []int64, err error) {
-	for s := range strings.SplitSeq(list, ",") {
+	g.Seeds, err = parseList(strings.Split(*f.seeds, ","), func(s string) (int64, error) {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
-			return nil, usagef("reproduce: seed %q is not a whole number", s)
+			return 0, fmt.Errorf("seed %q is not a whole number", s)
 		}
-		out = append(out, n)
-	}
-	return once(out), nil
+		return n, nil
+	})
+	return g, err
 }
 
-// once is a list without what came before in it.
-func once[T comparable](list []T) (out []T) {
-	for _, v := range list {
-		if !slices.Contains(out, v) {
-			out = append(out, v)
-		}
+// parseMethod looks a method up and suggests another where there is none.
+func parseMethod(name string) (model.Method, error) {
+	m, err := model.LookUp(name)
+	if err != nil {
+		return m, fmt.Errorf("%w%s", err, pipeline.Nearest(name, model.MethodNames(nil)))
 	}
-	return out
+	return m, nil
+}
+
+// parseList reads the entries of a flag. What one that comes twice stands for is
+// listed once in the graph.
+func parseList[T any](words []string, parse func(string) (T, error)) (out []T, err error) {
+	for _, word := range words {
+		v, err := parse(word)
+		if err != nil {
+			return nil, usagef("reproduce: %v", err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 // parseShard reads the flag, or what a batch system says where there is none.
@@ -188,35 +197,4 @@ func parseShard(flag string) (cell.Shard, error) {
 		return cell.ShardFromEnv()
 	}
 	return cell.ParseShard(flag)
-}
-
-// taskNames reads the --tasks flag.
-func taskNames(list string) ([]string, error) {
-	if list == "all" {
-		return envs.Names(), nil
-	}
-	names := once(strings.Split(list, ","))
-	for _, name := range names {
-		if _, err := envs.Lookup(name); err != nil {
-			return nil, usagef("reproduce: %v", err)
-		}
-	}
-	return names, nil
-}
-
-// start starts the devices of training and of planning.
-func (r *reproduction) start(f deviceFlags) (err error) {
-	if r.trainer, err = f.open(true); err != nil {
-		return err
-	}
-	r.planner, err = f.open(r.preset.Name == "nano")
-	return err
-}
-
-func (r *reproduction) close() {
-	for _, d := range []device.Device{r.trainer, r.planner} {
-		if d != nil {
-			d.Close()
-		}
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"text/tabwriter"
 
+	"scalewm/eval/pipeline"
 	"scalewm/eval/record"
 )
 
@@ -42,6 +43,17 @@ func newScore(cells []record.Cell) score {
 		out.SD = &sd
 	}
 	return out
+}
+
+// scoresOf sums up what the evaluations among the steps left, a line each.
+func scoresOf(steps pipeline.Graph) []score {
+	scores := []score{} // in JSON an empty list, never null
+	for _, s := range pipeline.Of[*pipeline.Evaluate](steps) {
+		if len(s.Cells) > 0 {
+			scores = append(scores, newScore(s.Cells))
+		}
+	}
+	return scores
 }
 
 func printScores(w io.Writer, scores []score) error {

@@ -3,22 +3,11 @@ package main
 import (
 	"scalewm/dataset"
 	"scalewm/eval"
-	"scalewm/eval/plan"
+	"scalewm/eval/pipeline"
 )
 
-// settings say how arms are evaluated, whichever arms they are.
-type settings struct {
-	protocol    dataset.Protocol
-	solvers     []string
-	tiers       []eval.Tier
-	sets        []string
-	temperature eval.Temperature
-	clip        plan.Clip
-	pool        eval.Pool
-	batch       int
-}
-
-// settingFlags are the flags of settings that `eval` and `reproduce` share.
+// settingFlags are the flags that `eval` and `reproduce` share: how arms are
+// evaluated, whichever arms they are.
 type settingFlags struct {
 	protocol, temperature, clip, pool *string
 	batch                             *int
@@ -34,29 +23,28 @@ func (c *command) settingFlags() settingFlags {
 	}
 }
 
-// read checks the flags, and the lists of names beside them.
-func (f settingFlags) read(solvers, tiers, sets string) (s settings, err error) {
+// read writes the flags, and the lists of names beside them, into a grid.
+func (f settingFlags) read(g *pipeline.Grid, solvers, tiers, sets string) error {
 	parse := []func() error{
-		func() (err error) { s.protocol, err = dataset.ParseProtocol(*f.protocol); return },
-		func() (err error) { s.tiers, err = eval.ParseTiers(tiers); return },
-		func() (err error) { s.sets, err = eval.ParseSets(sets); return },
-		func() (err error) { s.solvers, err = eval.ParseSolvers(solvers); return },
-		func() (err error) { s.temperature, err = eval.ParseTemperature(*f.temperature); return },
-		func() (err error) { s.clip, err = eval.ParseClip(*f.clip); return },
-		func() (err error) { s.pool, err = eval.ParsePool(*f.pool); return },
+		func() (err error) { g.Protocol, err = dataset.ParseProtocol(*f.protocol); return },
+		func() (err error) { g.Tiers, err = eval.ParseTiers(tiers); return },
+		func() (err error) { g.Sets, err = eval.ParseSets(sets); return },
+		func() (err error) { g.Solvers, err = eval.ParseSolvers(solvers); return },
+		func() (err error) { g.Temperature, err = eval.ParseTemperature(*f.temperature); return },
+		func() (err error) { g.Clip, err = eval.ParseClip(*f.clip); return },
+		func() (err error) { g.Pool, err = eval.ParsePool(*f.pool); return },
 	}
 	for _, p := range parse {
 		if err := p(); err != nil {
-			return settings{}, usagef("%v", err)
+			return usagef("%v", err)
 		}
 	}
-	for _, solver := range s.solvers {
-		for _, t := range s.tiers {
+	for _, solver := range g.Solvers {
+		for _, t := range g.Tiers {
 			if _, err := t.For(solver); err != nil {
-				return settings{}, usagef("%v", err)
+				return usagef("%v", err)
 			}
 		}
 	}
-	s.batch = *f.batch
-	return s, nil
+	return nil
 }

@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"scalewm/dataset"
-	"scalewm/dataset/cell"
-	"scalewm/dataset/hdf5"
 	"scalewm/envs"
+	"scalewm/eval/pipeline"
+	"scalewm/model"
 	"scalewm/model/train"
 	"scalewm/model/train/metrics"
 )
@@ -25,7 +22,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	task := c.String("task", "", "`name` of the task the data set is of (`scalewm tasks`)")
 	method := c.String("method", "lewm", "`objective`: lewm, scale or aux; untrained writes the initial weights")
 	data := c.String("data", "", "the data set, a `file` in HDF5")
-	preset := c.String("preset", "nano", "`name` of a preset (nano, small, paper) or path of a .toml file")
+	preset := c.presetFlag()
 	protocol := c.String("protocol", string(dataset.Paper), "`split`: paper (clips at random) or strict (whole episodes held out)")
 	seed := c.Int64("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
 	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
@@ -44,10 +41,22 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 			return usagef("train needs --%s (`scalewm train --help` shows an example)", f[0])
 		}
 	}
-	if err := checkTraining(*task, *method, *protocol); err != nil {
+	m, err := parseMethod(*method)
+	if err == nil && !m.Plans() {
+		err = fmt.Errorf("%s has no model to train", *method)
+	}
+	if err != nil {
 		return usagef("train: %v", err)
 	}
-	p, err := LoadPreset(*preset)
+	rules, err := dataset.ParseProtocol(*protocol)
+	if err != nil {
+		return usagef("train: %v", err)
+	}
+	t, err := envs.Lookup(*task)
+	if err != nil {
+		return usagef("train: %v", err)
+	}
+	p, err := pipeline.LoadPreset(*preset)
 	if err != nil {
 		return err
 	}
@@ -63,67 +72,22 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if *reading != "" {
 		p.Train.Correlation, p.Train.AuxLoss = *reading, *reading
 	}
-	o := train.Options{Method: *method, Protocol: dataset.Protocol(*protocol), Seed: *seed, Out: *out, Resume: *resume, DataPath: *data, Workers: *workers}
-	if err := p.applyTo(&o, *task); err != nil {
+	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{t}, Methods: []model.Method{m}, Seeds: []int64{*seed}, Protocol: rules}
+	w, l := c.workspace(g, "", *workers), &teller{command: c, step: "training " + *method}
+	defer w.Close()
+	w.Listener, w.Data, w.Weights = l, *data, *out
+	if w.Trainer, err = dev.open(true); err != nil {
 		return err
 	}
-	file, err := hdf5.Open(*data)
+	defer w.Trainer.Close()
+	step := pipeline.Of[*pipeline.Train](w.Graph())[0]
+	step.Resume = *resume
+	_, err = step.Run(ctx)
+	l.line()
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	o.Data = file
-	if o.Dev, err = dev.open(true); err != nil {
-		return err
-	}
-	defer o.Dev.Close()
-	o.Begin = func() error { return p.writeTo(*out) }
-	show := newProgress(c.stderr, "training "+*method)
-	o.Progress = show.report
-	res, err := train.Run(ctx, o)
-	show.close()
-	if err != nil {
-		return err
-	}
-	return c.showTraining(res, *asJSON)
-}
-
-// checkTraining checks the names among the flags.
-func checkTraining(task, method, protocol string) error {
-	if known := append(train.Methods(), train.Untrained); !slices.Contains(known, method) {
-		return fmt.Errorf("no method named %q%s (hint: one of %s)", method, nearest(method, known), strings.Join(known, ", "))
-	}
-	if _, err := dataset.ParseProtocol(protocol); err != nil {
-		return err
-	}
-	_, err := envs.Lookup(task)
-	return err
-}
-
-// applyTo fills in what the preset and the task determine.
-func (p *Preset) applyTo(o *train.Options, task string) error {
-	t, err := envs.Lookup(task)
-	if err != nil {
-		return err
-	}
-	o.Config, o.Model = p.Train, p.Model
-	o.Model.ActionDim = t.Spec.ActionDim
-	o.Task = train.Task{Name: task, ID: t.Spec.ID}
-	for _, q := range t.Spec.Qs {
-		if q.Name == p.Train.Q {
-			o.Task.Q = q
-		}
-	}
-	return nil
-}
-
-// writeTo keeps the resolved preset beside the results.
-func (p *Preset) writeTo(dir string) error {
-	text, err := p.encode()
-	if err != nil {
-		return err
-	}
-	return cell.WriteFile(filepath.Join(dir, "config.toml"), func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+	return c.showTraining(step.Result, *asJSON)
 }
 
 func (c *command) showTraining(r train.Result, asJSON bool) error {

@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/envs"
+	"scalewm/eval/pipeline"
 	"scalewm/model/lewm"
 	"scalewm/model/train"
 	"scalewm/model/weights"
@@ -58,7 +59,7 @@ func runWeights(_ context.Context, c *command, args []string) error {
 	case pos[0] == "convert":
 		return usagef("weights convert needs IN OUT (`scalewm weights --help` shows an example)")
 	}
-	return usagef("weights: unknown action %q%s (info or convert)", pos[0], nearest(pos[0], []string{"info", "convert"}))
+	return usagef("weights: unknown action %q%s (info or convert)", pos[0], pipeline.Nearest(pos[0], []string{"info", "convert"}))
 }
 
 // weightsInfo is what `weights info --json` and `weights convert --json` print.

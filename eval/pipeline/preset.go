@@ -1,16 +1,19 @@
-package main
+package pipeline
 
 import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"sort"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 
+	"scalewm/dataset/cell"
 	"scalewm/model/lewm"
 	"scalewm/model/train"
 )
@@ -29,10 +32,11 @@ type Preset struct {
 
 // CollectPreset says how much data a run collects.
 type CollectPreset struct {
-	Episodes int            `toml:"episodes"`
-	AtMost   map[string]int `toml:"at_most"` // episodes of tasks that are slow to draw
-	Policy   string         `toml:"policy"`  // "": the task's own first one
-	Seed     int64          `toml:"seed"`
+	Episodes       int            `toml:"episodes"`
+	EpisodesByTask map[string]int `toml:"episodes_by_task,omitempty"` // instead of Episodes
+	AtMost         map[string]int `toml:"at_most"`                    // of tasks that are slow to draw
+	Policy         string         `toml:"policy"`                     // "": the task's own first one
+	Seed           int64          `toml:"seed"`
 }
 
 // EvalPreset is the evaluation grid of a run.
@@ -68,8 +72,8 @@ func LoadPreset(name string) (*Preset, error) {
 	} else {
 		text, err = presetFiles.ReadFile(path.Join("presets", name+".toml"))
 		if err != nil {
-			err = usagef("unknown preset %q%s; there are %s, or give the path of a .toml file", name,
-				nearest(name, PresetNames()), strings.Join(PresetNames(), ", "))
+			err = requestf("unknown preset %q%s; there are %s, or give the path of a .toml file", name,
+				Nearest(name, PresetNames()), strings.Join(PresetNames(), ", "))
 		}
 	}
 	if err != nil {
@@ -91,13 +95,13 @@ func parsePreset(text string) (*Preset, error) {
 	if err != nil {
 		var pe toml.ParseError
 		if errors.As(err, &pe) {
-			return nil, fmt.Errorf("line %d: %s (hint: compare with presets/nano.toml in cmd/scalewm)", pe.Position.Line, pe.Message)
+			return nil, fmt.Errorf("line %d: %s (hint: compare with presets/nano.toml in eval/pipeline)", pe.Position.Line, pe.Message)
 		}
-		return nil, fmt.Errorf("%w (hint: compare with presets/nano.toml in cmd/scalewm)", err)
+		return nil, fmt.Errorf("%w (hint: compare with presets/nano.toml in eval/pipeline)", err)
 	}
 	if extra := meta.Undecoded(); len(extra) > 0 {
 		key := extra[0].String()
-		return nil, fmt.Errorf("unknown key %q%s (hint: keys are those of presets/nano.toml in cmd/scalewm)", key, nearest(key, presetKeys()))
+		return nil, fmt.Errorf("unknown key %q%s (hint: keys are those of presets/nano.toml in eval/pipeline)", key, Nearest(key, presetKeys()))
 	}
 	return &p, p.validate()
 }
@@ -108,7 +112,7 @@ func presetKeys() []string {
 	var p Preset
 	meta, err := toml.Decode(string(text), &p)
 	if err != nil {
-		panic(fmt.Sprintf("scalewm: the embedded nano preset does not parse: %v", err))
+		panic(fmt.Sprintf("pipeline: the embedded nano preset does not parse: %v", err))
 	}
 	var keys []string
 	for _, k := range meta.Keys() {
@@ -132,7 +136,15 @@ func (p *Preset) validate() error {
 	return p.Train.Validate()
 }
 
-// encode writes the resolved preset beside results.
+// WriteTo keeps the preset as it was resolved beside results, as DIR/config.toml.
+func (p *Preset) WriteTo(dir string) error {
+	text, err := p.encode()
+	if err != nil {
+		return err
+	}
+	return cell.WriteFile(filepath.Join(dir, "config.toml"), func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+}
+
 func (p *Preset) encode() (string, error) {
 	var b strings.Builder
 	enc := toml.NewEncoder(&b)
@@ -141,4 +153,37 @@ func (p *Preset) encode() (string, error) {
 		return "", fmt.Errorf("writing the preset: %w", err)
 	}
 	return b.String(), nil
+}
+
+// Nearest is a hint at the known word closest to a mistyped one, or "".
+func Nearest(word string, known []string) string {
+	best, bestD := "", 3
+	for _, k := range known {
+		if d := editDistance(word, k); d < bestD {
+			best, bestD = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		prev := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			prev, row[j] = row[j], min(row[j]+1, row[j-1]+1, prev+cost)
+		}
+	}
+	return row[len(b)]
 }

@@ -1,0 +1,228 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"scalewm/eval"
+	"scalewm/eval/record"
+)
+
+// Evaluate makes an arm's cells of one solver and tier in cells/, a cell for each
+// set, from the arm's checkpoint and the task's data set. The first such step of
+// a method on a task also leaves a film of one episode, watch/TASK-METHOD-TIER.gif.
+type Evaluate struct {
+	w *Workspace
+	arm
+	solver string    // "" for random actions
+	tier   eval.Tier // without a name for random actions
+	sets   []int     // of the task's sets
+	film   bool
+	tune   *Tune // what chooses MPPI's temperature, where that is tuned
+
+	Cells []record.Cell // after Run: the cells that are there
+}
+
+// evaluateSteps are an arm's evaluations: one for each solver and tier, one in
+// all for what does not plan.
+func evaluateSteps(w *Workspace, a arm) (out []Step) {
+	g := &w.Grid
+	all := Evaluate{w: w, arm: a}
+	for i := range g.sets(a.task.Spec.Name) {
+		all.sets = append(all.sets, i)
+	}
+	if !a.method.Plans() {
+		all.film = true
+		return []Step{&all}
+	}
+	for i, solver := range g.Solvers {
+		for k, tier := range g.Tiers {
+			s := all
+			s.solver, s.tier, s.film = solver, tier, i == 0 && k == 0 && a.seed == g.Seeds[0]
+			if solver == eval.MPPI && g.tuned(a.method) {
+				s.tune = newTune(w, a)
+			}
+			out = append(out, &s)
+		}
+	}
+	return out
+}
+
+func (s *Evaluate) ID() string {
+	return strings.TrimSpace(strings.Join([]string{"evaluate", s.name(), s.solver, s.tier.Name}, " "))
+}
+
+func (s *Evaluate) Needs() (ids []string) {
+	if s.method.Plans() {
+		ids = append(ids, trainID(s.arm))
+	}
+	if s.tune != nil {
+		ids = append(ids, s.tune.ID())
+	}
+	return append(ids, collectID(s.task))
+}
+
+// Len and Part implement Divisible.
+func (s *Evaluate) Len() int { return len(s.sets) }
+
+func (s *Evaluate) Part(ours func(cell int) bool) Divisible {
+	part := *s
+	part.sets = nil
+	for i, set := range s.sets {
+		if ours(i) {
+			part.sets = append(part.sets, set)
+		}
+	}
+	part.film = s.film && len(part.sets) > 0 && part.sets[0] == s.sets[0] // one film, whatever the shards
+	return &part
+}
+
+func (s *Evaluate) State(context.Context) (State, error) {
+	missing, torn := len(s.sets), 0
+	j, err := s.Job()
+	if err == nil {
+		todo, broken, err := j.Missing(s.w.cells())
+		if err != nil {
+			return State{}, err
+		}
+		missing, torn = len(todo), len(broken)
+	} else if !errors.Is(err, fs.ErrNotExist) { // what it needs is not there yet
+		return State{}, err
+	}
+	text := fmt.Sprintf("%d of %d cells to do", missing, len(s.sets))
+	if torn > 0 {
+		text += fmt.Sprintf(", %d of them torn", torn)
+	}
+	return State{Text: text, Cells: len(s.sets), Missing: missing}, nil
+}
+
+// Job is the step's evaluation. The model is there if it is the one that was
+// used last; without it the job can be asked for its cells, but not run. Where
+// the data set, the checkpoint or the temperature is missing, the error is
+// fs.ErrNotExist.
+func (s *Evaluate) Job() (eval.Job, error) {
+	t, err := s.w.openSets(s.task)
+	if err != nil {
+		return eval.Job{}, err
+	}
+	var sets []eval.Set
+	for _, i := range s.sets {
+		sets = append(sets, t.sets[i])
+	}
+	if !s.method.Plans() {
+		return s.w.job(t, eval.Arm{Method: s.method.Name}, sets), nil
+	}
+	a, err := s.w.look(t, s.w.checkpoint(s.arm))
+	if err != nil {
+		return eval.Job{}, err
+	}
+	j := s.w.job(t, a, sets)
+	j.Solver = s.solver
+	if j.Tier, err = s.tier.For(s.solver); err != nil || s.solver != eval.MPPI {
+		return j, err
+	}
+	temperature := s.w.Grid.Temperature
+	if s.tune != nil {
+		c, err := s.tune.chosen()
+		if err != nil {
+			return j, err
+		}
+		temperature = temperature.Chosen(c)
+	}
+	j.Temperature, err = temperature.For(s.task.Spec.Name, s.method.Name)
+	return j, err
+}
+
+// Run makes the missing cells; a model is loaded only for them and for the film.
+func (s *Evaluate) Run(ctx context.Context) (string, error) {
+	began := time.Now()
+	j, err := s.Job()
+	if err != nil {
+		return "", err
+	}
+	todo, torn, err := j.Missing(s.w.cells())
+	if err != nil {
+		return "", err
+	}
+	for _, id := range torn {
+		s.w.Listener.Note(fmt.Sprintf("cell %s is torn and is made again", id))
+	}
+	film, err := s.missingFilm()
+	if err != nil {
+		return "", err
+	}
+	if s.method.Plans() && (len(todo) > 0 || film != "") {
+		if j.Arm, err = s.w.load(s.w.now, s.w.checkpoint(s.arm)); err != nil {
+			return "", err
+		}
+	}
+	cells, failed, err := eval.Cells(ctx, s.w.cells(), j)
+	if err == nil && film != "" && len(failed) == 0 {
+		err = s.watch(ctx, j, film)
+	}
+	if err != nil {
+		return "", err
+	}
+	s.Cells = cells
+	if len(failed) > 0 {
+		var parts Failures
+		for _, f := range failed {
+			parts = append(parts, fmt.Errorf("set %s: %w", f.Set, f.Err))
+		}
+		err = parts
+	}
+	if len(cells) == 0 {
+		return "", err
+	}
+	success := 0.0
+	for _, c := range cells {
+		success += c.Result.Rate() / float64(len(cells))
+	}
+	return fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(todo)-len(failed), len(s.sets), success, since(began)), err
+}
+
+// missingFilm is the path of the film that is to be made, "" for none. Random
+// actions have no tier; their film carries the name of the first.
+func (s *Evaluate) missingFilm() (string, error) {
+	if !s.film {
+		return "", nil
+	}
+	name := strings.Join([]string{s.task.Spec.Name, s.method.Name, s.w.Grid.Tiers[0].Name}, "-") + ".gif"
+	path := filepath.Join(s.w.Dir, "watch", name)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return path, nil
+}
+
+// watch leaves a film of the first episode of the first set.
+func (s *Evaluate) watch(ctx context.Context, j eval.Job, path string) error {
+	film, err := eval.Watch(ctx, j, 0)
+	if err != nil {
+		return err
+	}
+	return film.Save(path)
+}
+
+// Verify runs up to n cells of the grid's only arm again and compares them with
+// those that are there.
+func (w *Workspace) Verify(ctx context.Context, n int) ([]eval.Verdict, error) {
+	var jobs []eval.Job
+	for _, s := range Of[*Evaluate](w.Graph()) {
+		j, err := s.Job()
+		if err != nil {
+			return nil, err
+		}
+		if s.method.Plans() {
+			j.Arm = w.loaded.arm
+		}
+		jobs = append(jobs, j)
+	}
+	return eval.Verify(ctx, w.cells(), jobs, n)
+}

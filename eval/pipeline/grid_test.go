@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/cell"
+	"scalewm/envs"
+	_ "scalewm/envs/cube"
+	_ "scalewm/envs/pusht"
+	_ "scalewm/envs/tworoom"
+	"scalewm/eval"
+	"scalewm/model"
+)
+
+func lookUp[T any](t *testing.T, find func(string) (T, error), names ...string) (out []T) {
+	t.Helper()
+	for _, name := range names {
+		v, err := find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// smallGrid is two tasks, of which cube has fewer sets, with two methods and the
+// random floor.
+func smallGrid(t *testing.T) Grid {
+	g := Grid{Tasks: lookUp(t, envs.Lookup, "pusht", "cube"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "random"), Seeds: []int64{1, 2},
+		Solvers: []string{eval.CEM, eval.MPPI}, Sets: []string{"s101", "s102", "s103"}}
+	g.Tiers = append(g.Tiers, eval.Tiers()[0], eval.Tiers()[4])
+	g.Preset.Eval.SetsAtMost = map[string]int{"cube": 1}
+	var err error
+	if g.Temperature, err = eval.ParseTemperature("paper"); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// names lists steps, and how many cells they have.
+func names(g Graph) (out []string) {
+	for _, s := range g {
+		name := s.ID()
+		if d, ok := s.(Divisible); ok {
+			name += fmt.Sprintf(" x%d", d.Len())
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// TestGraph: the whole graph of a grid of one task, by hand.
+func TestGraph(t *testing.T) {
+	w := &Workspace{Grid: smallGrid(t)}
+	w.Grid.Tasks, w.Grid.Methods, w.Grid.Seeds = w.Grid.Tasks[1:], lookUp(t, model.LookUp, "scale", "lewm", "random"), []int64{7}
+	var err error
+	if w.Grid.Temperature, err = eval.ParseTemperature("tuned"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"collect cube", "train cube lewm s7", "tune cube lewm s7", "train cube scale s7",
+		"evaluate cube scale s7 cem T1 x1", "evaluate cube scale s7 cem T5 x1", "evaluate cube scale s7 mppi T1 x1", "evaluate cube scale s7 mppi T5 x1",
+		"evaluate cube lewm s7 cem T1 x1", "evaluate cube lewm s7 cem T5 x1", "evaluate cube lewm s7 mppi T1 x1", "evaluate cube lewm s7 mppi T5 x1",
+		"evaluate cube random x1", "report"}
+	if got := names(w.Graph()); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, s := range w.Graph() {
+		if s.ID() == "evaluate cube scale s7 mppi T5" && !slices.Equal(s.Needs(), []string{"train cube scale s7", "tune cube lewm s7", "collect cube"}) {
+			t.Errorf("%s needs %v", s.ID(), s.Needs())
+		}
+	}
+	w.Grid.Solvers = []string{eval.CEM}
+	if got := names(w.Graph()); strings.Contains(strings.Join(got, "\n"), "tune") {
+		t.Errorf("tuned without mppi: %v", got)
+	}
+	w.Grid.Methods = lookUp(t, model.LookUp, "random")
+	if got := names(w.Graph()); !slices.Equal(got, []string{"collect cube", "evaluate cube random x1"}) {
+		t.Errorf("random actions alone: %v", got)
+	}
+}
+
+// cellsOf counts how often each cell of the grid is listed.
+func cellsOf(g Graph) map[string]int {
+	out := map[string]int{}
+	for _, s := range Of[*Evaluate](g) {
+		for _, set := range s.sets {
+			out[fmt.Sprint(s.ID(), set)]++
+		}
+	}
+	return out
+}
+
+// TestGridShards: whatever the number of shards, every cell of a grid is listed
+// once in all, after the data and the checkpoint that it needs; no two shards of a
+// grid with enough arms train the same one, and each film is made once.
+func TestGridShards(t *testing.T) {
+	w := &Workspace{Grid: smallGrid(t)}
+	whole := cellsOf(w.Graph())
+	if len(whole) != 2*2*4*3+3+2*2*4+1 { // two methods x two seeds x four jobs, and random, of three sets and of one
+		t.Errorf("%d cells", len(whole))
+	}
+	for _, n := range []int{1, 2, 3, 7, 10, 11, 24, 200} {
+		all, trained, films := map[string]int{}, map[string]int{}, 0
+		for i := range n {
+			part := w.Graph().Shard(cell.Shard{I: i, N: n})
+			inOrder(t, part)
+			for _, s := range Of[*Train](part) {
+				trained[s.ID()]++
+			}
+			for _, s := range Of[*Evaluate](part) {
+				if s.film {
+					films++
+				}
+			}
+			for c, k := range cellsOf(part) {
+				all[c] += k
+			}
+		}
+		if len(all) != len(whole) || films != 6 {
+			t.Errorf("%d shards: %d cells of %d, %d films", n, len(all), len(whole), films)
+		}
+		for c, k := range all {
+			if k != 1 {
+				t.Errorf("%d shards: %s is listed %d times", n, c, k)
+			}
+		}
+		if n <= 10 { // arms: 2 tasks x (2 methods x 2 seeds + random)
+			for arm, k := range trained {
+				if k != 1 {
+					t.Errorf("%d shards: %s is done %d times", n, arm, k)
+				}
+			}
+		}
+	}
+}
+
+// inOrder checks that a graph has what its steps need, before them.
+func inOrder(t *testing.T, g Graph) {
+	t.Helper()
+	before := map[string]bool{}
+	for _, s := range g {
+		for _, need := range s.Needs() {
+			if !before[need] {
+				t.Errorf("%s comes before %s or without it", s.ID(), need)
+			}
+		}
+		before[s.ID()] = true
+	}
+}

@@ -1,0 +1,81 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"scalewm/dataset/cell"
+	"scalewm/envs"
+	"scalewm/eval/report"
+	"scalewm/model"
+	"slices"
+)
+
+// Report makes the page of everything that the results folder holds. It needs no
+// step in particular, so that it tells of what could be made where others failed,
+// and it is none of a shard's.
+type Report struct {
+	w *Workspace
+
+	Page *report.Report // after Run
+	Path string         // of the page
+}
+
+// reportSteps are none where nothing plans: then there is nothing to compare.
+func reportSteps(w *Workspace, _ arm) []Step {
+	if !slices.ContainsFunc(w.Grid.Methods, model.Method.Plans) {
+		return nil
+	}
+	return []Step{&Report{w: w}}
+}
+
+func (s *Report) ID() string                           { return "report" }
+func (s *Report) Needs() []string                      { return nil }
+func (s *Report) State(context.Context) (State, error) { return toDo, nil }
+
+func (s *Report) Run(context.Context) (_ string, err error) {
+	s.Page, s.Path, err = WriteReport(s.w.Dir, s.w.Dir, report.Formats())
+	return "", err
+}
+
+// WriteReport reads the results below dir and writes the report's files into
+// out. It returns the path of the first.
+func WriteReport(dir, out string, formats []string) (*report.Report, string, error) {
+	d, err := report.Load(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	d.Success = map[string]string{}
+	for _, name := range envs.Names() {
+		t, err := envs.Lookup(name)
+		if err != nil {
+			return nil, "", err
+		}
+		d.Success[name] = t.Spec.Success
+	}
+	r, err := report.Build(d)
+	if err != nil {
+		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)
+	}
+	files, err := r.Render(formats)
+	if err != nil {
+		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)
+	}
+	first := ""
+	for _, f := range files {
+		path := filepath.Join(out, f.Name)
+		err := cell.WriteFile(path, func(w io.Writer) error {
+			_, err := w.Write(f.Bytes)
+			return err
+		})
+		if err != nil {
+			return nil, "", fmt.Errorf("writing the report: %w", err)
+		}
+		if first == "" {
+			first = path
+		}
+	}
+	return r, first, nil
+}

@@ -1,0 +1,105 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"scalewm/dataset"
+	"scalewm/dataset/cell"
+	"scalewm/model/train"
+	"scalewm/model/weights"
+)
+
+// Train makes an arm's checkpoint, train/TASK-METHOD-sSEED/: weights, sidecar,
+// metrics and the preset, from the task's data set.
+type Train struct {
+	w *Workspace
+	arm
+	Resume bool         // fail where there is no interrupted training to go on with
+	Result train.Result // of Run
+}
+
+// trainSteps is the training of a method that has a model; an untrained one is
+// written as it is initialised.
+func trainSteps(w *Workspace, a arm) []Step {
+	if !a.method.Plans() {
+		return nil
+	}
+	return []Step{&Train{w: w, arm: a}}
+}
+
+func trainID(a arm) string { return "train " + a.name() }
+
+func (s *Train) ID() string      { return trainID(s.arm) }
+func (s *Train) Needs() []string { return []string{collectID(s.task)} }
+
+func (s *Train) State(context.Context) (State, error) {
+	side, err := weights.ReadSidecar(filepath.Join(s.w.checkpoint(s.arm), weights.SidecarName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return toDo, nil
+	case err == nil && side.Protocol != string(s.w.Grid.Protocol):
+		return State{Text: fmt.Sprintf("refused: the folder holds a training under the protocol %s (hint: choose another --out)", side.Protocol)}, nil
+	}
+	return done, err
+}
+
+// Run trains. Another process that trains the same arm in the same folder is
+// waited for.
+func (s *Train) Run(ctx context.Context) (string, error) {
+	dir := s.w.checkpoint(s.arm)
+	t, err := s.w.open(s.task)
+	if err != nil {
+		return "", err
+	}
+	o, err := s.options(t, dir)
+	if err != nil {
+		return "", err
+	}
+	release, err := cell.Lock(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	began := time.Now()
+	s.Result, err = train.Run(ctx, o)
+	switch {
+	case err != nil:
+		return "", err
+	case s.Result.Skipped:
+		return done.Text, nil
+	case s.Result.Steps == 0:
+		return "initial weights", nil
+	}
+	return fmt.Sprintf("%d steps, loss %.4f, %s", s.Result.Steps, s.Result.Loss, since(began)), nil
+}
+
+// options are what the grid, the task and the method determine of a training.
+func (s *Train) options(t *openTask, dir string) (train.Options, error) {
+	g, spec := &s.w.Grid, s.task.Spec
+	o := train.Options{Dev: s.w.Trainer, Data: t.file, DataPath: s.w.dataPath(spec.Name), Method: s.method.Name, Seed: s.seed,
+		Task: train.Task{Name: spec.Name, ID: spec.ID}, Config: g.Preset.Train, Model: g.Preset.Model, Protocol: g.Protocol,
+		Out: dir, Resume: s.Resume, Workers: s.w.Workers, Progress: s.w.Listener.Progress}
+	o.Model.ActionDim = spec.ActionDim
+	for _, q := range spec.Qs {
+		if q.Name == o.Config.Q {
+			o.Task.Q = q
+		}
+	}
+	o.Begin = func() error { return g.Preset.WriteTo(dir) }
+	o.Frames = func(ctx context.Context) (dataset.FrameReader, error) { // which all trainings of the task share
+		if t.frames == nil {
+			frames, free, err := o.OpenFrames(ctx)
+			if err != nil {
+				return nil, err
+			}
+			t.frames, t.freeFrames = frames, free
+		}
+		return t.frames, nil
+	}
+	return o, nil
+}

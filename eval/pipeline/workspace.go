@@ -1,0 +1,208 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"scalewm/dataset"
+	"scalewm/dataset/cell"
+	"scalewm/dataset/hdf5"
+	"scalewm/envs"
+	"scalewm/eval"
+	"scalewm/eval/record"
+	"scalewm/model/device"
+	"scalewm/model/lewm"
+	"scalewm/model/train"
+	"scalewm/model/weights"
+)
+
+// Workspace is where the steps of a grid work: a results folder and the devices,
+// and what the steps of one task share while they run.
+type Workspace struct {
+	Grid     Grid
+	Dir      string                              // the results folder
+	Data     string                              // the data set, "": the one that Dir has of the task
+	Weights  string                              // the checkpoint's folder, "": the one that Dir has of the arm
+	Trainer  device.Device                       // of trainings
+	Planner  device.Device                       // of evaluations
+	Workers  int                                 // goroutines that simulate and read; no result depends on it
+	Batch    int                                 // episodes planned side by side, 0: as many as keep the device busy
+	Version  string                              // of the program, for the measured times
+	Spawn    func(ctx context.Context) *exec.Cmd // see collect.Job; nil: no processes
+	Listener Listener
+
+	now    *openTask
+	loaded struct { // the model that was used last
+		dir string
+		arm eval.Arm
+	}
+}
+
+// openTask is what the steps of one task share.
+type openTask struct {
+	envs.Task
+	file       *hdf5.File
+	data       *eval.Data // with sets, once something is evaluated
+	sets       []eval.Set
+	frames     dataset.FrameReader // at the model's size, once something is trained
+	freeFrames func() error
+	checked    map[string]eval.Arm // checkpoints by folder, without their models
+}
+
+// Close gives back the open data set and the loaded model.
+func (w *Workspace) Close() {
+	w.unload()
+	if w.now == nil {
+		return
+	}
+	if w.now.freeFrames != nil {
+		w.now.freeFrames()
+	}
+	w.now.file.Close()
+	w.now = nil
+}
+
+func (w *Workspace) dataPath(task string) string {
+	if w.Data != "" {
+		return w.Data
+	}
+	return filepath.Join(w.Dir, "data", task+".h5")
+}
+
+func (w *Workspace) checkpoint(a arm) string {
+	if w.Weights != "" {
+		return w.Weights
+	}
+	return filepath.Join(w.Dir, "train", fmt.Sprintf("%s-%s-s%d", a.task.Spec.Name, a.method.Name, a.seed))
+}
+
+// cells is the store of results, tuning that of the cells a temperature is
+// chosen by, which are none.
+func (w *Workspace) cells() cell.Store {
+	return cell.Store{Dir: filepath.Join(w.Dir, record.CellsDir)}
+}
+
+func (w *Workspace) tuning() cell.Store { return cell.Store{Dir: filepath.Join(w.Dir, "tuning")} }
+
+// open opens a task's data set, unless it is the one that is open.
+func (w *Workspace) open(task envs.Task) (*openTask, error) {
+	if w.now != nil && w.now.Spec == task.Spec {
+		return w.now, nil
+	}
+	w.Close()
+	file, err := hdf5.Open(w.dataPath(task.Spec.Name))
+	if err != nil {
+		return nil, err
+	}
+	w.now = &openTask{Task: task, file: file, checked: map[string]eval.Arm{}}
+	return w.now, nil
+}
+
+// openSets opens a task's data set for evaluation and draws the grid's sets.
+func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
+	t, err := w.open(task)
+	if err != nil || t.data != nil {
+		return t, err
+	}
+	g, name := w.Grid, task.Spec.Name
+	data, err := eval.NewData(t.file, task, g.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	data.Pool = g.Pool
+	var sets []eval.Set
+	for _, s := range g.sets(name) {
+		set, err := data.Set(s, atMost(g.Episodes, g.Preset.Eval.AtMost[name]))
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(sets, func(other eval.Set) bool { return other.Name == set.Name }) {
+			return nil, requestf("--sets: two sets are named %s (hint: name each once, drawn or as a file)", set.Name)
+		}
+		sets = append(sets, set)
+	}
+	t.data, t.sets = data, sets
+	return t, nil
+}
+
+// job evaluates an arm on sets, so far without a planner: all that random actions need.
+func (w *Workspace) job(t *openTask, a eval.Arm, sets []eval.Set) eval.Job {
+	return eval.Job{Task: t.Task, Data: t.data, Protocol: w.Grid.Protocol, Arm: a, Sets: sets, Clip: w.Grid.Clip,
+		Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
+}
+
+// Load reads the checkpoint Weights for an evaluation on a task.
+func (w *Workspace) Load(task envs.Task) (eval.Arm, error) {
+	t, err := w.openSets(task)
+	if err != nil {
+		return eval.Arm{}, err
+	}
+	return w.load(t, w.Weights)
+}
+
+// load reads a checkpoint onto the planning device, unless it was used last, and
+// refuses one of another task, geometry or protocol.
+func (w *Workspace) load(t *openTask, dir string) (eval.Arm, error) {
+	if w.loaded.dir == dir {
+		return w.loaded.arm, nil
+	}
+	w.unload()
+	m, side, err := lewm.Load(w.Planner, dir)
+	if err != nil {
+		return eval.Arm{}, err
+	}
+	a, err := w.describe(t, dir, side)
+	if err == nil {
+		a.World = m
+		if err = w.job(t, a, t.sets).Check(); err != nil {
+			err = fmt.Errorf("evaluating %s: %w", dir, err)
+		}
+	}
+	if err != nil {
+		m.Free()
+		return eval.Arm{}, err
+	}
+	w.loaded.dir, w.loaded.arm = dir, a
+	return a, nil
+}
+
+func (w *Workspace) unload() {
+	if a := w.loaded.arm; a.World != nil {
+		a.World.Free()
+	}
+	w.loaded.dir, w.loaded.arm = "", eval.Arm{}
+}
+
+// look is the arm of a checkpoint without its model, fs.ErrNotExist where there is none.
+func (w *Workspace) look(t *openTask, dir string) (eval.Arm, error) {
+	if a, ok := t.checked[dir]; ok {
+		return a, nil
+	}
+	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
+	if err != nil {
+		return eval.Arm{}, err
+	}
+	return w.describe(t, dir, side)
+}
+
+// describe is the arm that a checkpoint's sidecar tells of. A published one does
+// not say its task.
+func (w *Workspace) describe(t *openTask, dir string, side *weights.Sidecar) (eval.Arm, error) {
+	if task := t.Spec.Name; side.Task != task && side.Task != "" {
+		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", dir, side.Task, task)
+	}
+	a := eval.Arm{Method: side.Method, TrainSeed: int(side.Seed), Weights: side.SHA256, Protocol: dataset.Protocol(side.Protocol),
+		Precision: string(w.Planner.Kind().Precision)}
+	if side.Method == train.Untrained {
+		a.Protocol = ""
+	}
+	t.checked[dir] = a
+	return a, nil
+}
+
+// since is the time that a step took, in words.
+func since(t time.Time) string { return time.Since(t).Round(100 * time.Millisecond).String() }
