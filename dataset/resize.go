@@ -53,7 +53,7 @@ func NewResizer(size int) *Resizer {
 func (r *Resizer) Size() int { return r.size }
 
 // Resize scales a frame of envs.FrameBytes to (size, size, 3) by torchvision's rule
-// for resize(antialias=True) on uint8: bilinear with a filter as wide as the
+// for resize(antialias=True) on uint8 (docs/sources.md#resize): bilinear with a filter as wide as the
 // scale, columns first, in float32, rounded half to even. Where the exact result
 // is a tie, torchvision's own last bit depends on its CPU's instructions: of a
 // frame of noise at most 3 bytes differ, by one level. dst has size*size*3 bytes.

@@ -82,7 +82,8 @@ var (
 
 // methods is the table of all methods, in the order of the paper's tables, then
 // the floors. Nothing outside this file, the families' own packages, presets and
-// published data names a method: what a method is stands here.
+// published data names a method: what a method is stands here. Weights by task are the
+// published ones (docs/sources.md#loss-weights).
 var methods = []Method{
 	{Name: Baseline, Title: "LeWM", Family: FamilyLeWM, Group: latentSums, Terms: []Term{prediction, sigreg}},
 	{Name: "scale", Title: "SCALE", Family: FamilyLeWM, Group: latentSums, Against: []string{Baseline, "aux"},

@@ -76,7 +76,8 @@ func (w *world) Set(row envs.Row) error {
 	return w.Forward()
 }
 
-// Control scales the action as the original's wrapper does, which changes its last bits.
+// Control scales the action as the original's wrapper does, which changes its last bits
+// (docs/sources.md#reacher-step).
 func (w *world) Control(action []float64) error {
 	for i, a := range action {
 		w.Ctrl[i] = -1 + (a + 1)

@@ -10,10 +10,10 @@ import (
 const vitEps = 1e-12
 
 // vitInit is its initialisation: normal with deviation 0.02 (the cut at +-2 of
-// the original never bites), biases zero.
+// the original never bites), biases zero (docs/sources.md#initial-weights).
 var vitInit = Inits{Normal(0.02), Const(0)}
 
-// imageMean and imageStd are ImageNet's, by channel.
+// imageMean and imageStd are ImageNet's, by channel (docs/sources.md#image-normalisation).
 var (
 	imageMean = [3]float64{0.485, 0.456, 0.406}
 	imageStd  = [3]float64{0.229, 0.224, 0.225}
