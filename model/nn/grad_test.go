@@ -121,10 +121,10 @@ func TestGradients(t *testing.T) {
 			return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
 				func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy, x)} }}
 		},
-		"MLP GELU":     func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.GELU, 0) },
-		"MLP SiLU":     func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.SiLU, 0) },
-		"MLP ReLU":     func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.ReLU, 0) },
-		"MLP dropout":  func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.GELU, 0.4) },
+		"MLP GELU":    func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.GELU, 0) },
+		"MLP SiLU":    func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.SiLU, 0) },
+		"MLP ReLU":    func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.ReLU, 0) },
+		"MLP dropout": func(s *Set, r *rand.Rand) layer { return mlpLayer(dev, s, r, device.GELU, 0.4) },
 		"LayerNorm": func(s *Set, r *rand.Rand) layer {
 			l, x := NewLayerNorm(s, "n", 6, innerEps), random(dev, r, 4, 6)
 			return layer{s, []device.Mat{x}, func(p *Pass) device.Mat { return l.Forward(p, x) },
