@@ -195,7 +195,7 @@ func (c *latentCost) best() plan.Cost {
 	return c
 }
 
-// gradCost is a latentCost that knows its slope.
+// gradCost is a latentCost that has a gradient.
 type gradCost struct {
 	*latentCost
 	world model.Differentiable

@@ -8,7 +8,7 @@ import (
 
 	"scalewm/eval"
 	"scalewm/model/device"
-	"scalewm/model/device/cuda/ledger"
+	"scalewm/model/device/cuda/roofline"
 	"scalewm/model/lewm"
 	"scalewm/model/train"
 )
@@ -44,7 +44,7 @@ func benchKernels(ctx context.Context, b *bench) error {
 		return errors.New("kernels are those of a GPU, and none is used (hint: --device cuda, with bin/scalewm-cuda)")
 	}
 	rates := b.report.Probes[len(b.report.Probes)-1]
-	dev, err := openTimed(ledger.Card{Bandwidth: rates.GPUCopy * 1e9, FLOPS: rates.GPUBF16 * 1e9})
+	dev, err := openTimed(roofline.Card{Bandwidth: rates.GPUCopy * 1e9, FLOPS: rates.GPUBF16 * 1e9})
 	if err != nil {
 		return err
 	}

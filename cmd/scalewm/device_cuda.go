@@ -6,7 +6,7 @@ import (
 	"scalewm/model/device"
 	"scalewm/model/device/cuda"
 	card "scalewm/model/device/cuda/gpu"
-	"scalewm/model/device/cuda/ledger"
+	"scalewm/model/device/cuda/roofline"
 )
 
 // gpuBuild says whether this binary can compute on a GPU (make cuda).
@@ -30,7 +30,7 @@ func measureGPU() (gpuRates, error) {
 }
 
 // openTimed starts the first GPU in bf16 to time its kernels.
-func openTimed(c ledger.Card) (timedDevice, error) {
+func openTimed(c roofline.Card) (timedDevice, error) {
 	m, err := card.OpenTimed(c)
 	if err != nil {
 		return timedDevice{}, err

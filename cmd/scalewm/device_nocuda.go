@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"scalewm/model/device"
-	"scalewm/model/device/cuda/ledger"
+	"scalewm/model/device/cuda/roofline"
 )
 
 const gpuBuild = false
@@ -16,4 +16,4 @@ var errNoGPUBuild = errors.New("--device cuda: this binary computes on the proce
 
 func openGPU(device.Precision, func(error)) (device.Device, error) { return nil, errNoGPUBuild }
 func measureGPU() (gpuRates, error)                                { return gpuRates{}, errNoGPUBuild }
-func openTimed(ledger.Card) (timedDevice, error)                   { return timedDevice{}, errNoGPUBuild }
+func openTimed(roofline.Card) (timedDevice, error)                 { return timedDevice{}, errNoGPUBuild }

@@ -43,7 +43,7 @@ var floors = []rule{
 	{of: "model/device/cpu", ours: []string{"model/device", "dataset/rng"}, libraries: []string{"C", "golang.org/x/sys"}},
 	{of: "model/device/cuda", ours: []string{"model/device", "dataset/rng"}},
 	{of: "model/device/cuda/emu", ours: []string{"model/device/cuda"}, libraries: []string{"C"}},
-	{of: "model/device/cuda/ledger", ours: []string{"model/device/cuda"}},
+	{of: "model/device/cuda/roofline", ours: []string{"model/device/cuda"}},
 	{of: "model/device/cuda/emu/driver", ours: []string{"model/device", "model/device/cuda", "third_party"}},
 	{of: "model/device/cuda/gpu", ours: []string{"model/device"}, libraries: []string{"C", "gorgonia.org/cu"}},
 	{of: "model/device/cuda/compile", ours: []string{"model/device/cuda/kernels"}, libraries: []string{"gorgonia.org/cu"}},

@@ -16,8 +16,8 @@ type CEM struct {
 	VarScale   float64 // the first standard deviation, 0: 1
 }
 
-// Solve returns the mean after the last update, a sequence that was never
-// judged itself; its reported cost is the mean of the last elites' costs.
+// Solve returns the mean after the last update, a sequence whose own
+// cost was never computed; its reported cost is the mean of the last elites' costs.
 func (c CEM) Solve(ctx context.Context, d device.Device, p Problem) (Plan, error) {
 	b := sampling("CEM", 2, c.Candidates, c.Iterations, c.Elites, c.VarScale)
 	if err := b.check(p); err != nil {

@@ -36,7 +36,7 @@ func (g Gradient) Solve(ctx context.Context, d device.Device, p Problem) (Plan, 
 	defer s.free()
 	a, rows := s.arena, s.candidates.Rows
 	grad, m, v, none := a.Mat(rows, p.Width), a.Zero(rows, p.Width), a.Zero(rows, p.Width), a.Zero(1, 1)
-	s.judge = func() error { return cost.CostGrads(s.costs, grad, s.candidates) }
+	s.evaluate = func() error { return cost.CostGrads(s.costs, grad, s.candidates) }
 	sample := func(iteration int) {
 		if iteration == 0 {
 			s.sampleWhite(0)

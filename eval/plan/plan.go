@@ -9,12 +9,12 @@ import (
 	"scalewm/model/device"
 )
 
-// Cost judges candidates, (E*C) x W; lower is better. dst is E x C.
+// Cost scores candidates, (E*C) x W, into dst, E x C; lower is better.
 type Cost interface {
 	Costs(dst, candidates device.Mat) error
 }
 
-// GradCost is a Cost that knows its slope, as Gradient needs it.
+// GradCost is a Cost that has a gradient, which Gradient needs.
 type GradCost interface {
 	Cost
 	// CostGrads is Costs, and row e*C+c of grad, (E*C) x W, becomes the gradient

@@ -110,19 +110,19 @@ func (r *recorded) Costs(dst, candidates device.Mat) error {
 
 // CostGrads implements plan.GradCost.
 func (r *recorded) CostGrads(dst, grad, candidates device.Mat) error {
-	x, out, slopes := values(r.dev, candidates), make([]float64, dst.Len()), make([]float64, candidates.Len())
+	x, out, grads := values(r.dev, candidates), make([]float64, dst.Len()), make([]float64, candidates.Len())
 	for i := range out {
 		from, to := i*candidates.Cols, (i+1)*candidates.Cols
-		out[i] = r.cost(i/dst.Cols, x[from:to], slopes[from:to])
+		out[i] = r.cost(i/dst.Cols, x[from:to], grads[from:to])
 	}
 	r.dev.Upload64(dst, out)
 	if grad.Given() {
-		r.dev.Upload64(grad, slopes)
+		r.dev.Upload64(grad, grads)
 	}
 	return nil
 }
 
-func (r *recorded) cost(e int, x, slope []float64) float64 {
+func (r *recorded) cost(e int, x, grad []float64) float64 {
 	sum := 0.0
 	for h := range r.h {
 		line := 0.0
@@ -130,12 +130,12 @@ func (r *recorded) cost(e int, x, slope []float64) float64 {
 			c, w, freq := float64(float32(x[h*r.d+d])), r.w.at(e, h, d), r.freq.at(e, h, d)
 			diff, angle := c-r.target.at(e, h, d), freq*c+r.phase.at(e, h)
 			sum += w*diff*diff + r.amp*(1-math.Cos(angle))
-			slope[h*r.d+d] = 2*w*diff + r.amp*freq*math.Sin(angle)
+			grad[h*r.d+d] = 2*w*diff + r.amp*freq*math.Sin(angle)
 			line += c
 		}
 		sum += 0.1 * line * line
 		for d := range r.d {
-			slope[h*r.d+d] += 0.2 * line
+			grad[h*r.d+d] += 0.2 * line
 		}
 	}
 	return float64(float32(sum))

@@ -60,8 +60,8 @@ type search struct {
 	d device.Device
 	p Problem
 	b budget
-	// judge fills costs for the candidates.
-	judge func() error
+	// evaluate fills costs for the candidates.
+	evaluate func() error
 
 	arena      *device.Arena
 	mean       device.Mat  // E x W, the plan's actions in the end
@@ -84,7 +84,7 @@ func newSearch(d device.Device, p Problem, b budget) *search {
 		nans:       a.Zero(p.Episodes, 1),
 		elites:     d.AllocInts(p.Episodes * b.elites),
 	}
-	s.judge = func() error { return p.Cost.Costs(s.costs, s.candidates) }
+	s.evaluate = func() error { return p.Cost.Costs(s.costs, s.candidates) }
 	d.Fill(s.std, b.scale)
 	if p.Init.Given() {
 		d.Copy(s.mean, p.Init)
@@ -104,19 +104,19 @@ func (s *search) free() {
 	s.d.Free(s.elites)
 }
 
-// run repeats: sample the candidates, judge them, update the distribution.
+// run repeats: sample the candidates, evaluate them, update the distribution.
 func (s *search) run(ctx context.Context, sample func(iteration int), update func()) error {
 	for it := range s.b.iterations {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		sample(it)
-		if err := s.judge(); err != nil {
-			return fmt.Errorf("judging the candidates of iteration %d: %w", it, err)
+		if err := s.evaluate(); err != nil {
+			return fmt.Errorf("evaluating the candidates of iteration %d: %w", it, err)
 		}
 		s.rank()
 		update()
-		s.d.Flush()
+		s.d.Submit()
 		s.trace(it)
 	}
 	return nil

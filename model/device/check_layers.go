@@ -7,12 +7,12 @@ func (c checked) LayerNorm(y, xhat, rstd, x, gamma, beta Mat, eps float64) {
 	c.Device.LayerNorm(y, xhat, rstd, x, gamma, beta, eps)
 }
 
-func (c checked) AdaNorm(y, x Mat, n AdaNorm) {
+func (c checked) AdaLN(y, x Mat, n AdaLN) {
 	need(given(n.Gamma, n.Beta, n.Scale, n.Shift) && shaped(1, x.Cols, n.Gamma, n.Beta) && like(x, n.Scale, n.Shift, n.Outer) &&
-		shaped(x.Rows, 1, n.OuterInv, n.InnerInv), "AdaNorm", x, n.Gamma, n.Beta, n.Outer, n.OuterInv, n.InnerInv)
-	needAny(like(y, n.Inner), "AdaNorm", y, n.Inner)
-	needAny(like(y, x), "AdaNorm", y, x, n.Scale, n.Shift)
-	c.Device.AdaNorm(y, x, n)
+		shaped(x.Rows, 1, n.OuterInv, n.InnerInv), "AdaLN", x, n.Gamma, n.Beta, n.Outer, n.OuterInv, n.InnerInv)
+	needAny(like(y, n.Inner), "AdaLN", y, n.Inner)
+	needAny(like(y, x), "AdaLN", y, x, n.Scale, n.Shift)
+	c.Device.AdaLN(y, x, n)
 }
 
 func (c checked) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat, add bool) {
@@ -44,11 +44,11 @@ func (c checked) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat) {
 	c.Device.BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma)
 }
 
-// fit says whether the views are those of heads h: asking by query, kept by key.
-func (h Heads) fit(lse Mat, asking, kept []Mat) bool {
+// fit says whether the views are those of heads h: queries have a row a query, keys a row a token.
+func (h Heads) fit(lse Mat, queries, keys []Mat) bool {
 	return h.Seqs >= 0 && h.Len > 0 && h.Heads > 0 && h.Dim > 0 && h.Block >= 0 && h.Drop.fits() &&
-		h.Queries >= 0 && h.Queries <= h.Len && given(asking...) && given(kept...) &&
-		shaped(h.Seqs*h.Asking(), h.Heads*h.Dim, asking...) && shaped(h.Seqs*h.Len, h.Heads*h.Dim, kept...) && alike(asking, kept) && shaped(h.Seqs*h.Heads, h.Asking(), lse) && !lse.Half()
+		h.Queries >= 0 && h.Queries <= h.Len && given(queries...) && given(keys...) &&
+		shaped(h.Seqs*h.QueryCount(), h.Heads*h.Dim, queries...) && shaped(h.Seqs*h.Len, h.Heads*h.Dim, keys...) && alike(queries, keys) && shaped(h.Seqs*h.Heads, h.QueryCount(), lse) && !lse.Half()
 }
 
 // alike says whether all are stored in the same way.
@@ -63,12 +63,12 @@ func alike(lists ...[]Mat) bool {
 	return true
 }
 
-// Keys is how many keys query i, counted from the first that asks, sees.
+// Keys is how many keys query i, counted from the first query, sees.
 func (h Heads) Keys(i int) int {
 	if h.Block == 0 {
 		return h.Len
 	}
-	return min(h.Len, ((i+h.Len-h.Asking())/h.Block+1)*h.Block)
+	return min(h.Len, ((i+h.Len-h.QueryCount())/h.Block+1)*h.Block)
 }
 
 func (c checked) Attention(out, lse, q, k, v Mat, h Heads) {

@@ -59,9 +59,10 @@ type Device interface {
 	Err() error
 	// Sync waits until all kernels asked for have run.
 	Sync()
-	// Flush ends a stretch of kernels that will be asked for again, such as an
-	// iteration of a planner, without waiting: a device may keep it ready.
-	Flush()
+	// Submit hands the kernels asked for so far to the device as one sequence,
+	// without waiting for them. A GPU captures a sequence that comes again, such as
+	// an iteration of a planner, as a graph that starts with one call.
+	Submit()
 	Close() error
 
 	Memory

@@ -5,7 +5,7 @@ type Memory interface {
 	Alloc(n int) Buffer // zeroed
 	// AllocHalf is memory of activations that only products and the kernels around
 	// them touch: bf16 where the machine multiplies that, Alloc everywhere else.
-	// Gemm (but not as dst with Add), LayerNorm (y, xhat), AdaNorm (y, Scale, Shift, Inner), LayerNormGrad (dy, xhat),
+	// Gemm (but not as dst with Add), LayerNorm (y, xhat), AdaLN (y, Scale, Shift, Inner), LayerNormGrad (dy, xhat),
 	// Attention and AttentionGrad (all but lse), Patches, SumTable (src), DropoutApply,
 	// Upload and Download take it.
 	AllocHalf(n int) Buffer
@@ -121,9 +121,9 @@ type Norms interface {
 	// y = xhat*gamma + beta (gamma and beta 1 x Cols, or not given: y = xhat).
 	// xhat and rstd (Rows x 1) are stored where given; y may be xhat without gamma, y may be x.
 	LayerNorm(y, xhat, rstd, x, gamma, beta Mat, eps float64)
-	// AdaNorm is a LayerNorm of a modulated LayerNorm without affine part:
+	// AdaLN is a LayerNorm of a modulated LayerNorm without affine part:
 	// y = inner(outer(x)*(1+Scale) + Shift)*Gamma + Beta. y may not be x.
-	AdaNorm(y, x Mat, n AdaNorm)
+	AdaLN(y, x Mat, n AdaLN)
 	// LayerNormGrad: dx = gradient (+= if add; dx may be dy if not add), dgamma += , dbeta += where given.
 	LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat, add bool)
 	// BatchNorm in training: statistics over rows (biased variance normalises),
@@ -134,8 +134,8 @@ type Norms interface {
 	BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat)
 }
 
-// AdaNorm is what modulates rows between two norms, and what is kept of the norms.
-type AdaNorm struct {
+// AdaLN is what modulates rows between two norms, and what is kept of the norms.
+type AdaLN struct {
 	Scale, Shift       Mat // as x
 	Gamma, Beta        Mat // 1 x Cols, of the inner norm
 	OuterEps, InnerEps float64
@@ -155,7 +155,7 @@ type BatchNorm struct {
 // blocks of n tokens (1 is the causal mask). Scale is 1/sqrt(Dim).
 type Heads struct {
 	Seqs, Len, Heads, Dim, Block int
-	// Queries > 0: only the last so many tokens of a sequence ask; q and out have
+	// Queries > 0: only the last so many tokens of a sequence are queries; q and out have
 	// Seqs*Queries rows.
 	Queries int
 	// ByToken: row = token*Seqs + seq instead, so that tokens can be appended to
@@ -164,8 +164,8 @@ type Heads struct {
 	Drop    Dropout // on probabilities, element ((seq*Heads+head)*Len+query)*Len+key
 }
 
-// Asking is the count of queries of a sequence.
-func (h Heads) Asking() int {
+// QueryCount is the count of queries of a sequence.
+func (h Heads) QueryCount() int {
 	if h.Queries == 0 {
 		return h.Len
 	}

@@ -23,7 +23,7 @@ func (m *Model) CostGrad(cost, grad, start, goal, candidates device.Mat, h int) 
 			candidates, h, m.cfg.ActionWidth(), start, goal))
 	}
 	m.arena.Reset()
-	p := &nn.Pass{Dev: m.dev, Arena: m.arena, Slope: true}
+	p := &nn.Pass{Dev: m.dev, Arena: m.arena, InputGrad: true}
 	starts, goals := m.repeated(p, start, candidates.Rows), m.repeated(p, goal, candidates.Rows)
 	costs := p.Mat(candidates.Rows, 1)
 	for i := 0; i < candidates.Rows; i += gradRows {

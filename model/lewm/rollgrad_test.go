@@ -13,8 +13,8 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// slopes are the costs and gradients of a model's candidates.
-func slopes(m *Model, start, goal, candidates device.Mat, h int) (cost, grad []float64) {
+// costGrads are the costs and gradients of a model's candidates.
+func costGrads(m *Model, start, goal, candidates device.Mat, h int) (cost, grad []float64) {
 	d := m.Device()
 	c, g := device.NewMat(d, start.Rows, candidates.Rows/start.Rows), device.NewMat(d, candidates.Rows, candidates.Cols)
 	m.CostGrad(c, g, start, goal, candidates, h)
@@ -35,7 +35,7 @@ func TestCostGrad(t *testing.T) {
 		dev.LatentCost(costs, last, goal, m.Info().CostMean)
 		return download(dev, costs)
 	}
-	cost, grad := slopes(m, start, goal, cand, h)
+	cost, grad := costGrads(m, start, goal, cand, h)
 	same(t, "cost", cost, value())
 	x := download(dev, cand)
 	for range 60 {
@@ -108,7 +108,7 @@ func costGradReference(t *testing.T, dev device.Device, name string) {
 	plans, dims := read(reference, "input/candidates")
 	want, _ := read(filepath.Join("testdata", "rollgrad", name+".h5"), "grad")
 	start := matrix(emb, shape[0]*shape[1]).Every(0, shape[1])
-	_, got := slopes(m, start, matrix(goals, shape[0]), matrix(plans, dims[0]*dims[1]), dims[2])
+	_, got := costGrads(m, start, matrix(goals, shape[0]), matrix(plans, dims[0]*dims[1]), dims[2])
 
 	tolerance, size := 1e-8, slices.Max(want) // relative, for a model in float64
 	if dev.Kind().Backend != "ref" {
@@ -134,10 +134,10 @@ func TestCostGradRowsAreAlone(t *testing.T) {
 		r := rand.New(rand.NewPCG(13, 14))
 		const each = gradRows/2 + 2 // two episodes are more than a chunk
 		start, goal, cand := upload(dev, r, 2, 6), upload(dev, r, 2, 6), upload(dev, r, 2*each, 30)
-		cost, grad := slopes(m, start, goal, cand, 3)
+		cost, grad := costGrads(m, start, goal, cand, 3)
 		for _, i := range []int{0, each - 1, gradRows - 1, gradRows, 2*each - 1} {
 			e := i / each
-			oneCost, oneGrad := slopes(m, start.RowRange(e, 1), goal.RowRange(e, 1), cand.RowRange(i, 1), 3)
+			oneCost, oneGrad := costGrads(m, start.RowRange(e, 1), goal.RowRange(e, 1), cand.RowRange(i, 1), 3)
 			if oneCost[0] != cost[i] || !slices.Equal(oneGrad, grad[i*30:(i+1)*30]) {
 				t.Errorf("%s: candidate %d alone has other bytes", p, i)
 			}

@@ -38,7 +38,7 @@ func split(m device.Mat, width int) (first, second device.Mat) {
 	return m.Columns(0, width), m.Columns(width, m.Cols-width)
 }
 
-// project computes q and k|v: in one product, or q of the asking tokens only.
+// project computes q and k|v: in one product, or q of the queries tokens only.
 func (a *Attention) project(p *Pass) {
 	if a.token == All {
 		a.q, a.kv = split(a.QKV.Half(p, a.x), a.width())
@@ -54,7 +54,7 @@ func (a *Attention) Into(p *Pass, dst, x device.Mat, s Seqs, token int, ep devic
 	a.x, a.seqs, a.token = x, s, token
 	a.project(p)
 	a.att = p.Half(a.q.Rows, a.width())
-	a.lse = p.kept(s.Count*a.Heads, a.heads(p).Asking())
+	a.lse = p.saved(s.Count*a.Heads, a.heads(p).QueryCount())
 	k, v := split(a.kv, a.width())
 	p.Dev.Attention(a.att, a.lse, a.q, k, v, a.heads(p))
 	ep.Drop = p.Dropout(a.Site+1, a.OutDrop)

@@ -257,7 +257,7 @@ func TestAutodiffAttention(t *testing.T) {
 func TestAutodiffAdaLN(t *testing.T) {
 	o, r := newOracle(t), rand.New(rand.NewPCG(4, 4))
 	var s nn.Set
-	b := nn.NewConditionalForTest(&s, nn.PredictorConfig{Frames: 3, Dim: 4, Heads: 2, HeadDim: 3, MLP: 5}, device.SiLU)
+	b := nn.NewAdaLNBlockForTest(&s, nn.PredictorConfig{Frames: 3, Dim: 4, Heads: 2, HeadDim: 3, MLP: 5}, device.SiLU)
 	seqs := nn.Seqs{Count: 2, Len: 3}
 	p, x, c, w := o.prepare(&s, r), random(o, r, 6, 4), random(o, r, 6, 4), random(o, r, 6, 4)
 	weight, in := o.values(w), p.Mat(6, 4)

@@ -135,7 +135,7 @@ func TestGradients(t *testing.T) {
 				}}
 		},
 		"modulated norms": func(s *Set, r *rand.Rand) layer {
-			h := half{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, "n", 6, innerEps)}
+			h := branch{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, "n", 6, innerEps)}
 			x, shift, scale := random(dev, r, 4, 6), random(dev, r, 4, 6), random(dev, r, 4, 6)
 			return layer{s, []device.Mat{x, shift, scale}, func(p *Pass) device.Mat { return h.enter(p, x, shift, scale) },
 				func(p *Pass, dy device.Mat) []device.Mat {

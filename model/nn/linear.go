@@ -117,7 +117,7 @@ type MLP struct {
 // Into computes dst from x; ep is what happens to the result after its dropout.
 func (m *MLP) Into(p *Pass, dst, x device.Mat, ep device.Epilogue) {
 	m.x, m.pre = x, device.Mat{}
-	if p.keeps() {
+	if p.saves() {
 		m.pre = p.Half(x.Rows, m.In.Out())
 	}
 	m.h = p.Half(x.Rows, m.In.Out())

@@ -2,7 +2,7 @@ package nn
 
 import "scalewm/model/device"
 
-// LayerNorm normalises rows; without Gamma it has no affine part, and is computed within an AdaNorm.
+// LayerNorm normalises rows; without Gamma it has no affine part, and is computed within an AdaLN.
 type LayerNorm struct {
 	Gamma, Beta *Param
 	Eps         float64
@@ -17,9 +17,9 @@ func NewLayerNorm(s *Set, name string, n int, eps float64) *LayerNorm {
 
 // keep makes room for what Backward needs of rows such as x, where it will follow.
 func (l *LayerNorm) keep(p *Pass, x device.Mat) {
-	l.rstd, l.xhat = p.kept(x.Rows, 1), device.Mat{}
+	l.rstd, l.xhat = p.saved(x.Rows, 1), device.Mat{}
 	switch {
-	case !p.keeps():
+	case !p.saves():
 	case l.Gamma == nil:
 		l.xhat = p.Mat(x.Rows, x.Cols)
 	default:
@@ -74,7 +74,7 @@ func (q *Projector) state() device.BatchNorm {
 
 // Into writes the projection of x to dst.
 func (q *Projector) Into(p *Pass, dst, x device.Mat) {
-	if !p.keeps() {
+	if !p.saves() {
 		q.Folded(p).Into(p, dst, x)
 		return
 	}
@@ -104,7 +104,7 @@ type Folded struct {
 func (q *Projector) Folded(p *Pass) Folded {
 	f := Folded{q, p.Mat(1, q.In.Out()), p.Mat(1, q.In.Out())}
 	p.Dev.Fill(f.bias, 1)
-	q.slope(p, f.scale, f.bias)
+	q.rescale(p, f.scale, f.bias)
 	p.Dev.BatchNormEval(f.bias, q.In.B.Value, q.state())
 	return f
 }
@@ -116,8 +116,8 @@ func (f Folded) Into(p *Pass, dst, x device.Mat) {
 	f.q.Out.Into(p, dst, h, device.Epilogue{})
 }
 
-// slope is BatchNorm by running statistics without its offset: y = gamma/deviation * x.
-func (q *Projector) slope(p *Pass, y, x device.Mat) {
+// rescale is BatchNorm by running statistics without its offset: y = gamma/deviation * x.
+func (q *Projector) rescale(p *Pass, y, x device.Mat) {
 	bn := q.state()
 	bn.Beta = p.Zero(1, x.Cols)
 	bn.Mean = bn.Beta
@@ -137,8 +137,8 @@ func (q *Projector) Backward(p *Pass, dy device.Mat) device.Mat {
 	dh := p.Mat(q.h.Rows, q.h.Cols)
 	q.Out.InputGrad(p, dh, dy, device.Epilogue{Act: device.GELU, Grad: q.y})
 	dpre := p.Mat(dh.Rows, dh.Cols)
-	if p.Slope {
-		q.slope(p, dpre, dh)
+	if p.InputGrad {
+		q.rescale(p, dpre, dh)
 		return q.In.Backward(p, dpre, q.x)
 	}
 	p.Dev.BatchNormGrad(dpre, q.Gamma.Grad, q.Beta.Grad, dh, q.xhat, q.rstd, q.Gamma.Value)

@@ -9,9 +9,9 @@ type Pass struct {
 	Dev device.Device
 	*device.Arena
 	Train bool
-	// Slope is evaluation that keeps what Backward needs: running statistics, no
+	// InputGrad is evaluation that keeps what Backward needs: running statistics, no
 	// dropout. The parameters of such a model have no gradients; its inputs do.
-	Slope bool
+	InputGrad bool
 	// DropKey names the dropout masks of this step; every site derives its own.
 	DropKey uint64
 }
@@ -25,12 +25,12 @@ func (p *Pass) Dropout(site int, prob float64) device.Dropout {
 	return device.Dropout{P: float32(prob), Key: p.DropKey + uint64(site+1)*0x9E3779B97F4A7C15}
 }
 
-// keeps says whether Backward will follow.
-func (p *Pass) keeps() bool { return p.Train || p.Slope }
+// saves says whether Backward will follow.
+func (p *Pass) saves() bool { return p.Train || p.InputGrad }
 
-// kept is scratch that only Backward needs: the zero Mat otherwise.
-func (p *Pass) kept(rows, cols int) device.Mat {
-	if !p.keeps() {
+// saved is scratch that only Backward needs: the zero Mat otherwise.
+func (p *Pass) saved(rows, cols int) device.Mat {
+	if !p.saves() {
 		return device.Mat{}
 	}
 	return p.Mat(rows, cols)

@@ -9,11 +9,11 @@ import "scalewm/model/device"
 // only the last position goes on. Once the window slides positions change, and
 // it is computed anew. Rows are by token: row = token*n + sequence.
 type Unroll struct {
-	r    *Predictor
-	p    *Pass
-	n    int
-	mods []device.Mat // of each layer: (h*n) x 6D
-	kept []device.Mat // of each layer: queries, keys and values, (Frames*n) x 3*inner
+	r     *Predictor
+	p     *Pass
+	n     int
+	mods  []device.Mat // of each layer: (h*n) x 6D
+	cache []device.Mat // KV cache of each layer: queries, keys and values, (Frames*n) x 3*inner
 }
 
 // Unroll starts from the embeddings of actions, row t*n + i of actions for block t
@@ -30,7 +30,7 @@ func (r *Predictor) Unroll(p *Pass, embed func(dst, actions device.Mat, ep devic
 	}
 	for _, b := range r.blocks {
 		u.mods = append(u.mods, b.ada.Half(p, silu))
-		u.kept = append(u.kept, p.Half(r.cfg.Frames*n, 3*b.att.width()))
+		u.cache = append(u.cache, p.Half(r.cfg.Frames*n, 3*b.att.width()))
 	}
 	return u
 }
@@ -41,32 +41,32 @@ func (r *Predictor) Unroll(p *Pass, embed func(dst, actions device.Mat, ep devic
 func (u *Unroll) Next(t int, latents func(from, to int) device.Mat) device.Mat {
 	frames := u.r.cfg.Frames
 	if t < frames {
-		return u.run(span{fresh: 1, window: t + 1}, u.kept, t, latents(t, t+1))
+		return u.run(span{fresh: 1, window: t + 1}, u.cache, t, latents(t, t+1))
 	}
-	var kept []device.Mat
+	var cache []device.Mat
 	for range u.r.blocks {
-		kept = append(kept, u.kept[0]) // the window that grew is over: its memory will do
+		cache = append(cache, u.cache[0]) // the window that grew is over: its memory will do
 	}
 	first := t + 1 - frames
-	return u.run(span{fresh: frames, window: frames}, kept, first, latents(first, t+1))
+	return u.run(span{fresh: frames, window: frames}, cache, first, latents(first, t+1))
 }
 
 // span is the last positions of a window, which are computed.
 type span struct{ fresh, window int }
 
 // run brings the positions of s through all layers; the first of them is block t's.
-func (u *Unroll) run(s span, kept []device.Mat, t int, latents device.Mat) device.Mat {
+func (u *Unroll) run(s span, cache []device.Mat, t int, latents device.Mat) device.Mat {
 	p := u.p
 	x := p.Mat(s.fresh*u.n, u.r.cfg.Dim)
 	p.Dev.AddRepeated(x, latents, u.r.pos.Value.RowRange(s.window-s.fresh, s.fresh))
 	x = u.r.in.through(p, x)
 	for i, b := range u.r.blocks {
-		asking := s.fresh
+		queries := s.fresh
 		if i == len(u.r.blocks)-1 {
-			asking = 1
+			queries = 1
 		}
 		mark := p.Mark()
-		x = b.extend(p, x, u.mods[i].RowRange(t*u.n, x.Rows), kept[i].RowRange(0, s.window*u.n), u.n, asking)
+		x = b.extend(p, x, u.mods[i].RowRange(t*u.n, x.Rows), cache[i].RowRange(0, s.window*u.n), u.n, queries)
 		p.Release(mark)
 	}
 	return u.r.out.through(p, u.r.norm.Forward(p, x))
@@ -76,13 +76,13 @@ func (u *Unroll) run(s span, kept []device.Mat, t int, latents device.Mat) devic
 func last(m device.Mat, n int) device.Mat { return m.RowRange(m.Rows-n, n) }
 
 // extend is Forward of the last tokens of a window, rows x, whose queries, keys
-// and values join those of earlier tokens in window; only the last `asking`
+// and values join those of earlier tokens in window; only the last `queries`
 // tokens go on, which is what it returns of x.
-func (b *Conditional) extend(p *Pass, x, mod, window device.Mat, n, asking int) device.Mat {
+func (b *AdaLNBlock) extend(p *Pass, x, mod, window device.Mat, n, queries int) device.Mat {
 	shift, scale, _ := b.parts(mod, 0)
 	in := b.first.enter(p, x, shift, scale)
-	x, mod = last(x, asking*n), last(mod, asking*n)
-	att := b.att.extend(p, window, in, n, asking)
+	x, mod = last(x, queries*n), last(mod, queries*n)
+	att := b.att.extend(p, window, in, n, queries)
 	_, _, gate := b.parts(mod, 0)
 	b.att.Out.Into(p, x, att, b.first.gated(p, x, gate))
 
@@ -91,12 +91,12 @@ func (b *Conditional) extend(p *Pass, x, mod, window device.Mat, n, asking int) 
 	return x
 }
 
-// extend is the attention of the last `asking` tokens of a window, before Out. x
+// extend is the attention of the last `queries` tokens of a window, before Out. x
 // are the tokens whose projections are not in window yet.
-func (a *Attention) extend(p *Pass, window, x device.Mat, n, asking int) device.Mat {
+func (a *Attention) extend(p *Pass, window, x device.Mat, n, queries int) device.Mat {
 	q, kv := split(window, a.width())
 	k, v := split(kv, a.width())
-	q = last(q, asking*n)
+	q = last(q, queries*n)
 	if window.Rows == n { // a token that sees nothing but itself has its own value
 		a.keys().Into(p, kv, x, device.Epilogue{})
 		return v
@@ -109,6 +109,6 @@ func (a *Attention) extend(p *Pass, window, x device.Mat, n, asking int) device.
 	}
 	att := p.Half(q.Rows, a.width())
 	p.Dev.Attention(att, device.Mat{}, q, k, v, device.Heads{Seqs: n, Len: window.Rows / n,
-		Heads: a.Heads, Dim: a.Dim, Block: a.Block, Queries: asking, ByToken: true})
+		Heads: a.Heads, Dim: a.Dim, Block: a.Block, Queries: queries, ByToken: true})
 	return att
 }

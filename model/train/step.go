@@ -165,7 +165,7 @@ func (t *trainer) rate(step int) float64 { return rate(t.cfg.LR, t.cfg.WarmUp, s
 func (t *trainer) slot(i, n int) device.Mat { return t.sums.Columns(i, n) }
 
 // inputs uploads what belongs to a batch beside its frames. All of it goes before
-// the first kernel, so that the kernels of a step are one stretch.
+// the first kernel, so that the kernels of a step are one sequence.
 func (t *trainer) inputs(b *dataset.Batch, frames lewm.Batch, d draws) inputs {
 	in, rows := inputs{Batch: frames}, len(b.Clips)*t.frames()
 	in.Actions = t.actions.RowRange(0, rows)

@@ -27,7 +27,7 @@ func values(d device.Device, m device.Mat) []float64 {
 }
 
 // TestActivationAccuracy: the largest error over the whole range that is not
-// trivial. Values are judged relative to |x|, slopes absolutely, to 1e-6: 3e-7 is five
+// trivial. Values are judged relative to |x|, derivatives absolutely, to 1e-6: 3e-7 is five
 // half units in the last place.
 func TestActivationAccuracy(t *testing.T) {
 	const n, limit, allowed = 1 << 17, 30, 3e-7
@@ -56,7 +56,7 @@ func TestActivationAccuracy(t *testing.T) {
 			got, want = values(d, y), values(r, ry)
 			for i, x := range at {
 				if e := math.Abs(got[i] - want[i]); e > 1e-6 {
-					t.Fatalf("slope of act %d at %g: %.9g, want %.9g", act, x, got[i], want[i])
+					t.Fatalf("derivative of act %d at %g: %.9g, want %.9g", act, x, got[i], want[i])
 				}
 			}
 		}

@@ -167,7 +167,7 @@ func (e *engine) Traits() device.Traits { return device.Traits{RolloutRows: 1024
 
 func (e *engine) Err() error { return e.err }
 func (e *engine) Sync()      {}
-func (e *engine) Flush()     {}
+func (e *engine) Submit()    {}
 
 func (e *engine) Close() error {
 	for p := range e.owned {

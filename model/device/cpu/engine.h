@@ -62,13 +62,13 @@ typedef struct { Mat table, src; } TableArgs;
 typedef struct { Mat dst, x; } PairArgs; // a destination and a source
 
 typedef struct { Mat y, xhat, rstd, x, gamma, beta; double eps; } NormArgs;
-typedef struct { Mat y, x, scale, shift, gamma, beta, outer, outer_inv, inner, inner_inv; double outer_eps, inner_eps; } AdaNormArgs;
+typedef struct { Mat y, x, scale, shift, gamma, beta, outer, outer_inv, inner, inner_inv; double outer_eps, inner_eps; } AdaLNArgs;
 typedef struct { Mat dx, dgamma, dbeta, dy, xhat, rstd, gamma; int add; } NormGradArgs;
 typedef struct { Mat y, xhat, rstd, x, gamma, beta, mean, var; double momentum, eps; } BatchArgs;
 
 typedef struct {
 	Mat out, lse, q, k, v, dq, dk, dv, dout;
-	i64 seqs, len, heads, dim, block, asking; // asking: queries of a sequence
+	i64 seqs, len, heads, dim, block, queries; // queries: queries of a sequence
 	int by_token;
 	float p;
 	uint64_t key;
@@ -105,7 +105,7 @@ enum {
 	K_FILL, K_COPY, K_BLOCKS, K_GEMM, K_PACK,
 	K_ACTIVATE, K_ACTIVATE_GRAD, K_AXPY, K_GATE_GRAD, K_MODULATE_GRAD,
 	K_DROPOUT, K_ADD_REPEATED, K_SUM_TABLE, K_NORMALIZE_COLUMNS,
-	K_LAYERNORM, K_ADANORM, K_LAYERNORM_GRAD, K_BATCHNORM, K_BATCHNORM_EVAL, K_BATCHNORM_GRAD,
+	K_LAYERNORM, K_ADALN, K_LAYERNORM_GRAD, K_BATCHNORM, K_BATCHNORM_EVAL, K_BATCHNORM_GRAD,
 	K_ATTENTION, K_ATTENTION_GRAD, K_PATCHES,
 	K_MSE, K_SIGREG, K_DISTANCE, K_DISTANCE_GRAD, K_CORRELATION, K_COST,
 	K_SUM_SQUARES, K_ADAMW, K_NORMAL, K_CANDIDATES, K_NAN_TO_INF, K_SMALLEST_K, K_MOMENTS,

@@ -7,7 +7,7 @@
 
 typedef struct {
 	const AttentionArgs *a;
-	i64 len, asking, dim; // keys, queries, columns
+	i64 len, queries, dim; // keys, queries, columns
 	i64 wide, deep;       // keys and columns as whole vectors
 	i64 head, seq; // this task's number, and its sequence
 	i64 col;
@@ -17,7 +17,7 @@ static inline i64 whole(i64 n) { return (n + VL - 1) / VL * VL; }
 
 static Head head_of(const AttentionArgs *a, i64 i) {
 	return (Head){
-		.a = a, .len = a->len, .asking = a->asking, .dim = a->dim, .wide = whole(a->len), .deep = whole(a->dim),
+		.a = a, .len = a->len, .queries = a->queries, .dim = a->dim, .wide = whole(a->len), .deep = whole(a->dim),
 		.head = i, .seq = i / a->heads, .col = i % a->heads * a->dim,
 	};
 }
@@ -29,11 +29,11 @@ static inline Mat of_tokens(const Head *h, Mat m, i64 tokens) {
 	return here;
 }
 
-static inline Mat of_queries(const Head *h, Mat m) { return of_tokens(h, m, h->asking); }
+static inline Mat of_queries(const Head *h, Mat m) { return of_tokens(h, m, h->queries); }
 static inline Mat of_keys(const Head *h, Mat m) { return of_tokens(h, m, h->len); }
 
-// token_of is the place in its sequence of query i, which is counted from the first that asks.
-static inline i64 token_of(const AttentionArgs *a, i64 i) { return i + a->len - a->asking; }
+// token_of is the place in its sequence of query i, which is counted from the first query.
+static inline i64 token_of(const AttentionArgs *a, i64 i) { return i + a->len - a->queries; }
 
 static inline i64 keys_of(const AttentionArgs *a, i64 i) {
 	return a->block == 0 ? a->len : least(a->len, (token_of(a, i) / a->block + 1) * a->block);
@@ -155,8 +155,8 @@ static void attention_task(const void *args, i64 i, Worker *w) {
 	Head h = head_of(a, i);
 	Space sp = space_of(&h, w);
 	pack_transposed(of_keys(&h, a->k), sp.x);
-	head_product(by_row(of_queries(&h, a->q)), h.asking, h.dim, sp.x, h.len, (Sums){sp.s, h.wide, 0});
-	for (i64 r = 0; r < h.asking; r++) {
+	head_product(by_row(of_queries(&h, a->q)), h.queries, h.dim, sp.x, h.len, (Sums){sp.s, h.wide, 0});
+	for (i64 r = 0; r < h.queries; r++) {
 		float *s = sp.s + r * h.wide, lse = softmax(s, keys_of(a, r), h.wide, head_scale(&h));
 		if (a->lse.p) *lse_at(&h, r) = lse;
 		if (a->p == 0) continue;
@@ -164,7 +164,7 @@ static void attention_task(const void *args, i64 i, Worker *w) {
 		for (i64 j = 0; j < h.len; j++) s[j] *= sp.keep[j];
 	}
 	pack_rows(of_keys(&h, a->v), sp.x);
-	head_product((Rows){(uint32_t *)sp.s, h.wide, 1}, h.asking, h.len, sp.x, h.dim, (Sums){sp.t, h.deep, 0});
+	head_product((Rows){(uint32_t *)sp.s, h.wide, 1}, h.queries, h.len, sp.x, h.dim, (Sums){sp.t, h.deep, 0});
 	store_head(&h, of_queries(&h, a->out), sp.t);
 }
 
@@ -175,22 +175,22 @@ static void attention_grad_task(const void *args, i64 i, Worker *w) {
 	Mat q = of_queries(&h, a->q), dout = of_queries(&h, a->dout), out = of_queries(&h, a->out), k = of_keys(&h, a->k);
 	Sums s = {sp.s, h.wide, 0}, t = {sp.t, h.wide, 0}, y = {sp.y, h.deep, 0};
 	pack_transposed(k, sp.x);
-	head_product(by_row(q), h.asking, h.dim, sp.x, h.len, s);
+	head_product(by_row(q), h.queries, h.dim, sp.x, h.len, s);
 	pack_transposed(of_keys(&h, a->v), sp.x);
-	head_product(by_row(dout), h.asking, h.dim, sp.x, h.len, t);
+	head_product(by_row(dout), h.queries, h.dim, sp.x, h.len, t);
 	for (i64 j = 0; j < h.wide; j++) sp.keep[j] = 1;
-	for (i64 r = 0; r < h.asking; r++) {
+	for (i64 r = 0; r < h.queries; r++) {
 		if (a->p > 0) keep_factors(sp.keep, h.len, a->p, a->key, drop_index(&h, r));
 		score_grads(&h, r, sp.s + r * h.wide, sp.t + r * h.wide, sp.keep, row_dot(dout, r, out, r));
 	}
 	pack_rows(k, sp.x);
-	head_product((Rows){(uint32_t *)sp.t, h.wide, 1}, h.asking, h.len, sp.x, h.dim, y);
+	head_product((Rows){(uint32_t *)sp.t, h.wide, 1}, h.queries, h.len, sp.x, h.dim, y);
 	store_head(&h, of_queries(&h, a->dq), sp.y);
 	pack_rows(q, sp.x);
-	head_product(by_column(sp.t, h.wide), h.len, h.asking, sp.x, h.dim, y);
+	head_product(by_column(sp.t, h.wide), h.len, h.queries, sp.x, h.dim, y);
 	store_head(&h, of_keys(&h, a->dk), sp.y);
 	pack_rows(dout, sp.x);
-	head_product(by_column(sp.s, h.wide), h.len, h.asking, sp.x, h.dim, y);
+	head_product(by_column(sp.s, h.wide), h.len, h.queries, sp.x, h.dim, y);
 	store_head(&h, of_keys(&h, a->dv), sp.y);
 }
 

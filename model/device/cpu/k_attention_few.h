@@ -64,7 +64,7 @@ static void few_group(const AttentionArgs *a, i64 seq, i64 first) {
 	Head h = head_of(a, seq * a->heads + first);
 	Mat q = of_queries(&h, a->q), k = of_keys(&h, a->k), v = of_keys(&h, a->v), out = of_queries(&h, a->out);
 	i64 n = least(VL, a->heads - first);
-	for (i64 r = 0; r < h.asking; r++) {
+	for (i64 r = 0; r < h.queries; r++) {
 		i64 keys = keys_of(a, r);
 		vf s[FEW];
 		float w[FEW * VL];
@@ -96,7 +96,7 @@ static void few_head_grad(const AttentionArgs *a, i64 i) {
 	float s[2 * VL + FEW] = {0}, ds[2 * VL + FEW] = {0}, keep[2 * VL + FEW];
 	FewGrads by_key = {0};
 	for (i64 j = 0; j < h.wide; j++) keep[j] = 1;
-	for (i64 r = 0; r < h.asking; r++) {
+	for (i64 r = 0; r < h.queries; r++) {
 		i64 keys = keys_of(a, r);
 		for (i64 j = 0; j < keys; j++) {
 			s[j] = row_dot(q, r, k, j);
@@ -111,8 +111,8 @@ static void few_head_grad(const AttentionArgs *a, i64 i) {
 		}
 	}
 	for (i64 j = 0; j < h.len; j++) {
-		weigh(of_keys(&h, a->dk), j, by_key.ds[j], 1, q, h.asking);
-		weigh(of_keys(&h, a->dv), j, by_key.s[j], 1, dout, h.asking);
+		weigh(of_keys(&h, a->dk), j, by_key.ds[j], 1, q, h.queries);
+		weigh(of_keys(&h, a->dv), j, by_key.s[j], 1, dout, h.queries);
 	}
 }
 

@@ -5,9 +5,9 @@
 enum { STRIP = 96 }; // queries of a strip at most
 
 // strip_rows is the length of a strip.
-static i64 strip_rows(i64 asking) {
-	i64 strips = (asking + STRIP - 1) / STRIP;
-	return (asking + strips - 1) / strips;
+static i64 strip_rows(i64 queries) {
+	i64 strips = (queries + STRIP - 1) / STRIP;
+	return (queries + strips - 1) / strips;
 }
 
 // right_factor lays out m (k x columns) as the right factor of pair_product, right_transposed m's transpose.
@@ -54,7 +54,7 @@ static float *take(char **at, i64 words) {
 
 static HalfSpace half_space(const Head *h, char *at, size_t *bytes) {
 	char *begin = at;
-	i64 queries = whole(strip_rows(h->asking)), most = h->wide > h->deep ? h->wide : h->deep;
+	i64 queries = whole(strip_rows(h->queries)), most = h->wide > h->deep ? h->wide : h->deep;
 	i64 longest = queries > most ? queries : most;
 	HalfSpace sp;
 	sp.s = take(&at, queries * most);
@@ -132,8 +132,8 @@ static void half_task(const void *args, i64 i, Worker *w) {
 	HalfSpace sp = half_begin(&h, w);
 	right_transposed(of_keys(&h, h.a->k), sp.kt);
 	right_factor(of_keys(&h, h.a->v), sp.rows);
-	for (i64 r = 0, strip = strip_rows(h.asking); r < h.asking; r += strip) {
-		half_strip(&h, &sp, r, least(strip, h.asking - r));
+	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
+		half_strip(&h, &sp, r, least(strip, h.queries - r));
 	}
 	half_end();
 }
@@ -171,8 +171,8 @@ static void half_grad_task(const void *args, i64 i, Worker *w) {
 	right_transposed(of_keys(&h, h.a->k), sp.kt);
 	right_transposed(of_keys(&h, h.a->v), sp.vt);
 	right_factor(of_keys(&h, h.a->k), sp.rows);
-	for (i64 r = 0, strip = strip_rows(h.asking); r < h.asking; r += strip) {
-		half_grad_strip(&h, &sp, r, least(strip, h.asking - r));
+	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
+		half_grad_strip(&h, &sp, r, least(strip, h.queries - r));
 	}
 	store_scaled(of_keys(&h, h.a->dk), sp.dk, h.deep, NULL);
 	store_scaled(of_keys(&h, h.a->dv), sp.dv, h.deep, NULL);

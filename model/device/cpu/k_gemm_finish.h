@@ -27,7 +27,7 @@ static inline __attribute__((always_inline)) void finish_row(const int act, cons
 		if (g->scale.p) v *= mload(g->scale, 0, c);
 		if (g->bias.p) v += mload(g->bias, 0, c);
 		if (g->pre.p) mstore(g->pre, r, c, v);
-		if (back) v *= vslope(act, mload(g->grad, r, c));
+		if (back) v *= vact_grad(act, mload(g->grad, r, c));
 		else v = vact(act, v);
 		if (g->drop_p > 0) v *= vload(keep + j);
 		if (g->ungated.p) mstore(g->ungated, r, c, v);

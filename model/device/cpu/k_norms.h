@@ -56,7 +56,7 @@ static int layernorm(Pool *pool, const void *args) {
 }
 
 // m is room for the modulated row.
-static void adanorm_row(const AdaNormArgs *a, i64 r, float *m) {
+static void adaln_row(const AdaLNArgs *a, i64 r, float *m) {
 	i64 n = a->x.cols;
 	const float *x = a->x.p + r * a->x.stride;
 	Norm outer = row_norm(x, n, a->outer_eps);
@@ -75,19 +75,19 @@ static void adanorm_row(const AdaNormArgs *a, i64 r, float *m) {
 	if (a->inner_inv.p) a->inner_inv.p[r * a->inner_inv.stride] = inner.inv;
 }
 
-static void adanorm_task(const void *args, i64 i, Worker *w) {
-	const AdaNormArgs *a = args;
+static void adaln_task(const void *args, i64 i, Worker *w) {
+	const AdaLNArgs *a = args;
 	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, a->x.rows); r++) {
 		prefetch(a->scale, r + 2); // rows that lie far apart
 		prefetch(a->shift, r + 2);
-		adanorm_row(a, r, (float *)w->scratch);
+		adaln_row(a, r, (float *)w->scratch);
 	}
 }
 
-static int adanorm(Pool *pool, const void *args) {
-	const AdaNormArgs *a = args;
+static int adaln(Pool *pool, const void *args) {
+	const AdaLNArgs *a = args;
 	if (pool_reserve(pool, a->x.cols * sizeof(float), 0)) return NO_MEMORY;
-	pool_run(pool, adanorm_task, a, row_tasks(a->x.rows));
+	pool_run(pool, adaln_task, a, row_tasks(a->x.rows));
 	return OK;
 }
 

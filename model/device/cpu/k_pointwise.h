@@ -75,9 +75,9 @@ EACH(modulate_grad, 3, 3, x[0] * (vset(1.0f) + x[2]), x[0] * x[1], x[0])
 EACH(act_gelu, 1, 1, vact(GELU, x[0]))
 EACH(act_silu, 1, 1, vact(SILU, x[0]))
 EACH(act_relu, 1, 1, vact(RELU, x[0]))
-EACH(slope_gelu, 1, 2, x[0] * vslope(GELU, x[1]))
-EACH(slope_silu, 1, 2, x[0] * vslope(SILU, x[1]))
-EACH(slope_relu, 1, 2, x[0] * vslope(RELU, x[1]))
+EACH(act_grad_gelu, 1, 2, x[0] * vact_grad(GELU, x[1]))
+EACH(act_grad_silu, 1, 2, x[0] * vact_grad(SILU, x[1]))
+EACH(act_grad_relu, 1, 2, x[0] * vact_grad(RELU, x[1]))
 
 static int activate(Pool *pool, const void *args) {
 	static const Kernel kinds[] = {copy, act_gelu, act_silu, act_relu};
@@ -85,7 +85,7 @@ static int activate(Pool *pool, const void *args) {
 }
 
 static int activate_grad(Pool *pool, const void *args) {
-	static const Kernel kinds[] = {copy, slope_gelu, slope_silu, slope_relu};
+	static const Kernel kinds[] = {copy, act_grad_gelu, act_grad_silu, act_grad_relu};
 	return kinds[((const EachArgs *)args)->act](pool, args);
 }
 

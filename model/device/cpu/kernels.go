@@ -113,13 +113,13 @@ func (e *engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64
 	e.call(C.K_LAYERNORM, unsafe.Pointer(&args))
 }
 
-func (e *engine) AdaNorm(y, x device.Mat, n device.AdaNorm) {
-	args := C.AdaNormArgs{
+func (e *engine) AdaLN(y, x device.Mat, n device.AdaLN) {
+	args := C.AdaLNArgs{
 		y: mat(y), x: mat(x), scale: mat(n.Scale), shift: mat(n.Shift), gamma: mat(n.Gamma), beta: mat(n.Beta),
 		outer: mat(n.Outer), outer_inv: mat(n.OuterInv), inner: mat(n.Inner), inner_inv: mat(n.InnerInv),
 		outer_eps: C.double(n.OuterEps), inner_eps: C.double(n.InnerEps),
 	}
-	e.call(C.K_ADANORM, unsafe.Pointer(&args))
+	e.call(C.K_ADALN, unsafe.Pointer(&args))
 }
 
 func normGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat) C.NormGradArgs {
@@ -161,7 +161,7 @@ func (e *engine) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.M
 func attention(h device.Heads) C.AttentionArgs {
 	return C.AttentionArgs{
 		seqs: C.i64(h.Seqs), len: C.i64(h.Len), heads: C.i64(h.Heads), dim: C.i64(h.Dim), block: C.i64(h.Block),
-		asking: C.i64(h.Asking()), by_token: flag(h.ByToken),
+		queries: C.i64(h.QueryCount()), by_token: flag(h.ByToken),
 		p: C.float(h.Drop.P), key: C.uint64_t(h.Drop.Key),
 	}
 }

@@ -24,7 +24,7 @@ const Kernel TABLE[K_COUNT] = {
 	[K_ACTIVATE] = activate, [K_ACTIVATE_GRAD] = activate_grad, [K_AXPY] = axpy,
 	[K_GATE_GRAD] = gate_grad, [K_MODULATE_GRAD] = modulate_grad, [K_DROPOUT] = dropout,
 	[K_ADD_REPEATED] = add_repeated, [K_SUM_TABLE] = sum_table, [K_NORMALIZE_COLUMNS] = normalize_columns,
-	[K_LAYERNORM] = layernorm, [K_ADANORM] = adanorm, [K_LAYERNORM_GRAD] = layernorm_grad,
+	[K_LAYERNORM] = layernorm, [K_ADALN] = adaln, [K_LAYERNORM_GRAD] = layernorm_grad,
 	[K_BATCHNORM] = batchnorm, [K_BATCHNORM_EVAL] = batchnorm_eval, [K_BATCHNORM_GRAD] = batchnorm_grad,
 	[K_ATTENTION] = attention, [K_ATTENTION_GRAD] = attention_grad, [K_PATCHES] = patches,
 	[K_MSE] = mse, [K_SIGREG] = sigreg, [K_DISTANCE] = distance, [K_DISTANCE_GRAD] = distance_grad,

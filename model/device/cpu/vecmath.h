@@ -130,7 +130,7 @@ static inline vf vgelu_short(vf x) {
 	return vfma(vodd(x, 4.0f, coef, 8), x, vset(0.5f) * x);
 }
 
-static inline vf vslope_short(vf x) {
+static inline vf vgelu_grad_short(vf x) {
 	static const float coef[] = {5.0099419e-10f, -4.9178315e-08f, 2.0937011e-06f, -5.0971895e-05f,
 		0.00078877416f, -0.0081502811f, 0.057036386f, -0.26324798f, 0.79710646f};
 	return vset(0.5f) + vodd(x, 4.4f, coef, 9);
@@ -149,11 +149,11 @@ static inline vf vact(int act, vf x) {
 	return x;
 }
 
-// vslope is the derivative of vact.
-static inline vf vslope(int act, vf x) {
+// vact_grad is the derivative of vact.
+static inline vf vact_grad(int act, vf x) {
 	vf one = vset(1.0f);
 	switch (act) {
-	case GELU_SHORT: return vslope_short(x);
+	case GELU_SHORT: return vgelu_grad_short(x);
 	case GELU: return vfma(x * vset(0.39894228f), vexp(vset(-0.5f) * x * x), vphi(x));
 	case SILU: {
 		vf s = vsigmoid(x);

@@ -28,7 +28,7 @@ type normArgs struct {
 	eps                           float64
 }
 
-type adaNormArgs struct {
+type adaLNArgs struct {
 	y, x, scale, shift, gamma, beta, outer, outerInv, inner, innerInv mat
 	outerEps, innerEps                                                float64
 }
@@ -53,11 +53,11 @@ type gemmArgs struct {
 }
 
 type attentionArgs struct {
-	out, lse, q, k, v, dq, dk, dv, dout                mat
-	delta                                              Pointer
-	seqs, len, heads, dim, block, asking, byToken, vec int64
-	p                                                  float64
-	key                                                uint64
+	out, lse, q, k, v, dq, dk, dv, dout                 mat
+	delta                                               Pointer
+	seqs, len, heads, dim, block, queries, byToken, vec int64
+	p                                                   float64
+	key                                                 uint64
 }
 
 type patchArgs struct {

@@ -31,7 +31,7 @@ func (e *engine) attention(out, lse, q, k, v device.Mat, h device.Heads) attenti
 	}
 	return attentionArgs{out: view(out), lse: view(lse), q: view(q), k: view(k), v: view(v),
 		seqs: int64(h.Seqs), len: int64(h.Len), heads: int64(h.Heads), dim: int64(h.Dim), block: int64(h.Block),
-		asking: int64(h.Asking()), byToken: flag(h.ByToken), p: float64(h.Drop.P), key: h.Drop.Key}
+		queries: int64(h.QueryCount()), byToken: flag(h.ByToken), p: float64(h.Drop.P), key: h.Drop.Key}
 }
 
 // halfOf says whether all are bf16 and their rows begin at multiples of so many numbers.
@@ -48,7 +48,7 @@ func halfOf(width int64, ms []mat) bool {
 // without mask and dropout and with rows that all fit in shared memory.
 func (a *attentionArgs) tensor(ms []mat) (can, plain bool) {
 	a.vec = flag(halfOf(8, ms))
-	return a.dim == tensorHead && halfOf(1, ms), a.block == 0 && a.p == 0 && max(a.len, a.asking) <= tensorChunk
+	return a.dim == tensorHead && halfOf(1, ms), a.block == 0 && a.p == 0 && max(a.len, a.queries) <= tensorChunk
 }
 
 // choose is one of two kernels.
@@ -72,13 +72,13 @@ func (e *engine) Attention(out, lse, q, k, v device.Mat, h device.Heads) {
 	case h.Len <= fewTokens:
 		launch(e, kAttentionFewAny, ceil(each*32, attentionTeam), attentionTeam, 0, &args)
 	case tensor:
-		parts := ceil(h.Asking(), tensorRows)
+		parts := ceil(h.QueryCount(), tensorRows)
 		if plain && each >= enoughHeads {
 			parts = 1 // keys are read once a head
 		}
 		launch(e, choose(plain, kAttentionMMA, kAttentionMMAAny), each*parts, attentionTeam, tensorShared(0), &args)
 	default:
-		launch(e, kAttention, each*ceil(h.Asking(), attentionRows), attentionTeam, sharedRows(h, attentionRows), &args)
+		launch(e, kAttention, each*ceil(h.QueryCount(), attentionRows), attentionTeam, sharedRows(h, attentionRows), &args)
 	}
 }
 
@@ -96,11 +96,11 @@ func (e *engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, h
 	case h.Len <= fewTokens:
 		launch(e, kAttentionFewAnyGrad, ceil(each*32, attentionTeam), attentionTeam, 0, &args)
 	case tensor:
-		launch(e, choose(plain, kAttentionMMAGrad, kAttentionMMAAnyGrad), each, attentionTeam, tensorShared(h.Asking()), &args)
+		launch(e, choose(plain, kAttentionMMAGrad, kAttentionMMAAnyGrad), each, attentionTeam, tensorShared(h.QueryCount()), &args)
 	default:
-		args.delta = e.scratch(each * h.Asking() * 4)
+		args.delta = e.scratch(each * h.QueryCount() * 4)
 		shared := sharedRows(h, 2*attentionRows)
-		launch(e, kAttentionGradQ, each*ceil(h.Asking(), attentionRows), attentionTeam, shared, &args)
+		launch(e, kAttentionGradQ, each*ceil(h.QueryCount(), attentionRows), attentionTeam, shared, &args)
 		launch(e, kAttentionGradKV, each*ceil(h.Len, attentionRows), attentionTeam, shared, &args)
 	}
 }

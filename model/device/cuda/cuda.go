@@ -4,7 +4,7 @@
 // is package gpu (tag cuda); package emu runs the same kernels on a processor,
 // for tests; the program compile makes PTX of them.
 //
-// Launches are queued and handed over when somebody wants numbers. The stretch
+// Launches are queued and handed over when somebody wants numbers. The sequence
 // between two transfers - a step of training, an iteration of a planner - so
 // reaches the machine in one piece, which it can keep as a graph.
 //
@@ -107,12 +107,12 @@ func launch[Args any](e *engine, k Kernel, grid, threads, shared int, args *Args
 	e.args = append(e.args, unsafe.Slice((*byte)(unsafe.Pointer(args)), size)...)
 	e.launches = append(e.launches, Launch{k, int32(grid), int32(threads), int32(shared), int32(at), int32(size)})
 	if len(e.launches) == longest {
-		e.Flush()
+		e.Submit()
 	}
 }
 
-// Flush hands the queue to the machine.
-func (e *engine) Flush() {
+// Submit hands the queue to the machine.
+func (e *engine) Submit() {
 	if len(e.launches) == 0 || e.err != nil {
 		return
 	}
@@ -121,7 +121,7 @@ func (e *engine) Flush() {
 }
 
 func (e *engine) Sync() {
-	e.Flush()
+	e.Submit()
 	if e.err == nil {
 		e.fail(e.machine.Sync())
 	}
@@ -149,14 +149,14 @@ func (e *engine) checkIndices() {
 }
 
 func (e *engine) write(dst Pointer, src unsafe.Pointer, n int) {
-	e.Flush()
+	e.Submit()
 	if n > 0 && e.err == nil {
 		e.fail(e.machine.Write(dst, src, n))
 	}
 }
 
 func (e *engine) read(dst unsafe.Pointer, src Pointer, n int) {
-	e.Flush()
+	e.Submit()
 	if n > 0 && e.err == nil {
 		e.fail(e.machine.Read(dst, src, n))
 	}

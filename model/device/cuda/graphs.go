@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Graph is a stretch of launches that a machine keeps ready: starting it costs
-// as much as one launch.
+// Graph is a captured graph: a sequence of launches that a machine keeps ready, whose
+// start costs as much as one launch.
 type Graph interface {
 	// Update gives launch i other arguments, from the next Start on.
 	Update(i int, args []byte) error
@@ -23,31 +23,31 @@ const (
 	mostGraphs = 64 // each holds a few kilobytes a launch on the device
 )
 
-// graphs runs stretches of launches, those that come again as graphs: one that
+// graphs runs sequences of launches, those that come again as graphs: one that
 // differs in arguments only - a learning rate, a key of random numbers - is the
-// same stretch, and the launches whose arguments changed are updated.
+// same sequence, and the launches whose arguments changed are updated.
 type graphs struct {
 	machine Machine
-	known   map[uint64]*stretch
+	known   map[uint64]*sequence
 	clock   int64
 }
 
-// stretch is launches that ran. From the second time on they run as one of two
+// sequence is launches that ran. From the second time on they run as one of two
 // graphs in turn: one that the GPU may still be at is not changed.
-type stretch struct {
+type sequence struct {
 	launches []Launch
-	graphs   [2]kept
+	graphs   [2]captured
 	times    int // that graphs were started
 	used     int64
 }
 
-// kept is a graph with the arguments that it ran with last.
-type kept struct {
+// captured is a graph with the arguments that it ran with last.
+type captured struct {
 	graph Graph
 	args  []byte
 }
 
-func newGraphs(m Machine) *graphs { return &graphs{machine: m, known: map[uint64]*stretch{}} }
+func newGraphs(m Machine) *graphs { return &graphs{machine: m, known: map[uint64]*sequence{}} }
 
 func (g *graphs) run(launches []Launch, args []byte) error {
 	if len(launches) < shortest {
@@ -57,7 +57,7 @@ func (g *graphs) run(launches []Launch, args []byte) error {
 	key := hash(launches)
 	s := g.known[key]
 	if s == nil || !slices.Equal(s.launches, launches) {
-		g.keep(key, &stretch{launches: slices.Clone(launches), used: g.clock})
+		g.keep(key, &sequence{launches: slices.Clone(launches), used: g.clock})
 		return g.machine.Run(launches, args)
 	}
 	s.used = g.clock
@@ -70,7 +70,7 @@ func (g *graphs) run(launches []Launch, args []byte) error {
 }
 
 // prepare makes the graph, or gives it the arguments that changed.
-func (k *kept) prepare(m Machine, launches []Launch, args []byte) error {
+func (k *captured) prepare(m Machine, launches []Launch, args []byte) error {
 	if k.graph == nil {
 		graph, err := m.Graph(launches, args)
 		k.graph, k.args = graph, slices.Clone(args)
@@ -89,8 +89,8 @@ func (k *kept) prepare(m Machine, launches []Launch, args []byte) error {
 	return nil
 }
 
-// keep remembers a stretch; the one that was not used for longest makes room.
-func (g *graphs) keep(key uint64, s *stretch) {
+// keep remembers a sequence; the one that was not used for longest makes room.
+func (g *graphs) keep(key uint64, s *sequence) {
 	if old := g.known[key]; old != nil {
 		old.close()
 	} else if len(g.known) == mostGraphs {
@@ -106,7 +106,7 @@ func (g *graphs) keep(key uint64, s *stretch) {
 	g.known[key] = s
 }
 
-func (s *stretch) close() error {
+func (s *sequence) close() error {
 	var errs []error
 	for _, k := range s.graphs {
 		if k.graph != nil {

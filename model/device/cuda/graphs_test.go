@@ -57,8 +57,8 @@ func (c chain) Update(int, []byte) error { c.r.note("update"); return nil }
 func (c chain) Start() error             { c.r.note("start"); return nil }
 func (c chain) Close() error             { c.r.note("free"); return nil }
 
-// stretchOf is n launches of 4 bytes of arguments each.
-func stretchOf(n int, first byte) ([]Launch, []byte) {
+// sequenceOf is n launches of 4 bytes of arguments each.
+func sequenceOf(n int, first byte) ([]Launch, []byte) {
 	var launches []Launch
 	args := make([]byte, 4*n)
 	for i := range n {
@@ -68,14 +68,14 @@ func stretchOf(n int, first byte) ([]Launch, []byte) {
 	return launches, args
 }
 
-// TestGraphs: a stretch runs as it is the first time, as a graph from the second
+// TestGraphs: a sequence runs as it is the first time, as a graph from the second
 // on, one of two in turn, and only the launches whose arguments changed are updated.
 func TestGraphs(t *testing.T) {
 	r := &recorder{}
 	g := newGraphs(r)
 	run := func(n int, first byte) {
 		t.Helper()
-		if err := g.run(stretchOf(n, first)); err != nil {
+		if err := g.run(sequenceOf(n, first)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,7 +91,7 @@ func TestGraphs(t *testing.T) {
 		{shortest, 2, []string{"graph", "start"}}, // the other: the first may still run
 		{shortest, 1, []string{"start"}},
 		{shortest, 1, []string{"update", "start"}},
-		{shortest + 1, 2, []string{"run"}}, // another stretch
+		{shortest + 1, 2, []string{"run"}}, // another sequence
 		{shortest, 2, []string{"update", "start"}},
 	} {
 		r.log = nil
@@ -100,13 +100,13 @@ func TestGraphs(t *testing.T) {
 			t.Errorf("%d launches with %d: %v, want %v", step.n, step.first, r.log, step.want)
 		}
 	}
-	// The stretch that was not used for longest makes room, and its graph is freed.
+	// The sequence that was not used for longest makes room, and its graph is freed.
 	r.log = nil
 	for i := range mostGraphs {
 		run(shortest+2+i, 0)
 	}
 	if len(g.known) != mostGraphs || !slices.Contains(r.log, "free") {
-		t.Errorf("%d stretches are kept, of at most %d; freed: %v", len(g.known), mostGraphs, slices.Contains(r.log, "free"))
+		t.Errorf("%d sequences are kept, of at most %d; freed: %v", len(g.known), mostGraphs, slices.Contains(r.log, "free"))
 	}
 }
 

@@ -31,7 +31,7 @@ type (
 // Half makes halves a device.HalfBuffer.
 func (*halves) Half() {}
 
-// pool keeps freed memory for the next who asks for as much: asking the driver
+// pool keeps freed memory for the next who asks for as much: queries the driver
 // takes a millisecond and waits for the GPU.
 type pool struct {
 	free map[int][]Pointer

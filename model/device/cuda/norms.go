@@ -18,9 +18,9 @@ func (e *engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64
 		&normArgs{view(y), view(xhat), view(rstd), view(x), view(gamma), view(beta), eps})
 }
 
-func (e *engine) AdaNorm(y, x device.Mat, n device.AdaNorm) {
-	launch(e, kAdaNorm, ceil(x.Rows, warps), threads, 0,
-		&adaNormArgs{view(y), view(x), view(n.Scale), view(n.Shift), view(n.Gamma), view(n.Beta),
+func (e *engine) AdaLN(y, x device.Mat, n device.AdaLN) {
+	launch(e, kAdaLN, ceil(x.Rows, warps), threads, 0,
+		&adaLNArgs{view(y), view(x), view(n.Scale), view(n.Shift), view(n.Gamma), view(n.Beta),
 			view(n.Outer), view(n.OuterInv), view(n.Inner), view(n.InnerInv), n.OuterEps, n.InnerEps})
 }
 

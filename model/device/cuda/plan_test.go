@@ -97,7 +97,7 @@ func (s *planning) run() {
 		s.d.NaNToInf(s.cost, s.nans)
 		s.d.SmallestK(s.elites, s.cost, 30)
 		s.d.Moments(s.mean, s.std, s.cand, s.elites, 30)
-		s.d.Flush()
+		s.d.Submit()
 	}
 	s.d.Download(make([]float32, s.mean.Len()), s.mean)
 }

@@ -42,14 +42,14 @@ func (e *engine) FreeHost(b []byte) {
 }
 
 func (e *engine) SendBytes(dst device.Bytes, at int, src []byte) {
-	e.Flush()
+	e.Submit()
 	if len(src) > 0 && e.err == nil {
 		e.fail(e.machine.Send(dst.(*bytes).p+Pointer(at), unsafe.Pointer(unsafe.SliceData(src)), len(src)))
 	}
 }
 
 func (e *engine) AwaitSent() {
-	e.Flush()
+	e.Submit()
 	if e.err == nil {
 		e.fail(e.machine.Await())
 	}

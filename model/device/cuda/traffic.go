@@ -96,8 +96,8 @@ func rowTraffic(k Kernel, args []byte) (Traffic, bool) {
 	case kLayerNorm:
 		a := as[normArgs](args)
 		return reads(a.x, a.gamma, a.beta).plus(writes(a.y, a.xhat, a.rstd)), true
-	case kAdaNorm:
-		a := as[adaNormArgs](args)
+	case kAdaLN:
+		a := as[adaLNArgs](args)
 		return reads(a.x, a.scale, a.shift, a.gamma, a.beta).plus(writes(a.y, a.outer, a.outerInv, a.inner, a.innerInv)), true
 	case kLayerNormGrad:
 		a := as[normGradArgs](args)
@@ -185,7 +185,7 @@ func (a *gemmArgs) pieces() int64 {
 
 // scores counts one product of queries and keys.
 func (a *attentionArgs) scores() float64 {
-	return 2 * float64(a.seqs*a.heads) * float64(a.asking*a.len*a.dim)
+	return 2 * float64(a.seqs*a.heads) * float64(a.queries*a.len*a.dim)
 }
 
 func lossTraffic(k Kernel, args []byte) (Traffic, bool) {

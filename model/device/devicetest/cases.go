@@ -286,7 +286,7 @@ func norms() []testCase {
 		size := fmt.Sprintf("/%dx%d", s[0], s[1])
 		list = append(list,
 			testCase{"LayerNorm" + size, func(k *kit) { layerNorm(k, k.batch(s[0]), s[1]) }},
-			testCase{"AdaNorm" + size, func(k *kit) { adaNorm(k, k.batch(s[0]), s[1]) }},
+			testCase{"AdaLN" + size, func(k *kit) { adaLN(k, k.batch(s[0]), s[1]) }},
 			testCase{"BatchNorm" + size, func(k *kit) { batchNorm(k, s[0], s[1]) }})
 	}
 	return list
@@ -313,14 +313,14 @@ func layerNorm(k *kit, m, n int) {
 	k.rows("y in place", x)
 }
 
-func adaNorm(k *kit, m, n int) {
+func adaLN(k *kit, m, n int) {
 	x := k.in(m, n)
-	norm := device.AdaNorm{Scale: k.in(m, n), Shift: k.in(m, n), Gamma: k.in(1, n), Beta: k.in(1, n), OuterEps: 1e-6, InnerEps: 1e-5}
+	norm := device.AdaLN{Scale: k.in(m, n), Shift: k.in(m, n), Gamma: k.in(1, n), Beta: k.in(1, n), OuterEps: 1e-6, InnerEps: 1e-5}
 	y := k.out(m, n)
-	k.AdaNorm(y, x, norm)
+	k.AdaLN(y, x, norm)
 	k.rows("y", y)
 	norm.Outer, norm.OuterInv, norm.Inner, norm.InnerInv = k.out(m, n), k.out(m, 1), k.out(m, n), k.out(m, 1)
-	k.AdaNorm(y, x, norm)
+	k.AdaLN(y, x, norm)
 	k.rows("y and what is kept", y)
 	k.rows("outer", norm.Outer)
 	k.rows("outer inv", norm.OuterInv)

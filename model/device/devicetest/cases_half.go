@@ -20,7 +20,7 @@ func halves() []testCase {
 		}
 	}
 	for _, h := range append(shapesOfHalfHeads, shapesOfHeads...) {
-		name := fmt.Sprintf("half/Attention/%d/%dx%d/block%d/drop%g/ask%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
+		name := fmt.Sprintf("half/Attention/%d/%dx%d/block%d/drop%g/queries%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
 		list = append(list, testCase{name, func(k *kit) { attention(k, h, true) }})
 	}
 	return append(list, testCase{"half/Attention/byToken", func(k *kit) {
@@ -88,7 +88,7 @@ func halfNorm(k *kit) {
 		k.LayerNorm(y, xhat, rstd, x, gamma, beta, 1e-5)
 		k.keep("y", y, true, bf16Factor)
 		k.keep("xhat", xhat, true, bf16Factor)
-		k.AdaNorm(y, x, device.AdaNorm{Scale: k.stored(m, n), Shift: k.stored(m, n), Gamma: gamma, Beta: beta,
+		k.AdaLN(y, x, device.AdaLN{Scale: k.stored(m, n), Shift: k.stored(m, n), Gamma: gamma, Beta: beta,
 			OuterEps: 1e-6, InnerEps: 1e-5, Inner: xhat})
 		k.keep("modulated", y, true, bf16Factor)
 		k.keep("inner", xhat, true, bf16Factor)

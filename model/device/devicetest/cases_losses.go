@@ -24,7 +24,7 @@ var shapesOfHeads = []device.Heads{
 func attentions() []testCase {
 	list := []testCase{{"Attention/byToken", byToken}}
 	for _, h := range shapesOfHeads {
-		name := fmt.Sprintf("Attention/%d/%dx%d/block%d/drop%g/ask%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
+		name := fmt.Sprintf("Attention/%d/%dx%d/block%d/drop%g/queries%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
 		list = append(list, testCase{name, func(k *kit) { attention(k, h, false) }})
 	}
 	return list
@@ -37,10 +37,10 @@ func attention(k *kit, h device.Heads, half bool) {
 		// Probabilities and the gradients of scores are rounded too.
 		in, out, factor = k.stored, k.storedOut, 2*bf16Factor
 	}
-	asking, rows, inner := h.Seqs*h.Asking(), h.Seqs*h.Len, h.Heads*h.Dim
-	q, kv, dq, dkv := in(asking, inner), in(rows, 2*inner), out(asking, inner), out(rows, 2*inner)
+	queries, rows, inner := h.Seqs*h.QueryCount(), h.Seqs*h.Len, h.Heads*h.Dim
+	q, kv, dq, dkv := in(queries, inner), in(rows, 2*inner), out(queries, inner), out(rows, 2*inner)
 	key, v := kv.Columns(0, inner), kv.Columns(inner, inner)
-	y, lse, dy := out(asking, inner), k.out(h.Seqs*h.Heads, h.Asking()), in(asking, inner)
+	y, lse, dy := out(queries, inner), k.out(h.Seqs*h.Heads, h.QueryCount()), in(queries, inner)
 	k.Attention(y, lse, q, key, v, h)
 	k.keep("out", y, true, factor)
 	k.rows("lse", lse)

@@ -24,9 +24,9 @@ func (h head) part(m device.Mat, r int) []float64 {
 	return row(m, r)[col : col+h.Dim]
 }
 
-// query is what query i, counted from the first that asks, has in m; key what token j has.
+// query is what query i, counted from the first query, has in m; key what token j has.
 func (h head) query(m device.Mat, i int) []float64 {
-	return h.part(m, h.Row(h.index/h.Heads.Heads, i, h.Asking()))
+	return h.part(m, h.Row(h.index/h.Heads.Heads, i, h.QueryCount()))
 }
 
 func (h head) key(m device.Mat, j int) []float64 {
@@ -57,7 +57,7 @@ func (h head) scores(q, k device.Mat, i int) []float64 {
 
 // keep is the dropout factor of query i and key j.
 func (h head) keep(i, j int) float64 {
-	token := i + h.Len - h.Asking()
+	token := i + h.Len - h.QueryCount()
 	return keep(h.Drop, uint64((h.index*h.Len+token)*h.Len+j))
 }
 
@@ -75,7 +75,7 @@ func logSumExp(s []float64) float64 {
 
 func (engine) Attention(out, lse, q, k, v device.Mat, hs device.Heads) {
 	heads(hs, func(h head) {
-		for i := range h.Asking() {
+		for i := range h.QueryCount() {
 			s := h.scores(q, k, i)
 			l := logSumExp(s)
 			if lse.Given() {
@@ -95,7 +95,7 @@ func (e engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, hs
 		e.Fill(m, 0)
 	}
 	heads(hs, func(h head) {
-		for i := range h.Asking() {
+		for i := range h.QueryCount() {
 			do := h.query(dout, i)
 			d := dot(do, h.query(out, i))
 			for j, s := range h.scores(q, k, i) {

@@ -40,7 +40,7 @@ func (engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64) {
 	}
 }
 
-func (e engine) AdaNorm(y, x device.Mat, n device.AdaNorm) {
+func (e engine) AdaLN(y, x device.Mat, n device.AdaLN) {
 	dense := func() device.Mat { return device.NewMat(e, x.Rows, x.Cols) }
 	outer, m := dense(), dense()
 	e.LayerNorm(outer, n.Outer, n.OuterInv, x, device.Mat{}, device.Mat{}, n.OuterEps)

@@ -29,7 +29,7 @@ func (engine) Activate(dst, x device.Mat, act device.Act) {
 func (engine) ActivateGrad(dx, dy, pre device.Mat, act device.Act) {
 	each(dx.Rows, func(_ int, v [][]float64) {
 		for c := range v[0] {
-			v[0][c] = v[1][c] * slope(act, v[2][c])
+			v[0][c] = v[1][c] * derivative(act, v[2][c])
 		}
 	}, dx, dy, pre)
 }

@@ -56,7 +56,7 @@ func (engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 				row(ep.Pre, r)[c] = v
 			}
 			if ep.Grad.Given() {
-				v *= slope(ep.Act, row(ep.Grad, r)[c])
+				v *= derivative(ep.Act, row(ep.Grad, r)[c])
 			} else {
 				v = activate(ep.Act, v)
 			}
@@ -93,8 +93,8 @@ func activate(act device.Act, x float64) float64 {
 	return x
 }
 
-// slope is the derivative of activate at x.
-func slope(act device.Act, x float64) float64 {
+// derivative is the derivative of activate at x.
+func derivative(act device.Act, x float64) float64 {
 	switch act {
 	case device.GELU:
 		return phi(x) + x*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)

@@ -29,7 +29,7 @@ func (engine) Traits() device.Traits { return device.Traits{RolloutRows: 1024, P
 
 func (engine) Err() error   { return nil }
 func (engine) Sync()        {}
-func (engine) Flush()       {}
+func (engine) Submit()      {}
 func (engine) Close() error { return nil }
 
 // row is row r of m, to be read or written in place.

@@ -20,18 +20,18 @@ func Describe() (string, error) {
 	}
 	name, err := d.Name()
 	if err != nil {
-		return "", fmt.Errorf("asking for the GPU's name: %w (hint: use --device cpu)", err)
+		return "", fmt.Errorf("queries for the GPU's name: %w (hint: use --device cpu)", err)
 	}
 	major, minor, err := d.ComputeCapability()
 	if err != nil {
-		return "", fmt.Errorf("asking %s for its compute capability: %w (hint: use --device cpu)", name, err)
+		return "", fmt.Errorf("queries %s for its compute capability: %w (hint: use --device cpu)", name, err)
 	}
 	if major < oldestGPU {
 		return "", fmt.Errorf("%s: %w", name, tooOld(major, minor))
 	}
 	bytes, err := d.TotalMem()
 	if err != nil {
-		return "", fmt.Errorf("asking %s for its memory: %w (hint: use --device cpu)", name, err)
+		return "", fmt.Errorf("queries %s for its memory: %w (hint: use --device cpu)", name, err)
 	}
 	v := cu.Version()
 	return fmt.Sprintf("%s, compute capability %d.%d, %d GiB, driver for CUDA %d.%d", name, major, minor, bytes>>30, v/1000, v%1000/10), nil

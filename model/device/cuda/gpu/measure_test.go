@@ -8,7 +8,7 @@ import (
 
 	"scalewm/model/device"
 	"scalewm/model/device/cuda"
-	"scalewm/model/device/cuda/ledger"
+	"scalewm/model/device/cuda/roofline"
 )
 
 // TestMeasure: every rate is there, and says whose it is.
@@ -27,7 +27,7 @@ func TestMeasure(t *testing.T) {
 // time, and results are those of any other machine.
 func TestTimed(t *testing.T) {
 	open(t).Close()
-	m, err := OpenTimed(ledger.H200)
+	m, err := OpenTimed(roofline.H200)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 	"scalewm/model/device/cuda/emu/driver"
 )
 
-// stretches runs one stretch of launches three times, as it is and as a graph,
+// sequences runs one sequence of launches three times, as it is and as a graph,
 // with a number that changes, and returns what it leaves.
-func stretches(t *testing.T, m cuda.Machine) []float32 {
+func sequences(t *testing.T, m cuda.Machine) []float32 {
 	t.Helper()
 	d, err := cuda.New(m, device.FP32)
 	if err != nil {
@@ -23,13 +23,13 @@ func stretches(t *testing.T, m cuda.Machine) []float32 {
 	}
 	defer d.Close()
 	x := device.NewMat(d, 1, 5)
-	d.Flush()
+	d.Submit()
 	for i := range 3 {
 		d.Fill(x, float64(i))
 		for range 10 {
 			d.Axpy(x, 1, x)
 		}
-		d.Flush()
+		d.Submit()
 	}
 	got := make([]float32, 5)
 	d.Download(got, x)
@@ -47,7 +47,7 @@ func TestOverlap(t *testing.T) {
 	for _, plain := range []string{"", "1"} {
 		t.Setenv(PlainVariable, plain)
 		m := open(t).(*machine)
-		for i, v := range stretches(t, m) {
+		for i, v := range sequences(t, m) {
 			if v != 2*1024 {
 				t.Errorf("number %d is %g, want 2 doubled ten times", i, v)
 			}

@@ -58,7 +58,7 @@ func (m *machine) Room() (int, error) {
 	defer release()
 	free, _, err := cu.MemInfo()
 	if err != nil {
-		return 0, m.lost(fmt.Errorf("asking for free memory: %w", err))
+		return 0, m.lost(fmt.Errorf("queries for free memory: %w", err))
 	}
 	return int(free), nil
 }

@@ -9,14 +9,14 @@ import (
 	"gorgonia.org/cu"
 
 	"scalewm/model/device/cuda"
-	"scalewm/model/device/cuda/ledger"
+	"scalewm/model/device/cuda/roofline"
 )
 
 // Timed is a GPU that runs launches one by one, without graphs, and keeps the
 // time of each kernel beside what it cannot take less than.
 type Timed struct {
 	*machine
-	count   *ledger.Machine
+	count   *roofline.Machine
 	seconds map[string]float64 // by kernel
 	events  []cu.Event
 	busy    []cuda.Pointer // what is copied while launches are queued
@@ -24,7 +24,7 @@ type Timed struct {
 
 // KernelTime is all launches of a kernel.
 type KernelTime struct {
-	ledger.Entry
+	roofline.Entry
 	Seconds float64
 }
 
@@ -35,12 +35,12 @@ const (
 )
 
 // OpenTimed starts GPU 0; floors are those of a card as fast as c.
-func OpenTimed(c ledger.Card) (*Timed, error) {
+func OpenTimed(c roofline.Card) (*Timed, error) {
 	opened, err := Open()
 	if err != nil {
 		return nil, err
 	}
-	t := &Timed{machine: opened.(*machine), count: ledger.New(c), seconds: map[string]float64{}}
+	t := &Timed{machine: opened.(*machine), count: roofline.New(c), seconds: map[string]float64{}}
 	if err := t.prepare(); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

@@ -25,7 +25,7 @@ struct NormArgs {
 	double eps;
 };
 
-struct AdaNormArgs {
+struct AdaLNArgs {
 	Mat y, x, scale, shift, gamma, beta, outer, outer_inv, inner, inner_inv;
 	double outer_eps, inner_eps;
 };
@@ -56,8 +56,8 @@ struct GemmArgs {
 
 struct AttentionArgs {
 	Mat out, lse, q, k, v, dq, dk, dv, dout;
-	float *delta; // seqs*heads x asking: dout . out of each query
-	i64 seqs, len, heads, dim, block, asking, by_token, vec; // asking: queries of a sequence
+	float *delta; // seqs*heads x queries: dout . out of each query
+	i64 seqs, len, heads, dim, block, queries, by_token, vec; // queries: queries of a sequence
 	double p;
 	u64 key;
 };

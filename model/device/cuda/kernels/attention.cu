@@ -52,11 +52,11 @@ KERNEL(attention, AttentionArgs, TEAM *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *q = shared, *k = q + BLOCK_ROWS * width, *v = k + WARP * width;
-	Head h = piece_of(a, a.asking, BLOCK_ROWS);
+	Head h = piece_of(a, a.queries, BLOCK_ROWS);
 	float out[ROWS][PARTS] = {}, top[ROWS], total[ROWS] = {}, s[ROWS], scale = 1 / sqrtf((float)dim);
 	UNROLL for (int i = 0; i < ROWS; i++) top[i] = -INFINITE;
-	stage(q, a.q, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
-	for (i64 t0 = 0; t0 < keys_of(a, least(a.asking, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
+	stage(q, a.q, h.query, a.queries, h, h.r0, BLOCK_ROWS, width);
+	for (i64 t0 = 0; t0 < keys_of(a, least(a.queries, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
 		__syncthreads();
 		stage(k, a.k, h.key, a.len, h, t0, WARP, width);
 		stage(v, a.v, h.key, a.len, h, t0, WARP, width);
@@ -76,10 +76,10 @@ KERNEL(attention, AttentionArgs, TEAM *WARP) {
 	}
 	UNROLL for (int i = 0; i < ROWS; i++) {
 		i64 query = h.r0 + warp() * ROWS + i;
-		if (a.lse.p && lane() == 0 && query < a.asking) at(a.lse, h.index, query) = top[i] + logf(total[i]);
+		if (a.lse.p && lane() == 0 && query < a.queries) at(a.lse, h.index, query) = top[i] + logf(total[i]);
 		total[i] = 1 / total[i];
 	}
-	scatter(a.out, h.query, a.asking, a, h, out, total);
+	scatter(a.out, h.query, a.queries, a, h, out, total);
 }
 
 // dq, and delta = dout . out of each query, which attention_grad_kv needs.
@@ -87,22 +87,22 @@ KERNEL(attention_grad_q, AttentionArgs, TEAM *WARP) {
 	SHARED(float, shared);
 	int dim = (int)a.dim, width = dim + 1;
 	float *q = shared, *dout = q + BLOCK_ROWS * width, *k = dout + BLOCK_ROWS * width, *v = k + WARP * width;
-	Head h = piece_of(a, a.asking, BLOCK_ROWS);
+	Head h = piece_of(a, a.queries, BLOCK_ROWS);
 	float dq[ROWS][PARTS] = {}, s[ROWS], dp[ROWS], lse[ROWS], delta[ROWS], scale[ROWS];
-	stage(q, a.q, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
-	stage(dout, a.dout, h.query, a.asking, h, h.r0, BLOCK_ROWS, width);
+	stage(q, a.q, h.query, a.queries, h, h.r0, BLOCK_ROWS, width);
+	stage(dout, a.dout, h.query, a.queries, h, h.r0, BLOCK_ROWS, width);
 	__syncthreads();
 	UNROLL for (int i = 0; i < ROWS; i++) {
 		i64 query = h.r0 + warp() * ROWS + i;
 		float sum = 0;
-		for (int d = lane(); query < a.asking && d < dim; d += WARP)
+		for (int d = lane(); query < a.queries && d < dim; d += WARP)
 			sum = fmaf(dout[(warp() * ROWS + i) * width + d], get(a.out, h.query + query * h.step, h.col + d), sum);
 		delta[i] = warp_sum(sum);
-		lse[i] = query < a.asking ? at(a.lse, h.index, query) : 0;
+		lse[i] = query < a.queries ? at(a.lse, h.index, query) : 0;
 		scale[i] = 1 / sqrtf((float)dim);
-		if (lane() == 0 && query < a.asking) a.delta[h.index * a.asking + query] = delta[i];
+		if (lane() == 0 && query < a.queries) a.delta[h.index * a.queries + query] = delta[i];
 	}
-	for (i64 t0 = 0; t0 < keys_of(a, least(a.asking, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
+	for (i64 t0 = 0; t0 < keys_of(a, least(a.queries, h.r0 + BLOCK_ROWS) - 1); t0 += WARP) {
 		__syncthreads();
 		stage(k, a.k, h.key, a.len, h, t0, WARP, width);
 		stage(v, a.v, h.key, a.len, h, t0, WARP, width);
@@ -111,13 +111,13 @@ KERNEL(attention_grad_q, AttentionArgs, TEAM *WARP) {
 		dots(dp, dout + warp() * ROWS * width, v + lane() * width, dim, width);
 		UNROLL for (int i = 0; i < ROWS; i++) {
 			i64 query = h.r0 + warp() * ROWS + i, key = t0 + lane();
-			bool seen = query < a.asking && key < keys_of(a, query);
+			bool seen = query < a.queries && key < keys_of(a, query);
 			float p = seen ? expf(s[i] * scale[i] - lse[i]) : 0;
 			s[i] = seen ? p * (keep_of(a, h, query, key) * dp[i] - delta[i]) : 0;
 		}
 		gather(dq, s, k, dim, width);
 	}
-	scatter(a.dq, h.query, a.asking, a, h, dq, scale);
+	scatter(a.dq, h.query, a.queries, a, h, dq, scale);
 }
 
 // dk and dv: a warp's rows are keys, a lane has a query.
@@ -133,20 +133,20 @@ KERNEL(attention_grad_kv, AttentionArgs, TEAM *WARP) {
 	}
 	stage(k, a.k, h.key, a.len, h, h.r0, BLOCK_ROWS, width);
 	stage(v, a.v, h.key, a.len, h, h.r0, BLOCK_ROWS, width);
-	for (i64 t0 = 0; t0 < a.asking; t0 += WARP) {
-		if (keys_of(a, least(a.asking, t0 + WARP) - 1) <= h.r0) continue; // none of these sees any of the keys
+	for (i64 t0 = 0; t0 < a.queries; t0 += WARP) {
+		if (keys_of(a, least(a.queries, t0 + WARP) - 1) <= h.r0) continue; // none of these sees any of the keys
 		__syncthreads();
-		stage(q, a.q, h.query, a.asking, h, t0, WARP, width);
-		stage(dout, a.dout, h.query, a.asking, h, t0, WARP, width);
+		stage(q, a.q, h.query, a.queries, h, t0, WARP, width);
+		stage(dout, a.dout, h.query, a.queries, h, t0, WARP, width);
 		__syncthreads();
 		i64 query = t0 + lane();
-		float lse = query < a.asking ? at(a.lse, h.index, query) : 0;
-		float delta = query < a.asking ? a.delta[h.index * a.asking + query] : 0;
+		float lse = query < a.queries ? at(a.lse, h.index, query) : 0;
+		float delta = query < a.queries ? a.delta[h.index * a.queries + query] : 0;
 		dots(s, k + warp() * ROWS * width, q + lane() * width, dim, width);
 		dots(dp, v + warp() * ROWS * width, dout + lane() * width, dim, width);
 		UNROLL for (int i = 0; i < ROWS; i++) {
 			i64 key = h.r0 + warp() * ROWS + i;
-			bool seen = query < a.asking && key < keys_of(a, query);
+			bool seen = query < a.queries && key < keys_of(a, query);
 			float p = seen ? expf(s[i] * scale[i] - lse) : 0, kept = seen ? keep_of(a, h, query, key) : 0;
 			s[i] = seen ? p * (kept * dp[i] - delta) : 0;
 			dp[i] = p * kept;

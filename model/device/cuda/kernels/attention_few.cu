@@ -22,7 +22,7 @@ template <int L> struct Window {
 	bool there; // the last warp has lanes too many
 	int at;     // the lane's place among the L
 
-	DEVICE_METHOD Rows queries(const Mat &m) const { return {m, h.query, there ? (int)a.asking : 0}; }
+	DEVICE_METHOD Rows queries(const Mat &m) const { return {m, h.query, there ? (int)a.queries : 0}; }
 	DEVICE_METHOD Rows keys(const Mat &m) const { return {m, h.key, there ? (int)a.len : 0}; }
 	DEVICE_METHOD float scale() const { return L == 8 ? 0.125f : 1 / sqrtf((float)a.dim); }
 };
@@ -116,7 +116,7 @@ template <int L> DEVICE void add(float *sum, float weight, const float *x) {
 	UNROLL for (int c = 0; c < Window<L>::C; c++) sum[c] = fmaf(weight, x[c], sum[c]);
 }
 
-// attend has the first A tokens ask.
+// attend computes the first A queries.
 template <int L, int A> DEVICE void attend(const Window<L> &w) {
 	typedef Pairs<L, A> S;
 	const AttentionArgs &a = w.a;
@@ -129,7 +129,7 @@ template <int L, int A> DEVICE void attend(const Window<L> &w) {
 		int i = S::row(w, e);
 		bool seen = j < seen_by(a, i);
 		float x = s.v[e] * w.scale(), top = quad_max(seen ? x : -INFINITE), p = seen ? expf(x - top) : 0, total = quad_sum(p);
-		if (a.lse.p && w.there && j == 0 && i < a.asking) at(a.lse, w.h.index, i) = top + logf(total);
+		if (a.lse.p && w.there && j == 0 && i < a.queries) at(a.lse, w.h.index, i) = top + logf(total);
 		s.v[e] = p / total * (a.p != 0 ? keep_of(a, w.h, i, j) : 1);
 	}
 	UNROLL for (int i = 0; i < A; i++) {
@@ -141,7 +141,7 @@ template <int L, int A> DEVICE void attend(const Window<L> &w) {
 
 template <int L> DEVICE void forward(const AttentionArgs &a) {
 	Window<L> w = window_of<L>(a);
-	if (a.asking == 1) attend<L, 1>(w);
+	if (a.queries == 1) attend<L, 1>(w);
 	else attend<L, FEW>(w);
 }
 
@@ -162,7 +162,7 @@ template <int L> DEVICE void backward(const AttentionArgs &a) {
 	int j = S::col(w);
 	UNROLL for (int e = 0; e < S::EACH; e++) {
 		int i = S::row(w, e);
-		bool seen = w.there && i < a.asking && j < seen_by(a, i);
+		bool seen = w.there && i < a.queries && j < seen_by(a, i);
 		float of_query = __shfl_sync(FULL, delta[0], lane() - w.at + i), kept = a.p != 0 ? keep_of(a, w.h, i, j) : 1;
 		float exact = seen ? expf(p.v[e] * w.scale() - at(a.lse, w.h.index, i)) : 0;
 		p.v[e] = exact * kept;

@@ -34,7 +34,7 @@ template <int M> struct Queries {
 
 template <int M> DEVICE void begin(Queries<M> &x, const Keys &b, int r0) {
 	x.r0 = r0;
-	x.q.load(strip_of(b.a.q, b.h.query, b.h, b.a, b.a.asking), r0);
+	x.q.load(strip_of(b.a.q, b.h.query, b.h, b.a, b.a.queries), r0);
 	UNROLL for (int m = 0; m < M; m++) {
 		UNROLL for (int r = 0; r < 2; r++) {
 			x.top[m][r] = -INFINITE, x.total[m][r] = 0;
@@ -101,11 +101,11 @@ template <int M> DEVICE void finish(Queries<M> &x, const Keys &b) {
 			int query = row_of(x.r0, m, r);
 			float total = quad_sum(x.total[m][r]);
 			inverse[m][r] = 1 / total;
-			if (b.a.lse.p && lane() % 4 == 0 && query < (int)b.a.asking)
+			if (b.a.lse.p && lane() % 4 == 0 && query < (int)b.a.queries)
 				at(b.a.lse, b.h.index, query) = (x.top[m][r] + log2f(total)) / LOG2E;
 		}
 	}
-	store(strip_of(b.a.out, b.h.query, b.h, b.a, b.a.asking), x.r0, x.out, inverse);
+	store(strip_of(b.a.out, b.h.query, b.h, b.a, b.a.queries), x.r0, x.out, inverse);
 }
 
 // plain brings queries through keys that all are in shared memory and seen.
@@ -141,11 +141,11 @@ DEVICE Keys keys_of_block(const AttentionArgs &a, uint4 *shared, int parts) {
 // For heads whose keys all fit, without mask and dropout. Several blocks may share one.
 KERNEL(attention_mma, AttentionArgs, TEAM *WARP, 3) {
 	SHARED(uint4, shared);
-	int parts = gridDim.x / (u32)(a.seqs * a.heads), asking = (int)a.asking;
+	int parts = gridDim.x / (u32)(a.seqs * a.heads), queries = (int)a.queries;
 	Keys b = keys_of_block(a, shared, parts);
 	stage_keys(b, 0);
-	for (int r0 = blockIdx.x % parts * BLOCK_ROWS + first_of_warp(); r0 < asking; r0 += parts * BLOCK_ROWS) {
-		if (r0 + 16 < asking) plain<2>(b, r0);
+	for (int r0 = blockIdx.x % parts * BLOCK_ROWS + first_of_warp(); r0 < queries; r0 += parts * BLOCK_ROWS) {
+		if (r0 + 16 < queries) plain<2>(b, r0);
 		else plain<1>(b, r0);
 	}
 }
@@ -153,8 +153,8 @@ KERNEL(attention_mma, AttentionArgs, TEAM *WARP, 3) {
 // For masks, dropout, and more keys than shared memory has room for.
 KERNEL(attention_mma_any, AttentionArgs, TEAM *WARP) {
 	SHARED(uint4, shared);
-	int parts = gridDim.x / (u32)(a.seqs * a.heads), asking = (int)a.asking;
+	int parts = gridDim.x / (u32)(a.seqs * a.heads), queries = (int)a.queries;
 	Keys b = keys_of_block(a, shared, parts);
-	for (int r0 = blockIdx.x % parts * BLOCK_ROWS; r0 < asking; r0 += parts * BLOCK_ROWS)
+	for (int r0 = blockIdx.x % parts * BLOCK_ROWS; r0 < queries; r0 += parts * BLOCK_ROWS)
 		any<2>(b, r0 + 32 * warp(), seen_by(a, r0 + BLOCK_ROWS - 1));
 }

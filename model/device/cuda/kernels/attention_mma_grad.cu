@@ -14,7 +14,7 @@ struct Grads {
 	uint4 *x, *y;
 	float *stats; // of each query -lse in base 2, delta
 
-	DEVICE_METHOD Strip queries(const Mat &m) const { return strip_of(m, h.query, h, a, a.asking); }
+	DEVICE_METHOD Strip queries(const Mat &m) const { return strip_of(m, h.query, h, a, a.queries); }
 	DEVICE_METHOD Strip keys(const Mat &m) const { return strip_of(m, h.key, h, a, a.len); }
 };
 
@@ -68,7 +68,7 @@ template <int M> DEVICE void begin(QueryGrad<M> &x, const Grads &b, int r0) {
 	UNROLL for (int m = 0; m < M; m++) {
 		UNROLL for (int r = 0; r < 2; r++) {
 			int query = row_of(r0, m, r);
-			bool there = query < (int)b.a.asking;
+			bool there = query < (int)b.a.queries;
 			x.delta[m][r] = dot(out, x.dout, m, r);
 			x.lse[m][r] = there ? at(b.a.lse, b.h.index, query) * -LOG2E : -INFINITE;
 			if (lane() % 4 == 0 && query < stats_rows(b.a)) b.stats[2 * query] = x.lse[m][r], b.stats[2 * query + 1] = x.delta[m][r];
@@ -77,8 +77,8 @@ template <int M> DEVICE void begin(QueryGrad<M> &x, const Grads &b, int r0) {
 	zero(x.dq);
 }
 
-// ask goes through 16 keys from t on, whose chunk begins at t0.
-template <bool MASKED, bool PLAIN, int M> DEVICE void ask(QueryGrad<M> &x, const Grads &b, int t0, int t) {
+// sum_over_keys goes through 16 keys from t on, whose chunk begins at t0.
+template <bool MASKED, bool PLAIN, int M> DEVICE void sum_over_keys(QueryGrad<M> &x, const Grads &b, int t0, int t) {
 	Scores<M, 2> s, dp;
 	times(s, x.q, b.x, t - t0);
 	times(dp, x.dout, b.y, t - t0);
@@ -110,8 +110,8 @@ template <int M> struct KeyGrad {
 	Results<M> dk, dv;
 };
 
-// answer goes through 16 queries from t on.
-template <bool MASKED, bool PLAIN, int M> DEVICE void answer(KeyGrad<M> &x, const Grads &b, int t0, int t) {
+// sum_over_queries goes through 16 queries from t on.
+template <bool MASKED, bool PLAIN, int M> DEVICE void sum_over_queries(KeyGrad<M> &x, const Grads &b, int t0, int t) {
 	Scores<M, 2> s, dp;
 	float4 stats[2]; // of two queries each
 	UNROLL for (int n = 0; n < 2; n++) stats[n] = ((const float4 *)b.stats)[col_of(t, n, 0) / 2];
@@ -151,15 +151,15 @@ template <int M> DEVICE void plain_queries(const Grads &b, int r0) {
 	QueryGrad<M> x;
 	begin(x, b, r0);
 	int t = 0, len = (int)b.a.len;
-	for (; t + 16 <= len; t += 16) ask<false, true>(x, b, 0, t);
-	if (t < len) ask<true, true>(x, b, 0, t);
+	for (; t + 16 <= len; t += 16) sum_over_keys<false, true>(x, b, 0, t);
+	if (t < len) sum_over_keys<true, true>(x, b, 0, t);
 	store_all(b.queries(b.a.dq), r0, x.dq, 0.125f);
 }
 
 template <int M> DEVICE void plain_keys(const Grads &b, int r0) {
 	KeyGrad<M> x;
 	begin(x, b, r0);
-	for (int t = 0; t < (int)b.a.asking; t += 16) answer<false, true>(x, b, 0, t);
+	for (int t = 0; t < (int)b.a.queries; t += 16) sum_over_queries<false, true>(x, b, 0, t);
 	finish(x, b);
 }
 
@@ -173,8 +173,8 @@ KERNEL(attention_mma_grad, AttentionArgs, TEAM *WARP, 2) {
 	Grads b = grads_of_block(a, shared);
 	int first = first_of_warp();
 	stage_two(b, b.keys(a.k), b.keys(a.v), 0);
-	for (int r0 = first; r0 < (int)a.asking; r0 += BLOCK_ROWS) {
-		if (r0 + 16 < (int)a.asking) plain_queries<2>(b, r0);
+	for (int r0 = first; r0 < (int)a.queries; r0 += BLOCK_ROWS) {
+		if (r0 + 16 < (int)a.queries) plain_queries<2>(b, r0);
 		else plain_queries<1>(b, r0);
 	}
 	stage_two(b, b.queries(a.q), b.queries(a.dout), 0);
@@ -190,7 +190,7 @@ DEVICE void any_queries(const Grads &b, int first) {
 	begin(x, b, r0);
 	for (int t0 = 0; t0 < keys; t0 += CHUNK) {
 		stage_two(b, b.keys(b.a.k), b.keys(b.a.v), t0);
-		for (int t = t0; t < lesser(t0 + CHUNK, seen_by(b.a, r0 + 15)); t += 16) ask<true, false>(x, b, t0, t);
+		for (int t = t0; t < lesser(t0 + CHUNK, seen_by(b.a, r0 + 15)); t += 16) sum_over_keys<true, false>(x, b, t0, t);
 	}
 	store_all(b.queries(b.a.dq), r0, x.dq, 0.125f);
 }
@@ -198,11 +198,11 @@ DEVICE void any_queries(const Grads &b, int first) {
 DEVICE void any_keys(const Grads &b, int r0) {
 	KeyGrad<1> x;
 	begin(x, b, r0);
-	int asking = (int)b.a.asking;
-	for (int t0 = 0; t0 < asking; t0 += CHUNK) {
+	int queries = (int)b.a.queries;
+	for (int t0 = 0; t0 < queries; t0 += CHUNK) {
 		stage_two(b, b.queries(b.a.q), b.queries(b.a.dout), t0);
-		for (int t = t0; t < lesser(t0 + CHUNK, asking); t += 16) {
-			if (seen_by(b.a, t + 15) > r0) answer<true, false>(x, b, t0, t);
+		for (int t = t0; t < lesser(t0 + CHUNK, queries); t += 16) {
+			if (seen_by(b.a, t + 15) > r0) sum_over_queries<true, false>(x, b, t0, t);
 		}
 	}
 	finish(x, b);
@@ -212,6 +212,6 @@ DEVICE void any_keys(const Grads &b, int r0) {
 KERNEL(attention_mma_any_grad, AttentionArgs, TEAM *WARP) {
 	SHARED(uint4, shared);
 	Grads b = grads_of_block(a, shared);
-	for (int first = 0; first < (int)a.asking; first += 16 * TEAM) any_queries(b, first);
+	for (int first = 0; first < (int)a.queries; first += 16 * TEAM) any_queries(b, first);
 	for (int first = 0; first < (int)a.len; first += 16 * TEAM) any_keys(b, first + 16 * warp());
 }

@@ -164,7 +164,7 @@ enum { IDENTITY, GELU, SILU, RELU };
 
 // Tails is exp(-x^2/2), and what is beyond |x| of a normal distribution: exp(-x^2/2)
 // times a polynomial of 1/(1 + 0.275|x|), to 1e-8. With the errors of float32 and of
-// the special function unit GELU is off by at most 1.5e-7 and its slope by 3.5e-7.
+// the special function unit GELU is off by at most 1.5e-7 and its derivative by 3.5e-7.
 struct Tails {
 	float bell, beyond;
 };
@@ -183,7 +183,7 @@ DEVICE Tails tails(float x) {
 }
 
 DEVICE float gelu(float x) { return fmaf(-fabsf(x), tails(x).beyond, fmaxf(x, 0)); }
-DEVICE float gelu_slope(float x) {
+DEVICE float gelu_grad(float x) {
 	Tails q = tails(x);
 	return fmaf(x * 0.39894228f, q.bell, x < 0 ? q.beyond : 1 - q.beyond);
 }
@@ -198,10 +198,10 @@ DEVICE float activate(i64 act, float x) {
 	return x;
 }
 
-// slope is the derivative of activate at x.
-DEVICE float slope(i64 act, float x) {
+// act_grad is the derivative of activate at x.
+DEVICE float act_grad(i64 act, float x) {
 	switch (act) {
-	case GELU: return gelu_slope(x);
+	case GELU: return gelu_grad(x);
 	case SILU: {
 		float s = sigmoid(x);
 		return s * (1 + x * (1 - s));

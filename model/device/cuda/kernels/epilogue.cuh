@@ -92,11 +92,11 @@ DEVICE void activate4(i64 act, float *v) {
 	}
 }
 
-DEVICE void slope4(i64 act, float *v, const float *x) {
+DEVICE void act_grad4(i64 act, float *v, const float *x) {
 	if (act == GELU) {
-		UNROLL for (int j = 0; j < 4; j++) v[j] *= gelu_slope(x[j]);
+		UNROLL for (int j = 0; j < 4; j++) v[j] *= gelu_grad(x[j]);
 	} else {
-		for (int j = 0; j < 4; j++) v[j] *= slope(act, x[j]);
+		for (int j = 0; j < 4; j++) v[j] *= act_grad(act, x[j]);
 	}
 }
 
@@ -137,7 +137,7 @@ DEVICE void finish4(const GemmArgs &a, const Spot &s, float *v, const Above &col
 	if (a.grad.p) {
 		float x[4];
 		widen4(x, b.other, a.grad.half);
-		slope4(a.act, v, x);
+		act_grad4(a.act, v, x);
 	} else {
 		activate4(a.act, v);
 	}
@@ -199,11 +199,11 @@ DEVICE GemmArgs partial(const GemmArgs &a, i64 piece) {
 
 // The epilogues that models use most, as arguments in which the compiler sees what is
 // not there. They are the same operations as all others.
-enum Form { PLAIN, ADDED, GATED, ACTIVATED, SLOPED, ANY };
+enum Form { PLAIN, ADDED, GATED, ACTIVATED, ACT_GRAD, ANY };
 
 DEVICE Form form_of(const GemmArgs &a) {
 	if (a.drop != 0 || a.scale.p || a.ungated.p) return ANY;
-	if (a.grad.p) return a.act == GELU && !a.add && !a.bias.p && !a.pre.p && !a.gate.p ? SLOPED : ANY;
+	if (a.grad.p) return a.act == GELU && !a.add && !a.bias.p && !a.pre.p && !a.gate.p ? ACT_GRAD : ANY;
 	if (a.act == GELU) return !a.add && !a.gate.p ? ACTIVATED : ANY;
 	if (a.act != IDENTITY || a.pre.p) return ANY;
 	return a.gate.p ? a.add ? GATED : ANY : a.add ? ADDED : PLAIN;
@@ -212,12 +212,12 @@ DEVICE Form form_of(const GemmArgs &a) {
 template <Form F> DEVICE GemmArgs only(const GemmArgs &a) {
 	GemmArgs p = {};
 	p.dst = a.dst, p.m = a.m, p.n = a.n;
-	if (F != SLOPED) p.bias = a.bias;
+	if (F != ACT_GRAD) p.bias = a.bias;
 	if (F == ADDED || F == GATED) p.add = 1;
 	if (F == GATED) p.gate = a.gate;
 	if (F == ACTIVATED) p.pre = a.pre;
-	if (F == SLOPED) p.grad = a.grad;
-	if (F == ACTIVATED || F == SLOPED) p.act = GELU;
+	if (F == ACT_GRAD) p.grad = a.grad;
+	if (F == ACTIVATED || F == ACT_GRAD) p.act = GELU;
 	return p;
 }
 
@@ -237,7 +237,7 @@ template <int ROWS, int COLS, int TEAM, class Sums> DEVICE void finish_tile(cons
 	case ADDED: return finish_all<ROWS, COLS, TEAM, true, AHEAD>(only<ADDED>(a), r0, c0, sums, thread);
 	case GATED: return finish_all<ROWS, COLS, TEAM, true, AHEAD>(only<GATED>(a), r0, c0, sums, thread);
 	case ACTIVATED: return finish_all<ROWS, COLS, TEAM, true, AHEAD>(only<ACTIVATED>(a), r0, c0, sums, thread);
-	case SLOPED: return finish_all<ROWS, COLS, TEAM, true, AHEAD>(only<SLOPED>(a), r0, c0, sums, thread);
+	case ACT_GRAD: return finish_all<ROWS, COLS, TEAM, true, AHEAD>(only<ACT_GRAD>(a), r0, c0, sums, thread);
 	case ANY: return finish_all<ROWS, COLS, TEAM, false, 1>(a, r0, c0, sums, thread);
 	}
 }

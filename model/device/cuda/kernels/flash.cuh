@@ -52,15 +52,15 @@ DEVICE uint4 eight(const Strip &s, int r, int c) {
 
 // seen_by is how many keys a query sees; the last one's where there is no such query.
 DEVICE int seen_by(const AttentionArgs &a, int query) {
-	int len = (int)a.len, asking = (int)a.asking, block = (int)a.block;
-	return block == 0 ? len : lesser(len, ((lesser(query, asking - 1) + len - asking) / block + 1) * block);
+	int len = (int)a.len, queries = (int)a.queries, block = (int)a.block;
+	return block == 0 ? len : lesser(len, ((lesser(query, queries - 1) + len - queries) / block + 1) * block);
 }
 
 // chunk_rows is how many rows a chunk has where so many are left.
 DEVICE int chunk_rows(int left) { return (lesser(left, CHUNK) + 15) / 16 * 16; }
 
 // stats_rows is how many queries a head's stats have room for: a whole step's.
-DEVICE int stats_rows(const AttentionArgs &a) { return ((int)a.asking + 15) / 16 * 16; }
+DEVICE int stats_rows(const AttentionArgs &a) { return ((int)a.queries + 15) / 16 * 16; }
 
 // place is where piece p of row r lies, in pieces.
 DEVICE int place(int r, int p) { return r * PIECES + (p ^ (r * 5 & 7)); }

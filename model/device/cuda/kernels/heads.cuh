@@ -11,7 +11,7 @@ struct Head {
 // head_of is head i of all sequences' heads.
 DEVICE Head head_of(const AttentionArgs &a, i64 i) {
 	i64 seq = (u32)i / (u32)a.heads;
-	Head h = {i, seq * a.asking, seq * a.len, 1, (i - seq * a.heads) * a.dim, 0};
+	Head h = {i, seq * a.queries, seq * a.len, 1, (i - seq * a.heads) * a.dim, 0};
 	if (a.by_token) h.query = h.key = seq, h.step = a.seqs;
 	return h;
 }
@@ -24,13 +24,13 @@ DEVICE Head piece_of(const AttentionArgs &a, i64 rows, int piece) {
 	return h;
 }
 
-// keys_of is how many keys query i, counted from the first that asks, sees.
+// keys_of is how many keys query i, counted from the first query, sees.
 DEVICE i64 keys_of(const AttentionArgs &a, i64 i) {
-	return a.block == 0 ? a.len : least(a.len, ((i + a.len - a.asking) / a.block + 1) * a.block);
+	return a.block == 0 ? a.len : least(a.len, ((i + a.len - a.queries) / a.block + 1) * a.block);
 }
 
 DEVICE float keep_of(const AttentionArgs &a, const Head &h, i64 query, i64 key) {
-	return keep((float)a.p, a.key, (u64)((h.index * a.len + query + a.len - a.asking) * a.len + key));
+	return keep((float)a.p, a.key, (u64)((h.index * a.len + query + a.len - a.queries) * a.len + key));
 }
 
 // Four neighbouring lanes are a quad.

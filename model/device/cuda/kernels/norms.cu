@@ -51,7 +51,7 @@ KERNEL(layer_norm, NormArgs, THREADS) {
 }
 
 // A wide row's modulated numbers are made anew each time that they are read: nothing is kept between.
-DEVICE void wide_ada_norm(const AdaNormArgs &a, i64 r, Norm &outer, Norm &inner) {
+DEVICE void wide_ada_norm(const AdaLNArgs &a, i64 r, Norm &outer, Norm &inner) {
 	i64 cols = a.x.cols;
 	const float *x = row(a.x, r);
 	outer = row_norm(cols, a.outer_eps, [&](i64 c) { return x[c]; });
@@ -66,7 +66,7 @@ DEVICE void wide_ada_norm(const AdaNormArgs &a, i64 r, Norm &outer, Norm &inner)
 }
 
 // X is the layout of x, F that of scale and shift: all that is read is on its way at once.
-template <Layout X, Layout F> DEVICE void narrow_ada_norm(const AdaNormArgs &a, i64 r, Norm &outer, Norm &inner) {
+template <Layout X, Layout F> DEVICE void narrow_ada_ln(const AdaLNArgs &a, i64 r, Norm &outer, Norm &inner) {
 	float v[PART], scale[PART], shift[PART], gamma[PART], beta[PART];
 	load_row<X>(v, a.x, r);
 	load_row<F>(scale, a.scale, r);
@@ -89,15 +89,15 @@ template <Layout X, Layout F> DEVICE void narrow_ada_norm(const AdaNormArgs &a, 
 	store_row(a.y, r, v);
 }
 
-KERNEL(ada_norm, AdaNormArgs, THREADS) {
+KERNEL(ada_ln, AdaLNArgs, THREADS) {
 	i64 r = grid_warp();
 	if (r >= a.x.rows) return; // the whole warp
 	Norm outer, inner;
 	Layout f = layout(a.scale);
 	if (a.x.cols > NARROW) wide_ada_norm(a, r, outer, inner);
-	else if (layout(a.x) != PAIRS || layout(a.shift) != f || f == SINGLES) narrow_ada_norm<SINGLES, SINGLES>(a, r, outer, inner);
-	else if (f == PAIRS) narrow_ada_norm<PAIRS, PAIRS>(a, r, outer, inner);
-	else narrow_ada_norm<PAIRS, HALVES>(a, r, outer, inner);
+	else if (layout(a.x) != PAIRS || layout(a.shift) != f || f == SINGLES) narrow_ada_ln<SINGLES, SINGLES>(a, r, outer, inner);
+	else if (f == PAIRS) narrow_ada_ln<PAIRS, PAIRS>(a, r, outer, inner);
+	else narrow_ada_ln<PAIRS, HALVES>(a, r, outer, inner);
 	if (lane()) return;
 	if (a.outer_inv.p) *row(a.outer_inv, r) = outer.inv;
 	if (a.inner_inv.p) *row(a.inner_inv, r) = inner.inv;

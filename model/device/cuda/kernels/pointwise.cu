@@ -44,7 +44,7 @@ template <int OUTS, int INS, bool OLD, class F> DEVICE void each(const EachArgs 
 EACH(fill, 1, 0, false, y[0] = (float)a.alpha)
 EACH(copy, 2, 1, false, y[0] = y[1] = x[0])
 EACH(activate_each, 1, 1, false, y[0] = activate(a.act, x[0]))
-EACH(activate_grad, 1, 2, false, y[0] = x[0] * slope(a.act, x[1]))
+EACH(activate_grad, 1, 2, false, y[0] = x[0] * act_grad(a.act, x[1]))
 EACH(axpy, 1, 1, true, y[0] += (float)a.alpha * x[0])
 EACH(gate_grad, 2, 3, false, y[0] = x[0] * x[1]; y[1] = x[0] * x[2])
 EACH(modulate_grad, 3, 3, false, y[0] = x[0] * (1 + x[2]); y[1] = x[0] * x[1]; y[2] = x[0])

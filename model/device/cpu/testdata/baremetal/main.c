@@ -181,7 +181,7 @@ static void run(Case c) {
 static int attention(const Kernel *table, i64 len, uint16_t *out, float *lse) {
 	enum { SEQS = 2, HEADS = 3, DIM = 64, INNER = HEADS * DIM };
 	i64 rows = SEQS * len;
-	AttentionArgs g = {.seqs = SEQS, .len = len, .heads = HEADS, .dim = DIM, .asking = len};
+	AttentionArgs g = {.seqs = SEQS, .len = len, .heads = HEADS, .dim = DIM, .queries = len};
 	Mat *in[] = {&g.q, &g.k, &g.v}, *back[] = {&g.dq, &g.dk, &g.dv};
 	uint16_t *grads = out + rows * INNER;
 	for (i64 i = 0; i < 3; i++) {

@@ -26,15 +26,15 @@ type PredictorConfig struct {
 // inside is the width of the blocks.
 func (c PredictorConfig) inside() int { return cmp.Or(c.Width, c.Dim) }
 
-// bare is the one shape whose attention the reference gives no output projection.
-func (c PredictorConfig) bare() bool { return c.Heads == 1 && c.HeadDim == c.inside() }
+// withoutOutput is the one shape whose attention the reference gives no output projection.
+func (c PredictorConfig) withoutOutput() bool { return c.Heads == 1 && c.HeadDim == c.inside() }
 
 // Predictor is the causal transformer over latents, conditioned on action
 // embeddings by AdaLN-zero (docs/sources.md#predictor).
 type Predictor struct {
 	cfg    PredictorConfig
 	pos    *Param
-	blocks []*Conditional
+	blocks []*AdaLNBlock
 	norm   *LayerNorm
 	// in and cond lead from D to the blocks' width, out to the predictions'; nil where they are equal.
 	in, cond, out *Linear
@@ -58,7 +58,7 @@ func NewPredictor(s *Set, name string, c PredictorConfig) *Predictor {
 		r.out = NewLinear(s, name+"output_proj", w, out, FanIn(w))
 	}
 	for i := range c.Depth {
-		b := newConditional(s, fmt.Sprintf("%slayers.%d.", name, i), c)
+		b := newAdaLNBlock(s, fmt.Sprintf("%slayers.%d.", name, i), c)
 		b.att.Site, b.mlp.Site = 4*i, 4*i+2
 		r.blocks = append(r.blocks, b)
 	}
@@ -100,13 +100,13 @@ func (r *Predictor) Backward(p *Pass, dy device.Mat) (dx, dc device.Mat) {
 	return dx, dc
 }
 
-// Conditional is an AdaLN-zero block: with shift1|scale1|gate1|shift2|scale2|gate2
+// AdaLNBlock is an AdaLN-zero block: with shift1|scale1|gate1|shift2|scale2|gate2
 // linear in SiLU(c), x += gate1*attention(N(x)(1+scale1)+shift1), then the same
-// with the MLP. Both halves begin with an affine LayerNorm of their own.
-type Conditional struct {
+// with the MLP. Both branches begin with an affine LayerNorm of their own.
+type AdaLNBlock struct {
 	ada          *Linear
-	first        half
-	second       half
+	first        branch
+	second       branch
 	att          *Attention
 	mlp          *MLP
 	silu, mod    device.Mat
@@ -114,27 +114,27 @@ type Conditional struct {
 	token, width int
 }
 
-// half is what the two halves of a block share: the modulated norm, the inner
+// branch is what the two branches of a block share: the modulated norm, the inner
 // norm, and the gated result.
-type half struct {
+type branch struct {
 	outer, inner *LayerNorm
 	y            device.Mat // result before the gate, where Backward follows
 }
 
-func newConditional(s *Set, name string, c PredictorConfig) *Conditional {
+func newAdaLNBlock(s *Set, name string, c PredictorConfig) *AdaLNBlock {
 	d, inner := c.inside(), c.Heads*c.HeadDim
-	b := &Conditional{width: d}
-	b.first = half{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"attn.norm", d, innerEps)}
+	b := &AdaLNBlock{width: d}
+	b.first = branch{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"attn.norm", d, innerEps)}
 	b.att = &Attention{
 		QKV:   NewLinear(s, name+"attn.to_qkv", d, 3*inner, Inits{Weight: FanIn(d).Weight}),
 		Heads: c.Heads, Dim: c.HeadDim, Block: 1, Drop: c.Dropout,
 	}
-	if c.bare() {
+	if c.withoutOutput() {
 		b.att.Out = &Linear{W: s.Eye(d)}
 	} else {
 		b.att.Out, b.att.OutDrop = NewLinear(s, name+"attn.to_out.0", inner, d, FanIn(inner)), c.Dropout
 	}
-	b.second = half{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"mlp.net.0", d, innerEps)}
+	b.second = branch{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"mlp.net.0", d, innerEps)}
 	b.mlp = &MLP{
 		In:  NewLinear(s, name+"mlp.net.1", d, c.MLP, FanIn(d)),
 		Out: NewLinear(s, name+"mlp.net.4", c.MLP, d, FanIn(c.MLP)), Act: device.GELU, Drop: c.Dropout,
@@ -143,32 +143,32 @@ func newConditional(s *Set, name string, c PredictorConfig) *Conditional {
 	return b
 }
 
-// parts sees half i of a modulation (or of its gradient) as shift, scale, gate.
-func (b *Conditional) parts(m device.Mat, i int) (shift, scale, gate device.Mat) {
+// parts sees branch i of a modulation (or of its gradient) as shift, scale, gate.
+func (b *AdaLNBlock) parts(m device.Mat, i int) (shift, scale, gate device.Mat) {
 	w := b.width
 	return m.Columns(3*i*w, w), m.Columns((3*i+1)*w, w), m.Columns((3*i+2)*w, w)
 }
 
-// enter is the way from the residual stream to the inside of a half.
-func (h *half) enter(p *Pass, x, shift, scale device.Mat) device.Mat {
+// enter is the way from the residual stream to the inside of a branch.
+func (h *branch) enter(p *Pass, x, shift, scale device.Mat) device.Mat {
 	h.outer.keep(p, x)
 	h.inner.keep(p, x)
 	y := p.Half(x.Rows, x.Cols)
-	p.Dev.AdaNorm(y, x, device.AdaNorm{Scale: scale, Shift: shift, Gamma: h.inner.Gamma.Value, Beta: h.inner.Beta.Value,
+	p.Dev.AdaLN(y, x, device.AdaLN{Scale: scale, Shift: shift, Gamma: h.inner.Gamma.Value, Beta: h.inner.Beta.Value,
 		OuterEps: h.outer.Eps, InnerEps: h.inner.Eps,
 		Outer: h.outer.xhat, OuterInv: h.outer.rstd, Inner: h.inner.xhat, InnerInv: h.inner.rstd})
 	return y
 }
 
-// gated is how a half's result joins the residual stream x.
-func (h *half) gated(p *Pass, x, gate device.Mat) device.Epilogue {
-	h.y = p.kept(x.Rows, x.Cols)
+// gated is how a branch's result joins the residual stream x.
+func (h *branch) gated(p *Pass, x, gate device.Mat) device.Epilogue {
+	h.y = p.saved(x.Rows, x.Cols)
 	return device.Epilogue{Gate: gate, Ungated: h.y, Add: true}
 }
 
 // leave is the way back: it adds to dx the gradient that arrived inside, and
 // writes those of shift and scale.
-func (h *half) leave(p *Pass, dx, dshift, dscale, din, scale device.Mat) {
+func (h *branch) leave(p *Pass, dx, dshift, dscale, din, scale device.Mat) {
 	dm := p.Mat(dx.Rows, dx.Cols)
 	h.inner.BackwardInto(p, dm, din, false)
 	dn := p.Mat(dx.Rows, dx.Cols)
@@ -178,7 +178,7 @@ func (h *half) leave(p *Pass, dx, dshift, dscale, din, scale device.Mat) {
 
 // Forward changes the residual stream x in place; silu is SiLU(c). With a token
 // other than All only that one of every sequence is brought up to date.
-func (b *Conditional) Forward(p *Pass, x, silu device.Mat, s Seqs, token int) {
+func (b *AdaLNBlock) Forward(p *Pass, x, silu device.Mat, s Seqs, token int) {
 	b.silu, b.seqs, b.token = silu, s, token
 	mark := p.Mark()
 	b.mod = b.ada.Forward(p, silu)
@@ -190,14 +190,14 @@ func (b *Conditional) Forward(p *Pass, x, silu device.Mat, s Seqs, token int) {
 	shift, scale, gate = b.parts(s.only(b.mod, token), 1)
 	in = b.second.enter(p, x, shift, scale)
 	b.mlp.Into(p, x, in, b.second.gated(p, x, gate))
-	if !p.keeps() {
+	if !p.saves() {
 		p.Release(mark)
 	}
 }
 
 // Backward changes the gradient dx of the residual stream in place and adds
 // that of SiLU(c) to dsilu.
-func (b *Conditional) Backward(p *Pass, dx, dsilu device.Mat) {
+func (b *AdaLNBlock) Backward(p *Pass, dx, dsilu device.Mat) {
 	mark := p.Mark()
 	dmod := p.Mat(b.mod.Rows, b.mod.Cols)
 	if b.token != All {

@@ -1,4 +1,4 @@
-package ledger_test
+package roofline_test
 
 import (
 	"math"
@@ -6,15 +6,15 @@ import (
 
 	"scalewm/model/device"
 	"scalewm/model/device/cuda"
-	"scalewm/model/device/cuda/ledger"
+	"scalewm/model/device/cuda/roofline"
 	"scalewm/model/lewm"
 	"scalewm/model/nn"
 	"scalewm/model/objective"
 )
 
-func open(t *testing.T) (*ledger.Machine, device.Device) {
+func open(t *testing.T) (*roofline.Machine, device.Device) {
 	t.Helper()
-	m := ledger.New(ledger.H200)
+	m := roofline.New(roofline.H200)
 	d, err := cuda.New(m, device.BF16)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestCounts(t *testing.T) {
 
 // TestFloor: a launch needs as long as the slower of memory and tensor cores.
 func TestFloor(t *testing.T) {
-	card := ledger.Card{Bandwidth: 100, FLOPS: 10}
+	card := roofline.Card{Bandwidth: 100, FLOPS: 10}
 	for _, c := range []struct {
 		t    cuda.Traffic
 		want float64
@@ -150,9 +150,9 @@ func plan(t *testing.T, d device.Device, episodes int) func() {
 	}
 }
 
-// TestLedger logs what the published model asks of a card (-v shows it), and
+// TestRoofline logs what the published model asks of a card (-v shows it), and
 // holds the step's operations to the model's own count.
-func TestLedger(t *testing.T) {
+func TestRoofline(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		flop float64 // 0: not counted elsewhere

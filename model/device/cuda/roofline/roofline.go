@@ -1,10 +1,10 @@
-// Package ledger is a GPU that computes nothing and keeps count: what a training
+// Package roofline is a GPU that computes nothing and keeps count: what a training
 // step or a plan asks of a card, kernel by kernel, and the least time that the
 // card's memory and tensor cores need for it. What is measured on a day with a
 // GPU is held against it.
 //
 // It knows launches only: no layers, no models.
-package ledger
+package roofline
 
 import (
 	"fmt"
