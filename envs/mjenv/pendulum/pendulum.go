@@ -1,0 +1,99 @@
+// Package pendulum is the worked example of a new task that MuJoCo simulates (see "A new
+// MuJoCo task" in docs/architecture.md): a pendulum that must be swung to an angle.
+// Importing it registers it; only tests do, so that the program's tasks are those of the
+// paper. Copy the folder to begin a task of your own, and read it in this order:
+//
+//   - scene.xml is the world as MuJoCo loads it, with a camera that draws the frames.
+//   - spec says what data sets, models and reports must know of the task.
+//   - task ties the two together.
+//   - world has the laws: where an episode begins, what an action does, what is solved.
+package pendulum
+
+import (
+	_ "embed"
+	"math"
+	"math/rand/v2"
+
+	"scalewm/envs"
+	"scalewm/envs/mjenv"
+	"scalewm/envs/policy"
+)
+
+const (
+	substeps  = 5   // physics steps of 0.01 s in an env step
+	threshold = 0.1 // the goal is met where the angle is nearer than this, in radians
+)
+
+// The columns come back row by row in a data set. Env fills in those that it knows
+// (here all); a task tells the others in World.Enter.
+var spec = &envs.Spec{
+	Name:      "pendulum",
+	ID:        "scalewm/Pendulum-v0",
+	Title:     "Pendulum",
+	ActionDim: 1,
+	ActionLow: []float64{-1}, ActionHigh: []float64{1},
+	ActionDType: "float32",
+	Columns: []envs.Column{
+		{Name: "qpos", DType: "float64", Width: 1, Doc: "angle in radians, not wrapped; 0 is upright"},
+		{Name: "qvel", DType: "float64", Width: 1, Doc: "angular velocity in rad/s"},
+		{Name: mjenv.ControlColumn, DType: "float64", Width: 1, Into: true, Doc: "control of the motor"},
+		{Name: "reward", DType: "float64", Width: 1, Into: true, Doc: "from 0, hanging, to 1, upright; NaN in the row of the reset"},
+		{Name: "terminated", DType: "uint8", Width: 1, Into: true, Goal: true, Doc: "the step into the row met the goal"},
+	},
+	StateColumns: []string{"qpos", "qvel"},
+	GoalColumns:  []string{"qpos"},
+	MaxSteps:     100,
+	Qs: []envs.Q{{Name: "full", Columns: []string{"qpos"}, Parts: []string{"cos angle", "sin angle"},
+		Of: func(row envs.Row, dst []float64) { dst[1], dst[0] = math.Sincos(row["qpos"][0]) }}},
+	Factors: []envs.Factor{
+		{Name: "ball.color", DType: "float64", High: 1, Init: []float64{0.9, 0.3, 0.2}, Doc: "red, green, blue"},
+	},
+	Policies: []string{policy.UniformName},
+	Success:  "after a step the angle is within 0.1 rad of the goal's, whole turns apart",
+	Source:   "our own; no original",
+}
+
+//go:embed scene.xml
+var scene string
+
+var task = &mjenv.Task{Spec: spec, Camera: "front", Compile: mjenv.Template(scene)}
+
+func init() {
+	envs.Register(envs.Task{
+		Spec:   spec,
+		New:    func(o envs.Options) (envs.Env, error) { return task.New(o, &world{}) },
+		Policy: policy.From(spec, map[string]func() envs.Policy{policy.UniformName: policy.NewUniform}),
+	})
+}
+
+// world is one running pendulum. The embedded Physics is MuJoCo's part of it.
+type world struct{ *mjenv.Physics }
+
+func (w *world) Enter(p *mjenv.Physics) error {
+	w.Physics = p
+	return nil
+}
+
+// Start draws any angle and a small velocity.
+func (w *world) Start(r *rand.Rand) error {
+	w.QPos[0] = math.Pi * (2*r.Float64() - 1)
+	w.QVel[0] = 2*r.Float64() - 1
+	return nil
+}
+
+// Control gives the action to the motor as it is.
+func (w *world) Control(action []float64) error {
+	copy(w.Ctrl, action)
+	return nil
+}
+
+func (w *world) Drive() (envs.Step, error) {
+	if err := w.Advance(substeps); err != nil {
+		return envs.Step{}, err
+	}
+	return envs.Step{Reward: (1 + math.Cos(w.QPos[0])) / 2, Terminated: w.Solved(), Substeps: substeps}, nil
+}
+
+func (w *world) Solved() bool {
+	return w.HasGoal && math.Abs(math.Remainder(w.QPos[0]-w.Goal[0], 2*math.Pi)) < threshold
+}
