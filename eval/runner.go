@@ -97,7 +97,7 @@ func (r *runner) close() {
 }
 
 // run alternates plans and the steps that execute them until every episode has
-// met its goal or spent its budget. Whoever is finished leaves the batch.
+// met its goal or spent its budget. Episodes that are finished leave the batch.
 func (r *runner) run(ctx context.Context) error {
 	for from := 0; from < Budget; {
 		live := r.live()

@@ -77,7 +77,8 @@ const (
 	// MinusOne never draws the last valid start, as the generator behind the
 	// published sets does.
 	MinusOne Pool = iota
-	// Full draws from all of them, as later versions of the original do.
+	// Full draws from all of them, as the original's main branch does since July
+	// 2026 (docs/sources.md#evaluation-sets).
 	Full
 )
 

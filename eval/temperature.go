@@ -15,7 +15,7 @@ const stockTemperature = 0.5
 // the LeWM arm and shared by the LeWM family (docs/sources.md#mppi-temperature).
 var published = map[string]float64{"pusht": 64, "reacher": 32, "cube": 32, "tworoom": 64, "pointmaze": 256}
 
-// publishedElsewhere stands in for them on other tasks: their median.
+// publishedElsewhere is used on other tasks: the published ones' median.
 const publishedElsewhere = 64
 
 // Ladder are the temperatures that tuning tries.

@@ -8,7 +8,7 @@ import (
 	"scalewm/model"
 )
 
-// Trial plans by CEM outside an evaluation, for those who time plans.
+// Trial plans by CEM outside an evaluation, so that plans can be timed.
 type Trial struct {
 	p   *planner
 	eps []*episode

@@ -85,8 +85,8 @@ func (f Film) encode(w io.Writer) error {
 	return gif.EncodeAll(w, &out)
 }
 
-// pen remembers the palette's nearest entry to each colour it has met: frames
-// have few colours, and the search is slow.
+// pen caches the palette's nearest entry to each colour: frames have few colours,
+// and the search is slow.
 type pen map[[3]byte]uint8
 
 // line translates a line of RGB.

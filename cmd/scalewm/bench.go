@@ -60,7 +60,7 @@ type benchMachine struct {
 	PeakBy  string `json:"peak_by,omitempty"` // whose products the GPU's probes timed
 }
 
-// benchProbe is what the machine did at best at one moment: neighbours on the
+// benchProbe is what the machine did at best at one moment: other programs on the
 // same host can halve it for seconds.
 type benchProbe struct {
 	When     string  `json:"when"`
@@ -202,7 +202,7 @@ func (b *bench) probeGPU(p *benchProbe) error {
 	r, err := measureGPU()
 	if err != nil {
 		if b.device == "auto" {
-			return nil // and work runs on the processor, too
+			return nil // then the work runs on the processor
 		}
 		return err
 	}

@@ -30,8 +30,8 @@ func timed(name string, work func(context.Context) error) contender {
 
 func milliseconds(began time.Time) float64 { return time.Since(began).Seconds() * 1000 }
 
-// takeTurns lets the contenders take turns, so that a neighbour's load meets all of
-// them, and returns each one's median; the first turn of each does not count.
+// takeTurns lets the contenders take turns, so that the load of other programs meets
+// all of them, and returns each one's median; the first turn of each does not count.
 func (b *bench) takeTurns(ctx context.Context, all []contender) (map[string]float64, error) {
 	times := map[string][]float64{}
 	for round := range b.rounds + 1 {

@@ -22,7 +22,8 @@ func (c *command) deviceFlags(precisions string) deviceFlags {
 	}
 }
 
-// gpuRates is what a GPU does at best, in GFLOP/s and GB/s, and whose product said so.
+// gpuRates is what a GPU does at best, in GFLOP/s and GB/s, and which library's
+// product it was measured with.
 type gpuRates struct {
 	name, by         string
 	fp32, bf16, copy float64

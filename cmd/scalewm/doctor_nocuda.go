@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-// usedGPU is for the other binary.
+// usedGPU finds none: only a binary that make cuda built computes on a GPU.
 func usedGPU() (string, error) {
 	return "", errors.New("not used by this binary: make setup-cuda && make cuda leaves bin/scalewm-cuda, which does")
 }

@@ -1,5 +1,5 @@
 // Command scalewm generates data, trains latent world models, plans with them
-// and compares them honestly; `scalewm help` lists its verbs.
+// and compares them episode by episode; `scalewm help` lists its verbs.
 package main
 
 import (
@@ -38,7 +38,7 @@ func usagef(format string, args ...any) error {
 
 func main() {
 	if os.Getenv(collect.ServeVariable) != "" {
-		signal.Ignore(os.Interrupt) // which the process that is served gets too
+		signal.Ignore(os.Interrupt) // the process that is served gets it too, and ends this one
 		os.Exit(exitCode(collect.Serve(context.Background(), os.Stdin, os.Stdout), os.Stderr))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
