@@ -11,7 +11,7 @@ const Schema = 1
 
 // Info is the shape of a world model.
 type Info struct {
-	Kind        string `json:"kind"`         // lewm, dinowm
+	Kind        string `json:"kind"`         // name of the family
 	Patches     int    `json:"patches"`      // P latents a frame
 	Dim         int    `json:"dim"`          // D numbers a latent
 	History     int    `json:"history"`      // frames the predictor sees
@@ -21,6 +21,15 @@ type Info struct {
 	// CostMean: the planning cost is a mean over P*D (DINO-WM), not a sum (LeWM family).
 	CostMean bool `json:"cost_mean"`
 }
+
+// ClipFrames is T, the frames of a training clip.
+func (i Info) ClipFrames() int { return i.History + 1 }
+
+// ActionDim is the numbers of one action of the task.
+func (i Info) ActionDim() int { return i.ActionWidth / i.FrameSkip }
+
+// FrameBytes is the size of a frame.
+func (i Info) FrameBytes() int { return 3 * i.FrameSize * i.FrameSize }
 
 // World is a model in evaluation mode on one device. It is used by one
 // goroutine at a time.

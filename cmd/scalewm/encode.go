@@ -8,7 +8,7 @@ import (
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/eval/encode"
-	"scalewm/model/lewm"
+	"scalewm/model"
 )
 
 func init() {
@@ -41,7 +41,7 @@ func runEncode(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	defer d.Close()
-	m, side, err := lewm.Load(d, *path)
+	m, side, err := model.Load(d, *path)
 	if err != nil {
 		return err
 	}

@@ -49,9 +49,10 @@ var floors = []rule{
 	{of: "model/device/cuda/compile", ours: []string{"model/device/cuda/kernels"}, libraries: []string{"gorgonia.org/cu"}},
 	{of: "model/nn", ours: []string{"model/nn", "model/device"}},
 	{of: "model/lewm", ours: []string{"model$", "model/device", "model/nn", "model/weights", "model/lewm", "dataset/rng", "dataset/cell"}},
-	{of: "model/objective", ours: []string{"model/device", "model/nn", "model/objective", "dataset/rng"},
+	{of: "model/objective", ours: []string{"model$", "model/device", "model/nn", "model/objective", "dataset/rng"},
 		libraries: []string{"gonum.org/v1/gonum"}}, // eigenvalues of the latents' covariance, for the metrics
-	{of: "model/train", ours: []string{"envs$", "model", "dataset$", "dataset/rng", "dataset/cell"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "model/train", ours: []string{"envs$", "model$", "model/device", "model/nn", "model/objective", "model/train", "model/weights", "dataset$", "dataset/rng", "dataset/cell"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "model/train/metrics"},
 	{of: "model/weights", ours: []string{"model/weights", "dataset/cell"}},
 
 	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"golang.org/x/sync"}},

@@ -12,8 +12,8 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/envs"
 	"scalewm/eval/pipeline"
+	"scalewm/model"
 	"scalewm/model/lewm"
-	"scalewm/model/train"
 	"scalewm/model/weights"
 )
 
@@ -112,7 +112,7 @@ func (c *command) showWeights(i weightsInfo, asJSON bool) error {
 		task = fmt.Sprintf("not said; action blocks of %d", i.Config.ActionWidth())
 	}
 	made := fmt.Sprintf("seed %d, %d steps", i.Seed, i.Step)
-	if i.Step == 0 && i.Method != train.Untrained {
+	if i.Step == 0 && i.Method != model.Untrained {
 		made = "seed and steps not said"
 	}
 	g := i.Config
@@ -167,8 +167,8 @@ func (j weightsJob) convert() (string, error) {
 // claim says of a published checkpoint what its files do not.
 func (j weightsJob) claim(s *weights.Sidecar, cfg *lewm.Config) (err error) {
 	if *j.method != "" {
-		if !slices.Contains(train.Methods(), *j.method) {
-			return usagef("weights convert: no method named %q (%s)", *j.method, strings.Join(train.Methods(), ", "))
+		if !slices.Contains(model.MethodNames(model.Method.Trained), *j.method) {
+			return usagef("weights convert: no method named %q (%s)", *j.method, strings.Join(model.MethodNames(model.Method.Trained), ", "))
 		}
 		s.Method = *j.method
 	}

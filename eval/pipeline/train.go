@@ -81,10 +81,11 @@ func (s *Train) Run(ctx context.Context) (string, error) {
 // options are what the grid, the task and the method determine of a training.
 func (s *Train) options(t *openTask, dir string) (train.Options, error) {
 	g, spec := &s.w.Grid, s.task.Spec
-	o := train.Options{Dev: s.w.Trainer, Data: t.file, DataPath: s.w.dataPath(spec.Name), Method: s.method.Name, Seed: s.seed,
-		Task: train.Task{Name: spec.Name, ID: spec.ID}, Config: g.Preset.Train, Model: g.Preset.Model, Protocol: g.Protocol,
+	geometry := g.Preset.Model
+	geometry.ActionDim = spec.ActionDim
+	o := train.Options{Dev: s.w.Trainer, Data: t.file, DataPath: s.w.dataPath(spec.Name), Method: s.method, Seed: s.seed,
+		Task: train.Task{Name: spec.Name, ID: spec.ID}, Config: g.Preset.Train, Model: geometry, Protocol: g.Protocol,
 		Out: dir, Resume: s.Resume, Workers: s.w.Workers, Progress: s.w.Listener.Progress}
-	o.Model.ActionDim = spec.ActionDim
 	for _, q := range spec.Qs {
 		if q.Name == o.Config.Q {
 			o.Task.Q = q

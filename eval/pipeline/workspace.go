@@ -14,9 +14,8 @@ import (
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/record"
+	"scalewm/model"
 	"scalewm/model/device"
-	"scalewm/model/lewm"
-	"scalewm/model/train"
 	"scalewm/model/weights"
 )
 
@@ -151,7 +150,7 @@ func (w *Workspace) load(t *openTask, dir string) (eval.Arm, error) {
 		return w.loaded.arm, nil
 	}
 	w.unload()
-	m, side, err := lewm.Load(w.Planner, dir)
+	m, side, err := model.Load(w.Planner, dir)
 	if err != nil {
 		return eval.Arm{}, err
 	}
@@ -197,7 +196,7 @@ func (w *Workspace) describe(t *openTask, dir string, side *weights.Sidecar) (ev
 	}
 	a := eval.Arm{Method: side.Method, TrainSeed: int(side.Seed), Weights: side.SHA256, Protocol: dataset.Protocol(side.Protocol),
 		Precision: string(w.Planner.Kind().Precision)}
-	if side.Method == train.Untrained {
+	if side.Method == model.Untrained {
 		a.Protocol = ""
 	}
 	t.checked[dir] = a

@@ -1,11 +1,13 @@
 package lewm
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
@@ -202,9 +204,11 @@ func TestRollout(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const episodes, each, h = 2, 3, 5
 	start, cand := upload(dev, r, episodes, 6), upload(dev, r, episodes*each, h*10)
-	got, path := device.NewMat(dev, episodes*each, 6), device.NewMat(dev, episodes*each*(h+1), 6)
-	m.Rollout(got, start, cand, h)
-	m.Trajectory(path, start, cand, h)
+	after := map[int]device.Mat{} // so many blocks
+	for t := 1; t <= h; t++ {
+		after[t] = device.NewMat(dev, episodes*each, 6)
+		m.Rollout(after[t], start, cand.Columns(0, t*10), t)
+	}
 
 	p := &nn.Pass{Dev: dev, Arena: device.NewArena(dev)}
 	for i := range episodes * each {
@@ -220,8 +224,9 @@ func TestRollout(t *testing.T) {
 			dev.Copy(z.RowRange(step+1, 1), rows.RowRange(w-1, 1))
 		}
 		want := download(dev, z)
-		same(t, "trajectory", download(dev, path.RowRange(i*(h+1), h+1)), want)
-		same(t, "rollout", download(dev, got.RowRange(i, 1)), want[h*6:])
+		for blocks, z := range after {
+			same(t, fmt.Sprintf("rollout of %d blocks", blocks), download(dev, z.RowRange(i, 1)), want[blocks*6:(blocks+1)*6])
+		}
 	}
 }
 
@@ -307,10 +312,10 @@ func TestModelGradient(t *testing.T) {
 	for i := range px {
 		px[i] = byte(r.IntN(256))
 	}
-	b := Batch{B: 3, Pixels: dev.AllocBytes(len(px)), Actions: upload(dev, r, 12, 10)}
+	b := model.Batch{B: 3, Pixels: dev.AllocBytes(len(px)), Actions: upload(dev, r, 12, 10)}
 	dev.UploadBytes(b.Pixels, px)
 	arena, loss := device.NewArena(dev), device.NewMat(dev, 1, 1)
-	forward := func() (*nn.Pass, Output) {
+	forward := func() (*nn.Pass, model.Output) {
 		arena.Reset()
 		p := &nn.Pass{Dev: dev, Arena: arena, Train: true}
 		return p, m.Forward(p, b)

@@ -12,52 +12,53 @@ import (
 	"scalewm/model/weights"
 )
 
-// Kind is the sidecar's kind of this family.
-const Kind = "lewm"
-
-// Load reads a checkpoint onto dev: its folder, or its safetensors or .pt file
-// (see Read).
-func Load(dev device.Device, path string) (*Model, *weights.Sidecar, error) {
-	f, s, err := Read(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := fromFile(dev, f, s)
-	if err != nil {
-		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
-	}
-	return m, s, nil
+func init() {
+	model.Register(model.Family{Name: model.FamilyLeWM, Load: func(dev device.Device, f *weights.File, s *weights.Sidecar) (model.World, error) {
+		if err := adopt(f, s); err != nil {
+			return nil, err
+		}
+		m, ts, err := checked(f, s)
+		if err != nil {
+			return nil, err
+		}
+		m.Alloc(dev, false)
+		m.set64(ts)
+		return m, nil
+	}})
 }
 
 // Read reads a checkpoint of this family without building the model. Its
 // tensors have the released names, whichever version of transformers and
 // whichever trainer's wrapper named them. The sidecar of a published .pt file
-// says what can be known: no task, no seed; its method is taken to be lewm.
+// says what can be known: no task, no seed; its method is taken to be the baseline.
 func Read(path string) (*weights.File, *weights.Sidecar, error) {
 	f, s, err := weights.Load(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := f.Unwrap("encoder.embeddings.cls_token"); err != nil {
+	if err := adopt(f, s); err != nil {
 		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
-	}
-	if err := f.Rename(spelling); err != nil {
-		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
-	}
-	if s.Kind == weights.Published {
-		if err := describe(s, f); err != nil {
-			return nil, nil, fmt.Errorf("loading %s: %w", path, err)
-		}
 	}
 	return f, s, nil
 }
 
-const (
-	// maskToken is a tensor that an encoder may have and never reads here.
-	maskToken = "encoder.embeddings.mask_token"
-	// positions is the one tensor whose shape follows from the frames' size.
-	positions = "encoder.embeddings.position_embeddings"
-)
+// adopt gives the tensors their released names and a published checkpoint a
+// sidecar of ours.
+func adopt(f *weights.File, s *weights.Sidecar) error {
+	if err := f.Unwrap("encoder.embeddings.cls_token"); err != nil {
+		return err
+	}
+	if err := f.Rename(spelling); err != nil {
+		return err
+	}
+	if s.Kind != weights.Published {
+		return nil
+	}
+	return describe(s, f)
+}
+
+// maskToken is a tensor that an encoder may have and never reads here.
+const maskToken = "encoder.embeddings.mask_token"
 
 func spelling(name string) string {
 	if name == maskToken {
@@ -77,49 +78,39 @@ func describe(s *weights.Sidecar, f *weights.File) error {
 	if err != nil {
 		return fmt.Errorf("writing the sidecar: %w", err)
 	}
-	s.Kind, s.Schema, s.Method, s.Protocol = Kind, model.Schema, "lewm", "paper"
+	s.Kind, s.Schema, s.Method, s.Protocol = model.FamilyLeWM, model.Schema, model.Baseline, "paper"
 	s.Config, s.Train = geometry, json.RawMessage("{}")
 	return nil
 }
 
-func fromFile(dev device.Device, f *weights.File, s *weights.Sidecar) (*Model, error) {
-	m, err := declared(s)
-	if err != nil {
-		return nil, err
-	}
-	ts, err := m.take(f)
-	if err != nil {
-		return nil, err
-	}
-	m.Alloc(dev, false)
-	m.set64(ts)
-	return m, nil
-}
-
-// declared is the model that a sidecar describes, without memory.
-func declared(s *weights.Sidecar) (*Model, error) {
-	if s.Kind != Kind {
-		return nil, fmt.Errorf("the checkpoint is of kind %q, not %q (hint: give one of a LeWM-family training)", s.Kind, Kind)
-	}
-	if s.Schema != model.Schema {
-		return nil, fmt.Errorf("the checkpoint has schema %d, this program reads %d (hint: train again, or use the program that wrote it)", s.Schema, model.Schema)
-	}
-	var c Config
-	if err := json.Unmarshal(s.Config, &c); err != nil {
-		return nil, fmt.Errorf("the sidecar's config: %v (hint: the file is torn; train again)", err)
-	}
-	return Declare(c)
-}
-
 // Checked is the config of a checkpoint and its tensors, in the model's order,
-// as they would be written again; it fails where Load would.
+// as they would be written again; it fails where model.Load would.
 func Checked(f *weights.File, s *weights.Sidecar) (Config, []weights.Tensor, error) {
-	m, err := declared(s)
+	m, ts, err := checked(f, s)
 	if err != nil {
 		return Config{}, nil, err
 	}
+	return m.cfg, ts, nil
+}
+
+// checked is the model that a sidecar describes, without memory, and its tensors.
+func checked(f *weights.File, s *weights.Sidecar) (*Model, []weights.Tensor, error) {
+	if s.Kind != model.FamilyLeWM {
+		return nil, nil, fmt.Errorf("the checkpoint is of kind %q, not %q (hint: give one of a LeWM-family training)", s.Kind, model.FamilyLeWM)
+	}
+	if s.Schema != model.Schema {
+		return nil, nil, fmt.Errorf("the checkpoint has schema %d, this program reads %d (hint: train again, or use the program that wrote it)", s.Schema, model.Schema)
+	}
+	var c Config
+	if err := json.Unmarshal(s.Config, &c); err != nil {
+		return nil, nil, fmt.Errorf("the sidecar's config: %v (hint: the file is torn; train again)", err)
+	}
+	m, err := Declare(c)
+	if err != nil {
+		return nil, nil, err
+	}
 	ts, err := m.take(f)
-	return m.cfg, ts, err
+	return m, ts, err
 }
 
 // counterNames are the tensors of BatchNorm's count of training passes.
@@ -195,37 +186,4 @@ func (m *Model) set64(ts []weights.Tensor) {
 	for i, c := range m.counters() {
 		*c = int64(ts[len(own)+i].Float64()[0])
 	}
-}
-
-// Fork is the same model for another goroutine, on a device of its own.
-func (m *Model) Fork(dev device.Device) *Model {
-	g, err := m.ForkAt(dev, m.cfg.ImageSize)
-	if err != nil {
-		panic(fmt.Sprintf("lewm: a model of an invalid config: %v", err)) // Declare accepted it before
-	}
-	return g
-}
-
-// ForkAt is Fork for frames of another edge, pixels: the positions are
-// interpolated, as they are when the original's encode is given such frames. An
-// edge below a patch's is an error.
-func (m *Model) ForkAt(dev device.Device, edge int) (*Model, error) {
-	c := m.cfg
-	c.ImageSize = edge
-	g, err := Declare(c)
-	if err != nil {
-		return nil, err
-	}
-	g.Alloc(dev, false)
-	theirs := g.own()
-	from, to := m.cfg.ImageSize/c.Patch, edge/c.Patch
-	for i, p := range m.own() {
-		v := make([]float64, p.Len())
-		m.dev.Download64(v, p.Value)
-		if p.Name == positions && from != to {
-			v = nn.ResamplePositions(v, c.Width, from, to)
-		}
-		dev.Upload64(theirs[i].Value, v)
-	}
-	return g, nil
 }

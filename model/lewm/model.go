@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"scalewm/dataset/rng"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/nn"
 )
@@ -46,6 +47,15 @@ func Declare(c Config) (*Model, error) {
 	return m, nil
 }
 
+// Declare is the function of that name.
+func (c Config) Declare() (model.Trainable, error) {
+	m, err := Declare(c)
+	if err != nil {
+		return nil, err // and not a Trainable that holds a nil *Model
+	}
+	return m, nil
+}
+
 // Alloc makes the memory of a declared model, with gradients if train.
 func (m *Model) Alloc(dev device.Device, train bool) {
 	m.dev, m.arena = dev, device.NewArena(dev)
@@ -81,29 +91,13 @@ func (m *Model) Free() {
 	m.set.Free(m.dev)
 }
 
-// Batch is B clips of T = History+1 frames, rows and frames counted b*T+t.
-type Batch struct {
-	B       int
-	Pixels  device.Bytes // (B*T) frames of ImageSize^2 x 3
-	Frames  device.Ints  // which frames of Pixels, if that is a whole data set; nil: the first
-	Actions device.Mat   // (B*T) x A, z-scored
-}
-
-// Output is what the losses see.
-type Output struct {
-	Emb    device.Mat // (B*T) x D: latents of all frames
-	Act    device.Mat // (B*T) x D: embedded action blocks
-	Pred   device.Mat // (B*History) x D: row b*History+t predicts frame t+1
-	Target device.Mat // (B*History) x D: the latents it should have predicted
-}
-
 // Forward encodes every frame and predicts the last History of each clip from
 // the true latents before them (docs/sources.md#loss).
-func (m *Model) Forward(p *nn.Pass, b Batch) Output {
+func (m *Model) Forward(p *nn.Pass, b model.Batch) model.Output {
 	h := m.cfg.History
 	t := h + 1
 	n := b.B * t
-	out := Output{Emb: p.Mat(n, m.cfg.Dim)}
+	out := model.Output{Emb: p.Mat(n, m.cfg.Dim)}
 	m.projector.Into(p, out.Emb, m.encoder.Forward(p, m.encoder.Patches(p, b.Pixels, b.Frames, n)))
 	out.Act = m.embedder.Forward(p, b.Actions)
 	out.Target = m.blocks(p, out.Emb, 1)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"scalewm/dataset/hdf5"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
@@ -105,21 +106,19 @@ func (c *paperCase) read(name string) ([]float64, []int) {
 }
 
 func (c *paperCase) run(path string, dev device.Device) {
-	m, side, err := Load(dev, path)
+	m, side, err := load(dev, path)
 	if err != nil {
 		c.Fatal(err)
 	}
 	defer func() { m.Free() }()
-	if side.Kind != Kind || side.Method != "lewm" || side.Task != "" {
+	if side.Kind != model.FamilyLeWM || side.Method != model.Baseline || side.Task != "" {
 		c.Errorf("the sidecar of a published checkpoint: %+v", side)
 	}
 	// The original takes frames of any size; the config names that of the table.
 	if _, shape := c.read("input/pixels"); len(shape) == 5 && shape[2] != m.cfg.ImageSize {
 		given := m
 		defer given.Free()
-		if m, err = given.ForkAt(dev, shape[2]); err != nil {
-			c.Fatal(err)
-		}
+		m = resampled(c.T, given, shape[2])
 	}
 	c.m = m
 	emb, shape := c.encode("pixels")
@@ -134,6 +133,27 @@ func (c *paperCase) run(path string, dev device.Device) {
 	if dev.Err() != nil {
 		c.Error(dev.Err())
 	}
+}
+
+// resampled is the model for frames of another edge, pixels: the positions are
+// interpolated, as they are when the original's encode is given such frames.
+func resampled(t *testing.T, m *Model, edge int) *Model {
+	t.Helper()
+	c := m.cfg
+	c.ImageSize = edge
+	g, err := New(m.dev, c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := g.own()
+	for i, p := range m.own() {
+		v := download(m.dev, p.Value)
+		if p.Name == "encoder.embeddings.position_embeddings" && len(v) != theirs[i].Len() {
+			v = resamplePositions(v, c.Width, m.cfg.ImageSize/c.Patch, edge/c.Patch)
+		}
+		m.dev.Upload64(theirs[i].Value, v)
+	}
+	return g
 }
 
 // frames uploads an array of frames and counts them.
@@ -205,11 +225,17 @@ func (c *paperCase) plan(start device.Mat) {
 	blocks, shape := c.actions("candidates")
 	s, h, dev := shape[1], shape[2], c.m.dev
 	candidates := blocks.Reshape(start.Rows*s, h*c.m.cfg.ActionWidth())
+	// The recorded path is the start and what 1 to h blocks lead to.
 	path := device.NewMat(dev, candidates.Rows*(h+1), c.m.cfg.Dim)
-	c.m.Trajectory(path, start, candidates, h)
-	c.close("rollout", download(dev, path), c.emb)
+	for i := range candidates.Rows {
+		dev.Copy(path.RowRange(i*(h+1), 1), start.RowRange(i/s, 1))
+	}
 	last, cost := device.NewMat(dev, candidates.Rows, c.m.cfg.Dim), device.NewMat(dev, start.Rows, s)
-	c.m.Rollout(last, start, candidates, h)
+	for t := 1; t <= h; t++ {
+		c.m.Rollout(last, start, candidates.Columns(0, t*c.m.cfg.ActionWidth()), t)
+		dev.Copy(path.Every(t, h+1), last)
+	}
+	c.close("rollout", download(dev, path), c.emb)
 	dev.LatentCost(cost, last, goal, c.m.Info().CostMean)
 	got := download(dev, cost)
 	c.close("cost", got, c.cost)

@@ -76,7 +76,7 @@ func TestCostGradReference(t *testing.T) {
 
 func costGradReference(t *testing.T, dev device.Device, name string) {
 	folder := filepath.Join("testdata", "reference", "lewm_paper_"+name)
-	m, _, err := Load(dev, folder)
+	m, _, err := load(dev, folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
 // Package objective holds the terms of the training losses on the kernels of a
-// device: SIGReg, SCALE's distance correlation and the Aux regression (the
-// prediction error is the device's MSE). Each writes its loss and, given a
-// gradient, adds weight times its own to it. It knows latents, not models.
+// device: the prediction error, SIGReg, SCALE's distance correlation and the Aux
+// regression. Each writes its value and, given a gradient, adds weight times its
+// own to it. Terms, the table of what the names in a method's list stand for, is
+// where a new one is added. It knows latents, not how a model makes them.
 package objective
 
 import (
@@ -80,38 +81,22 @@ func Correlation(p *nn.Pass, result, dz, z, q device.Mat, pairs device.Ints, for
 	p.Dev.PairDistanceGrad(dz, dx, z, pairs)
 }
 
-// auxHidden is the hidden width of the Aux head.
-const auxHidden = 256
-
 // Aux regresses q from the latents with a small head that is dropped after
 // training.
-type Aux struct {
-	mlp *nn.MLP
-	// scale is 1 for the authors' mean over dimensions, d_q for the paper's sum.
-	scale float64
-}
+type Aux struct{ mlp *nn.MLP }
 
-// NewAux declares the head D -> 256 -> d_q as aux_head.net.{0,3}; sum chooses
-// the paper's reading of the loss.
-func NewAux(s *nn.Set, d, dq int, sum bool) *Aux {
-	a := &Aux{scale: 1, mlp: &nn.MLP{Act: device.ReLU,
-		In:  nn.NewLinear(s, AuxPrefix+"net.0", d, auxHidden, nn.FanIn(d)),
-		Out: nn.NewLinear(s, AuxPrefix+"net.3", auxHidden, dq, nn.FanIn(auxHidden))}}
-	if sum {
-		a.scale = float64(dq)
-	}
-	return a
+// NewAux declares the head D -> hidden -> d_q as aux_head.net.{0,3}.
+func NewAux(s *nn.Set, d, hidden, dq int) *Aux {
+	return &Aux{&nn.MLP{Act: device.ReLU,
+		In:  nn.NewLinear(s, AuxPrefix+"net.0", d, hidden, nn.FanIn(d)),
+		Out: nn.NewLinear(s, AuxPrefix+"net.3", hidden, dq, nn.FanIn(hidden))}}
 }
 
 // AuxPrefix begins the names of the head's tensors.
 const AuxPrefix = "aux_head."
 
-// Scale is what the loss that Loss writes has to be multiplied with: kernels
-// average over frames and dimensions.
-func (a *Aux) Scale() float64 { return a.scale }
-
-// Loss writes the mean squared error of the head's q, adds the head's
-// gradients, and adds the latents' to dz. dz zero: the value only.
+// Loss writes the mean squared error of the head's q over frames and dimensions,
+// adds the head's gradients, and adds the latents' to dz. dz zero: the value only.
 func (a *Aux) Loss(p *nn.Pass, loss, dz, z, q device.Mat, weight float64) {
 	pred := a.mlp.Forward(p, z)
 	if !dz.Given() {
@@ -119,6 +104,6 @@ func (a *Aux) Loss(p *nn.Pass, loss, dz, z, q device.Mat, weight float64) {
 		return
 	}
 	dpred := p.Zero(pred.Rows, pred.Cols)
-	p.Dev.MSE(loss, dpred, device.Mat{}, pred, q, weight*a.scale)
+	p.Dev.MSE(loss, dpred, device.Mat{}, pred, q, weight)
 	a.mlp.BackwardInto(p, dz, dpred, true)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"scalewm/dataset/rng"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/ref"
 	"scalewm/model/nn"
@@ -183,24 +184,30 @@ func TestDrawPairs(t *testing.T) {
 	}
 }
 
-func TestAuxGradient(t *testing.T) {
-	for _, sum := range []bool{false, true} {
+// The gradient of the term is that of its value, at either reading of the loss and
+// any width of the head.
+func TestRegressionGradient(t *testing.T) {
+	for reading, scale := range map[string]float64{"authors": 1, "paper": 3} { // mean over d_q = 3, or sum
 		b := newBench()
 		var s nn.Set
-		a := NewAux(&s, 5, 3, sum)
+		term := Terms[model.Regression](Setting{Recipe: Recipe{AuxLoss: reading, AuxHidden: 7}, Params: &s, Weight: 0.3, Dim: 5, Q: 3})
 		s.Alloc(b.dev, true)
 		s.Init(b.dev, func(name string) *rand.Rand { return rng.Stream("aux-test", name) })
-		z, q, loss := b.random(8, 5, 1), b.random(8, 3, 1), device.NewMat(b.dev, 1, 1)
+		if n := s.Len(); n != 5*7+7+7*3+3 {
+			t.Errorf("a head 5-7-3 of %d numbers", n)
+		}
+		z, q, loss := b.random(8, 5, 1), b.random(8, 3, 1), device.NewMat(b.dev, 1, 2)
+		run := term.Prepare(Batch{Q: q})
 		value := func() float64 {
-			a.Loss(b.p, loss, device.Mat{}, z, q, 0)
-			return 0.3 * a.Scale() * b.values(loss)[0]
+			run(b.p, loss, Gradients{}, model.Output{Emb: z})
+			return 0.3 * scale * b.values(loss)[0]
 		}
 		g := b.p.Zero(8, 5)
-		a.Loss(b.p, loss, g, z, q, 0.3)
+		run(b.p, loss, Gradients{Emb: g}, model.Output{Emb: z})
 		b.differences(t, z, b.values(g), value)
 		b.differences(t, s.Value, b.values(s.Grad), value)
-		if want := map[bool]float64{false: 1, true: 3}[sum]; a.Scale() != want {
-			t.Errorf("scale %g, want %g", a.Scale(), want)
+		if term.Scale != scale {
+			t.Errorf("scale %g, want %g", term.Scale, scale)
 		}
 	}
 }

@@ -245,7 +245,8 @@ func (c *lossCase) auxiliary(name string) {
 	z, d := c.z(variant[0])
 	q, dq := c.q(variant[1], z, d)
 	var s nn.Set
-	a := NewAux(&s, d, dq, false)
+	hidden, _ := c.read("aux_head/net.0.bias")
+	a := NewAux(&s, d, len(hidden), dq)
 	s.Alloc(c.dev, true)
 	for _, p := range s.Params {
 		v, _ := c.read("aux_head/" + strings.TrimPrefix(p.Name, AuxPrefix))

@@ -6,6 +6,7 @@ import (
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/lewm"
+	"scalewm/model/objective"
 )
 
 // geometry is a model whose step is timed.
@@ -45,7 +46,7 @@ func benchmarkStep(b *testing.B, g geometry, precision device.Precision) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	t, err := NewTrial(dev, g.model, Config{Batch: g.batch, LR: 1e-4, WarmUp: 0.01, Clip: 1, SIGReg: 0.09, Directions: g.m})
+	t, err := NewTrial(dev, g.model, Config{Batch: g.batch, LR: 1e-4, WarmUp: 0.01, Clip: 1, SIGReg: 0.09, Recipe: objective.Recipe{Directions: g.m}})
 	if err != nil {
 		b.Fatal(err)
 	}

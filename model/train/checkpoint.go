@@ -1,11 +1,19 @@
 package train
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
+	"strconv"
 
 	"scalewm/dataset/cell"
+	"scalewm/model"
+	"scalewm/model/device"
 	"scalewm/model/weights"
 )
 
@@ -20,9 +28,39 @@ const (
 
 func stepName(step int) string { return fmt.Sprintf("step-%06d.safetensors", step) }
 
+// spec is what a training's bytes depend on; its hash is the training's id.
+type spec struct {
+	Task, Method, Protocol, Device, Data, Q string
+	Seed                                    int64
+	Schema, Steps                           int
+	Model                                   model.Config
+	Train                                   Config
+}
+
+// sidecar is that of the last checkpoint of a training of so many steps.
+func sidecar(o Options, c clips, steps int, fp string) (side weights.Sidecar, err error) {
+	s := spec{Task: o.Task.Name, Method: o.Method.Name, Protocol: string(o.Protocol), Device: o.Dev.Kind().String(), Data: fp,
+		Q: o.Task.Q.Name, Seed: o.Seed, Schema: model.Schema, Steps: steps, Model: o.Model, Train: o.Config}
+	side = weights.Sidecar{Kind: o.Method.Family, Checkpoint: "last", Schema: s.Schema, Method: s.Method, Task: s.Task, Step: steps, Seed: s.Seed,
+		Protocol: s.Protocol, Device: s.Device, ActionMean: c.action.Mean, ActionStd: c.action.Std, Data: fp, Split: c.split}
+	if o.Method.UsesQ() {
+		side.QName, side.QMean, side.QStd = o.Task.Q.Name, c.q.Mean, c.q.Std
+	}
+	if side.ID, err = cell.ID("train", s); err != nil {
+		return side, err
+	}
+	if side.Config, err = json.Marshal(o.Model); err == nil {
+		side.Train, err = json.Marshal(o.Config)
+	}
+	if err != nil {
+		return side, fmt.Errorf("writing the sidecar: %w", err)
+	}
+	return side, nil
+}
+
 // checkpoint writes the present weights under name; which is last, best or step.
 func (l *loop) checkpoint(name, which string) error {
-	side := l.plan.side
+	side := l.side
 	side.Checkpoint, side.Step = which, l.at.step
 	if which == "best" {
 		side.ValLoss = l.at.best
@@ -55,5 +93,136 @@ func (l *loop) keepStep() error {
 	return cell.Remove(path)
 }
 
-// start is where a training begins.
-func start() point { return point{best: math.Inf(1)} }
+// finish writes the last weights, their sidecar at the end, and drops the resume point.
+func (l *loop) finish() error {
+	if err := l.checkpoint(weights.FileName, "last"); err != nil {
+		return err
+	}
+	return l.dropResume()
+}
+
+// finished says whether this very training was done before.
+func (l *loop) finished() (bool, error) {
+	s, err := weights.ReadSidecar(filepath.Join(l.o.Out, weights.SidecarName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if s.ID != l.side.ID {
+		return false, errOther(l.o.Out)
+	}
+	if _, _, err := weights.Load(l.o.Out); err != nil {
+		return false, err
+	}
+	return true, l.dropResume() // which a kill may have left
+}
+
+// resumeName is the resume point of an unfinished training: one file, so that
+// its parts cannot be of different steps. It goes when the training is done.
+const resumeName = "resume.safetensors"
+
+func (l *loop) dropResume() error { return cell.Remove(filepath.Join(l.o.Out, resumeName)) }
+
+// point is where a training goes on.
+type point struct {
+	step    int     // next step
+	metrics int64   // bytes of the metrics file that belong to the steps before
+	best    float64 // lowest validation loss so far, +Inf before the first
+}
+
+// state is what a resume point holds besides: parameters, Adam's moments, buffers.
+func (t *trainer) state() (rows []namedRow) {
+	rows = []namedRow{{"value", t.model.Params().Value}, {"adam.m", t.m}, {"adam.v", t.v}}
+	for _, b := range t.model.Params().Buffers {
+		rows = append(rows, namedRow{"buffer." + b.Name, b.Value})
+	}
+	return rows
+}
+
+type namedRow struct {
+	name string
+	device.Mat
+}
+
+// save writes a resume point after the metrics that it counts on.
+func (l *loop) save() (err error) {
+	if l.at.metrics, err = l.metrics.Flush(); err != nil {
+		return fmt.Errorf("writing metrics: %w (hint: is the disk full?)", err)
+	}
+	var ts []weights.Tensor
+	for _, r := range l.t.state() {
+		ts = append(ts, l.t.tensor(r))
+	}
+	meta := map[string]string{"id": l.side.ID, "step": strconv.Itoa(l.at.step), "metrics": strconv.FormatInt(l.at.metrics, 10),
+		"best": strconv.FormatFloat(l.at.best, 'g', -1, 64)}
+	return cell.WriteFile(filepath.Join(l.o.Out, resumeName), func(w io.Writer) error { return weights.Write(w, meta, ts) })
+}
+
+// tensor downloads a row in the device's own precision, so that nothing is lost.
+func (t *trainer) tensor(r namedRow) weights.Tensor {
+	ts := weights.Tensor{Name: r.name, Shape: []int{r.Len()}}
+	if t.dev.Kind().Precision == device.FP64 {
+		ts.F64 = make([]float64, r.Len())
+		t.dev.Download64(ts.F64, r.Mat)
+		return ts
+	}
+	ts.F32 = make([]float32, r.Len())
+	t.dev.Download(ts.F32, r.Mat)
+	return ts
+}
+
+// resume reads the resume point of this training, if there is one.
+func (l *loop) resume() (err error) {
+	path := filepath.Join(l.o.Out, resumeName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if l.o.Resume {
+			return fmt.Errorf("--resume: %s has no resume point (hint: leave --resume out to train from the start)", l.o.Out)
+		}
+		l.at = point{best: math.Inf(1)}
+		return nil
+	}
+	f, err := weights.Open(path)
+	if err != nil {
+		return fmt.Errorf("resuming: %w (hint: delete %s to train from the start)", err, path)
+	}
+	if f.Meta["id"] != l.side.ID {
+		return errOther(l.o.Out)
+	}
+	l.at.step, err = strconv.Atoi(f.Meta["step"])
+	if err == nil {
+		l.at.metrics, err = strconv.ParseInt(f.Meta["metrics"], 10, 64)
+	}
+	if err == nil {
+		l.at.best, err = strconv.ParseFloat(f.Meta["best"], 64)
+	}
+	if err == nil {
+		err = l.t.restore(f)
+	}
+	if err != nil || l.at.step < 0 || l.at.step > l.total || l.at.metrics < 0 {
+		return fmt.Errorf("resuming from %s, step %d of %d: %v (hint: delete the file to train from the start)", path, l.at.step, l.total, err)
+	}
+	l.t.model.SetBatches(int64(l.at.step))
+	return nil
+}
+
+// restore uploads the state that f holds.
+func (t *trainer) restore(f *weights.File) error {
+	for _, r := range t.state() {
+		v, err := f.Float64(r.name)
+		if err != nil {
+			return err
+		}
+		if len(v) != r.Len() {
+			return fmt.Errorf("%s has %d numbers, the model needs %d", r.name, len(v), r.Len())
+		}
+		t.dev.Upload64(r.Mat, v)
+	}
+	return nil
+}
+
+// errOther is the answer to a folder that holds another training.
+func errOther(out string) error {
+	return fmt.Errorf("%s holds a training with other data, options or device (hint: choose another --out, or delete that folder)", out)
+}

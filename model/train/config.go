@@ -1,18 +1,25 @@
-// Package train is the training of the LeWM family: one loop from clips to a
-// checkpoint that can be interrupted, killed and resumed at any step without a
-// byte of the result changing, since every random draw is derived from the seed
-// and the step. It knows no task and no environment: those arrive as columns.
+// Package train trains world models: one loop from clips to a checkpoint that can
+// be interrupted, killed and resumed at any step without a byte of the result
+// changing, since every random draw is derived from the seed and the step. It knows
+// no task and no environment, which arrive as columns, no family of models, which
+// arrive as a model.Config, and no method, which is a list of loss terms.
+//
+// To read it, begin with loop.go (Run and what happens around a step), then step.go
+// (the step itself), data.go (how clips come to the device), checkpoint.go (what is
+// written, and how a training goes on after a kill).
 package train
 
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/model"
 	"scalewm/model/device"
-	"scalewm/model/lewm"
+	"scalewm/model/objective"
 )
 
 // Config is the recipe of a training: the [train] section of a preset.
@@ -25,13 +32,11 @@ type Config struct {
 	WarmUp      float64 `toml:"warm_up" json:"warm_up"` // fraction of the steps
 	Clip        float64 `toml:"clip" json:"clip"`       // global gradient norm
 
-	SIGReg      float64 `toml:"sigreg" json:"sigreg"`         // weight
-	Directions  int     `toml:"directions" json:"directions"` // M random projections a step
-	Pairs       int     `toml:"pairs" json:"pairs"`           // K of SCALE
-	Correlation string  `toml:"correlation" json:"correlation"`
-	AuxLoss     string  `toml:"aux_loss" json:"aux_loss"` // authors (mean over dims) or paper (sum)
-	Q           string  `toml:"q" json:"q"`               // which task state: full, half, native
-	// ScaleWeight and AuxWeight are the weights of the extra loss by task.
+	SIGReg float64 `toml:"sigreg" json:"sigreg"` // its weight
+	objective.Recipe
+	Q string `toml:"q" json:"q"` // which task state: full, half, native
+	// ScaleWeight and AuxWeight are the weights of the correlation and of the
+	// regression by task; a task without one has the weight of the method's table.
 	ScaleWeight map[string]float64 `toml:"scale_weight" json:"scale_weight"`
 	AuxWeight   map[string]float64 `toml:"aux_weight" json:"aux_weight"`
 
@@ -42,17 +47,21 @@ type Config struct {
 	EvalBatches     int `toml:"eval_batches" json:"eval_batches"`         // bound of one validation
 }
 
-// Methods lists what can be trained, in the paper's order.
-func Methods() []string { return model.MethodNames(model.Method.Trained) }
-
-// Untrained is the method that writes the initial weights: the floor that
-// trained models are compared with.
-const Untrained = model.Untrained
+// weight is that of a term of the loss on a task.
+func (c Config) weight(t model.Term, task string) float64 {
+	preset := map[string]map[string]float64{model.SIGReg: {task: c.SIGReg}, model.Correlation: c.ScaleWeight, model.Regression: c.AuxWeight}
+	if w, ok := preset[t.Name][task]; ok {
+		return w
+	}
+	return t.On(task)
+}
 
 // Task is what the training has to know of a task.
 type Task struct {
 	Name, ID string // tworoom, swm/TwoRoom-v1
-	Q        envs.Q // what SCALE and Aux train on (docs/sources.md#task-state-q); LeWM needs none
+	// Q is the task state that terms of the loss see (docs/sources.md#task-state-q);
+	// methods without such a term need none.
+	Q envs.Q
 }
 
 // Options is one training: a task, a method, a seed.
@@ -65,9 +74,9 @@ type Options struct {
 	Frames   func(context.Context) (dataset.FrameReader, error)
 	DataPath string
 	Task     Task
-	Method   string // one of Methods, or Untrained
+	Method   model.Method // one without terms writes the initial weights
 	Config   Config
-	Model    lewm.Config
+	Model    model.Config // of the method's family
 	Seed     int64
 	Protocol dataset.Protocol // paper: validation clips at random; strict: whole episodes held out
 	Out      string           // directory
@@ -96,7 +105,7 @@ func (c Config) Validate() error {
 	positive := []struct {
 		name string
 		v    int
-	}{{"batch", c.Batch - 1}, {"directions", c.Directions}, {"pairs", c.Pairs}, {"log_every", c.LogEvery}, {"diagnostic_every", c.DiagnosticEvery},
+	}{{"batch", c.Batch - 1}, {"log_every", c.LogEvery}, {"diagnostic_every", c.DiagnosticEvery},
 		{"save_every", c.SaveEvery}, {"eval_every", c.EvalEvery}, {"eval_batches", c.EvalBatches}}
 	for _, f := range positive {
 		if f.v < 1 {
@@ -108,10 +117,29 @@ func (c Config) Validate() error {
 		return fmt.Errorf("train: steps %d and epochs %d (hint: set one of them and leave the other 0)", c.Steps, c.Epochs)
 	case c.LR <= 0 || c.WarmUp < 0 || c.WarmUp >= 1 || c.WeightDecay < 0 || c.Clip < 0 || c.SIGReg < 0:
 		return fmt.Errorf("train: lr, weight_decay, warm_up, clip or sigreg out of range (hint: see presets/nano.toml)")
-	case c.Correlation != "authors" && c.Correlation != "paper":
-		return fmt.Errorf("train: correlation is %q (hint: authors or paper)", c.Correlation)
-	case c.AuxLoss != "authors" && c.AuxLoss != "paper":
-		return fmt.Errorf("train: aux_loss is %q (hint: authors or paper)", c.AuxLoss)
 	}
-	return nil
+	return c.Recipe.Validate()
+}
+
+// validate names the first option that cannot work.
+func (o Options) validate() error {
+	if family := o.Model.Info().Kind; o.Method.Family != family {
+		return fmt.Errorf("training %s, a model of family %q, with a geometry of family %q (hint: give that of its own family)", o.Method.Name, o.Method.Family, family)
+	}
+	if o.Method.UsesQ() && len(o.Task.Q.Parts) == 0 {
+		return fmt.Errorf("task %s has no state q named %q (hint: `scalewm tasks` lists them)", o.Task.Name, o.Config.Q)
+	}
+	for _, t := range o.Method.Terms {
+		if w := o.Config.weight(t, o.Task.Name); t.UsesQ && !(w > 0) {
+			return fmt.Errorf("the preset's weight of %s for task %s is %g (hint: a positive number, or none for the method's own)", o.Method.Name, o.Task.Name, w)
+		}
+		if objective.Terms[t.Name] == nil {
+			return fmt.Errorf("the loss of %s has a term named %q that nothing computes (hint: model/objective has %v)",
+				o.Method.Name, t.Name, slices.Sorted(maps.Keys(objective.Terms)))
+		}
+	}
+	if err := o.Config.Validate(); err != nil {
+		return err
+	}
+	return o.Model.Validate()
 }

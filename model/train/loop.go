@@ -2,46 +2,119 @@ package train
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
 	"scalewm/dataset"
-	"scalewm/dataset/cell"
 	"scalewm/model/device"
 	"scalewm/model/train/metrics"
+	"scalewm/model/weights"
 )
+
+// Run trains and writes to Options.Out: weights.safetensors with its sidecar
+// when it is done, metrics.jsonl, run.json with what a clock measured, and until
+// it is done a resume point. The same call goes on after an interruption, and
+// returns at once when the training was finished before.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if err := o.validate(); err != nil {
+		return Result{}, err
+	}
+	l, err := newLoop(o)
+	if err != nil {
+		return Result{}, err
+	}
+	if o.Begin != nil {
+		if err := o.Begin(); err != nil {
+			return Result{}, err
+		}
+	}
+	r := Result{Weights: filepath.Join(o.Out, weights.FileName), ID: l.side.ID}
+	if r.Skipped, err = l.finished(); r.Skipped || err != nil {
+		r.Steps = l.total
+		return r, err
+	}
+	if l.t, err = newTrainer(o, l.total); err != nil {
+		return Result{}, err
+	}
+	defer l.t.free()
+	if !o.Method.Trained() {
+		return r, l.finish()
+	}
+	if err := l.resume(); err != nil {
+		return Result{}, err
+	}
+	open := func(ctx context.Context) (dataset.FrameReader, func() error, error) {
+		frames, err := o.Frames(ctx)
+		return frames, func() error { return nil }, err
+	}
+	if o.Frames == nil {
+		open = o.OpenFrames
+	}
+	frames, closeFrames, err := open(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer closeFrames()
+	c, err := l.run(ctx, frames)
+	if err != nil {
+		return Result{}, err
+	}
+	r.Steps, r.Loss, r.MsStep, r.LoaderWait = l.total, l.last.Loss, c.MsStep, c.LoaderWait
+	return r, nil
+}
 
 // loop is a training under way.
 type loop struct {
-	o       Options
-	plan    *plan
-	t       *trainer
-	at      point
-	metrics *metrics.Log
-	train   *feed
-	val     *feed        // nil: too few validation clips
-	whole   device.Bytes // all frames, once they are on the device
-	times   []time.Duration
-	waited  time.Duration // for the loaders of feeds that are closed
-	last    metrics.Losses
+	o     Options
+	clips clips
+	total int             // N, optimiser steps
+	side  weights.Sidecar // of its checkpoints
+	t     *trainer
+	at    point
+
+	metrics    *metrics.Log
+	train, val *feed        // val is nil where there are too few validation clips
+	whole      device.Bytes // all frames, once they are on the device
+	times      []time.Duration
+	waited     time.Duration // for the loaders of feeds that are closed
+	last       metrics.Losses
+}
+
+// newLoop decides everything before the first step.
+func newLoop(o Options) (*loop, error) {
+	fp, err := o.Data.Fingerprint()
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{o: o}
+	if l.clips, err = newClips(o, fp); err != nil {
+		return nil, err
+	}
+	switch {
+	case !o.Method.Trained():
+	case o.Config.Steps > 0:
+		l.total = o.Config.Steps
+	default:
+		l.total = o.Config.Epochs * (len(l.clips.train) / o.Config.Batch)
+	}
+	l.side, err = sidecar(o, l.clips, l.total, fp)
+	return l, err
 }
 
 // run does the steps that are left and finishes the training.
-func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (_ Result, err error) {
-	o, began, from := l.o, time.Now(), l.at.step
-	if l.metrics, err = metrics.Open(o.Out, l.at.metrics); err != nil {
-		return Result{}, err
+func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (c clock, err error) {
+	began, from := time.Now(), l.at.step
+	if l.metrics, err = metrics.Open(l.o.Out, l.at.metrics); err != nil {
+		return c, err
 	}
 	defer l.metrics.Close()
 	defer l.close()
-	if err := l.open(frames); err != nil {
-		return Result{}, err
+	if err := l.openFeeds(frames); err != nil {
+		return c, err
 	}
-	for l.at.step < l.plan.total {
+	for l.at.step < l.total {
 		err := ctx.Err()
 		if err == nil {
 			err = l.next(ctx)
@@ -50,78 +123,15 @@ func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (_ Result, e
 			err = l.reside(ctx, frames)
 		}
 		if err != nil {
-			return Result{}, l.stop(ctx, err)
+			return c, l.stop(ctx, err)
 		}
 	}
-	c := newClock(from, began, l.times, l.waited+l.train.loader.Waited(), o.Config.Batch)
+	c = newClock(from, began, l.times, l.waited+l.train.loader.Waited(), l.o.Config.Batch)
 	c.Resident = l.whole != nil
-	if err := writeClock(o.Out, c); err != nil {
-		return Result{}, err
+	if err := c.write(l.o.Out); err != nil {
+		return c, err
 	}
-	if err := l.plan.finish(l.t.model); err != nil {
-		return Result{}, err
-	}
-	return Result{Weights: filepath.Join(o.Out, "weights.safetensors"), ID: l.plan.id, Steps: l.plan.total,
-		Loss: l.last.Loss, MsStep: c.MsStep, LoaderWait: c.LoaderWait}, nil
-}
-
-// open makes the feeds; frames nil: all are on the device.
-func (l *loop) open(frames dataset.FrameReader) (err error) {
-	if l.train, err = l.feed(frames, l.plan.train, l.o.Config.Batch); err != nil {
-		return err
-	}
-	if n := min(l.o.Config.Batch, len(l.plan.val)); n > 1 { // SIGReg needs two
-		l.val, err = l.feed(frames, l.plan.val, n)
-	}
-	return err
-}
-
-func (l *loop) feed(frames dataset.FrameReader, clips []dataset.Clip, batch int) (*feed, error) {
-	opt := dataset.LoaderOptions{Batch: batch, Frames: l.t.frames(), Skip: l.o.Model.FrameSkip, Seed: l.o.Seed,
-		Workers: l.o.Workers, Action: l.plan.action, Pixels: l.o.Dev}
-	if l.o.usesQ() {
-		opt.Q, opt.QMoments = &l.o.Task.Q, l.plan.q
-	}
-	loader, err := dataset.NewLoader(l.o.Data, frames, clips, opt)
-	if err != nil {
-		return nil, err
-	}
-	f := newFeed(l.o.Dev, l.whole, batch*opt.Frames, 3*l.o.Model.ImageSize*l.o.Model.ImageSize)
-	f.loader = loader
-	return f, nil
-}
-
-// closeFeeds ends the background work.
-func (l *loop) closeFeeds() {
-	for _, f := range []*feed{l.train, l.val} {
-		if f != nil {
-			f.close()
-		}
-	}
-	l.train, l.val = nil, nil
-}
-
-func (l *loop) close() {
-	l.closeFeeds()
-	if l.whole != nil {
-		l.o.Dev.Free(l.whole)
-	}
-}
-
-// reside moves the data set to the device, if it may. That is after a step, when
-// all that a step needs has its memory.
-func (l *loop) reside(ctx context.Context, frames dataset.FrameReader) (err error) {
-	if !l.fits(frames) {
-		return nil
-	}
-	whole, err := l.store(ctx, frames)
-	if err != nil {
-		return err
-	}
-	l.waited += l.train.loader.Waited()
-	l.closeFeeds()
-	l.whole = whole
-	return l.open(nil)
+	return c, l.finish()
 }
 
 // next is one step with everything that is due around it.
@@ -132,18 +142,17 @@ func (l *loop) next(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := l.t.draws("train", n)
-	in := l.t.inputs(batch, frames, d)
-	if n+1 < l.plan.total {
+	in := l.t.inputs(batch, frames, metrics.Train, n)
+	if n+1 < l.total {
 		if err := l.train.send(ctx, n+1); err != nil {
 			return err
 		}
 	}
-	row := metrics.Row{Step: n, Split: "train", LR: l.t.rate(n)}
+	row := metrics.Row{Step: n, Split: metrics.Train, LR: l.t.rate(n)}
 	if n%cfg.DiagnosticEvery == 0 {
 		row.Diagnostics = &metrics.Diagnostics{}
 	}
-	row.Losses, row.GradNorm = l.t.step(n, in, d, row.Diagnostics)
+	row.Losses, row.GradNorm = l.t.step(n, in, row.Diagnostics)
 	if err := l.o.Dev.Err(); err != nil {
 		return fmt.Errorf("training step %d: %w", n, err)
 	}
@@ -152,22 +161,22 @@ func (l *loop) next(ctx context.Context) error {
 	}
 	l.at.step, l.last = n+1, row.Losses
 	l.times = append(l.times, time.Since(began))
-	if n%cfg.LogEvery == 0 || row.Diagnostics != nil || l.at.step == l.plan.total {
+	if n%cfg.LogEvery == 0 || row.Diagnostics != nil || l.at.step == l.total {
 		if err := l.metrics.Write(row); err != nil {
 			return err
 		}
 	}
 	if l.o.Progress != nil {
 		rate := float64(cfg.Batch) / l.times[len(l.times)-1].Seconds()
-		l.o.Progress(int64(l.at.step), int64(l.plan.total), fmt.Sprintf("loss %.4f  %.0f clips/s", row.Loss, rate))
+		l.o.Progress(int64(l.at.step), int64(l.total), fmt.Sprintf("loss %.4f  %.0f clips/s", row.Loss, rate))
 	}
-	if l.at.step%cfg.EvalEvery == 0 || l.at.step == l.plan.total {
+	if l.at.step%cfg.EvalEvery == 0 || l.at.step == l.total {
 		// Not interruptible: a resume point of this step counts on its row.
 		if err := l.validate(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}
-	if l.at.step%cfg.SaveEvery == 0 && l.at.step < l.plan.total {
+	if l.at.step%cfg.SaveEvery == 0 && l.at.step < l.total {
 		if err := l.keepStep(); err != nil {
 			return err
 		}
@@ -183,14 +192,13 @@ func (l *loop) validate(ctx context.Context) error {
 		return nil
 	}
 	batches := min(l.o.Config.EvalBatches, l.val.loader.StepsPerEpoch())
-	row := metrics.Row{Step: l.at.step - 1, Split: "val"}
+	row := metrics.Row{Step: l.at.step - 1, Split: metrics.Val}
 	for i := range batches {
 		b, frames, err := l.val.take(ctx, i)
 		if err != nil {
 			return err
 		}
-		d := l.t.draws("val", i)
-		v := l.t.evaluate(l.t.inputs(b, frames, d), d)
+		v := l.t.evaluate(l.t.inputs(b, frames, metrics.Val, i))
 		if err := l.t.finite(row.Step, b, v, 0); err != nil {
 			return fmt.Errorf("validating: %w", err)
 		}
@@ -207,14 +215,6 @@ func (l *loop) validate(ctx context.Context) error {
 	return l.metrics.Write(row)
 }
 
-// save writes a resume point after the metrics that it counts on.
-func (l *loop) save() (err error) {
-	if l.at.metrics, err = l.metrics.Flush(); err != nil {
-		return fmt.Errorf("writing metrics: %w (hint: is the disk full?)", err)
-	}
-	return l.t.save(l.o.Out, l.plan.id, l.at)
-}
-
 // stop ends an unfinished training: an interruption leaves a resume point.
 func (l *loop) stop(ctx context.Context, cause error) error {
 	if ctx.Err() == nil || !errors.Is(cause, ctx.Err()) {
@@ -223,13 +223,5 @@ func (l *loop) stop(ctx context.Context, cause error) error {
 	if err := l.save(); err != nil {
 		return err
 	}
-	return fmt.Errorf("training stopped after step %d of %d, which a resume point in %s holds: %w", l.at.step, l.plan.total, l.o.Out, ctx.Err())
-}
-
-func writeClock(out string, c clock) error {
-	b, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return fmt.Errorf("writing run.json: %w", err)
-	}
-	return cell.WriteFile(filepath.Join(out, "run.json"), func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
+	return fmt.Errorf("training stopped after step %d of %d, which a resume point in %s holds: %w", l.at.step, l.total, l.o.Out, ctx.Err())
 }

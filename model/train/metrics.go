@@ -1,23 +1,93 @@
 package train
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
 	"math"
+	"path/filepath"
+	"slices"
+	"time"
 
+	"scalewm/dataset/cell"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/objective"
 	"scalewm/model/train/metrics"
 )
 
-// diagnose fills in the numbers of a step that its latents and gradients have.
-func diagnose(d *metrics.Diagnostics, dev device.Device, emb device.Mat, sums []float64) {
-	d.PredGrad, d.SIGRegGrad, d.ObjGrad = math.Sqrt(sums[slotPredGrad]), math.Sqrt(sums[slotSIGRegGrad]), math.Sqrt(sums[slotObjGrad])
-	z := make([]float64, emb.Len())
-	dev.Download64(z, emb)
-	for _, v := range z {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return // the step's losses will say so
-		}
+// column is where a row of metrics keeps a term's number: prediction and SIGReg
+// have columns of their own, what a method has besides shares one.
+func column(term string, pred, sigreg, own *float64) *float64 {
+	switch term {
+	case model.Prediction:
+		return pred
+	case model.SIGReg:
+		return sigreg
 	}
-	h := objective.Measure(z, emb.Cols)
-	d.NormMean, d.NormStd, d.Rank = h.NormMean, h.NormStd, h.EffectiveRank
+	return own
+}
+
+// losses are the terms' values among a step's sums.
+func (t *trainer) losses(sums []float64) (l metrics.Losses) {
+	for i, term := range t.terms {
+		v := sums[t.result(i)]
+		if term.Scale != 0 {
+			v *= term.Scale
+		}
+		*column(term.name, &l.Pred, &l.SIGReg, &l.Obj) += v
+		l.Skipped += sums[t.result(i)+1]
+		l.Loss += term.weight * v
+	}
+	return l
+}
+
+// diagnose fills in what the latents and the terms' gradients at them are like.
+func (t *trainer) diagnose(d *metrics.Diagnostics, sums []float64, emb device.Mat) {
+	for i, term := range t.terms {
+		*column(term.name, &d.PredGrad, &d.SIGRegGrad, &d.ObjGrad) += math.Sqrt(sums[t.slope(i)])
+	}
+	z := make([]float64, emb.Len())
+	t.dev.Download64(z, emb)
+	if !slices.ContainsFunc(z, func(v float64) bool { return !isFinite(v) }) { // else the losses will say so
+		h := objective.Measure(z, emb.Cols)
+		d.NormMean, d.NormStd, d.Rank = h.NormMean, h.NormStd, h.EffectiveRank
+	}
+}
+
+// clock is what run.json says of the last process that worked on a training.
+type clock struct {
+	FromStep    int     `json:"from_step"`
+	Steps       int     `json:"steps"`
+	Seconds     float64 `json:"seconds"`
+	MsStep      float64 `json:"ms_step"` // median, without validation and saving
+	ClipsPerSec float64 `json:"clips_per_second"`
+	LoaderWait  float64 `json:"loader_wait_share"`
+	Resident    bool    `json:"frames_on_device"` // all of them, from the second step on
+	Started     string  `json:"started"`
+}
+
+func newClock(from int, began time.Time, steps []time.Duration, wait time.Duration, batch int) clock {
+	c := clock{FromStep: from, Steps: len(steps), Seconds: time.Since(began).Seconds(), Started: began.UTC().Format(time.RFC3339)}
+	if len(steps) == 0 {
+		return c
+	}
+	var sum time.Duration
+	for _, d := range steps {
+		sum += d
+	}
+	sorted := slices.Sorted(slices.Values(steps))
+	c.MsStep = float64(sorted[len(sorted)/2].Microseconds()) / 1000
+	c.ClipsPerSec = float64(batch*len(steps)) / c.Seconds
+	c.LoaderWait = wait.Seconds() / sum.Seconds()
+	return c
+}
+
+// write keeps the clock beside the checkpoint.
+func (c clock) write(out string) error {
+	b, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing run.json: %w", err)
+	}
+	return cell.WriteFile(filepath.Join(out, "run.json"), func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
 }

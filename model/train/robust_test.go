@@ -17,6 +17,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/envs"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/ref"
 	"scalewm/model/lewm"
@@ -161,7 +162,7 @@ func TestKeptCheckpoints(t *testing.T) {
 		bestName: {Checkpoint: "best", Step: best.Step + 1, ValLoss: best.Loss}, stepName(12): {Checkpoint: "step", Step: 12},
 		weights.FileName: {Checkpoint: "last", Step: 17},
 	} {
-		m, side, err := lewm.Load(ref.New(), filepath.Join(o.Out, name))
+		m, side, err := model.Load(ref.New(), filepath.Join(o.Out, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +183,7 @@ func TestNotFiniteIsDiagnosed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "training step 7") || !strings.Contains(err.Error(), "first such gradient in the model's order: encoder.") {
 		t.Fatalf("got %v", err)
 	}
-	if _, _, err := lewm.Load(ref.New(), filepath.Join(o.Out, stepName(6))); err != nil {
+	if _, _, err := model.Load(ref.New(), filepath.Join(o.Out, stepName(6))); err != nil {
 		t.Error(err)
 	}
 	f, err := weights.Open(filepath.Join(o.Out, resumeName))
@@ -215,7 +216,7 @@ func TestHopelessData(t *testing.T) {
 		change func(o *Options)
 		want   string
 	}{
-		"long clips": {func(o *Options) { o.Model.FrameSkip = 7 }, "has the 28 rows of a clip"},
+		"long clips": {func(o *Options) { o.Model = tiny(func(c *lewm.Config) { c.FrameSkip = 7 }) }, "has the 28 rows of a clip"},
 		"constant q": {func(o *Options) {
 			o.Task.Q.Of = func(_ envs.Row, dst []float64) { dst[0], dst[1] = 3, 4 }
 		}, "same in all rows"},

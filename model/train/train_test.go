@@ -13,10 +13,12 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
 	"scalewm/model/lewm"
+	"scalewm/model/objective"
 	"scalewm/model/train/metrics"
 	"scalewm/model/weights"
 )
@@ -82,15 +84,22 @@ func (w *world) Frame(row int, b []byte) error {
 func options(t *testing.T, method string) Options {
 	w := newWorld()
 	return Options{
-		Dev: ref.New(), Data: w, Frames: func(context.Context) (dataset.FrameReader, error) { return w, nil }, Method: method, Seed: 3, Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Workers: 2,
+		Dev: ref.New(), Data: w, Frames: func(context.Context) (dataset.FrameReader, error) { return w, nil }, Method: model.MethodOf(method), Seed: 3, Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Workers: 2,
 		Task: Task{Name: "dot", Q: envs.Q{Name: "full", Columns: []string{"pos"}, Parts: []string{"x", "y"},
 			Of: func(row envs.Row, dst []float64) { copy(dst, row["pos"]) }}},
-		Model: lewm.Config{ImageSize: frameSize, Patch: 4, Width: 8, Layers: 2, Heads: 2, MLP: 12, Dim: 4, Projector: 10, PredictorDepth: 1,
-			PredictorHeads: 2, PredictorHeadDim: 3, PredictorMLP: 8, Dropout: 0.1, History: 3, FrameSkip: 2, Smoothed: 3, ActionDim: 2},
-		Config: Config{Batch: 6, Steps: 9, LR: 1e-2, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, SIGReg: 0.09, Directions: 16, Pairs: 32,
-			Correlation: "authors", AuxLoss: "authors", Q: "full", ScaleWeight: map[string]float64{"dot": 0.1}, AuxWeight: map[string]float64{"dot": 0.3},
+		Model: tiny(func(*lewm.Config) {}),
+		Config: Config{Batch: 6, Steps: 9, LR: 1e-2, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, SIGReg: 0.09,
+			Recipe: objective.Recipe{Directions: 16, Pairs: 32, Correlation: "authors", AuxLoss: "authors"}, Q: "full", ScaleWeight: map[string]float64{"dot": 0.1}, AuxWeight: map[string]float64{"dot": 0.3},
 			LogEvery: 2, DiagnosticEvery: 4, SaveEvery: 3, EvalEvery: 4, EvalBatches: 2},
 	}
+}
+
+// tiny is the tests' model with a change.
+func tiny(change func(*lewm.Config)) lewm.Config {
+	c := lewm.Config{ImageSize: frameSize, Patch: 4, Width: 8, Layers: 2, Heads: 2, MLP: 12, Dim: 4, Projector: 10, PredictorDepth: 1,
+		PredictorHeads: 2, PredictorHeadDim: 3, PredictorMLP: 8, Dropout: 0.1, History: 3, FrameSkip: 2, Smoothed: 3, ActionDim: 2}
+	change(&c)
+	return c
 }
 
 // files are the bytes that equal trainings must share.
@@ -143,7 +152,7 @@ func TestSameBytes(t *testing.T) {
 
 // Interrupted after any step and run again, a training ends with the same bytes.
 func TestResume(t *testing.T) {
-	for _, method := range Methods() {
+	for _, method := range model.MethodNames(model.Method.Trained) {
 		whole := options(t, method)
 		mustRun(t, whole)
 		want := files(t, whole.Out)
@@ -261,7 +270,7 @@ func TestLearnsAndLoads(t *testing.T) {
 		t.Errorf("diagnostics of the first row: %+v", first.Diagnostics)
 	}
 	dev := ref.New()
-	m, side, err := lewm.Load(dev, o.Out)
+	m, side, err := model.Load(dev, o.Out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,10 +291,10 @@ func TestLearnsAndLoads(t *testing.T) {
 }
 
 func TestUntrained(t *testing.T) {
-	o := options(t, Untrained)
+	o := options(t, model.Untrained)
 	mustRun(t, o)
-	_, side, err := lewm.Load(ref.New(), o.Out)
-	if err != nil || side.Step != 0 || side.Method != Untrained {
+	_, side, err := model.Load(ref.New(), o.Out)
+	if err != nil || side.Step != 0 || side.Method != model.Untrained {
 		t.Errorf("sidecar %+v, %v", side, err)
 	}
 	if r := mustRun(t, o); !r.Skipped {
@@ -298,12 +307,12 @@ func TestRefuses(t *testing.T) {
 		change func(o *Options)
 		want   string
 	}{
-		"method":        {func(o *Options) { o.Method = "dqn" }, "no method named"},
+		"method":        {func(o *Options) { o.Method = model.MethodOf("dqn") }, `family "dqn"`},
 		"no q":          {func(o *Options) { o.Task.Q = envs.Q{} }, "no state q"},
-		"no weight":     {func(o *Options) { o.Task.Name = "other" }, "no weight of scale"},
+		"no weight":     {func(o *Options) { o.Config.ScaleWeight["dot"] = 0 }, "weight of scale for task dot is 0"},
 		"too few clips": {func(o *Options) { o.Config.Batch = 5000 }, "training clips"},
-		"wrong task":    {func(o *Options) { o.Model.ActionDim = 5 }, "actions have"},
-		"geometry":      {func(o *Options) { o.Model.Patch = 300 }, "larger than image_size"},
+		"wrong task":    {func(o *Options) { o.Model = tiny(func(c *lewm.Config) { c.ActionDim = 5 }) }, "actions have"},
+		"geometry":      {func(o *Options) { o.Model = tiny(func(c *lewm.Config) { c.Patch = 300 }) }, "larger than image_size"},
 		"protocol":      {func(o *Options) { o.Protocol = "loose" }, "no split named"},
 		"resume":        {func(o *Options) { o.Resume = true }, "no resume point"},
 		"correlation":   {func(o *Options) { o.Config.Correlation = "kendall" }, "correlation"},

@@ -4,8 +4,9 @@ import (
 	"context"
 
 	"scalewm/dataset"
+	"scalewm/model"
 	"scalewm/model/device"
-	"scalewm/model/lewm"
+	"scalewm/model/train/metrics"
 )
 
 // Trial takes training steps outside a training, for those who time them.
@@ -16,14 +17,19 @@ type Trial struct {
 	fed   *feed // of the loader that Fed was called with last
 }
 
-// NewTrial is an untrained LeWM with everything a step of it needs.
-func NewTrial(dev device.Device, m lewm.Config, c Config) (*Trial, error) {
-	t, err := newTrainer(Options{Dev: dev, Method: "lewm", Model: m, Config: c, Seed: 1}, 1000)
+// NewTrial is an untrained model with everything that a step of the baseline's
+// method needs.
+func NewTrial(dev device.Device, m model.Config, c Config) (*Trial, error) {
+	method, err := model.LookUp(model.Baseline)
 	if err != nil {
 		return nil, err
 	}
-	frames, size := c.Batch*t.frames(), m.ImageSize*m.ImageSize*3
-	b := &dataset.Batch{Clips: make([]dataset.Clip, c.Batch), Actions: make([]float32, frames*m.ActionWidth()), Rows: make([]int32, frames)}
+	t, err := newTrainer(Options{Dev: dev, Method: method, Model: m, Config: c, Seed: 1}, 1000)
+	if err != nil {
+		return nil, err
+	}
+	frames, size := c.Batch*t.info.ClipFrames(), t.info.FrameBytes()
+	b := &dataset.Batch{Clips: make([]dataset.Clip, c.Batch), Actions: make([]float32, frames*t.info.ActionWidth), Rows: make([]int32, frames)}
 	px := make([]byte, frames*size)
 	for i := range px {
 		px[i] = byte(i * 7919 >> 3)
@@ -48,8 +54,7 @@ func (t *Trial) Step() error { return t.step(context.Background(), t.still, 0) }
 // Fed is a step on the loader's batch of that number, as a training takes it.
 func (t *Trial) Fed(ctx context.Context, l *dataset.Loader, n int) error {
 	if t.fed == nil {
-		m := t.t.model.Config()
-		t.fed = newFeed(t.t.dev, nil, len(t.batch.Rows), m.ImageSize*m.ImageSize*3)
+		t.fed = newFeed(t.t.dev, nil, len(t.batch.Rows), t.t.info.FrameBytes())
 	}
 	if t.fed.loader != l {
 		t.fed.loader, t.fed.sent = l, nil
@@ -62,14 +67,13 @@ func (t *Trial) step(ctx context.Context, f *feed, n int) error {
 	if err != nil {
 		return err
 	}
-	d := t.t.draws("train", n)
-	in := t.t.inputs(b, frames, d)
+	in := t.t.inputs(b, frames, metrics.Train, n)
 	if f == t.fed {
 		if err := f.send(ctx, n+1); err != nil {
 			return err
 		}
 	}
-	t.t.step(n, in, d, nil)
+	t.t.step(n, in, nil)
 	return t.t.dev.Err()
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"scalewm/dataset/rng"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cuda"
 	"scalewm/model/device/ref"
@@ -48,7 +49,7 @@ func trained(t *testing.T, d device.Device, steps int) (params, latents []float6
 		d.Fill(set.Grad, 0)
 		actions := p.Mat(frames, c.ActionWidth())
 		d.Normal(actions, []uint64{7}, uint64(step))
-		out := m.Forward(p, lewm.Batch{B: clips, Pixels: px, Actions: actions})
+		out := m.Forward(p, model.Batch{B: clips, Pixels: px, Actions: actions})
 		dpred, dtarget := p.Zero(out.Pred.Rows, out.Pred.Cols), p.Zero(out.Pred.Rows, out.Pred.Cols)
 		demb, du := p.Zero(out.Emb.Rows, out.Emb.Cols), p.Mat(out.Emb.Rows, out.Emb.Cols)
 		d.MSE(sums.Columns(0, 1), dpred, dtarget, out.Pred, out.Target, 1)

@@ -3,6 +3,7 @@ package cuda
 import (
 	"testing"
 
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/lewm"
 	"scalewm/model/nn"
@@ -25,7 +26,7 @@ func trainingMemory(t *testing.T, c lewm.Config, clips int, p device.Precision) 
 	n, frames, arena := m.Params().Len(), clips*(c.History+1), device.NewArena(d)
 	device.NewMat(d, 2, n) // Adam's moments
 	pass := &nn.Pass{Dev: d, Arena: arena, Train: true}
-	out := m.Forward(pass, lewm.Batch{B: clips, Pixels: d.AllocBytes(frames * c.ImageSize * c.ImageSize * 3), Actions: pass.Mat(frames, c.ActionWidth())})
+	out := m.Forward(pass, model.Batch{B: clips, Pixels: d.AllocBytes(frames * c.ImageSize * c.ImageSize * 3), Actions: pass.Mat(frames, c.ActionWidth())})
 	demb := pass.Zero(out.Emb.Rows, out.Emb.Cols)
 	m.PredictorGrad(pass, demb, pass.Zero(out.Pred.Rows, out.Pred.Cols), pass.Zero(out.Pred.Rows, out.Pred.Cols))
 	m.EncoderGrad(pass, demb)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cuda"
 	"scalewm/model/device/cuda/roofline"
@@ -110,7 +111,7 @@ func step(t *testing.T, d device.Device, clips int) func() {
 		arena.Reset()
 		p := &nn.Pass{Dev: d, Arena: arena, Train: true}
 		d.Fill(set.Grad, 0)
-		out := m.Forward(p, lewm.Batch{B: clips, Pixels: px, Actions: actions})
+		out := m.Forward(p, model.Batch{B: clips, Pixels: px, Actions: actions})
 		demb := p.Zero(out.Emb.Rows, out.Emb.Cols)
 		dpred, dtarget := p.Zero(out.Pred.Rows, out.Pred.Cols), p.Zero(out.Pred.Rows, out.Pred.Cols)
 		d.MSE(sums.Columns(0, 1), dpred, dtarget, out.Pred, out.Target, 1)

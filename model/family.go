@@ -1,0 +1,108 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"scalewm/model/device"
+	"scalewm/model/nn"
+	"scalewm/model/weights"
+)
+
+// Config is the geometry of a model of one family. Its JSON stands in the sidecar
+// of a checkpoint and in the spec that names a training.
+type Config interface {
+	// Validate names the first field that cannot work.
+	Validate() error
+	// Info is the shape of the models of this geometry.
+	Info() Info
+	// Declare builds a model without memory.
+	Declare() (Trainable, error)
+}
+
+// Trainable is a model as its training sees it. It is declared; the terms of the
+// loss add parameters of their own to Params; Alloc makes the memory of all; then
+// come the steps: Forward, and the gradients from the predictor back to the frames.
+type Trainable interface {
+	// Params are what the optimiser changes, and the buffers that a resumed
+	// training needs besides. What a family keeps frozen is not among them.
+	Params() *nn.Set
+	// Alloc makes the memory, with gradients if train.
+	Alloc(dev device.Device, train bool)
+	// Init draws the initial values of Params from the seed and the tensors' names.
+	Init(seed int64)
+	// Forward encodes a batch and predicts its latents; what the gradients need
+	// stays in the arena of the pass.
+	Forward(p *nn.Pass, b Batch) Output
+	// PredictorGrad goes from the gradients at the predictions and their targets
+	// to the latents: it adds to demb, and to the gradients of the parameters on
+	// its way. It follows a Forward once for each term that sees predictions.
+	PredictorGrad(p *nn.Pass, demb, dpred, dtarget device.Mat)
+	// EncoderGrad goes from the gradient at the latents to the frames.
+	EncoderGrad(p *nn.Pass, demb device.Mat)
+	// SetBatches sets the count of training steps that normalisations keep.
+	SetBatches(n int64)
+	// Tensors are what a checkpoint holds; parameters of loss terms are not among them.
+	Tensors() []weights.Tensor
+	// Free gives the memory back.
+	Free()
+}
+
+// Batch is B clips of T = History+1 frames, rows and frames counted b*T+t.
+type Batch struct {
+	B       int
+	Pixels  device.Bytes // (B*T) frames of FrameSize^2 x 3
+	Frames  device.Ints  // which frames of Pixels, if that is a whole data set; nil: the first
+	Actions device.Mat   // (B*T) x ActionWidth, z-scored
+}
+
+// Output is what the loss sees of a batch.
+type Output struct {
+	Emb    device.Mat // (B*T*P) x D: latents of all frames
+	Act    device.Mat // (B*T) x D: embedded action blocks
+	Pred   device.Mat // (B*History*P) x D: row b*History+t predicts frame t+1
+	Target device.Mat // as Pred: the latents that it should have predicted
+}
+
+// Family is a kind of world model: who can build one from a checkpoint.
+type Family struct {
+	Name string // the Kind of its sidecars
+	// Load builds the model of a checkpoint on dev. Where the sidecar is of kind
+	// weights.Published it fills in what the family can say, or fails if the
+	// tensors are not the family's.
+	Load func(dev device.Device, f *weights.File, s *weights.Sidecar) (World, error)
+}
+
+var families []Family
+
+// Register makes a family known; its package does so when it is linked in.
+func Register(f Family) { families = append(families, f) }
+
+// Load reads a checkpoint of any family onto dev: its folder, or its safetensors
+// or .pt file.
+func Load(dev device.Device, path string) (World, *weights.Sidecar, error) {
+	f, s, err := weights.Load(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	var refused error
+	for _, fam := range families {
+		names = append(names, fam.Name)
+		if s.Kind != fam.Name && s.Kind != weights.Published {
+			continue
+		}
+		w, err := fam.Load(dev, f, s)
+		if err == nil {
+			return w, s, nil
+		}
+		refused = errors.Join(refused, fmt.Errorf("loading %s: %w", path, err))
+	}
+	if refused == nil {
+		slices.Sort(names)
+		refused = fmt.Errorf("loading %s: the checkpoint is of kind %q (hint: this program knows %s; use the one that wrote it)", path, s.Kind, strings.Join(names, ", "))
+	}
+	return nil, nil, refused
+}
