@@ -1,10 +1,12 @@
 package main
 
-// Tasks register themselves when they are linked in.
+// Tasks and families of models register themselves when they are linked in.
 import (
 	_ "scalewm/envs/cube"
 	_ "scalewm/envs/pointmaze"
 	_ "scalewm/envs/pusht"
 	_ "scalewm/envs/reacher"
 	_ "scalewm/envs/tworoom"
+
+	_ "scalewm/model/lewm"
 )
