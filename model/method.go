@@ -121,11 +121,12 @@ func LookUp(name string) (Method, error) {
 }
 
 // MethodOf is LookUp for records of programs that may know other methods: an
-// unknown name is its own title, plans and belongs to no group.
+// unknown name is its own title, plans, belongs to no group and is paired with
+// the baseline.
 func MethodOf(name string) Method {
 	m, err := LookUp(name)
 	if err != nil {
-		return Method{Name: name, Title: name, Family: name}
+		return Method{Name: name, Title: name, Family: name, Against: []string{Baseline}}
 	}
 	return m
 }

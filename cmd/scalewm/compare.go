@@ -7,7 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"scalewm/eval/compare"
+	"scalewm/eval/paired"
+	"scalewm/eval/stats"
 )
 
 func init() {
@@ -16,27 +17,32 @@ func init() {
 }
 
 func runCompare(_ context.Context, c *command, args []string) error {
-	var f compare.Filter
+	var f paired.Filter
 	c.StringVar(&f.Task, "task", "", "`task` of the cells, where there are several")
 	c.StringVar(&f.Solver, "solver", "", "`solver` of the cells, where there are several")
 	c.StringVar(&f.Seed, "seed", "", "training `seed` of the cells, where there are several")
+	var o paired.Options
+	c.BoolVar(&o.SameDevice, "same-device", false, "refuse plans that were made on different kinds of device, which are only noted otherwise")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	pos, err := c.parse(args, 2, 2)
 	if err != nil {
 		return err
 	}
-	var arms [2]*compare.Arm
+	var arms [2]*paired.Arm
 	for i, name := range pos {
-		if arms[i], err = compare.Load(name, f); err != nil {
+		if arms[i], err = paired.Load(name, f); err != nil {
 			return err
 		}
 		for _, p := range arms[i].Problems {
 			fmt.Fprintln(c.stderr, "warning:", p)
 		}
 	}
-	r, err := compare.Compare(arms[0], arms[1])
-	if err != nil {
+	r := paired.Compare(arms[0], arms[1], o)
+	if err := r.Err(); err != nil {
 		return err
+	}
+	for _, a := range arms {
+		r.Notes = append(r.Notes, a.Notes...)
 	}
 	if *asJSON {
 		return c.printJSON(r)
@@ -44,27 +50,27 @@ func runCompare(_ context.Context, c *command, args []string) error {
 	return printComparison(c.stdout, r)
 }
 
-func printComparison(out io.Writer, r *compare.Result) error {
+func printComparison(out io.Writer, r *paired.Comparison) error {
 	fmt.Fprintf(out, "A = %s\nB = %s\n\n", r.A, r.B)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "tier\tpairs\tsets\tA %\tB %\tonly A\tonly B\tA - B\t95 % interval\tp\tmid-p\tHolm\tp over sets\twithin ±5\t")
+	fmt.Fprintf(w, "tier\tpairs\tsets\tA %%\tB %%\tonly A\tonly B\tA - B\t95 %% interval\tp\tHolm\twithin ±%d\t\n", stats.Margin)
 	rows := r.Rows
 	if len(rows) > 1 {
-		rows = append(rows[:len(rows):len(rows)], r.Mean)
+		rows = r.All()
 	}
 	for _, row := range rows {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.1f\t%d\t%d\t%+.1f\t[%+.1f, %+.1f]\t%s\t%s\t%s\t%s\t%s\t\n", row.Tier, row.N, row.Sets, row.RateA, row.RateB,
-			row.OnlyA, row.OnlyB, row.Diff, row.Lo, row.Hi, pText(&row.P), pText(row.MidP), pText(row.HolmP), pText(&row.SetP), row.Verdict)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.1f\t%d\t%d\t%+.1f\t[%+.1f, %+.1f]\t%s\t%s\t%s\t\n", row.Tier, row.N, row.Sets, row.RateA, row.RateB,
+			row.OnlyA, row.OnlyB, row.Diff, row.Lo, row.Hi, pText(&row.P), pText(row.HolmP), row.Verdict)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("printing the comparison: %w", err)
 	}
-	fmt.Fprint(out, "\np: exact McNemar of a tier; interval: Newcombe. Holm: p adjusted for the number of tiers.\nwithin ±5: where the 90 % interval lies against a margin of 5 points (two one-sided tests at 5 %).\n")
+	fmt.Fprintf(out, "\np: exact McNemar of a tier; interval: Newcombe. Holm: p adjusted for the number of tiers; --json has more tests.\nwithin ±%d: where the 90 %% interval lies against a margin of %d points (two one-sided tests at 5 %%).\n", stats.Margin, stats.Margin)
 	if len(rows) > 1 {
 		fmt.Fprint(out, "mean: over the tiers of an episode; sign flip and bootstrap over episodes within sets.\n")
 	}
 	if len(r.Notes) > 0 {
-		fmt.Fprintf(out, "left out: %s\n", strings.Join(r.Notes, "; "))
+		fmt.Fprintf(out, "note: %s\n", strings.Join(r.Notes, "; "))
 	}
 	return nil
 }

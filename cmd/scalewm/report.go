@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"scalewm/eval/paired"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/report"
 )
@@ -20,6 +21,8 @@ func init() {
 func runReport(_ context.Context, c *command, args []string) error {
 	out := c.String("out", "", "`folder` of the report (default DIR/report)")
 	format := c.String("format", "all", "`formats`, with commas: "+strings.Join(report.Formats(), ", ")+", or all")
+	var o paired.Options
+	c.BoolVar(&o.SameDevice, "same-device", false, "pair only plans that were made on one kind of device; other pairs are noted otherwise")
 	asJSON := c.Bool("json", false, "print report.json as the last line")
 	pos, err := c.parse(args, 1, 1)
 	if err != nil {
@@ -32,7 +35,7 @@ func runReport(_ context.Context, c *command, args []string) error {
 	if *out == "" {
 		*out = filepath.Join(pos[0], "report")
 	}
-	r, path, err := pipeline.WriteReport(pos[0], *out, formats)
+	r, path, err := pipeline.WriteReport(pos[0], *out, formats, o)
 	if err != nil {
 		return err
 	}

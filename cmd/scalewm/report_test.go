@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,14 +72,93 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The same cells have the same numbers everywhere: compare's rows and pooled row
+// are report.json's paired rows, and the table of scores has its cells, to the
+// last bit. Two solvers, MPPI tuned on s101 among them, three tiers and six sets
+// of 20 episodes, in which the methods succeed on made-up shares.
+func TestSameCellsSameNumbers(t *testing.T) {
+	dir := t.TempDir()
+	store := cell.Store{Dir: filepath.Join(dir, record.CellsDir)}
+	var all []record.Cell
+	for m, method := range []string{"lewm", "scale", "aux", "untrained"} {
+		for v, solver := range []string{"cem", "mppi"} {
+			for k, tier := range []string{"T1", "T3", "T5"} {
+				for set := range 6 {
+					s := record.Spec{Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Data: "d", Solver: solver, Tier: tier, Candidates: 300 >> k, Iterations: 30 >> k,
+						Temperature: 64 * float64(v), Budget: 50, Set: "s" + strconv.Itoa(101+set), SetHash: strconv.Itoa(set), Episodes: 20}
+					var r record.Result
+					for e := range 20 {
+						r.Rows = append(r.Rows, record.Row{Episode: e, Success: (7*e+13*set+5*k+3*v)%20 < 14-4*k+(m*(e+set))%5, Steps: 10})
+					}
+					id, err := cell.ID(record.Kind, s)
+					if err == nil {
+						err = store.Save(id, record.Kind, s, r)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, record.Cell{ID: id, Spec: s, Result: r})
+				}
+			}
+		}
+	}
+	type numbers struct {
+		Tier            string
+		N               int
+		Diff, Lo, Hi, P float64
+	}
+	var rep struct {
+		Cells []struct {
+			Method, Solver, Tier string
+			Sets, N              int
+			Mean, SD             float64
+		}
+		Paired []struct {
+			A, B, Solver string
+			numbers
+		}
+	}
+	out, errs, code := session("report", dir, "--json")
+	printed := strings.Split(strings.TrimSpace(out), "\n")
+	if err := json.Unmarshal([]byte(printed[len(printed)-1]), &rep); err != nil || code != exitDone {
+		t.Fatalf("exit %d, %q, %v", code, errs, err)
+	}
+	if len(rep.Paired) != 4*2*4 || len(rep.Cells) != 4*2*3 {
+		t.Fatalf("%d paired rows, %d cells; want 4 comparisons x 2 solvers x (3 tiers + mean), 4 methods x 2 x 3", len(rep.Paired), len(rep.Cells))
+	}
+	for i := 0; i < len(rep.Paired); i += 4 {
+		p := rep.Paired[i]
+		var c struct {
+			Rows   []numbers
+			Pooled numbers
+		}
+		out, errs, code := session("compare", dir+":"+p.A, dir+":"+p.B, "--solver", p.Solver, "--json")
+		if err := json.Unmarshal([]byte(out), &c); err != nil || code != exitDone || len(c.Rows) != 3 {
+			t.Fatalf("%s %s: exit %d, %q, %v", p.A, p.B, code, errs, err)
+		}
+		for k, got := range append(c.Rows, c.Pooled) {
+			if want := rep.Paired[i+k].numbers; got != want {
+				t.Errorf("%s - %s, %s: compare says %+v, report %+v", p.A, p.B, p.Solver, got, want)
+			}
+		}
+	}
+	lines := scores(all)
+	for _, c := range rep.Cells {
+		i := slices.IndexFunc(lines, func(s score) bool { return s.Method == c.Method && s.Solver == c.Solver && s.Tier == c.Tier })
+		if s := lines[i]; s.Mean != c.Mean || *s.SD != c.SD || s.N != c.N || s.Sets != c.Sets {
+			t.Errorf("the table of scores says %+v (SD %v), report %+v", s, *s.SD, c)
+		}
+	}
+}
+
 func TestReportFormats(t *testing.T) {
 	dir, out := results(t), filepath.Join(t.TempDir(), "here")
 	if _, errs, code := session("report", "--format", "md,csv", dir, "--out", out); code != exitDone {
 		t.Fatalf("exit %d, stderr %q", code, errs)
 	}
 	files, err := filepath.Glob(filepath.Join(out, "*"))
-	if err != nil || len(files) != 3 {
-		t.Errorf("%v, %v; want report.md, report.csv, report-paired.csv", files, err)
+	if err != nil || len(files) != 4 {
+		t.Errorf("%v, %v; want report.md, report.csv, report-paired.csv, report-sections.csv", files, err)
 	}
 }
 

@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"text/tabwriter"
 
+	"scalewm/eval/paired"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/record"
 )
@@ -25,35 +25,35 @@ type score struct {
 	SD     *float64 `json:"sd"`
 }
 
-// newScore sums up the cells of one job.
-func newScore(cells []record.Cell) score {
-	s := cells[0].Spec
-	out := score{Task: s.Task, Method: s.Method, Seed: s.TrainSeed, Solver: s.Solver, Tier: s.Tier, Sets: len(cells)}
-	for _, c := range cells {
-		out.N += len(c.Result.Rows)
-		out.Mean += c.Result.Rate() / float64(len(cells))
-	}
-	if len(cells) > 1 {
-		var squares float64
-		for _, c := range cells {
-			d := c.Result.Rate() - out.Mean
-			squares += d * d
-		}
-		sd := math.Sqrt(squares / float64(len(cells)-1))
-		out.SD = &sd
-	}
-	return out
-}
-
 // scoresOf sums up what the evaluations among the steps left, a line each.
 func scoresOf(steps pipeline.Graph) []score {
-	scores := []score{} // in JSON an empty list, never null
+	var cells []record.Cell
 	for _, s := range pipeline.Of[*pipeline.Evaluate](steps) {
-		if len(s.Cells) > 0 {
-			scores = append(scores, newScore(s.Cells))
+		cells = append(cells, s.Cells...)
+	}
+	return scores(cells)
+}
+
+// scores sums up cells in their order, each in the table to which it belongs.
+func scores(cells []record.Cell) []score {
+	out := []score{} // in JSON an empty list, never null
+	placed, _ := paired.Place(cells)
+	lines := map[score][]record.Cell{} // by what names a line
+	for _, c := range placed {
+		name := score{Task: c.Spec.Task, Method: c.Spec.Method, Seed: c.Spec.TrainSeed, Solver: c.Table, Tier: c.Spec.Tier}
+		if lines[name] == nil {
+			out = append(out, name)
+		}
+		lines[name] = append(lines[name], c.Cell)
+	}
+	for i := range out {
+		s := paired.ScoreOf(lines[out[i]])
+		out[i].Sets, out[i].N, out[i].Mean = len(s.BySet), s.N, s.Mean
+		if len(s.BySet) > 1 {
+			out[i].SD = &s.SD
 		}
 	}
-	return scores
+	return out
 }
 
 func printScores(w io.Writer, scores []score) error {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"scalewm/dataset/cell"
-	"scalewm/envs"
+	"scalewm/eval/paired"
 	"scalewm/eval/report"
 	"scalewm/model"
-	"slices"
 )
 
 // Report makes the page of everything that the results folder holds. It needs no
@@ -36,26 +36,18 @@ func (s *Report) Needs() []string                      { return nil }
 func (s *Report) State(context.Context) (State, error) { return toDo, nil }
 
 func (s *Report) Run(context.Context) (_ string, err error) {
-	s.Page, s.Path, err = WriteReport(s.w.Dir, s.w.Dir, report.Formats())
+	s.Page, s.Path, err = WriteReport(s.w.Dir, s.w.Dir, report.Formats(), paired.Options{})
 	return "", err
 }
 
 // WriteReport reads the results below dir and writes the report's files into
 // out. It returns the path of the first.
-func WriteReport(dir, out string, formats []string) (*report.Report, string, error) {
+func WriteReport(dir, out string, formats []string, o paired.Options) (*report.Report, string, error) {
 	d, err := report.Load(dir)
 	if err != nil {
 		return nil, "", err
 	}
-	d.Success = map[string]string{}
-	for _, name := range envs.Names() {
-		t, err := envs.Lookup(name)
-		if err != nil {
-			return nil, "", err
-		}
-		d.Success[name] = t.Spec.Success
-	}
-	r, err := report.Build(d)
+	r, err := report.Build(d, o)
 	if err != nil {
 		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)
 	}

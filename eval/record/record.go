@@ -12,7 +12,7 @@ type Spec struct {
 	Schema     int    `json:"schema"`
 	Protocol   string `json:"protocol"` // paper or strict
 	Task       string `json:"task"`
-	Method     string `json:"method"` // lewm, scale, aux, dinowm, untrained, random
+	Method     string `json:"method"` // of the table in package model
 	TrainSeed  int    `json:"train_seed"`
 	Weights    string `json:"weights"` // SHA-256 of the weights file, "" for random
 	Data       string `json:"data"`    // fingerprint of the data set
@@ -78,16 +78,27 @@ type Run struct {
 	Version    string  `json:"version"`
 }
 
-// Rate is the share of successful rows, in percent.
-func (r Result) Rate() float64 {
-	if len(r.Rows) == 0 {
-		return 0
-	}
-	n := 0
+// Hits is the number of successful rows.
+func (r Result) Hits() (n int) {
 	for _, row := range r.Rows {
 		if row.Success {
 			n++
 		}
 	}
-	return 100 * float64(n) / float64(len(r.Rows))
+	return n
+}
+
+// Rate is the share of successful rows, in percent.
+func (r Result) Rate() float64 { return 100 * float64(r.Hits()) / float64(max(len(r.Rows), 1)) }
+
+// Double finds an episode that stands in two rows, as only a damaged cell has.
+func (r Result) Double() (episode int, found bool) {
+	seen := map[int]bool{}
+	for _, row := range r.Rows {
+		if seen[row.Episode] {
+			return row.Episode, true
+		}
+		seen[row.Episode] = true
+	}
+	return 0, false
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/eval/paired"
 	"scalewm/eval/record"
 )
 
@@ -47,24 +48,24 @@ func TestScores(t *testing.T) {
 		n, hits        int
 		mean, sd, at10 float64 // at10: percent solved within 10 steps, episodes 0 and 1 of each set
 	}{
-		{lewm, "T1", 30, 24, 80, 10, 20},                                            // 80, 70, 90
-		{scale, "T1", 30, 29, 290.0 / 3, 10 / math.Sqrt(3), 20},                     // 100, 90, 100
-		{aux, "T1", 30, 24, 80, 0, 20},                                              // 80, 80, 80
-		{scale, "T5", 30, 19, 190.0 / 3, 10 / math.Sqrt(3), 20},                     // 60, 60, 70
-		{random, "T3", 30, 6, 20, 10, 100 * 5.0 / 30},                               // 20, 10, 30
-		{untrained, "T5", 30, 7, 70.0 / 3, 10 / math.Sqrt(3), 20},                   // 20, 30, 20
-		{lewm, MeanTier, 30, 0, 610.0 / 9, math.Sqrt(11400.0 / 81 / 2), math.NaN()}, // 200/3, 60, 230/3: deviations -10/9, -70/9, 80/9
+		{lewm, "T1", 30, 24, 80, 10, 20},                                               // 80, 70, 90
+		{scale, "T1", 30, 29, 290.0 / 3, 10 / math.Sqrt(3), 20},                        // 100, 90, 100
+		{aux, "T1", 30, 24, 80, 0, 20},                                                 // 80, 80, 80
+		{scale, "T5", 30, 19, 190.0 / 3, 10 / math.Sqrt(3), 20},                        // 60, 60, 70
+		{random, "T3", 30, 6, 20, 10, 100 * 5.0 / 30},                                  // 20, 10, 30
+		{untrained, "T5", 30, 7, 70.0 / 3, 10 / math.Sqrt(3), 20},                      // 20, 30, 20
+		{lewm, paired.Mean, 30, 0, 610.0 / 9, math.Sqrt(11400.0 / 81 / 2), math.NaN()}, // 200/3, 60, 230/3: deviations -10/9, -70/9, 80/9
 	} {
 		a := armOf(t, b, c.method)
 		s := a.Scores[c.tier]
-		if c.tier == MeanTier {
+		if c.tier == paired.Mean {
 			s = a.Mean
 		} else {
 			near(t, c.method+" "+c.tier+" solved within 10 steps", s.Solved[10], c.at10, 1e-9)
 			near(t, c.method+" "+c.tier+" solved at the end", s.Solved[50], s.Mean, 1e-9)
 		}
-		if s.N != c.n || s.Hits != c.hits || s.Sets != 3 {
-			t.Errorf("%s %s: %d of %d on %d sets, want %d of %d on 3", c.method, c.tier, s.Hits, s.N, s.Sets, c.hits, c.n)
+		if s.N != c.n || s.Hits != c.hits || len(s.BySet) != 3 {
+			t.Errorf("%s %s: %d of %d on %d sets, want %d of %d on 3", c.method, c.tier, s.Hits, s.N, len(s.BySet), c.hits, c.n)
 		}
 		near(t, c.method+" "+c.tier+" mean", s.Mean, c.mean, 1e-9)
 		near(t, c.method+" "+c.tier+" SD", s.SD, c.sd, 1e-9)
@@ -77,21 +78,21 @@ func TestDifferences(t *testing.T) {
 	for _, p := range b.Pairs {
 		names = append(names, p.A+"-"+p.B)
 		if len(p.Refused) > 0 {
-			t.Errorf("%s: refused %v", p.name(), p.Refused)
+			t.Errorf("%s: refused %v", difference(p.A, p.B), p.Refused)
 		}
 	}
-	if got := strings.Join(names, " "); got != "scale-lewm aux-lewm scale-aux untrained-lewm" {
+	if got := strings.Join(names, " "); got != "scale-lewm scale-aux aux-lewm untrained-lewm" {
 		t.Fatalf("pairs %s", got)
 	}
 	// SCALE solves what LeWM solves and the next 2, 2, 1 episodes at T1:
 	// b = 5, c = 0, McNemar 2/2^5, mid-p half of it; set sums 2, 2, 1: 2 of 2^3 signs.
 	d := b.Pairs[0].Rows[0]
-	if d.Tier != "T1" || d.N != 30 || d.Sets != 3 || d.Both != 24 || d.AOnly != 5 || d.BOnly != 0 || d.Neither != 1 {
+	if d.Tier != "T1" || d.N != 30 || d.Sets != 3 || d.Both != 24 || d.OnlyA != 5 || d.OnlyB != 0 || d.Neither != 1 {
 		t.Errorf("T1: %+v, want 24 both, 5 SCALE only, 0 LeWM only, 1 neither", d)
 	}
 	near(t, "difference", d.Diff, 100*5.0/30, 1e-9)
 	near(t, "McNemar", d.P, 2.0/32, 1e-12)
-	near(t, "mid-p", d.MidP, 1.0/32, 1e-12)
+	near(t, "mid-p", *d.MidP, 1.0/32, 1e-12)
 	near(t, "p over sets", d.SetP, 2.0/8, 1e-12)
 	// Newcombe's formula of docs/sources.md#newcombe evaluated apart from this program (Python floats).
 	near(t, "lower", d.Lo, 0.8859207509, 1e-6)
@@ -99,19 +100,19 @@ func TestDifferences(t *testing.T) {
 
 	// Over the tiers SCALE gains 14 of 90 outcomes, on 11 episodes, and loses none:
 	// the sign flips of 11 equal signs have p = 2/2^11.
-	m := b.Pairs[0].Rows[3]
-	if m.Tier != MeanTier || m.Binary || m.N != 30 {
+	m := b.Pairs[0].Mean
+	if m.Tier != paired.Mean || m.Binary() || m.N != 30 {
 		t.Errorf("mean: %+v, want 30 episodes, not binary", m)
 	}
 	near(t, "mean difference", m.Diff, 100*14.0/90, 1e-9)
 	near(t, "sign flip", m.P, 2.0/2048, 4e-4)
 	near(t, "set sums 5, 5, 4", m.SetP, 2.0/8, 1e-12)
-	if !(m.Lo > 0 && m.Lo < m.Diff && m.Diff < m.Hi) || !math.IsNaN(m.MidP) {
+	if !(m.Lo > 0 && m.Lo < m.Diff && m.Diff < m.Hi) || m.MidP != nil {
 		t.Errorf("mean: interval %v to %v, mid-p %v", m.Lo, m.Hi, m.MidP)
 	}
 
 	// Aux and LeWM at T1 differ by one episode each way: no difference, p = 1.
-	if d := b.Pairs[1].Rows[0]; d.AOnly != 1 || d.BOnly != 1 || d.Diff != 0 || d.P != 1 {
+	if d := b.Pairs[2].Rows[0]; d.OnlyA != 1 || d.OnlyB != 1 || d.Diff != 0 || d.P != 1 {
 		t.Errorf("Aux - LeWM at T1: %+v", d)
 	}
 }
@@ -120,15 +121,16 @@ func TestDifferences(t *testing.T) {
 // 1/16 (5 to 0) and 1/8 (4 to 0) become 3/32 (the second's 1/16 * 3/2, which the first
 // may not exceed), 3/32 and 1/8. Holm is for their mean, a family of one.
 func TestAdjustedOverTiers(t *testing.T) {
-	rows := built(t, handPlan, nil).Blocks[0].Pairs[0].Rows
+	rows := built(t, handPlan, nil).Blocks[0].Pairs[0].All()
 	for i, want := range []struct{ p, bh float64 }{{1. / 16, 3. / 32}, {1. / 16, 3. / 32}, {1. / 8, 1. / 8}} {
 		near(t, rows[i].Tier+" p", rows[i].P, want.p, 1e-12)
 		near(t, rows[i].Tier+" BH", rows[i].BH, want.bh, 1e-12)
-		if !math.IsNaN(rows[i].Holm) {
-			t.Errorf("%s: Holm %v, want none", rows[i].Tier, rows[i].Holm)
+		if p := otherTests(rows[i])[2]; !math.IsNaN(p) {
+			t.Errorf("%s: Holm %v, want none", rows[i].Tier, p)
 		}
+		near(t, rows[i].Tier+" adjusted", adjusted(rows[i]), want.bh, 1e-12)
 	}
-	near(t, "a family of one", rows[3].Holm, rows[3].P, 0)
+	near(t, "a family of one", adjusted(rows[3]), rows[3].P, 0)
 	if !math.IsNaN(rows[3].BH) {
 		t.Errorf("the mean has BH %v", rows[3].BH)
 	}
@@ -143,13 +145,11 @@ func TestPairingIsRefused(t *testing.T) {
 		edit func(*record.Cell)
 		want string
 	}{
-		{"set hash", func(c *record.Cell) { c.Spec.SetHash = c.Spec.Set + c.Spec.Method }, "set hash is s101scale in one arm"},
-		{"data", func(c *record.Cell) { c.Spec.Data = c.Spec.Method }, "data is scale in one arm and lewm in the other"},
-		{"device", func(c *record.Cell) { c.Result.Device = c.Spec.Method }, "device is scale in one arm and lewm in the other"},
-		{"planner", func(c *record.Cell) { c.Spec.Elites += len(c.Spec.Method) }, "elites is "},
-		{"seeds", func(c *record.Cell) { c.Result.Rows[3].PlannerSeed += uint32(len(c.Spec.Method)) }, "episode 3: planner seed is "},
-		{"starts", func(c *record.Cell) { c.Result.Rows[4].Start += len(c.Spec.Method) }, "episode 4: start is "},
-		{"doubles", func(c *record.Cell) { c.Result.Rows[4].Episode = 5 }, "episode 5 stands twice"},
+		{"set hash", func(c *record.Cell) { c.Spec.SetHash = c.Spec.Set + c.Spec.Method }, "tier T3, set s101, episode 0: set hash is s101scale in one arm"},
+		{"data", func(c *record.Cell) { c.Spec.Data = c.Spec.Method }, "tier T3, set s101, episode 0: data is scale in one arm and lewm in the other"},
+		{"planner", func(c *record.Cell) { c.Spec.Elites += len(c.Spec.Method) }, "tier T3, set s101, episode 0: elites is "},
+		{"seeds", func(c *record.Cell) { c.Result.Rows[3].PlannerSeed += uint32(len(c.Spec.Method)) }, "tier T3, set s101, episode 3: planner seed is "},
+		{"starts", func(c *record.Cell) { c.Result.Rows[4].Start += len(c.Spec.Method) }, "tier T3, set s101, episode 4: start is "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := built(t, handPlan, func(cell *record.Cell) {
@@ -162,10 +162,49 @@ func TestPairingIsRefused(t *testing.T) {
 				t.Errorf("rows %+v, want T1 and T5 without a mean", p.Rows)
 			}
 			text := strings.Join(r.Warnings, "\n")
-			if !strings.Contains(text, "SCALE against LeWM: T3, set s101: not paired: "+c.want) || !strings.Contains(text, "no mean over the tiers") {
+			if !strings.Contains(text, "SCALE against LeWM: "+c.want) || !strings.Contains(text, "no mean over the tiers") {
 				t.Errorf("warnings do not say %q:\n%s", c.want, text)
 			}
 		})
+	}
+}
+
+// A damaged cell is left out whole: its rates would be wrong too.
+func TestDoubleEpisodesAreLeftOut(t *testing.T) {
+	r := built(t, handPlan, func(c *record.Cell) {
+		if c.Spec.Method == scale && c.Spec.Tier == "T3" && c.Spec.Set == "s101" {
+			c.Result.Rows[4].Episode = 5
+		}
+	})
+	if n := len(armOf(t, &r.Blocks[0], scale).Scores["T3"].BySet); n != 2 {
+		t.Errorf("%d sets at T3, want the 2 whole ones", n)
+	}
+	if text := strings.Join(r.Warnings, "\n"); !strings.Contains(text, "left out: episode 5 stands twice in it") {
+		t.Errorf("warnings do not say so:\n%s", text)
+	}
+}
+
+// Plans of two kinds of device are paired, and a note says so beside the
+// differences; on demand they are refused.
+func TestKindsOfDevice(t *testing.T) {
+	cells := cellsOf(t, handPlan, func(c *record.Cell) {
+		if c.Spec.Method == scale {
+			c.Result.Device = "cuda"
+		}
+	})
+	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(rendered(t, r)["report.md"])
+	if c := r.Blocks[0].Pairs[0]; len(c.All()) != 4 || !strings.Contains(page, "SCALE − LeWM: scale planned on cuda, lewm on cpu avx2 fp32") {
+		t.Errorf("%d rows, or no note on the page:\n%s", len(c.All()), page)
+	}
+	if r, err = Build(&Data{Cells: cells}, paired.Options{SameDevice: true}); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Blocks[0].Pairs[0]; len(c.All()) != 0 || !strings.Contains(strings.Join(c.Refused, "\n"), "device is cuda in one arm and cpu avx2 fp32 in the other") {
+		t.Errorf("--same-device: %d rows, %v", len(c.All()), c.Refused)
 	}
 }
 
@@ -180,7 +219,7 @@ func TestPairingIntersects(t *testing.T) {
 	cells = slices.DeleteFunc(cells, func(c record.Cell) bool {
 		return c.Spec.Method == scale && c.Spec.Tier == "T1" && c.Spec.Set == "s103"
 	})
-	r, err := Build(&Data{Cells: cells})
+	r, err := Build(&Data{Cells: cells}, paired.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +227,7 @@ func TestPairingIntersects(t *testing.T) {
 		t.Errorf("paired %d episodes of %d sets, want 10 + 9 of 2", d.N, d.Sets)
 	}
 	text := strings.Join(r.Warnings, "\n")
-	for _, want := range []string{"T1, set s102: 9 episodes in both arms, of 10 and 9", "T1, set s103: evaluated for one arm only"} {
+	for _, want := range []string{"tier T1: 19 episodes in both arms, of 20 and 29"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("warnings do not say %q:\n%s", want, text)
 		}
@@ -200,7 +239,7 @@ func TestSeedsAreAveraged(t *testing.T) {
 	plans := handPlan[:6] // LeWM and SCALE
 	cells := cellsOf(t, plans, nil)
 	cells = append(cells, cellsOf(t, plans, func(c *record.Cell) { c.Spec.TrainSeed = 1 })...)
-	r, err := Build(&Data{Cells: cells})
+	r, err := Build(&Data{Cells: cells}, paired.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,28 +248,10 @@ func TestSeedsAreAveraged(t *testing.T) {
 		t.Fatalf("arms %d, second %q; want LeWM and SCALE with two seeds each", len(b.Arms), b.label(b.Arms[1]))
 	}
 	d := b.Pairs[0].Rows[0]
-	if d.Seeds != 2 || d.N != 30 || d.Binary {
+	if d.Seeds != 2 || d.N != 30 || d.Binary() {
 		t.Errorf("T1: %+v, want 30 episodes averaged over two seeds", d)
 	}
 	near(t, "difference", d.Diff, 100*5.0/30, 1e-9)
-}
-
-// Different training seeds are paired only where each arm has a single one.
-func TestSeedPairs(t *testing.T) {
-	arm := func(m string, s int) Arm { return Arm{Method: m, Seed: s} }
-	for _, c := range []struct {
-		arms []Arm
-		want int
-	}{
-		{[]Arm{arm(lewm, 0), arm(scale, 0)}, 1},
-		{[]Arm{arm(lewm, 0), arm(scale, 7)}, 1},
-		{[]Arm{arm(lewm, 0), arm(lewm, 1), arm(scale, 1)}, 1},
-		{[]Arm{arm(lewm, 0), arm(lewm, 1), arm(scale, 7)}, 0},
-	} {
-		if got := seedPairs(&Block{Arms: c.arms}, scale, lewm); len(got) != c.want {
-			t.Errorf("%v: %v, want %d", c.arms, got, c.want)
-		}
-	}
 }
 
 func TestStaleCellsAreLeftOut(t *testing.T) {
@@ -241,7 +262,7 @@ func TestStaleCellsAreLeftOut(t *testing.T) {
 		runs[c.ID] = record.Run{Started: map[bool]string{true: "2026-01-01T00:00:00Z", false: "2026-01-02T00:00:00Z"}[i < len(old)]}
 	}
 	slices.SortFunc(cells, func(a, b record.Cell) int { return strings.Compare(a.ID, b.ID) })
-	r, err := Build(&Data{Cells: cells, Runs: runs})
+	r, err := Build(&Data{Cells: cells, Runs: runs}, paired.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +290,7 @@ func TestBuildErrors(t *testing.T) {
 		})}, "mixes the protocols paper and strict"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := Build(c.d); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Build(c.d, paired.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 
 	"scalewm/eval/record"
 	"scalewm/eval/stats"
+	"scalewm/model"
 )
 
 // Limits of the checks (docs/sources.md#result-checks, docs/sources.md#set-spread), in percentage points
@@ -21,9 +22,27 @@ const (
 	highFloor   = 35  // percent, success of the random floor that deserves a warning
 )
 
+// Check is a gate on the evaluation and how it came out.
+type Check struct {
+	Name    string
+	Verdict Verdict
+	Text    string
+}
+
+// Verdict is the outcome of a check.
+type Verdict string
+
+// Verdicts of a check. A check that the data cannot decide is Skipped.
+const (
+	Passed  Verdict = "passed"
+	Warned  Verdict = "warned"
+	Skipped Verdict = "skipped"
+)
+
 // checks runs the gates over all cells in use.
-func (g *grid) checks(r *Report) []Check {
+func (g *grid) checks(r *Report, gates []record.Gate) []Check {
 	return []Check{
+		checkRender(gates),
 		g.unique("Same episodes", "every arm and tier saw the same episodes of each set", func(s record.Spec) (string, string) { return s.Task + " " + s.Set, s.SetHash }),
 		g.unique("Same data", "every cell of a task was evaluated on the same data", func(s record.Spec) (string, string) { return s.Task, s.Data }),
 		g.unique("One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(s record.Spec) (string, string) {
@@ -76,14 +95,14 @@ func verdict(title, good string, bad []string) Check {
 func (g *grid) oneDevice() Check {
 	kinds := map[string]bool{}
 	for _, p := range g.places {
-		if d := g.cells[p].Result.Device; p.method != random {
+		if d := g.cells[p].Result.Device; p.solver != "" {
 			kinds[d] = true
 		}
 	}
 	names := slices.Sorted(maps.Keys(kinds))
 	var bad []string
 	if len(names) > 1 {
-		bad = []string{"arms were planned on " + strings.Join(names, " and ") + "; they are paired only within one kind"}
+		bad = []string{"arms were planned on " + strings.Join(names, " and ") + "; their pairs are noted, not refused"}
 	}
 	return verdict("One device kind", "all plans were made on "+strings.Join(names, ""), bad)
 }
@@ -98,7 +117,7 @@ func (g *grid) sameSeeds() Check {
 	seeds := map[slot]uint32{}
 	bad := map[string]bool{}
 	for _, p := range g.places {
-		if p.method == random {
+		if p.solver == "" {
 			continue
 		}
 		for _, row := range g.cells[p].Result.Rows {
@@ -120,7 +139,7 @@ func checkComplete(r *Report) Check {
 		b := &r.Blocks[i]
 		for _, a := range b.Arms {
 			for _, t := range b.Tiers {
-				n := a.Scores[t.Name].Sets
+				n := len(a.Scores[t.Name].BySet)
 				cells += n
 				if n < len(b.Sets) {
 					bad = append(bad, fmt.Sprintf("%s, %s at %s has %d of %s", b.title(), b.label(a), t.Name, n, count(len(b.Sets), "set")))
@@ -141,7 +160,7 @@ func checkMonotone(r *Report) Check {
 				high, okH := a.Scores[b.Tiers[k-1].Name]
 				low, okL := a.Scores[b.Tiers[k].Name]
 				if rise := low.Mean - high.Mean; okH && okL && rise > maxRise {
-					bad = append(bad, fmt.Sprintf("%s, %s rises by %s points from %s to %s", b.title(), b.label(a), points(rise), high.Tier, low.Tier))
+					bad = append(bad, fmt.Sprintf("%s, %s rises by %s points from %s to %s", b.title(), b.label(a), points(rise), b.Tiers[k-1].Name, b.Tiers[k].Name))
 				}
 			}
 		}
@@ -158,12 +177,12 @@ func checkHomogeneous(r *Report) Check {
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
 		for _, a := range b.Arms {
-			if a.Method != lewm {
+			if a.Method != model.Baseline {
 				continue
 			}
 			for _, t := range b.Tiers {
 				s, ok := a.Scores[t.Name]
-				if !ok || s.Sets < 2 {
+				if !ok || len(s.BySet) < 2 {
 					continue
 				}
 				if sd := chanceSD(s); sd > maxSpread/2 {
@@ -190,7 +209,7 @@ func checkHomogeneous(r *Report) Check {
 // chanceSD is the binomial SD of one set's rate, in points.
 func chanceSD(s Score) float64 {
 	p := s.Mean / 100
-	return 100 * math.Sqrt(p*(1-p)*float64(s.Sets)/float64(s.N))
+	return 100 * math.Sqrt(p*(1-p)*float64(len(s.BySet))/float64(s.N))
 }
 
 // farthest finds the set that lies farthest from the sets' median.
@@ -272,4 +291,92 @@ func (g *grid) noNaN() Check {
 		bad = []string{fmt.Sprintf("%d costs were NaN and counted as infinite, in %s", costs, count(cells, "cell"))}
 	}
 	return verdict("Finite costs", "every cost was a number", bad)
+}
+
+// checkRender says whether frames drawn here are those that were recorded
+// (eval-spec section 4, gate a).
+func checkRender(gates []record.Gate) Check {
+	const title = "Frames drawn as recorded"
+	if len(gates) == 0 {
+		return Check{title, Skipped, "the folder does not say"}
+	}
+	var bad []string
+	worst := gates[0]
+	for _, g := range gates {
+		if !g.Passed() {
+			bad = append(bad, fmt.Sprintf("%s differs by %.2f levels, more than %g", taskName(g.Task), g.Error, g.Limit))
+		}
+		if g.Error > worst.Error {
+			worst = g
+		}
+	}
+	return verdict(title, fmt.Sprintf("rendered and stored frames differ by %.2f levels at most (%s), the limit is %g", worst.Error, taskName(worst.Task), worst.Limit), bad)
+}
+
+// warnings lists what a reader must know to judge the numbers.
+func warnings(r *Report) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for i := range r.Blocks {
+		b := &r.Blocks[i]
+		seeds := map[int]bool{}
+		methods := map[string]bool{}
+		for _, a := range b.Arms {
+			methods[a.Method] = true
+			m := model.MethodOf(a.Method)
+			if !m.Floor {
+				seeds[a.Seed] = true
+			}
+			if !m.Plans() && a.Mean.Mean > highFloor {
+				add("%s: random actions solve %s %% of the episodes; read every rate against that floor", taskName(b.Task), points(a.Mean.Mean))
+			}
+		}
+		if n := b.Tiers[0].Episodes; n < minEpisodes {
+			add("%s: %d episodes a set; the paper's comparisons use %d, so intervals here are wide", b.title(), n, minEpisodes)
+		}
+		if len(b.Sets) == 1 {
+			add("%s: one evaluation set, so no spread over sets can be given", b.title())
+		}
+		if len(seeds) == 1 {
+			add("%s: one training seed; the intervals cover the choice of episodes, not the luck of training", b.title())
+		}
+		for _, m := range model.MethodNames(nil) {
+			if wanted(m, methods) && !methods[m] {
+				add("%s: no cells of %s", b.title(), methodName(m))
+			}
+		}
+		for _, c := range b.Pairs {
+			for _, why := range slices.Concat(c.Notes, c.Refused) {
+				add("%s, %s against %s: %s", b.title(), methodName(c.A), methodName(c.B), why)
+			}
+		}
+	}
+	if len(r.Training) == 0 {
+		add("no training metrics were found, so there are no training curves")
+	}
+	if len(r.Clips) == 0 {
+		add("no clips were found to watch")
+	}
+	return distinct(out)
+}
+
+// wanted says whether a method is needed to judge those that are there: they are
+// compared with it, or it is the floor of random actions.
+func wanted(method string, there map[string]bool) bool {
+	for m := range there {
+		if slices.Contains(model.MethodOf(m).Against, method) {
+			return true
+		}
+	}
+	return !model.MethodOf(method).Plans()
+}
+
+// distinct keeps the first of equal lines.
+func distinct(lines []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(lines, func(s string) bool {
+		old := seen[s]
+		seen[s] = true
+		return old
+	})
 }

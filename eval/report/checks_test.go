@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/eval/paired"
 	"scalewm/eval/record"
+	"scalewm/eval/stats"
 )
 
 func checkNamed(t *testing.T, r *Report, name string) Check {
@@ -95,18 +97,18 @@ func TestCheckComplete(t *testing.T) {
 }
 
 // score makes an arm's score from the rates of sets of n episodes.
-func score(tier string, n int, rates ...float64) Score {
-	s := Score{Tier: tier, Sets: len(rates), N: n * len(rates)}
+func score(n int, rates ...float64) Score {
+	s := paired.Score{N: n * len(rates)}
 	for i, r := range rates {
-		s.BySet = append(s.BySet, SetRate{Set: "s" + itoa(101+i), N: n, Rate: r})
+		s.BySet = append(s.BySet, paired.SetRate{Set: "s" + itoa(101+i), N: n, Rate: r})
 	}
-	s.Mean, s.SD = overSets(s.BySet)
-	return s
+	s.Mean, s.SD = stats.MeanSD(rates)
+	return Score{Score: s}
 }
 
 func oneArm(s Score) *Report {
-	return &Report{Blocks: []Block{{Task: "cube", Solver: "cem", Tiers: []Tier{{Name: s.Tier}},
-		Arms: []Arm{{Method: lewm, Scores: map[string]Score{s.Tier: s}}}}}}
+	return &Report{Blocks: []Block{{Task: "cube", Solver: "cem", Tiers: []Tier{{Name: "T1"}},
+		Arms: []Arm{{Method: lewm, Scores: map[string]Score{"T1": s}}}}}}
 }
 
 func TestCheckHomogeneous(t *testing.T) {
@@ -117,10 +119,10 @@ func TestCheckHomogeneous(t *testing.T) {
 		text string
 	}{
 		// 200 episodes: one SD is 100 sqrt(.7 x .3 / 200) = 3.2 points, below half the limit.
-		{"near", score("T1", 200, 70, 72, 77.9), Passed, "within 8 points"},
-		{"far", score("T1", 200, 70, 72, 80.1), Warned, "set s103 lies 8.1 points from the median"},
-		{"small sets", score("T1", 10, 70, 70, 90), Skipped, "undecidable"},
-		{"one set", score("T1", 200, 70), Skipped, "two or more sets"},
+		{"near", score(200, 70, 72, 77.9), Passed, "within 8 points"},
+		{"far", score(200, 70, 72, 80.1), Warned, "set s103 lies 8.1 points from the median"},
+		{"small sets", score(10, 70, 70, 90), Skipped, "undecidable"},
+		{"one set", score(200, 70), Skipped, "two or more sets"},
 	} {
 		if got := checkHomogeneous(oneArm(c.s)); got.Verdict != c.want || !strings.Contains(got.Text, c.text) {
 			t.Errorf("%s: %s (%s), want %s with %q", c.name, got.Verdict, got.Text, c.want, c.text)
@@ -130,14 +132,14 @@ func TestCheckHomogeneous(t *testing.T) {
 
 func TestCheckVariance(t *testing.T) {
 	// Rates 40, 50, 60 of 100: variance 100 against 100 x 100 x .25 / 100 = 25: ratio 4.
-	if got := checkVariance(oneArm(score("T1", 100, 40, 50, 60))); got.Verdict != Warned || !strings.Contains(got.Text, "4.00 times") {
+	if got := checkVariance(oneArm(score(100, 40, 50, 60))); got.Verdict != Warned || !strings.Contains(got.Text, "4.00 times") {
 		t.Errorf("%s: %s, want a warning with ratio 4.00", got.Verdict, got.Text)
 	}
 	// 45, 50, 55: variance 25, ratio 1.
-	if got := checkVariance(oneArm(score("T1", 100, 45, 50, 55))); got.Verdict != Passed || !strings.Contains(got.Text, "1.00 times") {
+	if got := checkVariance(oneArm(score(100, 45, 50, 55))); got.Verdict != Passed || !strings.Contains(got.Text, "1.00 times") {
 		t.Errorf("%s: %s, want passed with ratio 1.00", got.Verdict, got.Text)
 	}
-	if got := checkVariance(oneArm(score("T1", 100, 100, 100))); got.Verdict != Skipped {
+	if got := checkVariance(oneArm(score(100, 100, 100))); got.Verdict != Skipped {
 		t.Errorf("saturated: %s (%s), want skipped", got.Verdict, got.Text)
 	}
 }
@@ -154,7 +156,7 @@ func TestWarningsAsData(t *testing.T) {
 }
 
 func TestPublished(t *testing.T) {
-	p := Published()
+	p := published
 	if len(p.Tables) != 5 {
 		t.Fatalf("%d tables, want one a task", len(p.Tables))
 	}

@@ -6,12 +6,15 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"scalewm/eval/paired"
+	"scalewm/model"
 )
 
 // forestRow is one line of a forest plot.
 type forestRow struct {
 	group, label string // a group's name stands above its first row
-	d            Difference
+	d            paired.Row
 	a            string // the method whose lead is positive
 	strong       bool
 }
@@ -73,7 +76,7 @@ func forestFrame(s *svg, x axis, height float64) {
 
 // forestLine draws one interval and its numbers.
 func forestLine(s *svg, x axis, y float64, r forestRow) {
-	c := "m-" + class(r.a)
+	c := class(r.a)
 	text, bar := "cell", "interval "
 	if r.strong {
 		text, bar = "cell strong", "interval wide "
@@ -91,9 +94,9 @@ func forestLine(s *svg, x axis, y float64, r forestRow) {
 // forest lists all pairs of a block, tier by tier.
 func (b *Block) forest() template.HTML {
 	var rows []forestRow
-	for _, p := range b.learned() {
-		for _, d := range p.Rows {
-			r := forestRow{group: p.name(), label: d.Tier, d: d, a: p.A, strong: d.Tier == MeanTier}
+	for _, c := range b.learned() {
+		for _, d := range c.All() {
+			r := forestRow{group: difference(c.A, c.B), label: d.Tier, d: d, a: c.A, strong: d.Tier == paired.Mean}
 			if r.strong {
 				r.label = "mean of tiers"
 			}
@@ -106,13 +109,13 @@ func (b *Block) forest() template.HTML {
 	return forestFigure(b.title()+": paired differences in success with 95 % intervals", rows)
 }
 
-// overviewForest has the main pair of every block.
+// overviewForest has the difference that each block leads with.
 func (r *Report) overviewForest() template.HTML {
 	var rows []forestRow
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
-		if p, d, ok := b.main(); ok {
-			rows = append(rows, forestRow{group: p.name(), label: b.title(), d: d, a: p.A})
+		if c := b.headline(); c != nil {
+			rows = append(rows, forestRow{group: difference(c.A, c.B), label: b.title(), d: *c.Mean, a: c.A})
 		}
 	}
 	if len(rows) < 2 {
@@ -123,9 +126,9 @@ func (r *Report) overviewForest() template.HTML {
 
 // discordFigure shows, tier by tier, how many episodes only one of two methods
 // solved; most is the longest bar of all pairs. "" where no tier is paired.
-func discordFigure(b *Block, p Pair, most int) template.HTML {
+func discordFigure(b *Block, p *paired.Comparison, most int) template.HTML {
 	const width, rowHeight, top = 330, 24, 28
-	rows := slices.DeleteFunc(slices.Clone(p.Rows), func(d Difference) bool { return !d.Binary })
+	rows := slices.DeleteFunc(slices.Clone(p.Rows), func(d paired.Row) bool { return !d.Binary() })
 	if len(rows) == 0 {
 		return ""
 	}
@@ -136,12 +139,12 @@ func discordFigure(b *Block, p Pair, most int) template.HTML {
 	s.text(point{mid - 8, 15}, "label head end", "only "+methodName(p.B))
 	for i, d := range rows {
 		y := float64(top + rowHeight*i)
-		right, left := mid+unit*float64(d.AOnly), mid-unit*float64(d.BOnly)
+		right, left := mid+unit*float64(d.OnlyA), mid-unit*float64(d.OnlyB)
 		s.text(point{0, y + 16}, "cell", d.Tier)
-		s.rect(point{mid, y + 4}, point{right, y + rowHeight - 4}, "bar m-"+class(p.A))
-		s.rect(point{left, y + 4}, point{mid, y + rowHeight - 4}, "bar m-"+class(p.B))
-		s.text(point{right + 6, y + 16}, "tick", itoa(d.AOnly))
-		s.text(point{left - 6, y + 16}, "tick end", itoa(d.BOnly))
+		s.rect(point{mid, y + 4}, point{right, y + rowHeight - 4}, "bar "+class(p.A))
+		s.rect(point{left, y + 4}, point{mid, y + rowHeight - 4}, "bar "+class(p.B))
+		s.text(point{right + 6, y + 16}, "tick", itoa(d.OnlyA))
+		s.text(point{left - 6, y + 16}, "tick end", itoa(d.OnlyB))
 	}
 	s.line(point{mid, top - 4}, point{mid, height - 4}, "axis")
 	return s.html(fmt.Sprintf("%s: episodes solved by %s only and by %s only", b.title(), methodName(p.A), methodName(p.B)))
@@ -152,7 +155,7 @@ func (b *Block) discordFigures() (out []template.HTML) {
 	most := 1
 	for _, p := range b.learned() {
 		for _, d := range p.Rows {
-			most = max(most, d.AOnly, d.BOnly)
+			most = max(most, d.OnlyA, d.OnlyB)
 		}
 	}
 	for _, p := range b.learned() {
@@ -165,6 +168,6 @@ func (b *Block) discordFigures() (out []template.HTML) {
 
 // learned leaves out the pairs with a floor: their large differences would
 // squeeze the others in a figure. The tables have them all.
-func (b *Block) learned() []Pair {
-	return slices.DeleteFunc(slices.Clone(b.Pairs), func(p Pair) bool { return floor(p.A) })
+func (b *Block) learned() []*paired.Comparison {
+	return slices.DeleteFunc(slices.Clone(b.Pairs), func(c *paired.Comparison) bool { return model.MethodOf(c.A).Floor })
 }

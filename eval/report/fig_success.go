@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"scalewm/model"
 )
 
 // computeFigure shows success against rollouts per plan, with 95 % Wilson bands.
@@ -50,11 +52,11 @@ type endLabel struct {
 
 // arm draws one line with its band and returns its name's place.
 func (p panel) arm(b *Block, a Arm) endLabel {
-	c := "m-" + class(a.Method)
-	if a.Method == random {
+	c := class(a.Method)
+	if !model.MethodOf(a.Method).Plans() {
 		y := p.y.at(a.Mean.Mean)
 		p.line(point{p.x.from, y}, point{p.x.to, y}, "floor "+c)
-		return endLabel{y, "name " + c, fmt.Sprintf("Random %.0f", a.Mean.Mean)}
+		return endLabel{y, "name " + c, fmt.Sprintf("%s %.0f", b.label(a), a.Mean.Mean)}
 	}
 	var line, upper, lower []point
 	for _, t := range b.Tiers {
@@ -110,7 +112,7 @@ func setsFigure(b *Block, tier Tier) template.HTML {
 			continue
 		}
 		mid := float64(i) + 0.5
-		c := "m-" + class(a.Method)
+		c := class(a.Method)
 		p.line(p.at(mid-0.34, s.Mean), p.at(mid+0.34, s.Mean), "mean "+c)
 		for k, r := range s.BySet {
 			x := mid + 0.5*(float64(k)+0.5)/float64(len(s.BySet)) - 0.25
@@ -144,10 +146,10 @@ func stepsFigure(b *Block, tier Tier) template.HTML {
 			ps = append(ps, p.at(float64(k), v))
 		}
 		kind := "curve thin "
-		if a.Method == random {
+		if !model.MethodOf(a.Method).Plans() {
 			kind = "floor "
 		}
-		p.polyline(ps, kind+"m-"+class(a.Method))
+		p.polyline(ps, kind+class(a.Method))
 	}
 	return p.html(fmt.Sprintf("%s at %s: share of episodes solved within k environment steps", b.title(), tier.Name))
 }

@@ -6,33 +6,36 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
+
+	"scalewm/model/train/metrics"
 )
 
-// term is a quantity of the training metrics that is drawn.
-type term struct{ key, title string }
+// term is a quantity of the training metrics that is drawn; NaN where a row lacks it.
+type term struct {
+	title string
+	of    func(metrics.Row) float64
+}
 
 var terms = []term{
-	{"loss", "total loss"}, {"pred", "prediction loss"}, {"sigreg", "SIGReg"}, {"obj", "state objective, each method's own"}, {"grad_norm", "gradient norm"}, {"effective_rank", "effective rank of the latents"},
+	{"total loss", func(r metrics.Row) float64 { return r.Loss }},
+	{"prediction loss", func(r metrics.Row) float64 { return r.Pred }},
+	{"SIGReg", func(r metrics.Row) float64 { return r.SIGReg }},
+	{"state objective, each method's own", func(r metrics.Row) float64 { return r.Obj }},
+	{"gradient norm", func(r metrics.Row) float64 { return r.GradNorm }},
+	{"effective rank of the latents", func(r metrics.Row) float64 {
+		if r.Diagnostics == nil {
+			return math.NaN()
+		}
+		return r.Rank
+	}},
 }
 
 // maxBins bounds the points of a training curve; more steps are averaged.
 const maxBins = 120
 
-// trainingFigures draws one panel a term, one line a run of the task.
-func (r *Report) trainingFigures(task string) []template.HTML {
-	var runs []Training
-	for _, t := range r.Training {
-		if t.Task == task {
-			runs = append(runs, t)
-		}
-	}
-	slices.SortFunc(runs, func(a, b Training) int {
-		if c := byOrder(methodOrder, a.Method, b.Method); c != 0 {
-			return c
-		}
-		return a.Seed - b.Seed
-	})
-	var out []template.HTML
+// trainingFigures draws one panel a term, one line a run.
+func trainingFigures(runs []Training) (out []template.HTML) {
 	for _, t := range terms {
 		if f := trainingFigure(t, runs); f != "" {
 			out = append(out, f)
@@ -51,7 +54,7 @@ func trainingFigure(t term, runs []Training) template.HTML {
 	var curves []curve
 	lo, hi, last := math.Inf(1), math.Inf(-1), 1.0
 	for _, run := range runs {
-		for _, c := range run.curves(t.key) {
+		for _, c := range run.curves(t.of) {
 			for _, p := range c.ps {
 				lo, hi, last = min(lo, p.y), max(hi, p.y), max(last, p.x)
 			}
@@ -78,15 +81,20 @@ func trainingFigure(t term, runs []Training) template.HTML {
 
 // curves are a run's training and, where there is one, validation curve of a
 // term; one value is no curve, and a term that is zero throughout is not the run's.
-func (t Training) curves(key string) (out []curve) {
-	for _, c := range []curve{
-		{"curve thin m-" + class(t.Method), smooth(t.Train.Steps, t.Train.Terms[key])},
-		{"curve dotted m-" + class(t.Method), smooth(t.Val.Steps, t.Val.Terms[key])},
-	} {
+func (t Training) curves(of func(metrics.Row) float64) (out []curve) {
+	for split, kind := range map[string]string{metrics.Train: "curve thin ", metrics.Val: "curve dotted "} {
+		var steps, values []float64
+		for _, r := range t.Rows {
+			if r.Split == split {
+				steps, values = append(steps, float64(r.Step)), append(values, of(r))
+			}
+		}
+		c := curve{kind + class(t.Method), smooth(steps, values)}
 		if len(c.ps) > 1 && slices.ContainsFunc(c.ps, func(p point) bool { return p.y != 0 }) {
 			out = append(out, c)
 		}
 	}
+	slices.SortFunc(out, func(a, b curve) int { return strings.Compare(b.class, a.class) }) // the training's first
 	return out
 }
 

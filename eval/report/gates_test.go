@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/eval/paired"
 	"scalewm/eval/record"
 )
 
@@ -12,7 +13,7 @@ import (
 func asMPPI(temperature float64) func(*record.Cell) {
 	return func(c *record.Cell) {
 		if c.Spec.Method != random {
-			c.Spec.Solver, c.Spec.Temperature = mppi, temperature
+			c.Spec.Solver, c.Spec.Temperature = paired.MPPI, temperature
 		}
 	}
 }
@@ -26,11 +27,11 @@ func TestTuningSetIsLeftOut(t *testing.T) {
 		t.Errorf("sets %v", b.Sets)
 	}
 	for _, a := range b.Arms {
-		if s := a.Scores["T1"]; s.Sets != 2 || s.N != 2*fakeEpisodes {
-			t.Errorf("%s: %d sets, %d episodes", a.Method, s.Sets, s.N)
+		if s := a.Scores["T1"]; len(s.BySet) != 2 || s.N != 2*fakeEpisodes {
+			t.Errorf("%s: %d sets, %d episodes", a.Method, len(s.BySet), s.N)
 		}
 	}
-	if text := strings.Join(r.Warnings, "\n"); !strings.Contains(text, "Two-Room, MPPI: 12 cells of set s101 left out") { // 4 methods x 3 tiers
+	if text := strings.Join(r.Warnings, "\n"); !strings.Contains(text, "tworoom, MPPI: 12 cells of set s101 left out") { // 4 methods x 3 tiers
 		t.Errorf("warnings do not say so:\n%s", text)
 	}
 	if r := built(t, handPlan, asMPPI(0.5)); len(r.Blocks[0].Sets) != 3 {
@@ -62,24 +63,24 @@ func TestRenderGate(t *testing.T) {
 // the paper's test over sets reads the stock one, which has all six sets.
 func TestStockTemperatureBesideTheChosenOne(t *testing.T) {
 	d := &Data{Cells: append(cellsOf(t, handPlan, asMPPI(64)), cellsOf(t, handPlan[:len(handPlan)-1], asMPPI(0.5))...)}
-	r, err := Build(d)
+	r, err := Build(d, paired.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Blocks) != 2 || r.Blocks[0].Solver != mppi || r.Blocks[1].Solver != stockMPPI {
+	if len(r.Blocks) != 2 || r.Blocks[0].Solver != paired.MPPI || r.Blocks[1].Solver != paired.StockMPPI {
 		t.Fatalf("blocks %+v", r.Blocks)
 	}
 	if a, b := r.Blocks[0].Sets, r.Blocks[1].Sets; len(a) != 2 || len(b) != 3 {
 		t.Errorf("sets %v and %v, want two and three", a, b)
 	}
-	for _, l := range r.Lines {
+	for _, l := range r.SetTests {
 		if len(l.Sets) != 3 || l.Cells != 3 {
 			t.Errorf("%s over sets: %d cells of %v, want the stock block's alone", l.A, l.Cells, l.Sets)
 		}
 	}
 	dino := []plan{{"dinowm", "T1", []int{8, 8, 8}}}
 	d.Cells = append(d.Cells, cellsOf(t, dino, asMPPI(0.5))...)
-	if r, err = Build(d); err != nil {
+	if r, err = Build(d, paired.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range r.Blocks {

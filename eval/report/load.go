@@ -7,20 +7,44 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"scalewm/eval/record"
+	"scalewm/model"
+	"scalewm/model/train/metrics"
 )
 
-// Files of a results folder besides its cells.
-const (
-	metricsFile = "metrics.jsonl" // in train/<task>-<method>-s<seed>/
-	watchDir    = "watch"         // <method>-<tier>.gif
-)
+// watchDir is the folder of films, <task>-<method>-<tier>.gif.
+const watchDir = "watch"
 
 // maxClip bounds the bytes of one embedded clip, so that a page stays loadable.
 const maxClip = 8 << 20
+
+// Data is a results folder as it was read.
+type Data struct {
+	Cells    []record.Cell         // sorted by ID
+	Runs     map[string]record.Run // measured times, by cell ID
+	Gates    []record.Gate         // of the tasks' frames
+	Training []Training
+	Clips    []Clip
+	Problems []string // files that could not be used, and why
+}
+
+// Training is the curve of one training run.
+type Training struct {
+	Task, Method string
+	Seed         int
+	Rows         []metrics.Row
+}
+
+// Clip is one episode to watch.
+type Clip struct {
+	Task, Method, Tier string // Task is "" where the folder does not say
+	GIF                []byte
+}
 
 // Load reads a results folder: cells, measured times, training metrics and
 // clips, wherever below dir they lie. A missing folder is an error; what is
@@ -42,7 +66,7 @@ func Load(dir string) (*Data, error) {
 		return nil, fmt.Errorf("reading the results folder %s: %w", dir, err)
 	}
 	slices.SortStableFunc(d.Clips, func(a, b Clip) int {
-		return cmp.Or(byOrder(taskOrder, a.Task, b.Task), byOrder(methodOrder, a.Method, b.Method), strings.Compare(a.Tier, b.Tier))
+		return cmp.Or(compareTasks(a.Task, b.Task), model.CompareMethods(a.Method, b.Method), strings.Compare(a.Tier, b.Tier))
 	})
 	return d, nil
 }
@@ -51,15 +75,15 @@ func Load(dir string) (*Data, error) {
 func (d *Data) take(path string) {
 	parent := filepath.Base(filepath.Dir(path))
 	switch {
-	case filepath.Base(path) == metricsFile:
+	case filepath.Base(path) == metrics.FileName:
 		t, ok := runName(parent)
 		if !ok {
 			return
 		}
-		if err := t.load(path); err != nil {
+		var err error
+		if t.Rows, err = metrics.Read(filepath.Dir(path)); err != nil {
 			d.Problems = append(d.Problems, err.Error())
-		}
-		if len(t.Train.Steps) > 0 {
+		} else if len(t.Rows) > 0 {
 			d.Training = append(d.Training, t)
 		}
 	case parent == watchDir && filepath.Ext(path) == ".gif":
@@ -70,6 +94,18 @@ func (d *Data) take(path string) {
 		}
 		d.Clips = append(d.Clips, c)
 	}
+}
+
+var runPattern = regexp.MustCompile(`^([^-]+)-(.+)-s(\d+)$`)
+
+// runName reads the folder name of a training run, <task>-<method>-s<seed>.
+func runName(folder string) (Training, bool) {
+	m := runPattern.FindStringSubmatch(folder)
+	if m == nil {
+		return Training{}, false
+	}
+	seed, err := strconv.Atoi(m[3])
+	return Training{Task: m[1], Method: m[2], Seed: seed}, err == nil
 }
 
 // loadClip reads <method>-<tier>.gif; <task>-<method>-<tier>.gif names the task too.
@@ -83,7 +119,7 @@ func loadClip(path string) (Clip, error) {
 	default:
 		c.Task, c.Method, c.Tier = parts[0], parts[1], parts[2]
 	}
-	if c.Method == random {
+	if !model.MethodOf(c.Method).Plans() {
 		c.Tier = "" // it plans nothing
 	}
 	b, err := os.ReadFile(path)

@@ -29,20 +29,44 @@ type PaperRow struct {
 
 // Paper is the published results.
 type Paper struct {
-	Source string         `json:"source"`
-	Sets   map[string]int `json:"sets"` // evaluation sets, by solver
-	Tiers  [5]string      `json:"tiers"`
-	Tables []PaperTable   `json:"tables"`
+	Source   string            `json:"source"`
+	Titles   map[string]string `json:"titles"` // of its methods
+	Sets     map[string]int    `json:"sets"`   // evaluation sets, by solver
+	Tiers    [5]string         `json:"tiers"`
+	SetTests []PaperSetTest    `json:"set_tests"`
+	Tallies  []PaperTally      `json:"tallies"`
+	Tables   []PaperTable      `json:"tables"` // in the order of the paper's tasks
 }
 
-// Published returns the paper's tables.
-func Published() Paper {
-	var p Paper
+// PaperSetTest is the significance of the difference of two methods on a task.
+type PaperSetTest struct {
+	Task  string  `json:"task"`
+	A     string  `json:"a"`
+	B     string  `json:"b"`
+	Cells int     `json:"cells"`
+	Sets  int     `json:"sets"`
+	Mean  float64 `json:"mean"` // A - B, points
+	P     float64 `json:"p"`
+}
+
+// PaperTally counts where A leads B; the cells are nil where the paper does not say.
+type PaperTally struct {
+	A     string `json:"a"`
+	B     string `json:"b"`
+	Leads int    `json:"leads"`
+	Of    int    `json:"of"`
+	Up    *int   `json:"up"`
+	Down  *int   `json:"down"`
+	Tied  *int   `json:"tied"`
+}
+
+// published are the paper's numbers.
+var published = func() (p Paper) {
 	if err := json.Unmarshal(paperJSON, &p); err != nil {
 		panic(fmt.Sprintf("report: the embedded paper.json: %v", err))
 	}
 	return p
-}
+}()
 
 // row finds the published row of a task, solver and method.
 func (p Paper) row(task, solver, method string) (PaperRow, string, bool) {

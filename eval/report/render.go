@@ -3,8 +3,11 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+
+	"scalewm/eval/paired"
 )
 
 // Formats lists what a report can be written as.
@@ -23,12 +26,13 @@ func (r *Report) Render(formats []string) ([]File, error) {
 			return nil, fmt.Errorf("report: unknown format %q (hint: one of %s)", f, strings.Join(Formats(), ", "))
 		}
 	}
+	sections := r.Sections()
 	var out []File
 	for _, f := range Formats() {
 		if !slices.Contains(formats, f) {
 			continue
 		}
-		files, err := r.render(f)
+		files, err := r.render(f, sections)
 		if err != nil {
 			return nil, err
 		}
@@ -37,25 +41,105 @@ func (r *Report) Render(formats []string) ([]File, error) {
 	return out, nil
 }
 
-func (r *Report) render(format string) ([]File, error) {
+func (r *Report) render(format string, sections []Section) ([]File, error) {
 	file := File{Name: "report." + format}
 	var err error
 	switch format {
 	case "html":
-		file.Bytes, err = r.html()
+		file.Bytes, err = html(r.Protocol, r.verdicts(), sections)
 	case "md":
-		file.Bytes = r.markdown()
+		file.Bytes = markdown(sections)
 	case "tex":
-		file.Bytes = r.latex()
+		file.Bytes = latex(sections)
 	case "json":
 		file.Bytes, err = json.MarshalIndent(r.JSON(), "", " ")
 		file.Bytes = append(file.Bytes, '\n')
 	case "csv":
-		if file.Bytes, err = r.successCSV(); err != nil {
-			return nil, err
-		}
-		pairs, err := r.pairCSV()
-		return []File{file, {"report-paired.csv", pairs}}, err
+		file.Bytes = csvBytes(r.successRows())
+		return []File{file, {"report-paired.csv", csvBytes(r.pairRows())}, {"report-sections.csv", csvBytes(sectionRows(sections))}}, nil
 	}
 	return []File{file}, err
+}
+
+// JSON is report.json: what other programs read. Rates and differences are in
+// percent.
+type JSON struct {
+	Cells  []JSONCell `json:"cells"`
+	Paired []JSONPair `json:"paired"`
+}
+
+// JSONCell is the success of an arm at a tier.
+type JSONCell struct {
+	Task   string `json:"task"`
+	Method string `json:"method"`
+	Seed   int    `json:"seed"`
+	Solver string `json:"solver"`
+	Tier   string `json:"tier"`
+	Sets   int    `json:"sets"`
+	N      int    `json:"n"` // episodes over all sets
+	Mean   value  `json:"mean"`
+	SD     value  `json:"sd"` // over sets, ddof 1; null with one set
+}
+
+// JSONPair is A minus B over paired episodes; the tier "mean" is the average
+// over tiers.
+type JSONPair struct {
+	A      string `json:"a"`
+	B      string `json:"b"`
+	Task   string `json:"task"`
+	Solver string `json:"solver"`
+	Tier   string `json:"tier"`
+	N      int    `json:"n"`
+	Diff   value  `json:"diff"`
+	Lo     value  `json:"lo"`
+	Hi     value  `json:"hi"`
+	P      value  `json:"p"`
+}
+
+// value is a number that JSON writes as null where it is NaN.
+type value float64
+
+// MarshalJSON writes NaN as null.
+func (v value) MarshalJSON() ([]byte, error) {
+	if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(v))
+}
+
+// JSON lists every cell and every paired row of the report.
+func (r *Report) JSON() JSON {
+	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}}
+	r.eachScore(func(b *Block, a Arm, t Tier, s Score) {
+		out.Cells = append(out.Cells, JSONCell{b.Task, a.Method, a.Seed, b.Solver, t.Name, len(s.BySet), s.N, value(s.Mean), value(s.SD)})
+	})
+	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Row) {
+		out.Paired = append(out.Paired, JSONPair{c.A, c.B, b.Task, b.Solver, d.Tier, d.N, value(d.Diff), value(d.Lo), value(d.Hi), value(d.P)})
+	})
+	return out
+}
+
+// eachScore calls f for every arm and tier that has cells.
+func (r *Report) eachScore(f func(*Block, Arm, Tier, Score)) {
+	for i := range r.Blocks {
+		b := &r.Blocks[i]
+		for _, a := range b.Arms {
+			for _, t := range b.Tiers {
+				if s, ok := a.Scores[t.Name]; ok {
+					f(b, a, t, s)
+				}
+			}
+		}
+	}
+}
+
+// eachPair calls f for every paired row.
+func (r *Report) eachPair(f func(*Block, *paired.Comparison, paired.Row)) {
+	for i := range r.Blocks {
+		for _, c := range r.Blocks[i].Pairs {
+			for _, d := range c.All() {
+				f(&r.Blocks[i], c, d)
+			}
+		}
+	}
 }

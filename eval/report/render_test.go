@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"scalewm/eval/paired"
 )
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
@@ -21,9 +23,7 @@ var update = flag.Bool("update", false, "write the golden files of testdata anew
 // complete is the report of the whole made-up folder.
 func complete(t *testing.T) *Report {
 	t.Helper()
-	d := whole(t)
-	d.Success = map[string]string{"tworoom": "distance < 16 px"}
-	r, err := Build(d)
+	r, err := Build(wholeData(t), paired.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestJSONLayout(t *testing.T) {
 	if len(p) != 10 || p["a"] != "scale" || p["b"] != "lewm" || p["tier"] != "T1" || p["n"] != 30.0 || p["p"] != 0.0625 {
 		t.Errorf("first pair %v", p)
 	}
-	if got.Paired[3]["tier"] != MeanTier {
+	if got.Paired[3]["tier"] != paired.Mean {
 		t.Errorf("fourth row %v, want the mean over tiers", got.Paired[3])
 	}
 }
@@ -135,7 +135,7 @@ func TestJSONOfOneSet(t *testing.T) {
 
 func TestCSVReadsBack(t *testing.T) {
 	files := rendered(t, complete(t))
-	for name, lines := range map[string]int{"report.csv": 16, "report-paired.csv": 17} {
+	for name, lines := range map[string]int{"report.csv": 16, "report-paired.csv": 17, "report-sections.csv": 526} {
 		rows, err := csv.NewReader(bytes.NewReader(files[name])).ReadAll()
 		if err != nil || len(rows) != lines {
 			t.Errorf("%s: %d lines, %v; want %d", name, len(rows), err, lines)
@@ -150,7 +150,7 @@ func TestHTMLIsSelfContained(t *testing.T) {
 			t.Errorf("the page has %q", m)
 		}
 	}
-	for _, want := range []string{"data:image/gif;base64,R0lGOD", "83.3", "96.7", "distance &lt; 16 px", "+15.6", "tab:full-tworoom", "99.8"} {
+	for _, want := range []string{"data:image/gif;base64,R0lGOD", "83.3", "96.7", "distance of agent and target &lt; 16 px", "+15.6", "tab:full-tworoom", "99.8"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -208,7 +208,7 @@ func TestSeveralBlocks(t *testing.T) {
 			cells = append(cells, c)
 		}
 	}
-	r, err := Build(&Data{Cells: cells})
+	r, err := Build(&Data{Cells: cells}, paired.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,14 +220,14 @@ func TestSeveralBlocks(t *testing.T) {
 	}
 	// Three equal averages, each p: Holm gives all of them 3 p.
 	for i := range r.Blocks {
-		_, d, _ := r.Blocks[i].main()
-		near(t, "Holm over three blocks", d.Holm, 3*d.P, 1e-12)
+		d := r.Blocks[i].headline().Mean
+		near(t, "Holm over three blocks", *d.HolmP, 3*d.P, 1e-12)
 	}
 	if s := r.Summary(); strings.Count(s, "\n") != 5 || !strings.Contains(s, "Two-Room, iCEM") {
 		t.Errorf("summary:\n%s", s)
 	}
-	if !strings.Contains(r.Lead(), "SCALE is above LeWM on 3 of 3") {
-		t.Errorf("lead %q", r.Lead())
+	if !strings.Contains(r.lead(), "SCALE is above LeWM on 3 of 3") {
+		t.Errorf("lead %q", r.lead())
 	}
 	if err := wellFormed(string(rendered(t, r)["report.html"])); err != nil {
 		t.Error(err)

@@ -2,11 +2,13 @@ package report
 
 import (
 	"fmt"
-	"html"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+
+	"scalewm/model"
 )
 
 // point is a place in a figure, in CSS pixels from the top left corner.
@@ -24,7 +26,7 @@ func newSVG(w, h float64) *svg { return &svg{w: w, h: h} }
 // html closes the figure; label is read to those who cannot see it.
 func (s *svg) html(label string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s">%s</svg>`,
-		px(s.w), px(s.h), px(s.w), px(s.h), html.EscapeString(label), s.b.String()))
+		px(s.w), px(s.h), px(s.w), px(s.h), template.HTMLEscapeString(label), s.b.String()))
 }
 
 // px writes a length with at most two decimals.
@@ -41,7 +43,7 @@ func (s *svg) line(a, b point, class string) {
 }
 
 func (s *svg) text(p point, class, text string) {
-	fmt.Fprintf(&s.b, `<text class="%s" x="%s" y="%s">%s</text>`, class, px(p.x), px(p.y), html.EscapeString(text))
+	fmt.Fprintf(&s.b, `<text class="%s" x="%s" y="%s">%s</text>`, class, px(p.x), px(p.y), template.HTMLEscapeString(text))
 }
 
 // rect draws from the top left corner a to the bottom right corner b.
@@ -77,15 +79,15 @@ func pathOf(ps []point) string {
 	return b.String()
 }
 
-// mark draws the sign of a method: colours alone do not print.
+// mark draws the sign of a method, since colours alone do not print.
 func (s *svg) mark(p point, method, title string) {
-	class := "mark m-" + class(method)
-	switch method {
-	case scale:
+	class := "mark " + class(method)
+	switch styleOf(method) {
+	case 1:
 		fmt.Fprintf(&s.b, `<rect class="%s" x="%s" y="%s" width="8" height="8">%s</rect>`, class, px(p.x-4), px(p.y-4), tip(title))
-	case aux:
+	case 2:
 		fmt.Fprintf(&s.b, `<path class="%s" d="M%s %sl5 8.5h-10z">%s</path>`, class, px(p.x), px(p.y-5.5), tip(title))
-	case "dinowm":
+	case 3:
 		fmt.Fprintf(&s.b, `<path class="%s" d="M%s %sl5.2 5.2l-5.2 5.2l-5.2 -5.2z">%s</path>`, class, px(p.x), px(p.y-5.2), tip(title))
 	default:
 		fmt.Fprintf(&s.b, `<circle class="%s" cx="%s" cy="%s" r="4.3">%s</circle>`, class, px(p.x), px(p.y), tip(title))
@@ -102,14 +104,110 @@ func tip(title string) string {
 	if title == "" {
 		return ""
 	}
-	return "<title>" + html.EscapeString(title) + "</title>"
+	return "<title>" + template.HTMLEscapeString(title) + "</title>"
 }
 
-// class is a method's name as part of a style class; methods that the style
-// does not know share one.
+// learned are the methods that are no floor, which have a colour and a mark each.
+var learned = model.MethodNames(func(m model.Method) bool { return !m.Floor })
+
+// styleOf is a method's number among them, or -1.
+func styleOf(method string) int { return slices.Index(learned, method) }
+
+// class is a method's style class on the page, whose style has colours for the
+// first methods of the table, the two kinds of floors and all others.
 func class(method string) string {
-	if rank(methodOrder, method) < len(methodOrder) {
-		return method
+	const coloured = 4
+	m := model.MethodOf(method)
+	switch i := styleOf(method); {
+	case !m.Plans():
+		return "m-random"
+	case m.Floor:
+		return "m-floor"
+	case i >= 0 && i < coloured:
+		return "m-" + itoa(i)
 	}
-	return "other"
+	return "m-other"
 }
+
+// axis maps values lo..hi to pixels from..to.
+type axis struct {
+	lo, hi, from, to float64
+	log              bool
+}
+
+func (a axis) at(v float64) float64 {
+	lo, hi := a.lo, a.hi
+	if a.log {
+		lo, hi, v = math.Log10(lo), math.Log10(hi), math.Log10(v)
+	}
+	return a.from + (v-lo)/(hi-lo)*(a.to-a.from)
+}
+
+// ticks are round values in the axis' range, about n of them: powers of ten on
+// a logarithmic axis, multiples of 1, 2 or 5 times one on a linear axis.
+func (a axis) ticks(n int) (out []float64) {
+	if a.log {
+		for e := math.Ceil(math.Log10(a.lo) - 1e-9); e <= math.Log10(a.hi)+1e-9; e++ {
+			out = append(out, math.Pow(10, e))
+		}
+		return out
+	}
+	step := niceStep((a.hi - a.lo) / float64(n))
+	for i := math.Ceil(a.lo/step - 1e-9); i*step <= a.hi+step*1e-9; i++ {
+		out = append(out, i*step+0) // + 0: no negative zero
+	}
+	return out
+}
+
+// niceStep is the smallest of 1, 2, 5 times a power of ten that reaches x.
+func niceStep(x float64) float64 {
+	base := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 5} {
+		if m*base >= x*(1-1e-9) {
+			return m * base
+		}
+	}
+	return 10 * base
+}
+
+// panel is a plot area with its axes.
+type panel struct {
+	*svg
+	x, y axis
+}
+
+// newPanel leaves room for labels around a plot of w x h pixels in all.
+func newPanel(w, h float64, x, y axis) panel {
+	x.from, x.to = 40, w-14
+	y.from, y.to = h-34, 28
+	return panel{newSVG(w, h), x, y}
+}
+
+func (p panel) at(x, y float64) point { return point{p.x.at(x), p.y.at(y)} }
+
+// yGrid draws horizontal lines with their values.
+func (p panel) yGrid(ticks []float64, format func(float64) string) {
+	for _, v := range ticks {
+		y := p.y.at(v)
+		p.line(point{p.x.from, y}, point{p.x.to, y}, "grid")
+		p.text(point{p.x.from - 7, y + 4}, "tick end", format(v))
+	}
+}
+
+// xTicks writes values under the plot.
+func (p panel) xTicks(ticks []float64, format func(float64) string) {
+	for _, v := range ticks {
+		x := p.x.at(v)
+		p.line(point{x, p.y.from}, point{x, p.y.from + 4}, "axis")
+		p.text(point{x, p.y.from + 17}, "tick mid", format(v))
+	}
+}
+
+// base draws the x axis and names it.
+func (p panel) base(title string) {
+	p.line(point{p.x.from, p.y.from}, point{p.x.to, p.y.from}, "axis")
+	p.text(point{p.x.to, p.y.from + 31}, "label end", title)
+}
+
+// head names what the y axis shows, above the plot.
+func (p panel) head(title string) { p.text(point{0, 11}, "label head", title) }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -10,7 +11,21 @@ import (
 	"testing"
 
 	"scalewm/dataset/cell"
+	_ "scalewm/envs/reacher" // for their titles
+	_ "scalewm/envs/tworoom"
+	"scalewm/eval/paired"
 	"scalewm/eval/record"
+	"scalewm/model"
+	"scalewm/model/train/metrics"
+)
+
+// Methods of the made-up folder.
+const (
+	lewm      = model.Baseline
+	scale     = "scale"
+	aux       = "aux"
+	untrained = model.Untrained
+	random    = model.Random
 )
 
 // A made-up results folder, small enough to count by hand: sets of 10
@@ -85,7 +100,7 @@ func cellsOf(t *testing.T, plans []plan, edit func(*record.Cell)) []record.Cell 
 // built is the report of plans that never touched a disk.
 func built(t *testing.T, plans []plan, edit func(*record.Cell)) *Report {
 	t.Helper()
-	r, err := Build(&Data{Cells: cellsOf(t, plans, edit), Gates: []record.Gate{fakeGate}})
+	r, err := Build(&Data{Cells: cellsOf(t, plans, edit), Gates: []record.Gate{fakeGate}}, paired.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,19 +113,32 @@ var fakeRun = record.Run{Started: "2026-01-02T03:04:05Z", Host: "host", Seconds:
 // fakeGate is the verdict on the made-up folder's frames.
 var fakeGate = record.Gate{Task: "tworoom", Data: "d0d0d0d0d0d0d0d0", Error: 0.25, Limit: 3}
 
-// fakeMetrics is the training log of a method.
-func fakeMetrics(method string) string {
-	var w strings.Builder
+// fakeMetrics is the training curve of a method.
+func fakeMetrics(method string) (rows []metrics.Row) {
 	for step := range 300 {
 		x := float64(step + 1)
-		fmt.Fprintf(&w, `{"step":%d,"split":"train","loss":%g,"pred":%g,"sigreg":%g,"obj":%g,"grad_norm":3}`+"\n",
-			step, 2/x+0.1, 1/x, 0.5+1/x, float64(len(method))/(x+10))
+		rows = append(rows, metrics.Row{Step: step, Split: metrics.Train, GradNorm: 3,
+			Losses: metrics.Losses{Loss: 2/x + 0.1, Pred: 1 / x, SIGReg: 0.5 + 1/x, Obj: float64(len(method)) / (x + 10)}})
+	}
+	return rows
+}
+
+// logged is a curve as the lines of its file.
+func logged(t *testing.T, rows []metrics.Row) string {
+	t.Helper()
+	var w strings.Builder
+	for _, r := range rows {
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Write(append(b, '\n'))
 	}
 	return w.String()
 }
 
-// whole is the made-up folder as Load reads it from a disk.
-func whole(t *testing.T) *Data {
+// wholeData is the made-up folder as Load reads it from a disk.
+func wholeData(t *testing.T) *Data {
 	t.Helper()
 	d := &Data{Cells: cellsOf(t, handPlan, nil), Gates: []record.Gate{fakeGate}, Runs: map[string]record.Run{}}
 	slices.SortFunc(d.Cells, func(a, b record.Cell) int { return strings.Compare(a.ID, b.ID) })
@@ -118,11 +146,7 @@ func whole(t *testing.T) *Data {
 		d.Runs[c.ID] = fakeRun
 	}
 	for _, m := range []string{aux, lewm, scale} { // as their folders are sorted
-		run := Training{Task: "tworoom", Method: m}
-		if err := run.read(strings.NewReader(fakeMetrics(m))); err != nil {
-			t.Fatal(err)
-		}
-		d.Training = append(d.Training, run)
+		d.Training = append(d.Training, Training{Task: "tworoom", Method: m, Rows: fakeMetrics(m)})
 	}
 	for _, m := range []string{lewm, scale, aux} {
 		d.Clips = append(d.Clips, Clip{Method: m, Tier: "T1", GIF: []byte(tinyGIF)})
@@ -134,7 +158,7 @@ func whole(t *testing.T) *Data {
 func folder(t *testing.T, dir string) {
 	t.Helper()
 	s := cell.Store{Dir: filepath.Join(dir, record.CellsDir)}
-	for _, c := range whole(t).Cells {
+	for _, c := range wholeData(t).Cells {
 		if err := s.Save(c.ID, record.Kind, c.Spec, c.Result); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +168,7 @@ func folder(t *testing.T, dir string) {
 	}
 	put(t, filepath.Join(dir, record.GatesDir, "tworoom.json"), `{"task":"tworoom","data":"d0d0d0d0d0d0d0d0","error":0.25,"limit":3}`)
 	for _, m := range []string{lewm, scale, aux} {
-		put(t, filepath.Join(dir, "train", "tworoom-"+m+"-s0", metricsFile), fakeMetrics(m))
+		put(t, filepath.Join(dir, "train", "tworoom-"+m+"-s0", metrics.FileName), logged(t, fakeMetrics(m)))
 		put(t, filepath.Join(dir, watchDir, m+"-T1.gif"), tinyGIF)
 	}
 }

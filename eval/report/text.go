@@ -7,115 +7,256 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"scalewm/eval/paired"
 )
 
-// caveat stands wherever the paper's numbers stand beside ours.
-const caveat = "The paper trains at full size (ViT-Tiny at 224 px) and evaluates 100 episodes a set. A smaller preset is the same method with smaller numbers, " +
-	"so compare the direction and order of effects, not the rates."
+// The formats without pictures. Each has one function that makes foreign text
+// harmless, and every word goes through it. Figures and films are on the page;
+// here stands a line that says so.
 
 // markdown renders report.md.
-func (r *Report) markdown() []byte {
+func markdown(sections []Section) []byte {
 	var w strings.Builder
-	fmt.Fprintf(&w, "# %s\n\n%s\n\n", r.Title(), r.Lead())
-	for _, f := range r.facts() {
-		fmt.Fprintf(&w, "- **%s:** %s\n", f.Name, f.Text)
-	}
-	for i := range r.Blocks {
-		b := &r.Blocks[i]
-		fmt.Fprintf(&w, "\n## %s\n\n", b.title())
-		mdTable(&w, b.successTable())
-		for _, t := range b.Tiers {
-			fmt.Fprintf(&w, "%s\n", "- "+t.describe())
+	for _, s := range sections {
+		fmt.Fprintf(&w, "%s %s\n\n", strings.Repeat("#", s.Level), mdEscape(s.Title))
+		for _, p := range s.Parts {
+			switch p := p.(type) {
+			case Table:
+				if p.Fold != "" {
+					fmt.Fprintf(&w, "<details><summary>%s</summary>\n\n", mdEscape(p.Fold))
+				}
+				mdTable(&w, p)
+				if p.Fold != "" {
+					fmt.Fprint(&w, "</details>\n\n")
+				}
+			case Figure:
+				for _, t := range p.Beside {
+					mdText(&w, t)
+				}
+				fmt.Fprintf(&w, "*Figure on the page report.html: %s*\n\n", mdEscape(p.Caption))
+			case Film:
+				fmt.Fprintf(&w, "*Film on the page report.html: %s %s*\n\n", mdEscape(p.Caption), mdEscape(p.cast()))
+			case Text:
+				mdText(&w, p)
+			}
 		}
-		if len(b.Pairs) > 0 {
-			fmt.Fprint(&w, "\n### Paired differences\n\n")
-			mdTable(&w, b.pairTable())
+	}
+	return []byte(strings.TrimRight(w.String(), "\n") + "\n")
+}
+
+func mdText(w *strings.Builder, t Text) {
+	if t.Body != "" {
+		fmt.Fprintf(w, "%s\n\n", mdEscape(t.Body))
+	}
+	for _, i := range t.Items {
+		fmt.Fprintf(w, "- %s\n", i.line(mdEscape, func(s string) string { return "**" + s + "**" }))
+	}
+	if len(t.Items) > 0 {
+		fmt.Fprintln(w)
+	}
+}
+
+func mdTable(w *strings.Builder, t Table) {
+	line := func(fields []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(fields, " | ")) }
+	var head []string
+	for _, h := range t.Head {
+		head = append(head, mdEscape(h))
+	}
+	line(head)
+	fmt.Fprintf(w, "|%s\n", strings.Repeat(" --- |", len(head)))
+	for _, row := range t.Rows {
+		var fields []string
+		for _, f := range row {
+			s := mdEscape(f.Text)
+			if f.bold {
+				s = "**" + s + "**"
+			}
+			fields = append(fields, s)
 		}
-		if t, ok := b.paperTable(); ok {
-			fmt.Fprintf(&w, "### Beside the paper\n\n%s\n\n", caveat)
-			mdTable(&w, t)
-		}
+		line(fields)
 	}
-	if t, ok := r.aggregateTable(); ok {
-		fmt.Fprint(&w, "\n## Over everything\n\n")
-		mdTable(&w, t)
-	}
-	if t, ok := r.lineTable(); ok {
-		fmt.Fprint(&w, "\n## Over sets\n\n")
-		mdTable(&w, t)
-	}
-	fmt.Fprint(&w, "\n## Checks\n\n")
-	for _, c := range r.Checks {
-		fmt.Fprintf(&w, "- **%s** (%s): %s\n", c.Name, c.Verdict, c.Text)
-	}
-	if len(r.Warnings) > 0 {
-		fmt.Fprint(&w, "\n## Warnings\n\n")
-		for _, s := range r.Warnings {
-			fmt.Fprintf(&w, "- %s\n", s)
+	fmt.Fprintf(w, "\n%s\n\n", mdEscape(t.Caption))
+}
+
+var mdEscape = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "\n", " ", "\r", " ").Replace
+
+// latex renders report.tex: tables in the paper's form, and the words.
+func latex(sections []Section) []byte {
+	var w strings.Builder
+	fmt.Fprint(&w, `% Needs \usepackage{booktabs}.
+\providecommand{\sr}[2]{#1{\scriptsize\,$\pm$\,#2}}
+\providecommand{\bsr}[2]{\textbf{#1}{\scriptsize\,$\pm$\,#2}}
+`)
+	for _, s := range sections {
+		fmt.Fprintf(&w, "\n\\%ssection*{%s}\n", strings.Repeat("sub", s.Level-1), texEscape(s.Title))
+		for _, p := range s.Parts {
+			switch p := p.(type) {
+			case Table:
+				texTable(&w, p)
+			case Figure:
+				for _, t := range p.Beside {
+					texText(&w, t)
+				}
+				fmt.Fprintf(&w, "\n\\emph{Figure on the page report.html: %s}\n", texEscape(p.Caption))
+			case Film:
+				fmt.Fprintf(&w, "\n\\emph{Film on the page report.html: %s %s}\n", texEscape(p.Caption), texEscape(p.cast()))
+			case Text:
+				texText(&w, p)
+			}
 		}
 	}
 	return []byte(w.String())
 }
 
-func mdTable(w *strings.Builder, t table) {
-	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(t.head, " | "), strings.Repeat(" --- |", len(t.head)))
-	for _, row := range t.rows {
-		for _, e := range row {
-			s := strings.ReplaceAll(e.text, "|", "\\|")
-			if e.bold {
-				s = "**" + s + "**"
-			}
-			fmt.Fprintf(w, "| %s ", s)
+func texText(w *strings.Builder, t Text) {
+	if t.Body != "" {
+		fmt.Fprintf(w, "\n%s\n", texEscape(t.Body))
+	}
+	if len(t.Items) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\n\\begin{itemize}\n")
+	for _, i := range t.Items {
+		fmt.Fprintf(w, "  \\item %s\n", i.line(texEscape, func(s string) string { return `\textbf{` + s + `}` }))
+	}
+	fmt.Fprint(w, "\\end{itemize}\n")
+}
+
+func texTable(w *strings.Builder, t Table) {
+	fmt.Fprintf(w, "\n\\begin{table}[t]\n  \\centering\n  \\caption{%s}\n  \\label{tab:%s}\n", texEscape(t.Caption), strings.Map(labelRune, t.Anchor))
+	fmt.Fprintf(w, "  \\scriptsize\n  \\setlength{\\tabcolsep}{2.5pt}\n  \\begin{tabular}{l%s}\n    \\toprule\n", strings.Repeat("c", len(t.Head)-1))
+	line := func(fields []string) { fmt.Fprintf(w, "    %s \\\\\n", strings.Join(fields, " & ")) }
+	var head []string
+	for _, h := range t.Head {
+		head = append(head, texEscape(h))
+	}
+	line(head)
+	fmt.Fprint(w, "    \\midrule\n")
+	for _, row := range t.Rows {
+		var fields []string
+		for _, f := range row {
+			fields = append(fields, texField(f))
 		}
-		fmt.Fprint(w, "|\n")
+		line(fields)
 	}
-	fmt.Fprintf(w, "\n%s\n\n", t.caption)
+	fmt.Fprint(w, "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n")
 }
 
-// describe says what a tier spends.
-func (t Tier) describe() string {
-	s := fmt.Sprintf("%s: %d candidates × %d iterations = %s rollouts a plan", t.Name, t.Candidates, t.Iterations, thousands(t.Rollouts()))
-	if t.PlanMillis > 0 {
-		s += fmt.Sprintf(", %.0f ms", t.PlanMillis)
+// labelRune keeps what a label may have.
+func labelRune(r rune) rune {
+	if strings.ContainsRune(`\{}$&#^_%~`, r) {
+		return '-'
 	}
-	return s
+	return r
 }
 
-// successCSV renders report.csv: one line an arm and tier.
-func (r *Report) successCSV() ([]byte, error) {
+func texField(f Field) string {
+	main, spread := texEscape(f.Main()), texEscape(f.Spread())
+	switch {
+	case spread != "" && f.bold:
+		return fmt.Sprintf(`\bsr{%s}{%s}`, main, spread)
+	case spread != "":
+		return fmt.Sprintf(`\sr{%s}{%s}`, main, spread)
+	case f.bold:
+		return `\textbf{` + main + `}`
+	}
+	return main
+}
+
+var texEscape = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `^`, `\^{}`, `~`, `\~{}`, `%`, `\%`, `&`, `\&`, `_`, `\_`, `#`, `\#`,
+	"±", `$\pm$`, "−", `$-$`, "–", "--", "×", `$\times$`, "<", `$<$`, ">", `$>$`, "|", `$|$`, `"`, "''", "\n", " ").Replace
+
+// line is an item in one line: "Name (value): text".
+func (i Item) line(escape, bold func(string) string) string {
+	s := ""
+	if i.Name != "" {
+		s = bold(escape(i.Name))
+	}
+	if i.Value != "" {
+		s += " (" + escape(i.Value) + ")"
+	}
+	if s != "" && i.Text != "" {
+		s += ": "
+	}
+	return s + escape(i.Text)
+}
+
+// cast names who is seen in a film.
+func (f Film) cast() string {
+	var names []string
+	for _, c := range f.Clips {
+		names = append(names, strings.TrimSpace(methodName(c.Method)+" "+c.Tier))
+	}
+	return "With " + listing(names) + "."
+}
+
+// sectionRows is report-sections.csv: one line a field of a table, an item or a
+// paragraph, a figure or a film.
+func sectionRows(sections []Section) [][]string {
+	rows := [][]string{{"section", "part", "kind", "row", "column", "text"}}
+	for _, s := range sections {
+		for i, p := range s.Parts {
+			add := func(kind, row, column, text string) {
+				rows = append(rows, []string{s.Title, itoa(i + 1), kind, row, column, text})
+			}
+			text := func(t Text) {
+				if t.Body != "" {
+					add("text", "", "", t.Body)
+				}
+				for _, i := range t.Items {
+					add("text", i.Name, i.Value, i.Text)
+				}
+			}
+			switch p := p.(type) {
+			case Table:
+				add("caption", "", "", p.Caption)
+				for n, row := range p.Rows {
+					for k, f := range row {
+						add("table", itoa(n+1), p.Head[k], f.Text)
+					}
+				}
+			case Figure:
+				add("figure", "", "", p.Caption)
+				for _, t := range p.Beside {
+					text(t)
+				}
+			case Film:
+				add("film", "", "", p.Caption+" "+p.cast())
+			case Text:
+				text(p)
+			}
+		}
+	}
+	return rows
+}
+
+// successRows is report.csv: one line an arm and tier, unrounded.
+func (r *Report) successRows() [][]string {
 	rows := [][]string{{"task", "solver", "method", "seed", "tier", "rollouts", "sets", "n", "successes", "mean", "sd", "lo", "hi", "pre_solved", "mean_without_pre_solved"}}
-	for i := range r.Blocks {
-		b := &r.Blocks[i]
-		for _, a := range b.Arms {
-			for _, t := range b.Tiers {
-				s, ok := a.Scores[t.Name]
-				if !ok {
-					continue
-				}
-				rows = append(rows, []string{b.Task, b.Solver, a.Method, itoa(a.Seed), t.Name, itoa(t.Rollouts()), itoa(s.Sets), itoa(s.N), itoa(s.Hits),
-					exact(s.Mean), exact(s.SD), exact(s.Lo), exact(s.Hi), exact(s.PreRate), exact(s.Filtered)})
-			}
-		}
-	}
-	return csvBytes(rows)
+	r.eachScore(func(b *Block, a Arm, t Tier, s Score) {
+		rows = append(rows, []string{b.Task, b.Solver, a.Method, itoa(a.Seed), t.Name, itoa(t.Rollouts()), itoa(len(s.BySet)), itoa(s.N), itoa(s.Hits),
+			exact(s.Mean), exact(s.SD), exact(s.Lo), exact(s.Hi), exact(s.PreRate), exact(s.Filtered)})
+	})
+	return rows
 }
 
-// pairCSV renders report-paired.csv: one line a comparison.
-func (r *Report) pairCSV() ([]byte, error) {
+// pairRows is report-paired.csv: one line a paired difference, with all its tests.
+func (r *Report) pairRows() [][]string {
 	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin"}}
-	for _, b := range r.Blocks {
-		for _, p := range b.Pairs {
-			for _, d := range p.Rows {
-				counts := []string{"", "", "", ""}
-				if d.Binary {
-					counts = []string{itoa(d.Both), itoa(d.AOnly), itoa(d.BOnly), itoa(d.Neither)}
-				}
-				row := append([]string{b.Task, b.Solver, p.A, p.B, d.Tier, itoa(d.N), itoa(d.Sets), itoa(d.Seeds)}, counts...)
-				rows = append(rows, append(row, exact(d.Diff), exact(d.Lo), exact(d.Hi), exact(d.P), exact(d.MidP), exact(d.SetP), exact(d.Holm), exact(d.StepDown), exact(d.BH), string(d.Verdict)))
-			}
+	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Row) {
+		counts := []string{"", "", "", ""}
+		if d.Binary() {
+			counts = []string{itoa(d.Both), itoa(d.OnlyA), itoa(d.OnlyB), itoa(d.Neither)}
 		}
-	}
-	return csvBytes(rows)
+		row := append([]string{b.Task, b.Solver, c.A, c.B, d.Tier, itoa(d.N), itoa(d.Sets), itoa(d.Seeds)}, counts...)
+		row = append(row, exact(d.Diff), exact(d.Lo), exact(d.Hi), exact(d.P))
+		for _, p := range otherTests(d) {
+			row = append(row, exact(p))
+		}
+		rows = append(rows, append(row, string(d.Verdict)))
+	})
+	return rows
 }
 
 // exact writes a number so that it reads back the same; NaN is an empty field.
@@ -126,10 +267,26 @@ func exact(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-func csvBytes(rows [][]string) ([]byte, error) {
+func csvBytes(rows [][]string) []byte {
 	var w bytes.Buffer
-	if err := csv.NewWriter(&w).WriteAll(rows); err != nil {
-		return nil, fmt.Errorf("report: writing CSV: %w", err)
+	c := csv.NewWriter(&w)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = csvEscape(row[i])
+		}
+		c.Write(row) // a buffer takes everything
 	}
-	return w.Bytes(), nil
+	c.Flush()
+	return w.Bytes()
+}
+
+// csvEscape puts a quote before what a spreadsheet would run as a formula.
+func csvEscape(s string) string {
+	if s == "" || !strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
 }

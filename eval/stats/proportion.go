@@ -13,19 +13,6 @@ func Wilson(k, n int, level float64) Interval {
 
 func normalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
-// ClopperPearson is the exact interval of k successes in n trials.
-func ClopperPearson(k, n int, level float64) Interval {
-	alpha := (1 - level) / 2
-	iv := Interval{0, 1}
-	if k > 0 {
-		iv.Lo = betaQuantile(alpha, float64(k), float64(n-k+1))
-	}
-	if k < n {
-		iv.Hi = betaQuantile(1-alpha, float64(k+1), float64(n-k))
-	}
-	return iv
-}
-
 // Fourfold counts the pairs of two arms' outcomes: both succeed, only A, only
 // B, neither.
 type Fourfold struct{ Both, OnlyA, OnlyB, Neither int }
@@ -80,3 +67,84 @@ func fairCoins(n, k int) float64 {
 }
 
 func logFactorial(n int) float64 { l, _ := math.Lgamma(float64(n) + 1); return l }
+
+// Verdict is what an interval says of a difference A - B beside a margin that
+// was fixed in advance (docs/sources.md#equivalence).
+type Verdict string
+
+const (
+	Equivalent  Verdict = "equivalent"  // the difference lies within the margin, either way
+	NonInferior Verdict = "noninferior" // A is at most the margin below B
+	Inferior    Verdict = "inferior"    // A is more than the margin below B
+	Undecided   Verdict = "undecided"
+)
+
+// EquivalenceLevel is the level of the interval whose place within the margins
+// is two one-sided tests at 5 % (TOST).
+const EquivalenceLevel = 0.90
+
+// Margin is how far apart, in points, two success rates may be and still count
+// as equivalent (docs/sources.md#equivalence); it was fixed before any evaluation.
+const Margin = 5
+
+// Judge places an interval of level EquivalenceLevel against a margin > 0 in
+// the interval's unit.
+func (iv Interval) Judge(margin float64) Verdict {
+	switch {
+	case iv.Lo > -margin && iv.Hi < margin:
+		return Equivalent
+	case iv.Lo > -margin:
+		return NonInferior
+	case iv.Hi < -margin:
+		return Inferior
+	}
+	return Undecided
+}
+
+// Homogeneity compares how success varies between sets with what the draw of
+// episodes alone explains (docs/sources.md#set-spread).
+type Homogeneity struct {
+	Ratio float64 // sum of the sets' variances over the sum of the binomial ones; 1 is no excess
+	Cells int     // that are neither 0 nor 100 % in all sets: others say nothing
+	Above int     // of them with a ratio of their own above 1.5
+}
+
+// Homogeneous measures cells of successes by set, episodes of trials by set.
+// Ratio is NaN where no cell says anything.
+func Homogeneous(successes, trials [][]int) Homogeneity {
+	var between, binomial float64
+	var h Homogeneity
+	for i, k := range successes {
+		v, b := spread(k, trials[i])
+		if !(b > 0) {
+			continue
+		}
+		h.Cells++
+		between += v
+		binomial += b
+		if v > 1.5*b {
+			h.Above++
+		}
+	}
+	h.Ratio = between / binomial
+	return h
+}
+
+// spread is the variance of the rates between sets (divisor S-1) and the
+// binomial one of their pooled rate, NaN for fewer than two sets.
+func spread(successes, trials []int) (between, binomial float64) {
+	if len(successes) < 2 {
+		return math.NaN(), math.NaN()
+	}
+	rates := make([]float64, len(successes))
+	var k, n, inverse float64
+	for i := range rates {
+		rates[i] = float64(successes[i]) / float64(trials[i])
+		k += float64(successes[i])
+		n += float64(trials[i])
+		inverse += 1 / float64(trials[i])
+	}
+	_, sd := MeanSD(rates)
+	p := k / n
+	return sd * sd, p * (1 - p) * inverse / float64(len(rates))
+}

@@ -45,52 +45,21 @@ func subsetSums(w []int) []float64 {
 	return law
 }
 
-// MaxSignFlipSums is the largest number of differences of SignFlipSums.
-const MaxSignFlipSums = 40
-
-// SignFlipSums is SignFlipExact for differences that are no integers; sums that
-// agree to 1e-12 of the sum of magnitudes count as equal. It meets in the middle
-// of the sign vectors and is NaN beyond MaxSignFlipSums differences.
-func SignFlipSums(d []float64) float64 {
-	if len(d) > MaxSignFlipSums {
-		return math.NaN()
+// SignedRankExact is the two-sided Wilcoxon signed-rank test from the law of the
+// actual ranks, ties included and zeros dropped: the share of all sign vectors
+// of the differences other than 0 whose rank sum is at least as far from its
+// middle.
+func SignedRankExact(d []float64) float64 {
+	d = slices.DeleteFunc(slices.Clone(d), func(v float64) bool { return v == 0 })
+	size := make([]float64, len(d))
+	for i, v := range d {
+		size[i] = math.Abs(v)
 	}
-	var sum, weight float64
-	for _, v := range d {
-		sum += v
-		weight += math.Abs(v)
+	doubled := make([]int, len(d)) // average ranks are multiples of 1/2
+	for i, r := range Ranks(size) {
+		doubled[i] = int(math.Copysign(math.Round(2*r), d[i]))
 	}
-	least := math.Abs(sum) - 1e-12*weight
-	if least <= 0 {
-		return 1
-	}
-	left, right := signedSums(d[:len(d)/2]), signedSums(d[len(d)/2:])
-	slices.Sort(left)
-	slices.Sort(right)
-	var hits float64
-	j := len(right)
-	for _, l := range left { // ascending, so that ever more of right suffice
-		for j > 0 && l+right[j-1] >= least {
-			j--
-		}
-		hits += float64(len(right) - j)
-	}
-	return 2 * hits * math.Pow(0.5, float64(len(d)))
-}
-
-// signedSums lists the sums of all sign vectors of d.
-func signedSums(d []float64) []float64 {
-	sums := []float64{0}
-	for _, v := range d {
-		n := len(sums)
-		for _, s := range sums[:n] {
-			sums = append(sums, s-v)
-		}
-		for i := range n {
-			sums[i] += v
-		}
-	}
-	return sums
+	return SignFlipExact(doubled)
 }
 
 // signFlips is the number of random sign vectors of SignFlip (docs/sources.md#sign-flip).
@@ -194,4 +163,44 @@ func quantile(sorted []float64, q float64) float64 {
 	i := int(at)
 	j := min(i+1, len(sorted)-1)
 	return sorted[i] + (at-float64(i))*(sorted[j]-sorted[i])
+}
+
+// IQM is the interquartile mean of all scores, the mean of the middle half
+// (Agarwal et al. 2021, as SciPy's trim_mean(x, 0.25): the quarter that is cut
+// at each end is rounded down). NaN without scores.
+func IQM(x []float64) float64 {
+	sorted := slices.Sorted(slices.Values(x))
+	cut := len(x) / 4
+	mean, _ := MeanSD(sorted[cut : len(x)-cut])
+	return mean
+}
+
+// OptimalityGap is how far scores fall short of a target on average; those
+// above it do not make up for others.
+func OptimalityGap(x []float64, target float64) float64 {
+	short := make([]float64, len(x))
+	for i, v := range x {
+		short[i] = target - min(v, target)
+	}
+	mean, _ := MeanSD(short)
+	return mean
+}
+
+// Aggregated bootstraps a statistic of cells x sets: the sets of each cell are
+// drawn anew, cell by cell (the stratified bootstrap of Agarwal et al. 2021).
+func Aggregated(cells [][]float64, statistic func([]float64) float64, r *rand.Rand) Resamples {
+	const resamples = 2000
+	out := make(Resamples, resamples)
+	var drawn []float64
+	for i := range out {
+		drawn = drawn[:0]
+		for _, sets := range cells {
+			for range sets {
+				drawn = append(drawn, sets[r.IntN(len(sets))])
+			}
+		}
+		out[i] = statistic(drawn)
+	}
+	slices.Sort(out)
+	return out
 }

@@ -32,11 +32,11 @@ func Measure(z []float64, d int) Health {
 		h.NormStd += (v - h.NormMean) * (v - h.NormMean) / float64(n-1)
 	}
 	h.NormStd = math.Sqrt(h.NormStd)
-	h.EffectiveRank = effectiveRank(z, mean)
+	h.EffectiveRank = rankOf(z, mean)
 	return h
 }
 
-func effectiveRank(z, mean []float64) float64 {
+func rankOf(z, mean []float64) float64 {
 	d := len(mean)
 	x := mat.NewDense(len(z)/d, d, nil)
 	for i, v := range z {
@@ -48,8 +48,13 @@ func effectiveRank(z, mean []float64) float64 {
 	if !eig.Factorize(&cov, false) {
 		return 0 // did not converge
 	}
+	return EffectiveRank(eig.Values(nil))
+}
+
+// EffectiveRank is the exponential of the entropy of a spectrum: eigenvalues of
+// a covariance, of any scale, divided by their sum.
+func EffectiveRank(values []float64) float64 {
 	var sum, entropy float64
-	values := eig.Values(nil)
 	for _, v := range values {
 		sum += math.Max(v, 0)
 	}

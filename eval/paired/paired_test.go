@@ -1,4 +1,4 @@
-package compare
+package paired
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 
 func parse(t *testing.T, name, text string) *Arm {
 	t.Helper()
-	a := &Arm{Name: name, outcomes: map[unit]outcome{}}
+	a := &Arm{Name: name}
 	if err := a.readCSV(strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +39,12 @@ func arms(t *testing.T, tier string, both, onlyA, onlyB, neither int) (*Arm, *Ar
 	return parse(t, "a", a.String()), parse(t, "b", b.String())
 }
 
+// compare pairs two arms as `compare` does: all of it, or an error.
+func compare(a, b *Arm) (*Comparison, error) {
+	c := Compare(a, b, Options{SameDevice: true})
+	return c, c.Err()
+}
+
 func near(t *testing.T, what string, got, want, tol float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tol) {
@@ -49,12 +55,12 @@ func near(t *testing.T, what string, got, want, tol float64) {
 // Counts, interval and p-values of (90, 7, 1, 2): docs/sources.md#newcombe, docs/sources.md#mcnemar.
 func TestOneTier(t *testing.T) {
 	a, b := arms(t, "T1", 90, 7, 1, 2)
-	r, err := Compare(a, b)
+	r, err := compare(a, b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := r.Rows[0]
-	if len(r.Rows) != 1 || row.Both != 90 || row.OnlyA != 7 || row.OnlyB != 1 || row.Neither != 2 || row.N != 100 || row.Sets != 2 || row.EpisodeA != 100 {
+	if len(r.Rows) != 1 || row.Both != 90 || row.OnlyA != 7 || row.OnlyB != 1 || row.Neither != 2 || row.N != 100 || row.Sets != 2 || row.EpisodesA != 100 {
 		t.Errorf("counts %+v", row)
 	}
 	near(t, "difference", row.Diff, 6, 1e-12)
@@ -86,11 +92,11 @@ func TestTiersAndMissingEpisodes(t *testing.T) {
 			fmt.Fprintf(&b, "s1,%d,T2,%d\n", e, e%2)
 		}
 	}
-	r, err := Compare(parse(t, "a", a.String()), parse(t, "b", b.String()))
+	r, err := compare(parse(t, "a", a.String()), parse(t, "b", b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Rows) != 2 || r.Rows[0].N != 100 || r.Rows[1].N != 90 || r.Rows[1].EpisodeA != 100 || r.Rows[1].EpisodeB != 90 {
+	if len(r.Rows) != 2 || r.Rows[0].N != 100 || r.Rows[1].N != 90 || r.Rows[1].EpisodesA != 100 || r.Rows[1].EpisodesB != 90 {
 		t.Fatalf("rows %+v", r.Rows)
 	}
 	want := []string{"tier T9 is only in a", "tier T2: 90 episodes in both arms, of 100 and 90"}
@@ -112,14 +118,14 @@ func TestTiersAndMissingEpisodes(t *testing.T) {
 // state is not.
 func TestRefusals(t *testing.T) {
 	const head, row = "set,episode,tier,success", "s101,0,T1,1"
-	for _, name := range record.Conditions() {
+	for _, name := range Conditions() {
 		a := parse(t, "a", head+","+name+"\n"+row+",x\n")
 		b := parse(t, "b", head+","+name+"\n"+row+",y\n")
-		_, err := Compare(a, b)
+		_, err := compare(a, b)
 		if err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(name, "_", " ")) || !strings.Contains(err.Error(), "hint") {
 			t.Errorf("another %s: %v", name, err)
 		}
-		if _, err := Compare(a, parse(t, "b", head+"\n"+row+"\n")); err != nil {
+		if _, err := compare(a, parse(t, "b", head+"\n"+row+"\n")); err != nil {
 			t.Errorf("no %s in B: %v", name, err)
 		}
 	}
@@ -128,12 +134,12 @@ func TestRefusals(t *testing.T) {
 		"none of their 1 and 1":     "s101,1,T1,1",
 		"none of their 1 and 1 epi": "s102,0,T1,1",
 	} {
-		if _, err := Compare(parse(t, "a", head+"\n"+row+"\n"), parse(t, "b", head+"\n"+b+"\n")); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := compare(parse(t, "a", head+"\n"+row+"\n"), parse(t, "b", head+"\n"+b+"\n")); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	a := parse(t, "a", head+"\ns1,0,T1,1\ns1,1,T2,1\n")
-	if _, err := Compare(a, a); err == nil || !strings.Contains(err.Error(), "all of the 2 tiers") {
+	if _, err := compare(a, a); err == nil || !strings.Contains(err.Error(), "all of the 2 tiers") {
 		t.Errorf("tiers without a common episode: %v", err)
 	}
 }
@@ -149,7 +155,7 @@ func TestBadCSV(t *testing.T) {
 		"set,episode,tier,success\n,1,T,1\n":           "line 2: the set has no name",
 		"set,episode,tier,success\ns,0,T,1\ns,0,T,0\n": "line 3: episode 0 of set s",
 	} {
-		a := &Arm{outcomes: map[unit]outcome{}}
+		a := &Arm{}
 		if err := a.readCSV(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
@@ -204,19 +210,19 @@ func TestCells(t *testing.T) {
 		}
 		return a
 	}
-	r, err := Compare(load(dir+":scale"), load(dir+":lewm"))
+	r, err := compare(load(dir+":scale"), load(dir+":lewm"))
 	if err != nil || len(r.Rows) != 2 || r.Rows[1].N != 8 || r.Rows[1].OnlyA != 2 || r.Mean.N != 8 || r.Mean.Sets != 2 {
 		t.Errorf("scale and lewm: %+v, %v", r, err)
 	}
-	r, err = Compare(load(dir+":scale"), load(dir+":random"))
+	r, err = compare(load(dir+":scale"), load(dir+":random"))
 	if err != nil || len(r.Rows) != 2 || r.Rows[0].Tier != "T1" || r.Rows[0].OnlyA != 4 {
 		t.Errorf("scale and random actions: %+v, %v", r, err)
 	}
-	r, err = Compare(load(filepath.Join(cells, one+".json")), load(dir+":lewm"))
+	r, err = compare(load(filepath.Join(cells, one+".json")), load(dir+":lewm"))
 	if err != nil || len(r.Rows) != 1 || r.Rows[0].N != 4 || r.Rows[0].OnlyB != 2 || len(r.Notes) != 2 {
 		t.Errorf("a single cell: %+v, %v", r, err)
 	}
-	if _, err := Compare(load(dir+":scale"), load(dir+":aux")); err == nil || !strings.Contains(err.Error(), "device is cpu in one arm and gpu") {
+	if _, err := compare(load(dir+":scale"), load(dir+":aux")); err == nil || !strings.Contains(err.Error(), "device is cpu in one arm and gpu") {
 		t.Errorf("other device kinds: %v", err)
 	}
 	if b, err := json.Marshal(r); err != nil || !strings.Contains(string(b), `"mid_p"`) {
@@ -248,7 +254,7 @@ func TestLoadRefuses(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
 	}
-	if a, err := Load(dir+":scale", Filter{Seed: "1", Task: "tworoom"}); err != nil || len(a.outcomes) != 4 {
+	if a, err := Load(dir+":scale", Filter{Seed: "1", Task: "tworoom"}); err != nil || len(a.at(1, "T1")) != 4 {
 		t.Errorf("one seed of two: %v", err)
 	}
 	if _, err := Load(dir, Filter{Task: "pusht"}); err == nil {
@@ -261,11 +267,11 @@ func FuzzReadCSV(f *testing.F) {
 	f.Add("\ufeffSuccess,tier,episode,set,set_hash\n0,T1,3,s1,\"a\"\n")
 	f.Add("set,episode,tier,success\n\"")
 	f.Fuzz(func(t *testing.T, text string) {
-		a := &Arm{outcomes: map[unit]outcome{}}
+		a := &Arm{}
 		if err := a.readCSV(strings.NewReader(text)); err != nil {
 			return
 		}
-		r, err := Compare(a, a)
+		r, err := compare(a, a)
 		if err != nil { // only where tiers have no episode in common
 			return
 		}

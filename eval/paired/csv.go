@@ -1,4 +1,4 @@
-package compare
+package paired
 
 import (
 	"encoding/csv"
@@ -9,11 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"scalewm/eval/record"
 )
 
-// required are the columns of an arm in CSV; columns named as record.Conditions
+// required are the columns of an arm in CSV; columns named as Conditions
 // are compared too, and others are ignored.
 var required = []string{"set", "episode", "tier", "success"}
 
@@ -50,15 +48,15 @@ func (a *Arm) readCSV(in io.Reader) error {
 			return err
 		}
 		line, _ := r.FieldPos(0)
-		u, o, err := columns.row(fields)
+		u, e, o, err := columns.row(fields)
 		if err == nil {
-			err = a.add(u, o)
+			err = a.add(u, e, o)
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", line, err)
 		}
 	}
-	if len(a.outcomes) == 0 {
+	if len(a.units) == 0 {
 		return errors.New("it holds no episodes (hint: one line for each set, episode and tier)")
 	}
 	return nil
@@ -67,7 +65,7 @@ func (a *Arm) readCSV(in io.Reader) error {
 // columns says where the fields of a line stand; -1 is absent.
 type columns struct {
 	set, episode, tier, success int
-	given                       []int // columns of record.Conditions
+	given                       []int // columns of Conditions
 }
 
 func findColumns(header []string) (c columns, err error) {
@@ -83,29 +81,29 @@ func findColumns(header []string) (c columns, err error) {
 	if missing != nil {
 		return c, fmt.Errorf("it has no column %s (hint: its first line names the columns %s)", strings.Join(missing, ", "), strings.Join(required, ", "))
 	}
-	for _, name := range record.Conditions() {
+	for _, name := range Conditions() {
 		c.given = append(c.given, slices.Index(header, name))
 	}
 	return c, nil
 }
 
 // row reads one line, which has as many fields as the header.
-func (c columns) row(fields []string) (u unit, o outcome, err error) {
+func (c columns) row(fields []string) (u unit, e int, o outcome, err error) {
 	u.set, u.tier = strings.TrimSpace(fields[c.set]), strings.TrimSpace(fields[c.tier])
 	if u.set == "" {
-		return u, o, errors.New("the set has no name")
+		return u, e, o, errors.New("the set has no name")
 	}
-	if u.episode, err = strconv.Atoi(strings.TrimSpace(fields[c.episode])); err != nil || u.episode < 0 {
-		return u, o, fmt.Errorf("the episode %q is no number from 0", fields[c.episode])
+	if e, err = strconv.Atoi(strings.TrimSpace(fields[c.episode])); err != nil || e < 0 {
+		return u, e, o, fmt.Errorf("the episode %q is no number from 0", fields[c.episode])
 	}
 	if o.success, err = strconv.ParseBool(strings.TrimSpace(fields[c.success])); err != nil {
-		return u, o, fmt.Errorf("the success %q is neither 0, 1, true nor false (hint: 1 or true is a success)", fields[c.success])
+		return u, e, o, fmt.Errorf("the success %q is neither 0, 1, true nor false (hint: 1 or true is a success)", fields[c.success])
 	}
-	o.given = make(record.Given, len(c.given))
+	o.given = make(given, len(c.given))
 	for i, at := range c.given {
 		if at >= 0 {
 			o.given[i] = strings.TrimSpace(fields[at])
 		}
 	}
-	return u, o, nil
+	return u, e, o, nil
 }

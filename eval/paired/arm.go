@@ -1,15 +1,10 @@
-// Package compare sets two arms of an evaluation against each other, episode by
-// episode: it reads them from cells or from a CSV file, refuses what does not
-// pair, and tests the differences per tier and over all tiers.
-//
-// It knows nothing of models or tasks, and draws nothing but the fixed streams
-// of its Monte-Carlo test and bootstrap.
-package compare
+package paired
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,50 +15,91 @@ import (
 	"scalewm/eval/record"
 )
 
-// unit names an outcome within an arm.
+// Arm is one side of a comparison: the outcomes of a method on one task with
+// one solver, of one or more training seeds.
+type Arm struct {
+	Name     string
+	Problems []string // files that could not be read, and why
+	Notes    []string // cells that are not part of it, and why
+	units    map[unit]map[int]outcome
+}
+
+// unit is what one cell holds: the episodes of a set at a tier.
 type unit struct {
+	seed      int
 	tier, set string
-	episode   int
 }
 
 // outcome is one episode of an arm.
 type outcome struct {
 	success bool
-	given   record.Given
-}
-
-// Arm is one method's outcomes.
-type Arm struct {
-	Name     string
-	Problems []string // files that could not be read, and why
-	outcomes map[unit]outcome
+	given   given
 }
 
 // anyTier is the tier of an arm that does not plan, such as random actions: it
 // is compared with every tier of the other arm.
 const anyTier = ""
 
-// add takes an outcome, and refuses a second one of the same unit.
-func (a *Arm) add(u unit, o outcome) error {
-	if _, double := a.outcomes[u]; double {
-		return fmt.Errorf("episode %d of set %s at tier %q stands there twice (hint: an arm is one method, solver and training seed; name the method as PATH:METHOD and choose with --task, --solver, --seed)",
-			u.episode, u.set, u.tier)
+// Add takes the outcomes of a cell.
+func (a *Arm) Add(c record.Cell) error {
+	all := ofCell(c)
+	for _, r := range c.Result.Rows {
+		if err := a.add(unit{c.Spec.TrainSeed, c.Spec.Tier, c.Spec.Set}, r.Episode, outcome{r.Success, all.ofRow(c, r)}); err != nil {
+			return err
+		}
 	}
-	a.outcomes[u] = o
+	return nil
+}
+
+// add takes an outcome, and refuses a second one of the same episode.
+func (a *Arm) add(u unit, episode int, o outcome) error {
+	if a.units == nil {
+		a.units = map[unit]map[int]outcome{}
+	}
+	if a.units[u] == nil {
+		a.units[u] = map[int]outcome{}
+	}
+	if _, double := a.units[u][episode]; double {
+		return fmt.Errorf("episode %d of set %s at tier %q stands there twice (hint: an arm is one method, solver and training seed; name the method as PATH:METHOD and choose with --task, --solver, --seed)",
+			episode, u.set, u.tier)
+	}
+	a.units[u][episode] = o
 	return nil
 }
 
 // tiers are the arm's tiers, sorted.
 func (a *Arm) tiers() []string {
 	seen := map[string]bool{}
-	var out []string
-	for u := range a.outcomes {
-		if !seen[u.tier] {
-			seen[u.tier] = true
-			out = append(out, u.tier)
+	for u := range a.units {
+		seen[u.tier] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// seeds are the arm's training seeds, sorted.
+func (a *Arm) seeds() []int {
+	seen := map[int]bool{}
+	for u := range a.units {
+		seen[u.seed] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// at are the outcomes of a training seed at a tier; those of an arm without
+// tiers are at any.
+func (a *Arm) at(seed int, tier string) map[episode]outcome {
+	out := map[episode]outcome{}
+	for u, rows := range a.units {
+		if u.seed != seed || u.tier != tier && u.tier != anyTier {
+			continue
+		}
+		for e, o := range rows {
+			if u.tier == anyTier {
+				o.given = o.given.unplanned()
+			}
+			out[episode{u.set, e}] = o
 		}
 	}
-	slices.Sort(out)
 	return out
 }
 
@@ -73,7 +109,7 @@ type Filter struct{ Task, Solver, Seed string }
 // Load reads an arm: a CSV file, a cell file, or a results folder, each of the
 // latter with an optional ":method" behind it.
 func Load(name string, f Filter) (*Arm, error) {
-	a := &Arm{Name: name, outcomes: map[unit]outcome{}}
+	a := &Arm{Name: name}
 	path, method := splitMethod(name)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,18 +165,20 @@ func (a *Arm) loadCell(path, method string, f Filter) error {
 
 // take adds the cells that fit.
 func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
+	placed, notes := Place(cells)
+	a.Notes = notes
 	fits := func(want, got string) bool { return want == "" || got == "" || want == got }
 	found := map[string]bool{} // arms among the chosen cells
-	for _, c := range cells {
+	for _, c := range placed {
 		s := c.Spec
-		if method != "" && s.Method != method || !fits(f.Task, s.Task) || !fits(f.Solver, s.Solver) || f.Seed != "" && f.Seed != strconv.Itoa(s.TrainSeed) {
+		if method != "" && s.Method != method || !fits(f.Task, s.Task) || !fits(f.Solver, c.Table) || f.Seed != "" && f.Seed != strconv.Itoa(s.TrainSeed) {
 			continue
 		}
-		found[strings.TrimSpace(fmt.Sprintf("%s %s %s seed %d", s.Task, s.Method, s.Solver, s.TrainSeed))] = true
+		found[strings.TrimSpace(fmt.Sprintf("%s %s %s seed %d", s.Task, s.Method, c.Table, s.TrainSeed))] = true
 		if len(found) > 1 {
 			continue
 		}
-		if err := a.addCell(c); err != nil {
+		if err := a.Add(c.Cell); err != nil {
 			return err
 		}
 	}
@@ -159,15 +197,4 @@ func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
 	}
 	slices.Sort(names)
 	return fmt.Errorf("it holds %d arms (%s) (hint: name the method as PATH:METHOD and choose with --task, --solver, --seed)", len(found), strings.Join(names, "; "))
-}
-
-func (a *Arm) addCell(c record.Cell) error {
-	s := c.Spec
-	for _, r := range c.Result.Rows {
-		o := outcome{success: r.Success, given: c.Given(r)}
-		if err := a.add(unit{s.Tier, s.Set, r.Episode}, o); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -21,7 +21,7 @@ func TestFormats(t *testing.T) {
 		{when("then", "now"), "then to now"},
 		{compact(0), "0"}, {compact(1500), "1.5k"}, {compact(0.02), "0.02"}, {compact(1e-5), "1e-05"},
 		{px(1.005), "1"}, {px(2.5), "2.5"}, {px(-0.001), "0"},
-		{class("nobody"), "other"}, {class(scale), "scale"},
+		{class("nobody"), "m-other"}, {class(lewm), "m-0"}, {class(scale), "m-1"}, {class(untrained), "m-floor"}, {class(random), "m-random"},
 		{texEscape("5 % & a_b −1"), `5 \% \& a\_b $-$1`},
 	} {
 		if c.got != c.want {

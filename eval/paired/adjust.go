@@ -1,0 +1,80 @@
+package paired
+
+import (
+	"scalewm/dataset/rng"
+	"scalewm/eval/stats"
+)
+
+// labelFlips is the number of draws of the step-down test.
+const labelFlips = 100000
+
+// Adjust corrects the two families of every pair of arms among comparisons over
+// tasks and solvers: their means over tiers, which confirm, by Holm and by
+// Westfall and Young, and their single tiers, which explore, by Benjamini and
+// Hochberg (docs/sources.md#multiplicity).
+func Adjust(all []*Comparison) {
+	families := map[[2]string][]*Comparison{}
+	for _, c := range all {
+		families[[2]string{c.A, c.B}] = append(families[[2]string{c.A, c.B}], c)
+	}
+	for name, family := range families {
+		adjust(family, name)
+	}
+}
+
+func adjust(family []*Comparison, name [2]string) {
+	var means, tiers []*Row
+	h := hypotheses{units: map[taskEpisode]int{}}
+	for _, c := range family {
+		if len(c.Rows) > 1 {
+			for i := range c.Rows {
+				tiers = append(tiers, &c.Rows[i])
+			}
+		}
+		if c.Mean != nil {
+			means = append(means, c.Mean)
+			h.add(c)
+		}
+	}
+	for i, p := range stats.Holm(pvalues(means)) {
+		means[i].HolmP = &p
+	}
+	for i, p := range stats.StepDown(h.tests, labelFlips, rng.Stream("report step-down", name[0], name[1])) {
+		means[i].StepDown = p
+	}
+	for i, p := range stats.BenjaminiHochberg(pvalues(tiers)) {
+		tiers[i].BH = p
+	}
+}
+
+func pvalues(rows []*Row) []float64 {
+	p := make([]float64, len(rows))
+	for i, r := range rows {
+		p[i] = r.P
+	}
+	return p
+}
+
+// hypotheses numbers the episodes of a family's means, so that those of one
+// task are flipped together under all its solvers.
+type hypotheses struct {
+	units map[taskEpisode]int
+	tests []stats.Hypothesis
+}
+
+type taskEpisode struct {
+	task string
+	episode
+}
+
+func (h *hypotheses) add(c *Comparison) {
+	t := stats.Hypothesis{Diff: c.Mean.diffs}
+	for _, e := range c.Mean.episodes {
+		key := taskEpisode{c.Task, e}
+		if _, ok := h.units[key]; !ok {
+			h.units[key] = len(h.units)
+		}
+		t.Units = append(t.Units, h.units[key])
+	}
+	h.tests = append(h.tests, t)
+}

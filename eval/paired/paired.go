@@ -1,0 +1,357 @@
+// Package paired sets arms of an evaluation against each other, and is the only
+// place that does: it pairs outcomes episode by episode, refuses what does not
+// pair, and gives the intervals, tests and adjustments that `compare`, `report`
+// and the table of scores show, so that the same cells have the same numbers
+// everywhere.
+//
+//	arm.go         an arm, from cells or from a CSV file; which table a cell belongs to
+//	conditions.go  what two outcomes must share to be paired
+//	paired.go      two arms: pairs, intervals, tests
+//	adjust.go      families of comparisons
+//	sets.go        numbers over evaluation sets: scores, the paper's test, aggregates
+//
+// The statistics themselves are in eval/stats. The package knows nothing of
+// pages, and draws nothing but fixed streams for its Monte-Carlo tests and
+// bootstraps.
+package paired
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/rng"
+	"scalewm/eval/stats"
+)
+
+// Mean is the name of the row over all tiers.
+const Mean = "mean"
+
+// Tests and intervals of a Row.
+const (
+	McNemar     = "mcnemar-exact"
+	EpisodeFlip = "sign-flip-episodes"
+	Newcombe    = "newcombe"
+	Bootstrap   = "bootstrap"
+)
+
+// Row is the comparison at one tier, or over all. Rates and differences are in
+// percent and points; p-values are two-sided. With several training seeds, or
+// over several tiers, an episode's outcome is its average over them.
+type Row struct {
+	Tier      string  `json:"tier"`
+	N         int     `json:"n"`       // paired episodes
+	EpisodesA int     `json:"n_a"`     // episodes of A
+	EpisodesB int     `json:"n_b"`     // episodes of B
+	Sets      int     `json:"sets"`    // sets with paired episodes
+	Both      int     `json:"both"`    // outcomes where both succeed,
+	OnlyA     int     `json:"b"`       // only A,
+	OnlyB     int     `json:"c"`       // only B,
+	Neither   int     `json:"neither"` // and neither; summed over tiers and seeds
+	RateA     float64 `json:"a_percent"`
+	RateB     float64 `json:"b_percent"`
+	Diff      float64 `json:"diff"` // A - B
+	Lo        float64 `json:"lo"`   // 95 % interval
+	Hi        float64 `json:"hi"`
+	Interval  string  `json:"interval"`
+	// Verdict places the 90 % interval against stats.Margin (two one-sided tests at 5 %).
+	Verdict stats.Verdict `json:"within_margin"`
+	Test    string        `json:"test"`
+	P       float64       `json:"p"`
+	MidP    *float64      `json:"mid_p,omitempty"` // of McNemar's test
+	SetP    float64       `json:"p_sets"`          // exact sign flip over sets
+	// HolmP is P adjusted by Holm: of a tier over the tiers of its comparison, of
+	// a mean over the family that Adjust was given.
+	HolmP *float64 `json:"p_holm,omitempty"`
+
+	Tiers    []string `json:"-"` // that it averages
+	Seeds    int      `json:"-"` // training seeds that it averages
+	StepDown float64  `json:"-"` // P of a mean, adjusted by Westfall and Young; else NaN
+	BH       float64  `json:"-"` // P of a tier, adjusted by Benjamini and Hochberg; else NaN
+
+	episodes []episode
+	diffs    []int // of each episode, in whole outcomes A - B
+}
+
+// Binary says whether each episode counts 0 or 1 in each arm.
+func (r *Row) Binary() bool { return r.Test == McNemar }
+
+// Comparison is what pairing two arms gave.
+type Comparison struct {
+	A     string   `json:"a"`
+	B     string   `json:"b"`
+	Rows  []Row    `json:"rows"`   // by tier, in alphabetical order
+	Mean  *Row     `json:"pooled"` // mean over the tiers, the episode as unit; nil where a tier could not be paired
+	Notes []string `json:"notes"`  // what was left out, and in what the arms differ without harm
+
+	Task    string   `json:"-"` // of both arms, where the caller says so
+	Refused []string `json:"-"` // what could not be paired, and why
+}
+
+// All are the rows by tier and, of more than one tier, their mean.
+func (c *Comparison) All() []Row {
+	switch {
+	case c.Mean == nil:
+		return c.Rows
+	case len(c.Rows) == 1: // its mean, which has the adjusted p-values, under its own name
+		r := *c.Mean
+		r.Tier = c.Rows[0].Tier
+		return []Row{r}
+	}
+	return append(slices.Clone(c.Rows), *c.Mean)
+}
+
+// Err is the first refusal, for a caller that shows a whole comparison or none.
+func (c *Comparison) Err() error {
+	if len(c.Refused) == 0 {
+		return nil
+	}
+	return fmt.Errorf("pairing %s and %s: %s (hint: both arms need the same task, protocol, data, sets, tiers and planner settings; `scalewm report` lists what a folder holds)", c.A, c.B, c.Refused[0])
+}
+
+func (c *Comparison) refuse(format string, args ...any) {
+	c.Refused = append(c.Refused, fmt.Sprintf(format, args...))
+}
+
+// Options of Compare.
+type Options struct {
+	SameDevice bool // refuse to pair plans that were made on different kinds of device
+}
+
+// Compare pairs the outcomes of two arms. What was not evaluated under the same
+// conditions is refused; episodes that only one arm has are left out. Training
+// seeds that both have are averaged.
+func Compare(a, b *Arm, o Options) *Comparison {
+	c := &Comparison{A: a.Name, B: b.Name, Notes: []string{}} // [] in JSON, never null
+	seeds, err := seedPairs(a, b)
+	if err != nil {
+		c.refuse("%v", err)
+		return c
+	}
+	tiers := c.commonTiers(a, b)
+	all := table{pairs: map[episode]fourfold{}}
+	kinds := map[string]bool{}
+	var ps []float64
+	for _, tier := range tiers {
+		t := c.pair(a, b, tier, seeds, o, kinds)
+		if len(t.pairs) == 0 {
+			continue
+		}
+		r := t.row(tier, []string{tier}, len(seeds))
+		if r.N < r.EpisodesA || r.N < r.EpisodesB {
+			c.Notes = append(c.Notes, fmt.Sprintf("tier %s: %d episodes in both arms, of %d and %d", tier, r.N, r.EpisodesA, r.EpisodesB))
+		}
+		c.Rows = append(c.Rows, r)
+		ps = append(ps, r.P)
+		all.join(t)
+	}
+	for i, p := range stats.Holm(ps) {
+		c.Rows[i].HolmP = &p
+	}
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		c.Notes = append(c.Notes, k)
+	}
+	c.average(&all, tiers, len(seeds))
+	return c
+}
+
+// average adds the mean over the tiers.
+func (c *Comparison) average(all *table, tiers []string, seeds int) {
+	switch {
+	case len(c.Rows) < len(tiers):
+		c.refuse("no mean over the tiers, since one of them could not be paired")
+	case len(c.Rows) == 1:
+		r := c.Rows[0]
+		r.Tier, r.HolmP = Mean, nil
+		c.Mean = &r
+	case len(c.Rows) > 1:
+		all.keepComplete(len(tiers) * seeds)
+		if len(all.pairs) == 0 {
+			c.refuse("no episode is there at all of the %d tiers", len(tiers))
+			return
+		}
+		r := all.row(Mean, tiers, seeds)
+		c.Mean = &r
+	}
+}
+
+// seedPairs lists the training seeds of A and B that are compared: those that
+// both have, or the only one of each.
+func seedPairs(a, b *Arm) (out [][2]int, err error) {
+	as, bs := a.seeds(), b.seeds()
+	for _, s := range as {
+		if slices.Contains(bs, s) {
+			out = append(out, [2]int{s, s})
+		}
+	}
+	if len(out) == 0 && len(as) == 1 && len(bs) == 1 {
+		out = append(out, [2]int{as[0], bs[0]})
+	}
+	if len(out) == 0 {
+		return nil, errors.New("the arms share no training seed")
+	}
+	return out, nil
+}
+
+// commonTiers lists the tiers to compare, and notes the others.
+func (c *Comparison) commonTiers(a, b *Arm) (tiers []string) {
+	ta, tb := a.tiers(), b.tiers()
+	if slices.Equal(ta, []string{anyTier}) {
+		return tb
+	}
+	if slices.Equal(tb, []string{anyTier}) {
+		return ta
+	}
+	only := func(x, y []string, name string) {
+		for _, t := range x {
+			if !slices.Contains(y, t) {
+				c.Notes = append(c.Notes, fmt.Sprintf("tier %s is only in %s", t, name))
+			}
+		}
+	}
+	only(ta, tb, c.A)
+	only(tb, ta, c.B)
+	tiers = slices.DeleteFunc(ta, func(t string) bool { return !slices.Contains(tb, t) })
+	if len(tiers) == 0 {
+		c.refuse("they have no tier in common")
+	}
+	return tiers
+}
+
+// episode is one that both arms have.
+type episode struct {
+	set string
+	n   int
+}
+
+func compareEpisodes(a, b episode) int {
+	return cmp.Or(strings.Compare(a.set, b.set), cmp.Compare(a.n, b.n))
+}
+
+// fourfold counts the pairs of one episode, one a tier and training seed.
+type fourfold struct{ both, onlyA, onlyB, neither int }
+
+func pairOf(a, b bool) fourfold {
+	switch {
+	case a && b:
+		return fourfold{both: 1}
+	case a:
+		return fourfold{onlyA: 1}
+	case b:
+		return fourfold{onlyB: 1}
+	}
+	return fourfold{neither: 1}
+}
+
+func (f fourfold) diff() int { return f.onlyA - f.onlyB }
+
+func (f fourfold) total() int { return f.both + f.onlyA + f.onlyB + f.neither }
+
+func (f fourfold) plus(g fourfold) fourfold {
+	return fourfold{f.both + g.both, f.onlyA + g.onlyA, f.onlyB + g.onlyB, f.neither + g.neither}
+}
+
+// table holds the pairs of some tiers.
+type table struct {
+	pairs                map[episode]fourfold
+	episodesA, episodesB int
+}
+
+// pair pairs one tier, set by set. A set whose conditions differ between the
+// arms is refused; kinds of device that differ are noted in kinds.
+func (c *Comparison) pair(a, b *Arm, tier string, seeds [][2]int, o Options, kinds map[string]bool) *table {
+	t := &table{pairs: map[episode]fourfold{}}
+	inA, inB := map[episode]bool{}, map[episode]bool{}
+	refused := len(c.Refused)
+	for _, s := range seeds {
+		xs, ys := a.at(s[0], tier), b.at(s[1], tier)
+		for e := range xs {
+			inA[e] = true
+		}
+		for e := range ys {
+			inB[e] = true
+		}
+		bad := map[string]bool{} // sets
+		for _, e := range slices.SortedFunc(maps.Keys(xs), compareEpisodes) {
+			y, ok := ys[e]
+			if !ok || bad[e.set] {
+				continue
+			}
+			x := xs[e]
+			if err := x.given.unlike(y.given, o.SameDevice); err != nil {
+				c.refuse("tier %s, set %s, episode %d: %v, so the difference would not be the model's", tier, e.set, e.n, err)
+				bad[e.set] = true
+				continue
+			}
+			if x.given[device] != "" && y.given[device] != "" && x.given[device] != y.given[device] {
+				kinds[fmt.Sprintf("%s planned on %s, %s on %s", c.A, x.given[device], c.B, y.given[device])] = true
+			}
+			t.pairs[e] = t.pairs[e].plus(pairOf(x.success, y.success))
+		}
+		maps.DeleteFunc(t.pairs, func(e episode, _ fourfold) bool { return bad[e.set] })
+	}
+	t.episodesA, t.episodesB = len(inA), len(inB)
+	t.keepComplete(len(seeds))
+	if len(t.pairs) == 0 && len(c.Refused) == refused {
+		c.refuse("tier %s: none of their %d and %d episodes is in both", tier, len(inA), len(inB))
+	}
+	return t
+}
+
+// join adds the pairs of another tier.
+func (t *table) join(o *table) {
+	for e, f := range o.pairs {
+		t.pairs[e] = t.pairs[e].plus(f)
+	}
+	t.episodesA, t.episodesB = max(t.episodesA, o.episodesA), max(t.episodesB, o.episodesB)
+}
+
+// keepComplete drops the episodes that are not there at every tier and seed.
+func (t *table) keepComplete(want int) {
+	maps.DeleteFunc(t.pairs, func(_ episode, f fourfold) bool { return f.total() != want })
+}
+
+// row estimates and tests the difference. An episode counts 0 or 1 in each arm
+// where there is one tier and one seed; else its average is the unit, since its
+// outcomes at several tiers are not independent.
+func (t *table) row(name string, tiers []string, seeds int) Row {
+	r := Row{Tier: name, Tiers: tiers, Seeds: seeds, N: len(t.pairs), EpisodesA: t.episodesA, EpisodesB: t.episodesB, StepDown: math.NaN(), BH: math.NaN()}
+	want := len(tiers) * seeds
+	var sum fourfold
+	var bySet [][]float64 // A - B an episode, in [-1, 1]
+	var setDiffs []int
+	r.episodes = slices.SortedFunc(maps.Keys(t.pairs), compareEpisodes)
+	for i, e := range r.episodes {
+		if i == 0 || e.set != r.episodes[i-1].set {
+			bySet, setDiffs = append(bySet, nil), append(setDiffs, 0)
+		}
+		last, f := len(bySet)-1, t.pairs[e]
+		bySet[last] = append(bySet[last], float64(f.diff())/float64(want))
+		setDiffs[last] += f.diff()
+		r.diffs = append(r.diffs, f.diff())
+		sum = sum.plus(f)
+	}
+	r.Both, r.OnlyA, r.OnlyB, r.Neither = sum.both, sum.onlyA, sum.onlyB, sum.neither
+	percent := func(n int) float64 { return 100 * float64(n) / float64(sum.total()) }
+	r.RateA, r.RateB, r.Diff = percent(sum.both+sum.onlyA), percent(sum.both+sum.onlyB), percent(sum.diff())
+	r.Sets, r.SetP = len(bySet), stats.SignFlipExact(setDiffs)
+	var interval func(level float64) stats.Interval
+	if want == 1 {
+		counts := stats.Fourfold{Both: sum.both, OnlyA: sum.onlyA, OnlyB: sum.onlyB, Neither: sum.neither}
+		interval = func(level float64) stats.Interval { return stats.Newcombe(counts, level) }
+		p, mid := stats.McNemar(sum.onlyA, sum.onlyB)
+		r.P, r.MidP, r.Test, r.Interval = p, &mid, McNemar, Newcombe
+	} else {
+		r.P = stats.SignFlip(bySet, rng.Stream("report sign flip"))
+		interval = stats.Bootstrap(bySet, rng.Stream("report bootstrap")).Interval
+		r.Test, r.Interval = EpisodeFlip, Bootstrap
+	}
+	iv := interval(0.95)
+	r.Lo, r.Hi = 100*iv.Lo, 100*iv.Hi
+	r.Verdict = interval(stats.EquivalenceLevel).Judge(stats.Margin / 100.0)
+	return r
+}

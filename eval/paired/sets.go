@@ -1,0 +1,128 @@
+package paired
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/rng"
+	"scalewm/eval/record"
+	"scalewm/eval/stats"
+)
+
+// Score is the success of an arm at a tier, in percent.
+type Score struct {
+	N, Hits  int     // episodes and successes, over all sets
+	Mean, SD float64 // over sets; SD has divisor S-1, and is NaN with one set
+	Lo, Hi   float64 // 95 % Wilson interval of the pooled rate; NaN where there is none
+	BySet    []SetRate
+}
+
+// SetRate is the success on one set, in percent of N episodes.
+type SetRate struct {
+	Set  string
+	N    int
+	Rate float64
+}
+
+// ScoreOf sums up the cells of an arm at a tier, one a set, in any order.
+func ScoreOf(cells []record.Cell) Score {
+	var s Score
+	for _, c := range cells {
+		n := len(c.Result.Rows)
+		s.N += n
+		s.Hits += c.Result.Hits()
+		s.BySet = append(s.BySet, SetRate{c.Spec.Set, n, c.Result.Rate()})
+	}
+	slices.SortFunc(s.BySet, func(a, b SetRate) int { return strings.Compare(a.Set, b.Set) })
+	s.Lo, s.Hi = math.NaN(), math.NaN()
+	if s.N > 0 {
+		iv := stats.Wilson(s.Hits, s.N, 0.95)
+		s.Lo, s.Hi = 100*iv.Lo, 100*iv.Hi
+	}
+	return s.overSets()
+}
+
+// MeanScore averages scores over tiers: set by set first, so that the spread
+// over sets keeps its meaning. Sets missing at a tier are left out.
+func MeanScore(tiers []Score) Score {
+	m := Score{Lo: math.NaN(), Hi: math.NaN()}
+	sums, counts := map[string]float64{}, map[string]int{}
+	for _, s := range tiers {
+		m.N = max(m.N, s.N)
+		for _, r := range s.BySet {
+			sums[r.Set] += r.Rate
+			counts[r.Set]++
+		}
+	}
+	for _, set := range slices.Sorted(maps.Keys(counts)) {
+		if counts[set] == len(tiers) {
+			m.BySet = append(m.BySet, SetRate{Set: set, Rate: sums[set] / float64(len(tiers))})
+		}
+	}
+	return m.overSets()
+}
+
+func (s Score) overSets() Score {
+	x := make([]float64, len(s.BySet))
+	for i, r := range s.BySet {
+		x[i] = r.Rate
+	}
+	s.Mean, s.SD = stats.MeanSD(x)
+	return s
+}
+
+// SetTest is the paper's significance test of two methods (docs/sources.md#significance): of
+// each set the mean over all cells (solver and tier) of one task, the
+// difference set by set, and the exact two-sided Wilcoxon signed-rank test over
+// sets, which with six sets is never below .031.
+type SetTest struct {
+	Cells  int
+	Sets   []string  // that all cells have
+	Points []float64 // A - B by set
+	Mean   float64
+	P      float64
+}
+
+// TestSets tests cells of differences A - B by set. It is false where fewer
+// than two sets are in all cells.
+func TestSets(cells []map[string]float64) (SetTest, bool) {
+	t := SetTest{Cells: len(cells)}
+	sum, there := map[string]float64{}, map[string]int{}
+	for _, c := range cells {
+		for set, d := range c {
+			sum[set] += d
+			there[set]++
+		}
+	}
+	for _, set := range slices.Sorted(maps.Keys(there)) {
+		if there[set] == len(cells) {
+			// rounded, so that equal differences of decimals share a rank
+			t.Sets, t.Points = append(t.Sets, set), append(t.Points, math.Round(sum[set]/float64(len(cells))*1e9)/1e9)
+		}
+	}
+	if len(t.Sets) < 2 {
+		return t, false
+	}
+	t.Mean, _ = stats.MeanSD(t.Points)
+	t.P = stats.SignedRankExact(t.Points)
+	return t, true
+}
+
+// Estimate is a number with its 95 % interval from a bootstrap of the sets of
+// each cell.
+type Estimate struct{ Value, Lo, Hi float64 }
+
+// Aggregate sums up the success rates of a method over cells, each by set:
+// mean, interquartile mean, and how far success falls short of 100 %
+// (docs/sources.md#aggregates).
+func Aggregate(method string, cells [][]float64) (mean, iqm, gap Estimate) {
+	all := slices.Concat(cells...)
+	estimate := func(statistic func([]float64) float64) Estimate {
+		iv := stats.Aggregated(cells, statistic, rng.Stream("report aggregate", method)).Interval(0.95)
+		return Estimate{statistic(all), iv.Lo, iv.Hi}
+	}
+	return estimate(func(x []float64) float64 { m, _ := stats.MeanSD(x); return m }), estimate(stats.IQM),
+		estimate(func(x []float64) float64 { return stats.OptimalityGap(x, 100) })
+}

@@ -1,0 +1,267 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+
+	"scalewm/eval/paired"
+	"scalewm/eval/stats"
+	"scalewm/model"
+)
+
+// The chapters of the tasks: one a solver, then how their models were trained
+// and what an episode looks like.
+
+// caveat stands wherever the paper's numbers stand beside ours.
+const caveat = "The paper trains at full size (ViT-Tiny at 224 px) and evaluates 100 episodes a set. A smaller preset is the same method with smaller numbers, " +
+	"so compare the direction and order of effects, not the rates."
+
+func (r *Report) tasks() (out []Section) {
+	legend := legendOf(methods(r.Blocks))
+	last := ""
+	for i := range r.Blocks {
+		b := &r.Blocks[i]
+		nav := ""
+		if b.Task != last {
+			nav, last = taskName(b.Task), b.Task
+		}
+		out = append(out, b.sections(nav, legend)...)
+		if i == len(r.Blocks)-1 || r.Blocks[i+1].Task != b.Task {
+			out = append(out, r.training(b.Task)...)
+			out = append(out, r.films(b.Task)...)
+		}
+	}
+	return out
+}
+
+// legendOf explains the methods' colours.
+func legendOf(methods []string) (out []Item) {
+	for _, m := range methods {
+		out = append(out, Item{Name: methodName(m), Class: class(m)})
+	}
+	return out
+}
+
+func (b *Block) sections(nav string, legend []Item) []Section {
+	anchor := b.Task + "-" + b.Solver
+	tiers := Text{Style: "plain", Title: "Tiers"}
+	var sets, steps []template.HTML
+	for _, t := range b.Tiers {
+		tiers.Items = append(tiers.Items, Item{Text: t.describe()})
+		sets, steps = append(sets, setsFigure(b, t)), append(steps, stepsFigure(b, t))
+	}
+	out := []Section{{Title: b.title(), Anchor: anchor, Level: 2, Nav: nav, Parts: []Part{
+		b.successTable(),
+		Figure{Caption: "Success against the planner's compute. Bands are 95 % Wilson intervals of the pooled episodes.", Panels: panels(computeFigure(b)),
+			Legend: legend, Beside: []Text{tiers}},
+	}}}
+	add := func(title, name string, parts ...Part) {
+		out = append(out, Section{Title: title, Anchor: anchor + "-" + name, Level: 3, Parts: parts})
+	}
+	if len(b.Pairs) > 0 {
+		var parts []Part
+		if f := b.forest(); f != "" {
+			parts = append(parts, Figure{Caption: "Same episodes, same planner noise, different model: each difference is taken episode by episode. In points, with 95 % intervals.", Panels: panels(f)})
+		}
+		notes := Text{Style: "note", Title: "On these pairs"}
+		for _, c := range b.Pairs {
+			for _, n := range slices.Concat(c.Notes, c.Refused) {
+				notes.Items = append(notes.Items, Item{Text: difference(c.A, c.B) + ": " + n})
+			}
+		}
+		if parts = append(parts, b.pairTable()); len(notes.Items) > 0 {
+			parts = append(parts, notes)
+		}
+		add("Paired differences", "paired", append(parts, b.testTable())...)
+	}
+	if f := b.discordFigures(); len(f) > 0 {
+		add("Where the methods disagree", "disagree", Figure{Caption: "Episodes that only one of the two methods solves. A paired test lives on these alone.", Panels: f})
+	}
+	add("Set by set", "sets", Figure{Caption: "One dot an evaluation set, in the order of the sets; the bar is their mean.", Panels: sets})
+	add("Steps to success", "steps", Figure{Caption: "Share of the episodes that are solved within k environment steps.", Panels: steps, Legend: legend})
+	if t := b.paperTable(); len(t.Rows) > 0 {
+		add("Beside the paper", "paper", Text{Body: caveat}, t)
+	}
+	return out
+}
+
+func panels(f template.HTML) []template.HTML { return []template.HTML{f} }
+
+// describe says what a tier spends.
+func (t Tier) describe() string {
+	s := fmt.Sprintf("%s: %d candidates × %d iterations = %s rollouts a plan", t.Name, t.Candidates, t.Iterations, thousands(t.Rollouts()))
+	if t.PlanMillis > 0 {
+		s += fmt.Sprintf(", %.0f ms", t.PlanMillis)
+	}
+	return s
+}
+
+// successTable is the paper's table: methods by tiers, mean ± SD over sets.
+func (b *Block) successTable() Table {
+	t := Table{Anchor: b.Task + "-" + b.Solver, Head: []string{"Method"}, Caption: fmt.Sprintf(
+		"%s: success rate (%%), mean ± SD (ddof 1) over %s of %s; the last column averages the tiers. Bold marks the best of a column.",
+		b.title(), count(len(b.Sets), "evaluation set"), count(b.Tiers[0].Episodes, "episode"))}
+	for _, tier := range b.Tiers {
+		t.Head = append(t.Head, tier.Name)
+	}
+	t.Head = append(t.Head, "Mean")
+	best := b.best()
+	for _, a := range b.Arms {
+		floor := model.MethodOf(a.Method).Floor
+		name := words(b.label(a))
+		name.muted = floor
+		row := []Field{name}
+		for i, s := range b.scores(a) {
+			f := number(pm(s), s.Mean)
+			f.bold = len(s.BySet) > 0 && points(s.Mean) == points(best[i])
+			f.muted = floor || len(s.BySet) == 0
+			row = append(row, f)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// pairTable lists the paired differences of a block with the numbers to use.
+func (b *Block) pairTable() Table {
+	t := Table{Anchor: b.Task + "-" + b.Solver + "-paired", Head: []string{"Comparison", "Tier", "Episodes", "A only", "B only", "Difference", "95 % interval", "p", "p, adjusted"},
+		Caption: b.title() + ": paired differences in points of success. A tier has Newcombe's interval and the exact McNemar test; a mean over tiers the stratified bootstrap of episodes and their sign flips. " +
+			"The adjusted p is the one to judge by: of a mean Holm's over all tasks and solvers, of a tier Benjamini and Hochberg's over all tiers."}
+	for _, c := range b.Pairs {
+		for _, d := range c.All() {
+			onlyA, onlyB := none(), none()
+			if d.Binary() {
+				onlyA, onlyB = whole(d.OnlyA), whole(d.OnlyB)
+			}
+			row := []Field{words(difference(c.A, c.B)), words(d.Tier), whole(d.N), onlyA, onlyB,
+				number(signed(d.Diff), d.Diff), number(interval(d.Lo, d.Hi), d.Lo), number(pvalue(d.P), d.P), number(pvalue(adjusted(d)), adjusted(d))}
+			t.Rows = append(t.Rows, strong(row, d))
+		}
+	}
+	return t
+}
+
+// strong sets the row of a mean over tiers in bold.
+func strong(row []Field, d paired.Row) []Field {
+	for i := range row {
+		row[i].bold = d.Tier == paired.Mean
+	}
+	return row
+}
+
+// testTable has the other tests of the same differences.
+func (b *Block) testTable() Table {
+	t := Table{Anchor: b.Task + "-" + b.Solver + "-tests", Fold: "Other tests of the same differences",
+		Head: []string{"Comparison", "Tier", "p, mid", "p over sets", "p, Holm", "p, step-down", "p, BH", fmt.Sprintf("Within %d points", stats.Margin)},
+		Caption: b.title() + ": other tests of the same differences. Mid-p is McNemar's; \"p over sets\" is the exact sign flip of set sums; Holm adjusts the means over tiers of all tasks and solvers, step-down (Westfall and Young) too, with the dependence between them; " +
+			"BH (Benjamini and Hochberg) bounds the share of false findings among the tiers; the last column places the 90 % interval against the margin."}
+	for _, c := range b.Pairs {
+		for _, d := range c.All() {
+			row := []Field{words(difference(c.A, c.B)), words(d.Tier)}
+			for _, p := range otherTests(d) {
+				row = append(row, number(pvalue(p), p))
+			}
+			t.Rows = append(t.Rows, strong(append(row, words(string(d.Verdict))), d))
+		}
+	}
+	return t
+}
+
+// otherTests are mid-p, p over sets, Holm, step-down and BH, NaN where a row
+// does not have them. (Holm over the tiers of one comparison is another family.)
+func otherTests(d paired.Row) []float64 {
+	holm := orNaN(d.HolmP)
+	if !math.IsNaN(d.BH) {
+		holm = math.NaN()
+	}
+	return []float64{orNaN(d.MidP), d.SetP, holm, d.StepDown, d.BH}
+}
+
+// paperTable puts the published numbers under ours; it is empty where the paper
+// has none for the block.
+func (b *Block) paperTable() Table {
+	t := Table{Anchor: b.Task + "-" + b.Solver + "-paper", Head: []string{"Method", "Source"}}
+	for _, tier := range b.Tiers {
+		t.Head = append(t.Head, tier.Name)
+	}
+	t.Head = append(t.Head, "Mean of these", "Mean T1–T5")
+	from := ""
+	for _, a := range b.Arms {
+		pub, label, found := published.row(b.Task, b.Solver, a.Method)
+		if !found {
+			continue
+		}
+		from = cmp.Or(from, label)
+		t.Rows = append(t.Rows, b.ourRow(a), b.paperRow(a, pub))
+	}
+	t.Caption = fmt.Sprintf("%s: the paper's numbers (%s, %s of 100 episodes, mean ± SD) under ours.", b.title(), from, count(published.Sets[b.Solver], "set"))
+	return t
+}
+
+func (b *Block) ourRow(a Arm) []Field {
+	row := []Field{words(b.label(a)), words("ours")}
+	for _, s := range b.scores(a) {
+		row = append(row, number(pm(s), s.Mean))
+	}
+	all := none()
+	if len(b.Tiers) == 5 && len(a.Scores) == 5 {
+		all = number(points(a.Mean.Mean), a.Mean.Mean)
+	}
+	return append(row, all)
+}
+
+func (b *Block) paperRow(a Arm, pub PaperRow) []Field {
+	row := []Field{words(b.label(a)), words("paper")}
+	var means []float64
+	for _, t := range b.Tiers {
+		m, sd, ok := published.at(pub, t.Name)
+		if !ok {
+			row = append(row, none())
+			continue
+		}
+		means = append(means, m)
+		row = append(row, number(points(m)+" ± "+points(sd), m))
+	}
+	these := none()
+	if len(means) == len(b.Tiers) {
+		these = number(points(mean(means)), mean(means))
+	}
+	return muted(append(row, these, number(points(pub.Average), pub.Average)))
+}
+
+// training has the curves of a task's trainings.
+func (r *Report) training(task string) []Section {
+	var runs []Training
+	var names []string
+	for _, t := range r.Training {
+		if t.Task == task {
+			runs, names = append(runs, t), append(names, t.Method)
+		}
+	}
+	slices.SortFunc(runs, func(a, b Training) int { return cmp.Or(model.CompareMethods(a.Method, b.Method), a.Seed-b.Seed) })
+	slices.SortFunc(names, model.CompareMethods)
+	f := trainingFigures(runs)
+	if len(f) == 0 {
+		return nil
+	}
+	return []Section{{Title: "Training", Anchor: task + "-training", Level: 3, Parts: []Part{Figure{Panels: f, Legend: legendOf(slices.Compact(names)),
+		Caption: "Averages over equal stretches of the run, one line a training run; dots are the validation's. The state objective is each method's own term; those of two methods have different units."}}}}
+}
+
+// films has an episode of a task to watch, of every method that has one.
+func (r *Report) films(task string) []Section {
+	var clips []Clip
+	for _, c := range r.Clips {
+		if c.Task == task || c.Task == "" {
+			clips = append(clips, c)
+		}
+	}
+	if len(clips) == 0 {
+		return nil
+	}
+	return []Section{{Title: "One episode to watch", Anchor: task + "-film", Level: 3,
+		Parts: []Part{Film{Caption: "The same episode for every method: the world on the left, its goal on the right.", Clips: clips}}}}
+}
