@@ -22,13 +22,6 @@ func (c *command) deviceFlags(precisions string) deviceFlags {
 	}
 }
 
-// gpuRates is what a GPU does at best, in GFLOP/s and GB/s, and which library's
-// product it was measured with.
-type gpuRates struct {
-	name, by         string
-	fp32, bf16, copy float64
-}
-
 // open starts the device; wantBF16 is what auto means where the machine multiplies bf16.
 func (f deviceFlags) open(wantBF16 bool) (device.Device, error) {
 	p := device.Precision(*f.precision)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"scalewm/eval/bench"
 	"scalewm/model/device"
 	"scalewm/model/device/cuda"
 	card "scalewm/model/device/cuda/gpu"
@@ -24,21 +25,21 @@ func openGPU(p device.Precision, warn func(error)) (device.Device, error) {
 	return cuda.New(m, p)
 }
 
-func measureGPU() (gpuRates, error) {
+func measureGPU() (bench.Rates, error) {
 	r, err := card.Measure()
-	return gpuRates{name: r.Name, by: r.By, fp32: r.FP32, bf16: r.BF16, copy: r.Copy}, err
+	return bench.Rates{Name: r.Name, By: r.By, FP32: r.FP32, BF16: r.BF16, Copy: r.Copy}, err
 }
 
 // openTimed starts the first GPU in bf16 to time its kernels.
-func openTimed(c roofline.Card) (timedDevice, error) {
+func openTimed(c roofline.Card) (bench.TimedDevice, error) {
 	m, err := card.OpenTimed(c)
 	if err != nil {
-		return timedDevice{}, err
+		return bench.TimedDevice{}, err
 	}
 	d, err := cuda.New(m, device.BF16)
-	return timedDevice{Device: d, reset: m.Reset, times: func() (list []kernelTime) {
+	return bench.TimedDevice{Device: d, Reset: m.Reset, Times: func() (list []bench.KernelTime) {
 		for _, k := range m.Times() {
-			list = append(list, kernelTime{Kernel: k.Kernel, Launches: k.Launches, MS: k.Seconds * 1000, FloorMS: k.Floor * 1000,
+			list = append(list, bench.KernelTime{Kernel: k.Kernel, Launches: k.Launches, MS: k.Seconds * 1000, FloorMS: k.Floor * 1000,
 				GB: float64(k.Read+k.Written) / 1e9, GFLOP: k.FLOP / 1e9})
 		}
 		return list

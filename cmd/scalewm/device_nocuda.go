@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 
+	"scalewm/eval/bench"
 	"scalewm/model/device"
 	"scalewm/model/device/cuda/roofline"
 )
@@ -15,5 +16,5 @@ const gpuBuild = false
 var errNoGPUBuild = errors.New("--device cuda: this binary computes on the processor only (hint: make setup-cuda && make cuda leaves bin/scalewm-cuda)")
 
 func openGPU(device.Precision, func(error)) (device.Device, error) { return nil, errNoGPUBuild }
-func measureGPU() (gpuRates, error)                                { return gpuRates{}, errNoGPUBuild }
-func openTimed(roofline.Card) (timedDevice, error)                 { return timedDevice{}, errNoGPUBuild }
+func measureGPU() (bench.Rates, error)                             { return bench.Rates{}, errNoGPUBuild }
+func openTimed(roofline.Card) (bench.TimedDevice, error)           { return bench.TimedDevice{}, errNoGPUBuild }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"scalewm/model/train"
 )
 
-// loadReport says how fast batches come from a file, and what that takes from
+// LoadReport says how fast batches come from a file, and what that takes from
 // training steps on the same cores. Milliseconds are those of one batch or step.
-type loadReport struct {
+type LoadReport struct {
 	Geometry  string  `json:"geometry"`
 	Data      string  `json:"data"`
 	Rows      int     `json:"rows"`
@@ -34,7 +34,7 @@ type loadReport struct {
 	PeerMS          float64     `json:"peer_ms"`      // frames as stored, the peer's fastest variant
 	Ratio           float64     `json:"ratio"`        // peer_ms by decode_ms
 	RSSMB           float64     `json:"rss_mb"`
-	Peer            *peerReport `json:"peer,omitempty"`
+	Peer            *PeerReport `json:"peer,omitempty"`
 }
 
 // A turn begins with batches that do not count, since they find others read
@@ -46,7 +46,7 @@ const (
 
 // loading is the work of the part: one file, read in two ways.
 type loading struct {
-	b      *bench
+	b      *Bench
 	src    dataset.Source
 	clips  []dataset.Clip
 	action dataset.Moments
@@ -55,7 +55,7 @@ type loading struct {
 	waited []float64 // ms a fed step stood still, by turn
 }
 
-func benchLoad(ctx context.Context, b *bench) error {
+func benchLoad(ctx context.Context, b *Bench) error {
 	path, remove, err := b.loadData(ctx)
 	if err != nil {
 		return err
@@ -66,13 +66,13 @@ func benchLoad(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer src.Close()
-	r := &loadReport{Geometry: b.geometry, Data: b.data, Rows: src.Rows()}
-	if b.data == "" {
+	r := &LoadReport{Geometry: b.Geometry, Data: b.Data, Rows: src.Rows()}
+	if b.Data == "" {
 		r.Data = "collected for this"
 	}
 	b.report.Load = r
-	p, err := b.startPeer(ctx, "load", map[string]any{"path": path, "batch": b.preset.Train.Batch, "frames": b.preset.Model.History + 1,
-		"skip": b.preset.Model.FrameSkip, "threads": b.report.Machine.Threads})
+	p, err := b.startPeer(ctx, "load", map[string]any{"path": path, "batch": b.Preset.Train.Batch, "frames": b.Preset.Model.History + 1,
+		"skip": b.Preset.Model.FrameSkip, "threads": b.report.Machine.Threads})
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func benchLoad(ctx context.Context, b *bench) error {
 		return err
 	}
 	r.MS, r.DecodeMS, r.StepMS, r.FedStepMS = medians["sized"], medians["stored"], medians["step"], medians["fed"]
-	clips := float64(b.preset.Train.Batch) * 1000
+	clips := float64(b.Preset.Train.Batch) * 1000
 	r.ClipsPerS, r.DecodeClipsPerS = clips/r.MS, clips/r.DecodeMS
 	r.Share, r.Waited = max(0, 1-r.StepMS/r.FedStepMS), medians["waited"]/r.FedStepMS
 	r.PeerMS = r.Peer.best()
@@ -96,9 +96,9 @@ func benchLoad(ctx context.Context, b *bench) error {
 
 // loadData is the data set to read: the user's, or episodes of Two-Room that
 // are removed again.
-func (b *bench) loadData(ctx context.Context) (path string, remove func(), err error) {
-	if b.data != "" {
-		return b.data, func() {}, nil
+func (b *Bench) loadData(ctx context.Context) (path string, remove func(), err error) {
+	if b.Data != "" {
+		return b.Data, func() {}, nil
 	}
 	dir, err := os.MkdirTemp("", "scalewm-bench-")
 	if err != nil {
@@ -109,7 +109,7 @@ func (b *bench) loadData(ctx context.Context) (path string, remove func(), err e
 	job, err := collect.Prepare(path, collect.Spec{Task: "tworoom", Episodes: 20, Seed: 1})
 	if err == nil {
 		defer job.Close()
-		b.note("collecting 20 episodes of Two-Room")
+		b.Note("collecting 20 episodes of Two-Room")
 		_, err = job.Run(ctx, 0, nil)
 	}
 	if err != nil {
@@ -120,12 +120,12 @@ func (b *bench) loadData(ctx context.Context) (path string, remove func(), err e
 }
 
 // timeLoading lets reading, training and the peer take turns.
-func (b *bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p *peer) (map[string]float64, error) {
+func (b *Bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p *peer) (map[string]float64, error) {
 	col, err := dataset.FindColumn(src, "action")
 	if err != nil {
 		return nil, err
 	}
-	m, c := b.preset.Model, b.preset.Train
+	m, c := b.Preset.Model, b.Preset.Train
 	m.ActionDim = col.Width
 	l := &loading{b: b, src: src, clips: dataset.Clips(src, m.History+1, m.FrameSkip)}
 	if l.action, err = dataset.ColumnMoments(src, "action", nil, 0); err != nil {
@@ -137,11 +137,11 @@ func (b *bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p 
 		return nil, err
 	}
 	defer closeFrames()
-	precision := "fp32"
+	precision := device.FP32
 	if cpu.HasBF16() {
-		precision = "bf16"
+		precision = device.BF16
 	}
-	dev, err := deviceFlags{name: &b.device, precision: &precision, stderr: io.Discard}.open(false)
+	dev, err := b.Open(precision)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (b *bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p 
 
 func (l *loading) run(ctx context.Context, sized dataset.FrameReader, p *peer) (map[string]float64, error) {
 	stored := dataset.Original(l.src)
-	l.b.note("%d rounds of reading, training and training that is fed", l.b.rounds)
+	l.b.Note("%d rounds of reading, training and training that is fed", l.b.Rounds)
 	medians, err := l.b.takeTurns(ctx, append([]contender{
 		{"step", l.steps},
 		{"fed", func(ctx context.Context) (float64, error) { return l.turn(ctx, sized, l.trial.Fed) }},
@@ -185,8 +185,8 @@ func (l *loading) steps(context.Context) (float64, error) {
 
 // turn is the time of a batch read from frames and, with fed, trained on.
 func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, fed func(context.Context, *dataset.Loader, int) error) (float64, error) {
-	m := l.b.preset.Model
-	loader, err := dataset.NewLoader(l.src, frames, l.clips, dataset.LoaderOptions{Batch: l.b.preset.Train.Batch, Frames: m.History + 1,
+	m := l.b.Preset.Model
+	loader, err := dataset.NewLoader(l.src, frames, l.clips, dataset.LoaderOptions{Batch: l.b.Preset.Train.Batch, Frames: m.History + 1,
 		Skip: m.FrameSkip, Seed: 1, Action: l.action, Pixels: l.dev})
 	if err != nil {
 		return 0, err
@@ -216,7 +216,7 @@ func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, fed func
 	return milliseconds(began) / counted, nil
 }
 
-func (r *loadReport) print(w io.Writer) {
+func (r *LoadReport) print(w io.Writer) {
 	fmt.Fprintf(w, "loading: %s; %s, %d rows\n", r.Geometry, r.Data, r.Rows)
 	fmt.Fprintf(w, "  a batch %.2f ms (%.0f clips/s); from the file at 224 px %.1f ms (%.0f clips/s); peak memory %.0f MB\n", r.MS, r.ClipsPerS, r.DecodeMS, r.DecodeClipsPerS, r.RSSMB)
 	fmt.Fprintf(w, "  training step %.1f ms, fed %.1f ms: the loader takes %.1f %% (%.1f %% waiting)\n", r.StepMS, r.FedStepMS, 100*r.Share, 100*r.Waited)

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -12,16 +12,16 @@ import (
 	"scalewm/envs"
 )
 
-// envReport is how fast worlds are, one world on one core.
-type envReport struct {
-	Tasks map[string]*envSpeed `json:"tasks"`
+// EnvReport is how fast worlds are, one world on one core.
+type EnvReport struct {
+	Tasks map[string]*EnvSpeed `json:"tasks"`
 	RSSMB float64              `json:"rss_mb"`
-	Peer  *peerReport          `json:"peer,omitempty"` // milliseconds a step
+	Peer  *PeerReport          `json:"peer,omitempty"` // milliseconds a step
 }
 
-// envSpeed is a task: steps under uniform actions, without and with a frame
+// EnvSpeed is a task: steps under uniform actions, without and with a frame
 // drawn after each; 0 where a peer is missing.
-type envSpeed struct {
+type EnvSpeed struct {
 	StepsPerS      float64 `json:"steps_per_s"`
 	FramesPerS     float64 `json:"frames_per_s"`
 	PeerStepsPerS  float64 `json:"peer_steps_per_s"`
@@ -35,13 +35,13 @@ type envSpeed struct {
 // envTurn is how long one measurement of a world lasts, at least one step.
 const envTurn = 100 * time.Millisecond
 
-func benchEnv(ctx context.Context, b *bench) error {
-	r := &envReport{Tasks: map[string]*envSpeed{}}
+func benchEnv(ctx context.Context, b *Bench) error {
+	r := &EnvReport{Tasks: map[string]*EnvSpeed{}}
 	b.report.Env = r
 	return r.fill(ctx, b, envs.Names())
 }
 
-func (r *envReport) fill(ctx context.Context, b *bench, tasks []string) error {
+func (r *EnvReport) fill(ctx context.Context, b *Bench, tasks []string) error {
 	p, err := b.startPeer(ctx, "env", map[string]any{"tasks": tasks, "seconds": envTurn.Seconds()})
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (r *envReport) fill(ctx context.Context, b *bench, tasks []string) error {
 	defer p.kill()
 	medians := map[string]float64{}
 	for _, name := range tasks {
-		b.note("%d rounds of %s", b.rounds, name)
+		b.Note("%d rounds of %s", b.Rounds, name)
 		if r.Tasks[name], err = b.timeTask(ctx, name, p, medians); err != nil {
 			return err
 		}
@@ -67,14 +67,14 @@ func (r *envReport) fill(ctx context.Context, b *bench, tasks []string) error {
 
 // timeTask lets our world and the peer's take turns. A task that this machine
 // cannot run is reported as missing.
-func (b *bench) timeTask(ctx context.Context, name string, p *peer, medians map[string]float64) (*envSpeed, error) {
+func (b *Bench) timeTask(ctx context.Context, name string, p *peer, medians map[string]float64) (*EnvSpeed, error) {
 	t, err := envs.Lookup(name)
 	if err != nil {
 		return nil, err
 	}
 	w := &timedWorld{px: make([]byte, envs.FrameBytes)}
 	if w.Env, err = t.New(nil); err != nil {
-		return &envSpeed{Missing: err.Error()}, nil
+		return &EnvSpeed{Missing: err.Error()}, nil
 	}
 	defer w.Close()
 	r := rng.Stream("bench", name)
@@ -90,7 +90,7 @@ func (b *bench) timeTask(ctx context.Context, name string, p *peer, medians map[
 		err = w.Frame(w.px)
 	}
 	if err != nil {
-		return &envSpeed{Missing: err.Error()}, nil
+		return &EnvSpeed{Missing: err.Error()}, nil
 	}
 	w.begin = w.Snapshot()
 	found, err := b.takeTurns(ctx, append([]contender{
@@ -101,7 +101,7 @@ func (b *bench) timeTask(ctx context.Context, name string, p *peer, medians map[
 		return nil, err
 	}
 	maps.Copy(medians, found)
-	return &envSpeed{StepsPerS: 1000 / found["step"], FramesPerS: 1000 / found["frame"]}, nil
+	return &EnvSpeed{StepsPerS: 1000 / found["step"], FramesPerS: 1000 / found["frame"]}, nil
 }
 
 // timedWorld is a world under given actions.
@@ -144,7 +144,7 @@ func (w *timedWorld) turn(draw bool) (float64, error) {
 	return milliseconds(began) / float64(n), nil
 }
 
-func (r *envReport) print(w io.Writer) {
+func (r *EnvReport) print(w io.Writer) {
 	fmt.Fprintf(w, "worlds, one core (peak memory %.0f MB)\n", r.RSSMB)
 	for _, name := range slices.Sorted(maps.Keys(r.Tasks)) {
 		s := r.Tasks[name]

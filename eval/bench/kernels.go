@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 	"scalewm/model/train"
 )
 
-// kernelReport says where the time on a GPU goes: bf16, each launch by itself.
-type kernelReport struct {
-	Train []kernelTime `json:"train"`
-	Plan  []kernelTime `json:"plan"`
-	Side  []kernelTime `json:"side,omitempty"`
+// KernelReport says where the time on a GPU goes: bf16, each launch by itself.
+type KernelReport struct {
+	Train []KernelTime `json:"train"`
+	Plan  []KernelTime `json:"plan"`
+	Side  []KernelTime `json:"side,omitempty"`
 }
 
-// kernelTime is all launches of a kernel in a step or plan. FloorMS is what they
+// KernelTime is all launches of a kernel in a step or plan. FloorMS is what they
 // cannot take less than at the rates of the probe: their bytes and operations.
-type kernelTime struct {
+type KernelTime struct {
 	Kernel   string  `json:"kernel"`
 	Launches int     `json:"launches"`
 	MS       float64 `json:"ms"`
@@ -31,27 +31,27 @@ type kernelTime struct {
 	GFLOP    float64 `json:"gflop"`
 }
 
-// timedDevice is a GPU that keeps the time of each kernel.
-type timedDevice struct {
+// TimedDevice is a GPU that keeps the time of each kernel.
+type TimedDevice struct {
 	device.Device
-	reset func()
-	times func() []kernelTime
+	Reset func()
+	Times func() []KernelTime
 }
 
 // benchKernels times the kernels of a training step and of plans.
-func benchKernels(ctx context.Context, b *bench) error {
+func benchKernels(ctx context.Context, b *Bench) error {
 	if b.report.Machine.GPU == "" {
 		return errors.New("kernels are those of a GPU, and none is used (hint: --device cuda, with bin/scalewm-cuda)")
 	}
 	rates := b.report.Probes[len(b.report.Probes)-1]
-	dev, err := openTimed(roofline.Card{Bandwidth: rates.GPUCopy * 1e9, FLOPS: rates.GPUBF16 * 1e9})
+	dev, err := b.Timed(roofline.Card{Bandwidth: rates.GPUCopy * 1e9, FLOPS: rates.GPUBF16 * 1e9})
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
-	r := &kernelReport{}
+	r := &KernelReport{}
 	b.report.Kernels = r
-	t, err := train.NewTrial(dev, b.preset.Model, b.preset.Train)
+	t, err := train.NewTrial(dev, b.Preset.Model, b.Preset.Train)
 	if err != nil {
 		return err
 	}
@@ -60,50 +60,50 @@ func benchKernels(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	w, err := lewm.New(dev, b.preset.Model, 1)
+	w, err := lewm.New(dev, b.Preset.Model, 1)
 	if err != nil {
 		return err
 	}
 	defer w.Free()
-	if r.Plan, err = b.timeKernels(ctx, dev, eval.NewTrial(w, eval.Tiers()[0], 1).Plan); err != nil || b.side == 0 {
+	if r.Plan, err = b.timeKernels(ctx, dev, eval.NewTrial(w, eval.Tiers()[0], 1).Plan); err != nil || b.Side == 0 {
 		return err
 	}
-	r.Side, err = b.timeKernels(ctx, dev, eval.NewTrial(w, eval.Tiers()[0], b.side).Plan)
+	r.Side, err = b.timeKernels(ctx, dev, eval.NewTrial(w, eval.Tiers()[0], b.Side).Plan)
 	return err
 }
 
 // timeKernels is the mean of the rounds, after work that does not count.
-func (b *bench) timeKernels(ctx context.Context, dev timedDevice, work func(context.Context) error) ([]kernelTime, error) {
-	for i := range b.rounds + 1 {
+func (b *Bench) timeKernels(ctx context.Context, dev TimedDevice, work func(context.Context) error) ([]KernelTime, error) {
+	for i := range b.Rounds + 1 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		if i == 1 {
-			dev.reset()
+			dev.Reset()
 		}
 		if err := work(ctx); err != nil {
 			return nil, err
 		}
 	}
-	list, n := dev.times(), float64(b.rounds)
+	list, n := dev.Times(), float64(b.Rounds)
 	for i := range list {
 		k := &list[i]
-		k.Launches /= b.rounds
+		k.Launches /= b.Rounds
 		k.MS, k.FloorMS, k.GB, k.GFLOP = k.MS/n, k.FloorMS/n, k.GB/n, k.GFLOP/n
 	}
 	return list, dev.Err()
 }
 
-func (r *kernelReport) print(w io.Writer) {
+func (r *KernelReport) print(w io.Writer) {
 	for _, part := range []struct {
 		name string
-		list []kernelTime
+		list []KernelTime
 	}{{"a training step", r.Train}, {"a plan", r.Plan}, {"plans side by side", r.Side}} {
 		if len(part.list) == 0 {
 			continue
 		}
 		fmt.Fprintf(w, "kernels of %s\n  %-28s %8s %9s %9s %7s %9s %9s\n", part.name, "", "launches", "ms", "floor ms", "floor %", "GB/s", "TFLOP/s")
-		sum := kernelTime{Kernel: "all"}
+		sum := KernelTime{Kernel: "all"}
 		for _, k := range part.list {
 			k.print(w)
 			sum.Launches, sum.MS, sum.FloorMS, sum.GB, sum.GFLOP = sum.Launches+k.Launches, sum.MS+k.MS, sum.FloorMS+k.FloorMS, sum.GB+k.GB, sum.GFLOP+k.GFLOP
@@ -112,7 +112,7 @@ func (r *kernelReport) print(w io.Writer) {
 	}
 }
 
-func (k kernelTime) print(w io.Writer) {
+func (k KernelTime) print(w io.Writer) {
 	fmt.Fprintf(w, "  %-28s %8d %9.3f %9.3f %7.0f %9.0f %9.1f\n", k.Kernel, k.Launches, k.MS, k.FloorMS,
 		100*over(k.FloorMS, k.MS), over(k.GB*1000, k.MS), over(k.GFLOP, k.MS))
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"scalewm/model/train"
 )
 
-// speed is the report of train (one step) and of plan (one whole plan): medians
+// Speed is the report of train (one step) and of plan (one whole plan): medians
 // in milliseconds, 0 where a precision or a peer is missing.
-type speed struct {
+type Speed struct {
 	Geometry string  `json:"geometry"`
 	Params   int     `json:"params"`
 	Device   string  `json:"device"`
@@ -36,7 +36,7 @@ type speed struct {
 	SideRatio  float64     `json:"side_ratio,omitempty"`
 	FP32RSSMB  float64     `json:"fp32_rss_mb"`
 	BF16RSSMB  float64     `json:"bf16_rss_mb"`
-	Peer       *peerReport `json:"peer,omitempty"`
+	Peer       *PeerReport `json:"peer,omitempty"`
 }
 
 // benchWork is something of ours on a device.
@@ -62,11 +62,11 @@ type speedSpec struct {
 
 // measure times work in each precision that the machine has, next to the
 // variants of the peer that are compared with it.
-func (b *bench) measure(ctx context.Context, part string, flop float64, start func(device.Device) (benchWork, error)) (*speed, error) {
-	s := &speed{Geometry: b.geometry}
-	spec, t := b.preset.Train, eval.Tiers()[0]
-	p, err := b.startPeer(ctx, part, speedSpec{Model: b.preset.Model, Batch: spec.Batch, Directions: spec.Directions, Candidates: t.Candidates,
-		Iterations: t.Iterations, Elites: t.Elites, Side: b.side, Threads: b.report.Machine.Threads, Device: b.device})
+func (b *Bench) measure(ctx context.Context, part string, flop float64, start func(device.Device) (benchWork, error)) (*Speed, error) {
+	s := &Speed{Geometry: b.Geometry}
+	spec, t := b.Preset.Train, eval.Tiers()[0]
+	p, err := b.startPeer(ctx, part, speedSpec{Model: b.Preset.Model, Batch: spec.Batch, Directions: spec.Directions, Candidates: t.Candidates,
+		Iterations: t.Iterations, Elites: t.Elites, Side: b.Side, Threads: b.report.Machine.Threads, Device: b.Device})
 	if err != nil {
 		return nil, err
 	}
@@ -92,12 +92,11 @@ func (b *bench) measure(ctx context.Context, part string, flop float64, start fu
 }
 
 // measureOne is one precision: our work and the peer's take turns.
-func (b *bench) measureOne(ctx context.Context, s *speed, precision device.Precision, p *peer, start func(device.Device) (benchWork, error), medians map[string]float64) error {
+func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Precision, p *peer, start func(device.Device) (benchWork, error), medians map[string]float64) error {
 	name := string(precision)
 	all := p.contenders(name)
 	if precision == device.FP32 || b.half() {
-		flag := deviceFlags{name: &b.device, precision: &name, stderr: io.Discard}
-		dev, err := flag.open(false)
+		dev, err := b.Open(precision)
 		if err != nil {
 			return err
 		}
@@ -114,7 +113,7 @@ func (b *bench) measureOne(ctx context.Context, s *speed, precision device.Preci
 			all = append(append(all, timed("side", w.side)), p.contenders("side")...)
 		}
 	}
-	b.note("%d rounds of %s", b.rounds, names(all))
+	b.Note("%d rounds of %s", b.Rounds, names(all))
 	found, err := b.takeTurns(ctx, all)
 	for k, v := range found {
 		medians[k] = v
@@ -124,14 +123,14 @@ func (b *bench) measureOne(ctx context.Context, s *speed, precision device.Preci
 	} else if found[name] > 0 {
 		s.BF16MS, s.BF16RSSMB = found[name], peakMB()
 	}
-	if b.side > 0 && found["side"] > 0 {
-		s.SideBySide, s.SideMS = b.side, found["side"]/float64(b.side)
+	if b.Side > 0 && found["side"] > 0 {
+		s.SideBySide, s.SideMS = b.Side, found["side"]/float64(b.Side)
 	}
 	return err
 }
 
 // half says whether products in bf16 are worth timing.
-func (b *bench) half() bool { return cpu.HasBF16() || b.report.Machine.GPU != "" }
+func (b *Bench) half() bool { return cpu.HasBF16() || b.report.Machine.GPU != "" }
 
 func names(all []contender) (list []string) {
 	for _, c := range all {
@@ -142,7 +141,7 @@ func names(all []contender) (list []string) {
 
 // setPeak fills in the better of the probes around a part, of the faster precision.
 // A GPU is probed only where the work runs on it.
-func (s *speed) setPeak(probes []benchProbe) {
+func (s *Speed) setPeak(probes []Probe) {
 	for _, p := range probes {
 		fp32, bf16 := p.FP32, p.BF16
 		if p.GPUFP32 > 0 {
@@ -157,8 +156,8 @@ func (s *speed) setPeak(probes []benchProbe) {
 }
 
 // benchTrain times one whole step of LeWM.
-func benchTrain(ctx context.Context, b *bench) (err error) {
-	m, c := b.preset.Model, b.preset.Train
+func benchTrain(ctx context.Context, b *Bench) (err error) {
+	m, c := b.Preset.Model, b.Preset.Train
 	b.report.Train, err = b.measure(ctx, "train", m.StepFLOP(c.Batch, c.Directions), func(dev device.Device) (benchWork, error) {
 		t, err := train.NewTrial(dev, m, c)
 		if err != nil {
@@ -170,8 +169,8 @@ func benchTrain(ctx context.Context, b *bench) (err error) {
 }
 
 // benchPlan times one whole CEM plan of tier T1.
-func benchPlan(ctx context.Context, b *bench) (err error) {
-	m, tier := b.preset.Model, eval.Tiers()[0]
+func benchPlan(ctx context.Context, b *Bench) (err error) {
+	m, tier := b.Preset.Model, eval.Tiers()[0]
 	flop := float64(tier.Iterations) * m.PlanFLOP(tier.Candidates, eval.Horizon)
 	b.report.Plan, err = b.measure(ctx, "plan", flop, func(dev device.Device) (benchWork, error) {
 		w, err := lewm.New(dev, m, 1)
@@ -179,15 +178,15 @@ func benchPlan(ctx context.Context, b *bench) (err error) {
 			return benchWork{}, err
 		}
 		work := benchWork{once: eval.NewTrial(w, tier, 1).Plan, params: w.Params().Len(), free: w.Free}
-		if b.side > 0 {
-			work.side = eval.NewTrial(w, tier, b.side).Plan
+		if b.Side > 0 {
+			work.side = eval.NewTrial(w, tier, b.Side).Plan
 		}
 		return work, nil
 	})
 	return err
 }
 
-func (s *speed) print(w io.Writer, what string) {
+func (s *Speed) print(w io.Writer, what string) {
 	fmt.Fprintf(w, "%s: %s (%.2f M parameters), %s\n", what, s.Geometry, float64(s.Params)/1e6, s.Device)
 	fmt.Fprintf(w, "  fp32 %.1f ms, bf16 %.1f ms; %.0f of %.0f GFLOP/s; peak memory %.0f and %.0f MB\n",
 		s.FP32MS, s.BF16MS, s.GFLOPS, s.PeakGFLOPS, s.FP32RSSMB, s.BF16RSSMB)
@@ -201,7 +200,7 @@ func (s *speed) print(w io.Writer, what string) {
 	}
 }
 
-func (r *peerReport) print(w io.Writer) {
+func (r *PeerReport) print(w io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(r.MS)) {
 		fmt.Fprintf(w, "%s %.1f ms, ", name, r.MS[name])
 	}

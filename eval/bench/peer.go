@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-//go:embed testdata/peers/*.py
+//go:embed peers/*.py
 var peerScripts embed.FS
 
 // peer is a Python program that does the work of a part when it is asked to: a
@@ -40,8 +40,8 @@ type peerAnswer struct {
 	RSSMB float64 `json:"rss_mb"`
 }
 
-// peerReport is what the report says of a peer.
-type peerReport struct {
+// PeerReport is what the report says of a peer.
+type PeerReport struct {
 	Version string             `json:"version"`
 	MS      map[string]float64 `json:"ms"`
 	RSSMB   float64            `json:"rss_mb"`
@@ -50,8 +50,8 @@ type peerReport struct {
 
 // startPeer starts the script of a part; without --peer it is nil, whose
 // methods do nothing.
-func (b *bench) startPeer(ctx context.Context, part string, spec any) (*peer, error) {
-	if b.peer == "" {
+func (b *Bench) startPeer(ctx context.Context, part string, spec any) (*peer, error) {
+	if b.Peer == "" {
 		return nil, nil
 	}
 	text, err := peerText(part)
@@ -59,7 +59,7 @@ func (b *bench) startPeer(ctx context.Context, part string, spec any) (*peer, er
 		return nil, err
 	}
 	p := &peer{stderr: &bytes.Buffer{}, dropped: map[string]string{}}
-	p.cmd = exec.CommandContext(ctx, b.peer, "-c", text)
+	p.cmd = exec.CommandContext(ctx, b.Peer, "-c", text)
 	p.cmd.Stderr = p.stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("starting the peer: %w", err)
@@ -72,7 +72,7 @@ func (b *bench) startPeer(ctx context.Context, part string, spec any) (*peer, er
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the peer: %w (hint: --peer is a Python interpreter; make setup-peers makes one)", err)
 	}
-	b.note("starting the peer %s", b.peer)
+	b.Note("starting the peer %s", b.Peer)
 	line, err := json.Marshal(spec)
 	if err == nil {
 		err = p.ask(string(line), &p.hello)
@@ -91,7 +91,7 @@ var benchScripts = map[string][]string{"train": {"lewm", "train"}, "plan": {"lew
 func peerText(part string) (string, error) {
 	var text strings.Builder
 	for _, name := range append([]string{"common"}, benchScripts[part]...) {
-		b, err := peerScripts.ReadFile("testdata/peers/" + name + ".py")
+		b, err := peerScripts.ReadFile("peers/" + name + ".py")
 		if err != nil {
 			return "", fmt.Errorf("starting the peer: %w", err)
 		}
@@ -160,7 +160,7 @@ func (p *peer) contenders(what string) []contender {
 }
 
 // finish ends the peer and reports what it took, of the medians those that are its own.
-func (p *peer) finish(medians map[string]float64) (*peerReport, error) {
+func (p *peer) finish(medians map[string]float64) (*PeerReport, error) {
 	if p == nil {
 		return nil, nil
 	}
@@ -172,7 +172,7 @@ func (p *peer) finish(medians map[string]float64) (*peerReport, error) {
 	if err := p.cmd.Wait(); err != nil {
 		return nil, p.died(err)
 	}
-	r := &peerReport{Version: p.hello.Version, MS: map[string]float64{}, RSSMB: last.RSSMB, Dropped: p.dropped}
+	r := &PeerReport{Version: p.hello.Version, MS: map[string]float64{}, RSSMB: last.RSSMB, Dropped: p.dropped}
 	for _, names := range p.hello.Variants {
 		for _, name := range names {
 			if ms, ok := medians[ofPeer(name)]; ok && p.dropped[name] == "" {
@@ -184,7 +184,7 @@ func (p *peer) finish(medians map[string]float64) (*peerReport, error) {
 }
 
 // best is the time of the peer's fastest variant, 0 without one.
-func (r *peerReport) best() float64 {
+func (r *PeerReport) best() float64 {
 	if r == nil {
 		return 0
 	}
@@ -196,7 +196,7 @@ func (r *peerReport) best() float64 {
 }
 
 // of is the fastest of the variants compared with what.
-func (p *peer) of(r *peerReport, what string) float64 {
+func (p *peer) of(r *PeerReport, what string) float64 {
 	if p == nil {
 		return 0
 	}

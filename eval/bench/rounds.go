@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -30,11 +30,11 @@ func timed(name string, work func(context.Context) error) contender {
 
 func milliseconds(began time.Time) float64 { return time.Since(began).Seconds() * 1000 }
 
-// takeTurns lets the contenders take turns, so that the load of other programs meets
-// all of them, and returns each one's median; the first turn of each does not count.
-func (b *bench) takeTurns(ctx context.Context, all []contender) (map[string]float64, error) {
+// takeTurns lets the contenders take turns, so that other programs' load meets all of
+// them, and returns each one's median; the first turn of each does not count.
+func (b *Bench) takeTurns(ctx context.Context, all []contender) (map[string]float64, error) {
 	times := map[string][]float64{}
-	for round := range b.rounds + 1 {
+	for round := range b.Rounds + 1 {
 		for _, c := range all {
 			if err := ctx.Err(); err != nil {
 				return nil, err
@@ -54,7 +54,7 @@ func (b *bench) takeTurns(ctx context.Context, all []contender) (map[string]floa
 		medians[name] = median(times[name])
 		fmt.Fprintf(&line, " %s %.4g ms", name, medians[name])
 	}
-	b.note("medians:%s", &line)
+	b.Note("medians:%s", &line)
 	return medians, nil
 }
 

@@ -1,0 +1,211 @@
+// Package bench measures this machine's rates beside its peak, and lets the
+// original Python programs do the same work in turns with this one: worlds,
+// loading, a training step, a plan, the kernels of a GPU.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"scalewm/eval/pipeline"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+	"scalewm/model/device/cuda/roofline"
+)
+
+// parts in the order in which they run; each fills its part of the report.
+var parts = []struct {
+	name string
+	run  func(context.Context, *Bench) error
+}{{"env", benchEnv}, {"load", benchLoad}, {"train", benchTrain}, {"plan", benchPlan}, {"kernels", benchKernels}}
+
+// Parts are the names of what can be measured.
+func Parts() (names []string) {
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Bench says what is measured, and how.
+type Bench struct {
+	Preset   *pipeline.Preset // for two-dimensional actions
+	Geometry string           // of the preset, in words
+	Peer     string           // a Python interpreter; "": none
+	Data     string           // data set of load; "": some episodes are collected
+	Rounds   int
+	Side     int    // episodes planned side by side, 0: none
+	Device   string // cpu, cuda or auto
+	Version  string // of the program
+	Open     func(device.Precision) (device.Device, error)
+	GPU      func() (Rates, error) // nil where nothing runs on a GPU
+	Timed    func(roofline.Card) (TimedDevice, error)
+	Note     func(format string, args ...any) // hears how it comes along
+
+	report Report
+}
+
+// Rates is what a GPU does at best, in GFLOP/s and GB/s, and which library's
+// product it was measured with.
+type Rates struct {
+	Name, By         string
+	FP32, BF16, Copy float64
+}
+
+// Report is the JSON object; parts that were not asked for are left out.
+type Report struct {
+	Train   *Speed        `json:"train,omitempty"`
+	Plan    *Speed        `json:"plan,omitempty"`
+	Load    *LoadReport   `json:"load,omitempty"`
+	Env     *EnvReport    `json:"env,omitempty"`
+	Kernels *KernelReport `json:"kernels,omitempty"`
+	Machine Machine       `json:"machine"`
+	Probes  []Probe       `json:"probes"` // before each part, and after the last
+}
+
+// Machine is where it was measured.
+type Machine struct {
+	Path    string `json:"path"` // instruction set of bf16 products
+	Threads int    `json:"threads"`
+	Version string `json:"version"`
+	GPU     string `json:"gpu,omitempty"`     // its name, where work ran on one
+	PeakBy  string `json:"peak_by,omitempty"` // whose products the GPU's probes timed
+}
+
+// Probe is what the machine did at best at one moment: other programs on the
+// same host can halve it for seconds.
+type Probe struct {
+	When     string  `json:"when"`
+	FP32     float64 `json:"fp32_gflops"`
+	BF16     float64 `json:"bf16_gflops"` // tiles or bf16 pairs; 0 where the machine multiplies no bf16
+	CacheGBs float64 `json:"cache_gb_s"`  // read from the cache that cores share
+	// Of the GPU: one large product, and a copy within its memory, read and written.
+	GPUFP32 float64 `json:"gpu_fp32_gflops,omitempty"`
+	GPUBF16 float64 `json:"gpu_bf16_gflops,omitempty"`
+	GPUCopy float64 `json:"gpu_copy_gb_s,omitempty"`
+}
+
+// Preset is a preset by name or path, for two-dimensional actions, and its geometry
+// in words; "" is the geometry of 10.77 M parameters that PyTorch's times are known
+// of: small with 32 clips.
+func Preset(name string) (*pipeline.Preset, string, error) {
+	known := name == ""
+	if known {
+		name = "small"
+	}
+	p, err := pipeline.LoadPreset(name)
+	if err != nil {
+		return nil, "", err
+	}
+	if known {
+		p.Train.Batch = 32
+	}
+	p.Model.ActionDim = 2
+	m := p.Model
+	return p, fmt.Sprintf("%d clips x %d frames of %d px, patch %d, width %d x %d layers, latent %d, predictor %d x %d heads of %d",
+		p.Train.Batch, m.History+1, m.ImageSize, m.Patch, m.Width, m.Layers, m.Dim, m.PredictorDepth, m.PredictorHeads, m.PredictorHeadDim), nil
+}
+
+// Run measures the named parts with a probe of the machine around each.
+func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
+	path := os.Getenv(cpu.PathVariable)
+	if path == "" {
+		path = cpu.Paths()[0]
+	}
+	b.report = Report{Machine: Machine{Path: path, Threads: runtime.GOMAXPROCS(0), Version: b.Version}}
+	for _, p := range parts {
+		if !slices.Contains(names, p.name) {
+			continue
+		}
+		if err := b.probe("before " + p.name); err != nil {
+			return nil, err
+		}
+		resetPeak()
+		if err := p.run(ctx, b); err != nil {
+			if ctx.Err() != nil { // which ends a peer too
+				return nil, ctx.Err()
+			}
+			return nil, fmt.Errorf("measuring %s: %w", p.name, err)
+		}
+	}
+	if err := b.probe("after"); err != nil {
+		return nil, err
+	}
+	for i, before := range b.report.Probes {
+		switch before.When {
+		case "before train":
+			b.report.Train.setPeak(b.report.Probes[i : i+2])
+		case "before plan":
+			b.report.Plan.setPeak(b.report.Probes[i : i+2])
+		}
+	}
+	return &b.report, nil
+}
+
+func (b *Bench) probe(when string) error {
+	r, err := cpu.Measure("fp32", 0)
+	if err != nil {
+		return err
+	}
+	p := Probe{When: when, FP32: r.FMA, CacheGBs: r.Read}
+	if cpu.HasBF16() {
+		if r, err = cpu.Measure("bf16", 0); err != nil {
+			return err
+		}
+		p.BF16 = r.Products
+	}
+	b.Note("%s: %.0f GFLOP/s fp32, %.0f bf16 (%s), %.0f GB/s from the shared cache", when, p.FP32, p.BF16, b.report.Machine.Path, p.CacheGBs)
+	if err := b.probeGPU(&p); err != nil {
+		return err
+	}
+	b.report.Probes = append(b.report.Probes, p)
+	return nil
+}
+
+// probeGPU fills in what the GPU does, where work runs on one.
+func (b *Bench) probeGPU(p *Probe) error {
+	if b.GPU == nil {
+		return nil
+	}
+	r, err := b.GPU()
+	if err != nil {
+		if b.Device == "auto" {
+			return nil // then the work runs on the processor
+		}
+		return err
+	}
+	m := &b.report.Machine
+	m.GPU, m.PeakBy = r.Name, r.By
+	p.GPUFP32, p.GPUBF16, p.GPUCopy = r.FP32, r.BF16, r.Copy
+	b.Note("%s: %.0f GFLOP/s fp32, %.0f bf16 (%s), %.0f GB/s copied", r.Name, r.FP32, r.BF16, r.By, r.Copy)
+	return nil
+}
+
+// Print writes the report for people.
+func (r *Report) Print(w io.Writer) error {
+	var s strings.Builder
+	for _, p := range []struct {
+		name string
+		v    *Speed
+	}{{"training step", r.Train}, {"plan", r.Plan}} {
+		if p.v != nil {
+			p.v.print(&s, p.name)
+		}
+	}
+	if r.Load != nil {
+		r.Load.print(&s)
+	}
+	if r.Env != nil {
+		r.Env.print(&s)
+	}
+	if r.Kernels != nil {
+		r.Kernels.print(&s)
+	}
+	_, err := io.WriteString(w, s.String())
+	return err
+}
