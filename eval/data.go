@@ -43,11 +43,7 @@ func NewData(src dataset.Source, task envs.Task, p dataset.Protocol) (*Data, err
 	if d.Actions, err = dataset.ColumnMoments(src, "action", train, 0); err != nil {
 		return nil, fmt.Errorf("evaluating %s: scaling of the actions: %w", task.Spec.Name, err)
 	}
-	for i, sd := range d.Actions.Std {
-		if sd == 0 { // the original's scaler leaves a constant column as it is
-			d.Actions.Std[i] = 1
-		}
-	}
+	d.Actions = filled(d.Actions)
 	return d, nil
 }
 

@@ -212,7 +212,7 @@ func testJob(t *testing.T, tier string, episodes int, sets ...string) Job {
 	must(t, err)
 	t.Cleanup(func() { engine.Close() })
 	j := Job{Task: tworoom(), Data: d, Protocol: dataset.Paper, Solver: "cem", Workers: 1,
-		Arm: Arm{Method: "lewm", TrainSeed: 1, Weights: "w", Precision: "fp32", World: newDotWorld(t, engine, d.Actions), Protocol: dataset.Paper}}
+		Arm: Arm{Method: "lewm", TrainSeed: 1, Weights: "w", Precision: "fp32", World: newDotWorld(t, engine, d.Actions), Protocol: dataset.Paper, Actions: d.Actions}}
 	tiers, err := ParseTiers(tier)
 	must(t, err)
 	j.Tier = tiers[0]

@@ -3,12 +3,16 @@ package eval
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/eval/plan"
 	"scalewm/eval/record"
 	"scalewm/model"
+	"scalewm/model/device"
+	"scalewm/model/weights"
 )
 
 // Arm is what acts: a world model with a planner, or the random policy.
@@ -24,6 +28,17 @@ type Arm struct {
 	// Checkpoints are evaluated under their own: under strict, one of the
 	// paper's protocol has seen the held-out episodes.
 	Protocol dataset.Protocol
+	Actions  dataset.Moments // of the checkpoint's training; empty where it does not say
+}
+
+// ArmOf is the arm of a checkpoint that plans in a precision, so far without its model.
+func ArmOf(s *weights.Sidecar, p device.Precision) Arm {
+	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Precision: string(p), Protocol: dataset.Protocol(s.Protocol),
+		Actions: filled(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
+	if s.Method == model.Untrained {
+		a.Protocol = ""
+	}
+	return a
 }
 
 // Plans says that the arm is a model, and not random actions.
@@ -69,7 +84,71 @@ func (j Job) Spec(i int) record.Spec {
 	case ICEM:
 		s.Clip = clipName(j.Clip)
 	}
+	if m, _, err := j.scaler(); err == nil && !sameScaler(m, j.Data.Actions) {
+		s.Actions = "checkpoint"
+	}
 	return s
+}
+
+// scaler is what turns planned z-scores into the task's actions: mean and
+// deviation of the actions that the model was trained on. The published evaluation
+// takes those of the data set that it evaluates on (docs/sources.md#action-scaling), and
+// so does protocol paper, which matters where that is another data set. The note
+// says so then; it is empty where both are the same.
+func (j Job) scaler() (m dataset.Moments, note string, err error) {
+	own, data := j.Arm.Actions, j.Data.Actions
+	switch {
+	case len(own.Mean) == 0 && j.Protocol == dataset.Strict:
+		return m, "", fmt.Errorf("the checkpoint does not say how its actions were scaled, which --protocol strict needs (hint: --protocol paper scales them as the data set's are)")
+	case len(own.Mean) == 0:
+		m, note = data, "the checkpoint does not say how its actions were scaled: they are scaled as this data set's are"
+	case sameScaler(own, data):
+		m = own
+	case j.Protocol == dataset.Strict:
+		m, note = own, "the actions of this data set have other means and deviations than those that the checkpoint was trained on, by which its plans are scaled"
+	default:
+		m, note = data, "the actions of this data set have other means and deviations than those that the checkpoint was trained on; "+
+			"its plans are scaled by this data set's, as in the published evaluation (--protocol strict takes the checkpoint's)"
+	}
+	return m, note, checkScaler(m, j.Task.Spec.ActionDim)
+}
+
+// Note is what a person should know about a job that passes Check: that its
+// actions are not scaled as one might think. "" is nothing.
+func (j Job) Note() string {
+	if !j.Arm.Plans() {
+		return ""
+	}
+	_, note, _ := j.scaler()
+	return note
+}
+
+func sameScaler(a, b dataset.Moments) bool {
+	return slices.Equal(a.Mean, b.Mean) && slices.Equal(a.Std, b.Std)
+}
+
+// filled has a deviation of 1 for actions that never vary, as the original's scaler.
+func filled(m dataset.Moments) dataset.Moments {
+	m.Std = slices.Clone(m.Std)
+	for i, sd := range m.Std {
+		if sd == 0 {
+			m.Std[i] = 1
+		}
+	}
+	return m
+}
+
+// checkScaler refuses a scaler that no actions of a task can have.
+func checkScaler(m dataset.Moments, actions int) error {
+	if len(m.Mean) != actions || len(m.Std) != actions {
+		return fmt.Errorf("actions are scaled by %d means and %d deviations, the task has %d actions (hint: was the checkpoint trained on another task?)", len(m.Mean), len(m.Std), actions)
+	}
+	for i, sd := range m.Std {
+		if !(sd > 0) || math.IsInf(sd, 0) || math.IsNaN(m.Mean[i]) || math.IsInf(m.Mean[i], 0) {
+			return fmt.Errorf("action %d is scaled by mean %g and deviation %g (hint: look at the data set with `scalewm data check`)", i, m.Mean[i], sd)
+		}
+	}
+	return nil
 }
 
 // Outcome is a finished cell of a job.
@@ -113,5 +192,6 @@ func (j Job) Check() error {
 	if j.Arm.Protocol != "" && j.Arm.Protocol != j.Protocol {
 		return fmt.Errorf("the checkpoint was trained with --protocol %s, which decides what it has seen and how actions are scaled (hint: train with --protocol %s)", j.Arm.Protocol, j.Protocol)
 	}
-	return nil
+	_, _, err := j.scaler()
+	return err
 }

@@ -46,9 +46,13 @@ func newPlanner(j Job) (*planner, error) {
 	if err != nil {
 		return nil, err
 	}
+	actions, _, err := j.scaler()
+	if err != nil {
+		return nil, err
+	}
 	w := j.Arm.World
 	p := &planner{world: w, info: w.Info(), dev: w.Device(), solver: solver, tier: j.Tier, abreast: j.abreast(),
-		protocol: j.Protocol, sets: j.Sets, actions: j.Data.Actions}
+		protocol: j.Protocol, sets: j.Sets, actions: actions}
 	p.low, p.high = j.Clip.Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, p.actions.Mean, p.actions.Std)
 	p.host = make([]byte, encodeFrames*p.frameBytes())
 	p.pixels = p.dev.AllocBytes(len(p.host))

@@ -157,8 +157,11 @@ func (w *Workspace) load(t *openTask, dir string) (eval.Arm, error) {
 	a, err := w.describe(t, dir, side)
 	if err == nil {
 		a.World = m
-		if err = w.job(t, a, t.sets).Check(); err != nil {
+		j := w.job(t, a, t.sets)
+		if err = j.Check(); err != nil {
 			err = fmt.Errorf("evaluating %s: %w", dir, err)
+		} else if note := j.Note(); note != "" {
+			w.Listener.Note(fmt.Sprintf("%s: %s", dir, note))
 		}
 	}
 	if err != nil {
@@ -194,11 +197,7 @@ func (w *Workspace) describe(t *openTask, dir string, side *weights.Sidecar) (ev
 	if task := t.Spec.Name; side.Task != task && side.Task != "" {
 		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", dir, side.Task, task)
 	}
-	a := eval.Arm{Method: side.Method, TrainSeed: int(side.Seed), Weights: side.SHA256, Protocol: dataset.Protocol(side.Protocol),
-		Precision: string(w.Planner.Kind().Precision)}
-	if side.Method == model.Untrained {
-		a.Protocol = ""
-	}
+	a := eval.ArmOf(side, w.Planner.Kind().Precision)
 	t.checked[dir] = a
 	return a, nil
 }

@@ -25,12 +25,15 @@ type Spec struct {
 	// Temperature is MPPI's, and Clip says in which space iCEM clips; absent elsewhere.
 	Temperature float64 `json:"temperature,omitempty"`
 	Clip        string  `json:"clip,omitempty"`
-	Horizon     int     `json:"horizon"` // blocks
-	Budget      int     `json:"budget"`  // env steps
-	GoalOffset  int     `json:"goal_offset"`
-	Set         string  `json:"set"`      // s101
-	SetHash     string  `json:"set_hash"` // fingerprint of the drawn episodes
-	Episodes    int     `json:"episodes"`
+	// Actions is "checkpoint" where plans are scaled by the moments of its training
+	// and these are not the data set's own; absent elsewhere.
+	Actions    string `json:"actions,omitempty"`
+	Horizon    int    `json:"horizon"` // blocks
+	Budget     int    `json:"budget"`  // env steps
+	GoalOffset int    `json:"goal_offset"`
+	Set        string `json:"set"`      // s101
+	SetHash    string `json:"set_hash"` // fingerprint of the drawn episodes
+	Episodes   int    `json:"episodes"`
 }
 
 // Row is the outcome of one episode.

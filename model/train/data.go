@@ -55,6 +55,9 @@ func (c *clips) scale(o Options, fp string) (err error) {
 	if c.action, err = dataset.ColumnMoments(o.Data, "action", episodes, 0); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(c.action.Std, func(sd float64) bool { return !isFinite(sd) }) {
+		return fmt.Errorf("the actions of the data set have deviations %v (hint: `scalewm data check` finds the rows that are not finite)", c.action.Std)
+	}
 	if !o.Method.UsesQ() {
 		return nil
 	}

@@ -216,7 +216,8 @@ func TestHopelessData(t *testing.T) {
 		change func(o *Options)
 		want   string
 	}{
-		"long clips": {func(o *Options) { o.Model = tiny(func(c *lewm.Config) { c.FrameSkip = 7 }) }, "has the 28 rows of a clip"},
+		"long clips":       {func(o *Options) { o.Model = tiny(func(c *lewm.Config) { c.FrameSkip = 7 }) }, "has the 28 rows of a clip"},
+		"infinite actions": {func(o *Options) { o.Data.(*world).act[7] = math.Inf(1) }, "have deviations"},
 		"constant q": {func(o *Options) {
 			o.Task.Q.Of = func(_ envs.Row, dst []float64) { dst[0], dst[1] = 3, 4 }
 		}, "same in all rows"},

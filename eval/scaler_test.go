@@ -1,0 +1,125 @@
+package eval
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/dataset"
+	"scalewm/eval/record"
+	"scalewm/model"
+	"scalewm/model/device"
+	"scalewm/model/weights"
+)
+
+// On the data that a checkpoint was trained on there is one scaler. On other data
+// strict takes the checkpoint's and paper the data's, both say so, and only what
+// is not the data's names another cell.
+func TestWhoseScaler(t *testing.T) {
+	data := dataset.Moments{Mean: []float64{0, 1}, Std: []float64{2, 1}}
+	other := dataset.Moments{Mean: []float64{0, 1}, Std: []float64{2, 3}}
+	for _, c := range []struct {
+		name     string
+		protocol dataset.Protocol
+		own      dataset.Moments
+		want     dataset.Moments
+		note     string // part of it; "": none
+		spec     string
+	}{
+		{"the same data", dataset.Paper, data, data, "", ""},
+		{"the same data", dataset.Strict, data, data, "", ""},
+		{"other data", dataset.Paper, other, data, "by this data set's, as in the published evaluation", ""},
+		{"other data", dataset.Strict, other, other, "by which its plans are scaled", "checkpoint"},
+		{"published weights", dataset.Paper, dataset.Moments{}, data, "does not say how its actions were scaled", ""},
+	} {
+		j := Job{Task: tworoom(), Data: &Data{Actions: data}, Protocol: c.protocol, Sets: []Set{{}}, Arm: Arm{Weights: "w", Actions: c.own}}
+		m, _, err := j.scaler()
+		must(t, err)
+		if note := j.Note(); !sameScaler(m, c.want) || !strings.Contains(note, c.note) || (note == "") != (c.note == "") {
+			t.Errorf("%s under %s: %+v, %q", c.name, c.protocol, m, note)
+		}
+		if s := j.Spec(0); s.Actions != c.spec {
+			t.Errorf("%s under %s: the cell says %q, want %q", c.name, c.protocol, s.Actions, c.spec)
+		}
+	}
+}
+
+// What cannot be meant is refused before anything is planned.
+func TestHopelessScalers(t *testing.T) {
+	good := testJob(t, "T5", 1, "s101")
+	for want, change := range map[string]func(*Job){
+		"--protocol strict needs": func(j *Job) {
+			j.Protocol, j.Arm.Protocol, j.Arm.Actions = dataset.Strict, dataset.Strict, dataset.Moments{}
+		},
+		"by 3 means and 3 deviations, the task has 2 actions": func(j *Job) {
+			j.Protocol, j.Arm.Protocol, j.Arm.Actions = dataset.Strict, dataset.Strict, dataset.Moments{Mean: make([]float64, 3), Std: []float64{1, 1, 1}}
+		},
+		"by 2 means and 1 deviations": func(j *Job) {
+			j.Protocol, j.Arm.Protocol, j.Arm.Actions = dataset.Strict, dataset.Strict, dataset.Moments{Mean: make([]float64, 2), Std: []float64{1}}
+		},
+		"action 1 is scaled by mean 0 and deviation -1": func(j *Job) {
+			j.Protocol, j.Arm.Protocol, j.Arm.Actions = dataset.Strict, dataset.Strict, dataset.Moments{Mean: make([]float64, 2), Std: []float64{1, -1}}
+		},
+		"action 0 is scaled by mean 0 and deviation +Inf": func(j *Job) { // of the data set itself
+			j.Data = &Data{Source: j.Data.Source, Actions: dataset.Moments{Mean: make([]float64, 2), Std: []float64{math.Inf(1), 1}}}
+		},
+	} {
+		j := good
+		change(&j)
+		if _, err := Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%v; want %q and a hint", err, want)
+		}
+	}
+}
+
+// A plan's actions are scaled by the chosen scaler: of the same search, the
+// checkpoint's and the data's actions differ by exactly the scalers' factor and
+// shift. Rows are as before where both are the same, whether the checkpoint says
+// its scaler or not.
+func TestPlansAreScaledBy(t *testing.T) {
+	j := testJob(t, "T5", 2, "s101")
+	rows := func(j Job) []byte {
+		out, err := Run(context.Background(), j)
+		must(t, err)
+		b, err := json.Marshal([]record.Result{out[0].Result})
+		must(t, err)
+		return b
+	}
+	plain := j
+	plain.Arm.Actions = dataset.Moments{}
+	if !bytes.Equal(rows(j), rows(plain)) {
+		t.Error("a checkpoint with the data's scaler gives other rows than one that says none")
+	}
+
+	own := dataset.Moments{Mean: []float64{.5, 0}, Std: []float64{2, .25}}
+	strict := j
+	strict.Protocol, strict.Arm.Protocol, strict.Arm.Actions = dataset.Strict, dataset.Strict, own
+	other := j
+	other.Arm.Actions = own
+	for want, job := range map[*dataset.Moments]Job{&own: strict, &j.Data.Actions: other} {
+		p, err := newPlanner(job)
+		must(t, err)
+		z := []float32{1, -2}
+		exact := []float64{want.Mean[0] + want.Std[0], want.Mean[1] - 2*want.Std[1]}
+		if got := p.unscale(z); !slices.EqualFunc(got, exact, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }) {
+			t.Errorf("%s: %v becomes %v, want %v", job.Protocol, z, got, exact)
+		}
+	}
+}
+
+// The arm of a checkpoint has its scaler, with 1 for actions that never vary; what
+// was not trained has no protocol.
+func TestArmOf(t *testing.T) {
+	a := ArmOf(&weights.Sidecar{Method: "scale", Seed: 7, SHA256: "ab", Protocol: "strict", ActionMean: []float64{1, 2}, ActionStd: []float64{0, 3}}, device.BF16)
+	if a.Method != "scale" || a.TrainSeed != 7 || a.Weights != "ab" || a.Protocol != dataset.Strict || a.Precision != "bf16" ||
+		!sameScaler(a.Actions, dataset.Moments{Mean: []float64{1, 2}, Std: []float64{1, 3}}) {
+		t.Errorf("%+v", a)
+	}
+	if a := ArmOf(&weights.Sidecar{Method: model.Untrained, Protocol: "paper"}, device.FP32); a.Protocol != "" || len(a.Actions.Mean) != 0 {
+		t.Errorf("%+v", a)
+	}
+}
