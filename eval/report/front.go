@@ -266,7 +266,7 @@ func (r *Report) setTestTable() Table {
 		for _, p := range published.SetTests {
 			if p.Task == l.Task && p.A == l.A && p.B == l.B {
 				t.Rows = append(t.Rows, muted([]Field{words(difference(l.A, l.B)), words(taskName(l.Task)), words("paper"), whole(p.Cells), whole(p.Sets),
-					number(signed(p.Mean), p.Mean), none(), number(pvalue(p.P), p.P)}))
+					number(signed(p.Mean), p.Mean), words("–"), number(pvalue(p.P), p.P)}))
 			}
 		}
 	}
