@@ -1,7 +1,6 @@
 package mujoco
 
 import (
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -57,27 +56,6 @@ func cpuTime() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// BenchmarkBatch steps 64 data 5 times in one call.
-func BenchmarkBatch(b *testing.B) {
-	needLibrary(b)
-	m, err := LoadXML(reacher, nil)
-	must(b, err)
-	defer m.Close()
-	var data []*Data
-	for range 64 {
-		data = append(data, newData(b, m))
-	}
-	batch, err := NewBatch(data, runtime.GOMAXPROCS(0))
-	must(b, err)
-	defer batch.Close()
-	b.ReportAllocs()
-	start := cpuTime()
-	for b.Loop() {
-		must(b, batch.Step(5))
-	}
-	b.ReportMetric(float64(b.N)*64*5/(cpuTime()-start).Seconds(), "steps/cpu-s")
 }
 
 // BenchmarkNewData measures what an episode's data cost, made and closed.

@@ -105,9 +105,6 @@ func (d *Data) Step2() error { return d.run("second half step", mjc.Step2, 1) }
 // Forward computes everything that follows from state and controls, without advancing.
 func (d *Data) Forward() error { return d.run("forward dynamics", mjc.Forward, 1) }
 
-// Inverse computes the forces (QFrcInverse) that would give QAcc.
-func (d *Data) Inverse() error { return d.run("inverse dynamics", mjc.Inverse, 1) }
-
 // Kinematics computes where bodies, geoms and sites are.
 func (d *Data) Kinematics() error { return d.run("kinematics", mjc.Kinematics, 1) }
 
@@ -117,33 +114,13 @@ func (d *Data) ComPos() error { return d.run("centres of mass", mjc.ComPos, 1) }
 // FwdPosition does the part of Forward that depends on positions alone.
 func (d *Data) FwdPosition() error { return d.run("position stage", mjc.FwdPosition, 1) }
 
-// FwdVelocity does the part that depends on velocities, after FwdPosition.
-func (d *Data) FwdVelocity() error { return d.run("velocity stage", mjc.FwdVelocity, 1) }
-
 // RNEPostConstraint computes CAcc, CFrcInt and CFrcExt of the last step.
 func (d *Data) RNEPostConstraint() error {
 	return d.run("forces after constraints", mjc.RNEPostConstraint, 1)
 }
 
-// SetConst recomputes the constants of the model that follow from its other arrays,
-// after a change of masses or frames; it uses the data as scratch and leaves them at QPos0.
-func (d *Data) SetConst() error { return d.run("constants of the model", mjc.SetConst, 1) }
-
 // Reset puts the data into the initial state and makes them usable after a fatal error.
 func (d *Data) Reset() error { return d.run("reset", mjc.Reset, 1) }
-
-// ResetKeyframe is Reset to a keyframe of the model.
-func (d *Data) ResetKeyframe(key int) error {
-	if d.c == nil {
-		return ErrClosed
-	}
-	if n := d.m.layout.sizes[sizeNKey]; key < 0 || key >= n {
-		return fmt.Errorf("mujoco: reset to keyframe %d: the model has %d", key, n)
-	}
-	err := outcome("reset to a keyframe", d.c, mjc.ResetKey(d.c, key))
-	runtime.KeepAlive(d)
-	return err
-}
 
 // Time is the simulated time in seconds.
 func (d *Data) Time() float64 { return *mjc.Time(d.open()) }
@@ -151,14 +128,19 @@ func (d *Data) Time() float64 { return *mjc.Time(d.open()) }
 // SetTime sets it.
 func (d *Data) SetTime(t float64) { *mjc.Time(d.open()) = t }
 
-// Energy is potential and kinetic energy, where the model enables them.
-func (d *Data) Energy() (potential, kinetic float64) {
-	e := mjc.Energy(d.open())
-	return e[0], e[1]
+// JacSite fills the Jacobians of a site's position and orientation with respect to
+// QVel, 3 x NV each, rows first. Positions must be current: Kinematics, ComPos.
+func (d *Data) JacSite(site int, jacp, jacr []float64) error {
+	if d.c == nil {
+		return ErrClosed
+	}
+	if n := d.m.NSite(); site < 0 || site >= n {
+		return fmt.Errorf("mujoco: Jacobian of site %d: the model has %d", site, n)
+	}
+	if want := 3 * d.m.NV(); len(jacp) != want || len(jacr) != want {
+		return fmt.Errorf("mujoco: Jacobians of %d and %d values where 3 x NV is %d", len(jacp), len(jacr), want)
+	}
+	err := outcome("Jacobian", d.c, mjc.JacSite(d.c, site, jacp, jacr))
+	runtime.KeepAlive(d)
+	return err
 }
-
-// SensorData is what a sensor measured.
-func (d *Data) SensorData(s Sensor) []float64 { return d.Sensordata()[s.At : s.At+s.N : s.At+s.N] }
-
-// Warnings counts the warnings of each kind since the last reset.
-func (d *Data) Warnings() [numWarnings]int { return mjc.Counts(d.open()) }

@@ -2,7 +2,7 @@
 //
 // A [Model] is compiled from MJCF and does not change while it is simulated. A
 // [Data] is one simulation of it. Many Data of one Model may step at the same time,
-// each on one goroutine at a time; [Batch] steps many of them in one call.
+// each on one goroutine at a time.
 //
 //	m, err := mujoco.LoadXML(xml, nil)
 //	...
@@ -24,8 +24,7 @@
 // arrays, named as its documentation names them (body_mass is BodyMass). Nothing
 // is copied: what is written there is what MuJoCo sees. The address of an array does
 // not change, so that a caller may fetch it once. It is valid until Close, and only
-// while the Data or Model is reachable: keep that beside the slice. What MuJoCo moves
-// at every step (contacts) is copied instead.
+// while the Data or Model is reachable: keep that beside the slice.
 //
 // # Errors
 //

@@ -21,19 +21,18 @@ var (
 
 // CompileError is MuJoCo's refusal of a model.
 type CompileError struct {
-	Source string // file, or what else was compiled
-	Text   string // MuJoCo's message
-	Line   int    // in the XML, 0 where MuJoCo names none
+	Text string // MuJoCo's message
+	Line int    // in the XML, 0 where MuJoCo names none
 }
 
 func (e *CompileError) Error() string {
-	return fmt.Sprintf("mujoco: compiling %s: %s", e.Source, e.Text)
+	return "mujoco: compiling XML text: " + e.Text
 }
 
 var lineNumber = regexp.MustCompile(`\bline (\d+)`)
 
-func compileError(source, text string) error {
-	e := &CompileError{Source: source, Text: oneLine(text)}
+func compileError(text string) error {
+	e := &CompileError{Text: oneLine(text)}
 	if m := lineNumber.FindStringSubmatch(e.Text); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 	}
@@ -69,7 +68,6 @@ const (
 	WarnBadQVel                       // NaN or huge in qvel
 	WarnBadQAcc                       // NaN or huge in qacc
 	WarnBadCtrl                       // NaN or huge in ctrl, taken as 0
-	numWarnings
 )
 
 // PhysicsError says that a step raised a warning. For a bad qpos, qvel or qacc it

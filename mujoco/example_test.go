@@ -68,12 +68,11 @@ func ExampleModel_ID() {
 }
 
 // A model may take its parts from any file system, such as one that was embedded.
-func ExampleLoadFS() {
+func ExampleLoadXML() {
 	files := fstest.MapFS{
-		"scene.xml": {Data: []byte(`<mujoco><include file="pole.xml"/></mujoco>`)},
-		"pole.xml":  {Data: []byte(pendulum)},
+		"pole.xml": {Data: []byte(pendulum)},
 	}
-	m, err := mujoco.LoadFS(files, "scene.xml")
+	m, err := mujoco.LoadXML(`<mujoco><include file="pole.xml"/></mujoco>`, files)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -100,29 +99,4 @@ func ExamplePhysicsError() {
 	// Output:
 	// true
 	// <nil> <nil>
-}
-
-// Many simulations step in one call, on threads of C.
-func ExampleBatch() {
-	m, err := mujoco.LoadXML(pendulum, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer m.Close()
-	var data []*mujoco.Data
-	for i := range 16 {
-		d, _ := m.NewData()
-		defer d.Close()
-		d.QPos()[0] = float64(i) / 16
-		data = append(data, d)
-	}
-	batch, err := mujoco.NewBatch(data, 2)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer batch.Close()
-	fmt.Println(batch.Step(25), data[15].Time() > 0)
-	// Output: <nil> true
 }

@@ -19,20 +19,3 @@ func FuzzLoadXML(f *testing.F) {
 		}
 	})
 }
-
-// FuzzLoadMJB reads any bytes.
-func FuzzLoadMJB(f *testing.F) {
-	needLibrary(f)
-	m, err := LoadXML(ball, nil)
-	must(f, err)
-	b, err := m.MJB()
-	must(f, err)
-	m.Close()
-	f.Add(b)
-	f.Add(b[:len(b)/2])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if m, err := LoadMJB(b); err == nil {
-			m.Close()
-		}
-	})
-}

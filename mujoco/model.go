@@ -1,10 +1,8 @@
 package mujoco
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
@@ -19,7 +17,6 @@ type Model struct {
 	h       *modelHandle
 	c       *mjc.CModel // nil after Close
 	layout  *layout
-	warning string
 	cleanup runtime.Cleanup
 }
 
@@ -38,13 +35,6 @@ func (h *modelHandle) release() {
 	}
 }
 
-func newModel(c *mjc.CModel, warning string) *Model {
-	h := &modelHandle{c: c}
-	m := &Model{h: h.retain(), c: c, layout: newLayout(c), warning: oneLine(warning)}
-	m.cleanup = runtime.AddCleanup(m, (*modelHandle).release, h)
-	return m
-}
-
 // LoadXML compiles MJCF text. Files that it names (meshes, textures, includes) are
 // looked for in assets by their path there, which may be nil. The error of a bad
 // model is a *CompileError.
@@ -54,40 +44,19 @@ func LoadXML(xml string, assets fs.FS) (*Model, error) {
 		return nil, fmt.Errorf("mujoco: reading the assets: %w", err)
 	}
 	if xml == "" {
-		return nil, compileError("XML text", "the text is empty")
+		return nil, compileError("the text is empty")
 	}
-	return compile("XML text", xml, "", files)
-}
-
-// LoadFS compiles the named MJCF file of a file system, which holds what it needs.
-func LoadFS(fsys fs.FS, name string) (*Model, error) {
-	files, err := collect(fsys)
-	if err != nil {
-		return nil, fmt.Errorf("mujoco: reading the files of %s: %w", name, err)
-	}
-	if _, err := fs.Stat(fsys, name); err != nil {
-		return nil, fmt.Errorf("mujoco: opening the model: %w", err)
-	}
-	return compile(name, "", name, files)
-}
-
-// LoadFile compiles an MJCF file on disk; other files are found relative to it.
-func LoadFile(path string) (*Model, error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("mujoco: opening the model: %w", err)
-	}
-	return compile(path, "", path, nil)
-}
-
-func compile(source, xml, name string, files []mjc.Asset) (*Model, error) {
 	if err := Open(); err != nil {
 		return nil, err
 	}
-	c, warning, err := mjc.Compile(xml, name, files)
+	c, err := mjc.Compile(xml, files)
 	if err != nil {
-		return nil, compileError(source, err.Error())
+		return nil, compileError(err.Error())
 	}
-	return newModel(c, warning), nil
+	h := &modelHandle{c: c}
+	m := &Model{h: h.retain(), c: c, layout: newLayout(c)}
+	m.cleanup = runtime.AddCleanup(m, (*modelHandle).release, h)
+	return m, nil
 }
 
 // collect reads every file of fsys, which may be nil.
@@ -106,55 +75,6 @@ func collect(fsys fs.FS) ([]mjc.Asset, error) {
 	})
 	return out, err
 }
-
-// LoadMJB reads what MJB wrote. MuJoCo reads its binary format trustingly: changed
-// bytes can crash the process. Therefore a checksum stands at the end, and a file with
-// another one, or without, is refused.
-func LoadMJB(b []byte) (*Model, error) {
-	if err := Open(); err != nil {
-		return nil, err
-	}
-	n := len(b) - sha256.Size
-	if n < 0 || sha256.Sum256(b[:n]) != [sha256.Size]byte(b[n:]) {
-		return nil, compileError("a binary model", "its checksum is wrong (hint: write it again, from the XML)")
-	}
-	c, err := mjc.Load(b[:n])
-	if err != nil {
-		return nil, compileError("a binary model", err.Error())
-	}
-	return newModel(c, ""), nil
-}
-
-// MJB is the model in MuJoCo's binary format, which only the same version reads,
-// followed by the SHA-256 of that. Loading it takes less time than compiling.
-func (m *Model) MJB() ([]byte, error) {
-	if m.c == nil {
-		return nil, ErrClosed
-	}
-	b, err := mjc.Save(m.c)
-	runtime.KeepAlive(m)
-	if err != nil {
-		return nil, &FatalError{"writing the model", err.Error()}
-	}
-	sum := sha256.Sum256(b)
-	return append(b, sum[:]...), nil
-}
-
-// Copy is another model with the same content; a change to one does not reach the other.
-func (m *Model) Copy() (*Model, error) {
-	if m.c == nil {
-		return nil, ErrClosed
-	}
-	c, err := mjc.Copy(m.c)
-	runtime.KeepAlive(m)
-	if err != nil {
-		return nil, &FatalError{"copying the model", err.Error()}
-	}
-	return newModel(c, m.warning), nil
-}
-
-// Warning is what the compiler said of the model, "" for most.
-func (m *Model) Warning() string { return m.warning }
 
 // Close frees the model, once its Data are closed too. More calls do nothing.
 func (m *Model) Close() {
@@ -179,4 +99,37 @@ func (m *Model) base() unsafe.Pointer {
 		panic("mujoco: use of a closed Model")
 	}
 	return unsafe.Pointer(m.c)
+}
+
+// ObjType is a kind of named object, as MuJoCo numbers them.
+type ObjType int
+
+// The kinds that tasks look for.
+const (
+	ObjBody   ObjType = 1
+	ObjGeom   ObjType = 5
+	ObjSite   ObjType = 6
+	ObjCamera ObjType = 7
+)
+
+func (t ObjType) String() string {
+	if s, ok := objNames[t]; ok {
+		return s
+	}
+	return fmt.Sprintf("object type %d", int(t))
+}
+
+var objNames = map[ObjType]string{ObjBody: "body", ObjGeom: "geom", ObjSite: "site", ObjCamera: "camera"}
+
+// ID is the number of a named object: its row in the arrays of its kind.
+func (m *Model) ID(t ObjType, name string) (int, error) {
+	if m.c == nil {
+		return 0, ErrClosed
+	}
+	id := mjc.ID(m.c, int(t), name)
+	runtime.KeepAlive(m)
+	if id < 0 {
+		return 0, fmt.Errorf("mujoco: the model has no %s named %q", t, name)
+	}
+	return id, nil
 }

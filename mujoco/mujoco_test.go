@@ -23,7 +23,11 @@ func needLibrary(t testing.TB) {
 func world(t testing.TB) *Model {
 	t.Helper()
 	needLibrary(t)
-	m, err := LoadFile("testdata/world.xml")
+	xml, err := os.ReadFile("testdata/world.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := LoadXML(string(xml), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,15 +61,8 @@ func (f *floats) UnmarshalText(b []byte) error {
 
 // recording is what the Python package computed: see testdata/peers.py.
 type recording struct {
-	Ctrl, States, Sensors, Forces, Inverse, Energy, Mass floats
-	JacTip                                               floats `json:"jac_tip"`
-	JacLowerCom                                          floats `json:"jac_lower_com"`
-	JacPointBox                                          floats `json:"jac_point_box"`
-	Contacts                                             []struct {
-		Dist, Pos, Frame floats
-		Geom             [2]int32
-		Dim              int32
-	}
+	Ctrl, States, Sensors, Mass floats
+	JacTip                      floats `json:"jac_tip"`
 }
 
 func readRecording(t testing.TB) (r recording) {
@@ -125,44 +122,16 @@ func TestStepsEqualPython(t *testing.T) {
 	sameBits(t, "mass", m.BodyMass(), r.Mass)
 }
 
-func TestDerivedEqualsPython(t *testing.T) {
+func TestJacobianEqualsPython(t *testing.T) {
 	m, r := world(t), readRecording(t)
 	d := newData(t, m)
 	replay(t, d, r, func(int) {})
 	must(t, d.Forward())
-	p, e := d.Energy()
-	sameBits(t, "energy", []float64{p, e}, r.Energy)
-
 	jac := make([]float64, 6*m.NV())
 	tip, err := m.ID(ObjSite, "tip")
 	must(t, err)
-	must(t, d.Jac(ObjSite, tip, jac[:3*m.NV()], jac[3*m.NV():]))
+	must(t, d.JacSite(tip, jac[:3*m.NV()], jac[3*m.NV():]))
 	sameBits(t, "Jacobian of the tip", jac, r.JacTip)
-	lower, err := m.ID(ObjBody, "lower")
-	must(t, err)
-	must(t, d.Jac(ObjBody, lower, jac[:3*m.NV()], nil))
-	sameBits(t, "Jacobian of a centre of mass", jac[:3*m.NV()], r.JacLowerCom)
-	box, err := m.ID(ObjBody, "box")
-	must(t, err)
-	must(t, d.JacPoint(box, [3]float64{0.1, 0.2, 0.3}, jac[:3*m.NV()], nil))
-	sameBits(t, "Jacobian of a point", jac[:3*m.NV()], r.JacPointBox)
-
-	if len(r.Contacts) == 0 || d.NCon() != len(r.Contacts) {
-		t.Fatalf("%d contacts, want %d", d.NCon(), len(r.Contacts))
-	}
-	for i, c := range d.Contacts(nil) {
-		want := r.Contacts[i]
-		sameBits(t, "contact", append(append([]float64{c.Dist}, c.Pos[:]...), c.Frame[:]...),
-			append(append(want.Dist[:1:1], want.Pos...), want.Frame...))
-		if c.Geom != want.Geom || c.Dim != want.Dim {
-			t.Errorf("contact %d between %v, dimension %d, want %v, %d", i, c.Geom, c.Dim, want.Geom, want.Dim)
-		}
-		f, err := d.ContactForce(i)
-		must(t, err)
-		sameBits(t, "force", f[:], r.Forces[6*i:6*i+6])
-	}
-	must(t, d.Inverse())
-	sameBits(t, "inverse dynamics", d.QFrcInverse(), r.Inverse)
 }
 
 func must(t testing.TB, err error) {

@@ -1,7 +1,6 @@
 package mujoco
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 
@@ -79,44 +78,4 @@ func (d *Data) stateFits(n int, spec StateSpec) error {
 		err = fmt.Errorf("mujoco: a state of %d values where the model has %d", n, want)
 	}
 	return err
-}
-
-// CopyFrom makes d equal to another simulation of the same Model.
-func (d *Data) CopyFrom(src *Data) error {
-	if d.c == nil || src.c == nil {
-		return ErrClosed
-	}
-	if d.m != src.m {
-		return errors.New("mujoco: copying data: the two belong to different models")
-	}
-	err := outcome("copying data", d.c, mjc.CopyData(d.c, src.c))
-	runtime.KeepAlive(d)
-	runtime.KeepAlive(src)
-	return err
-}
-
-// IntegratePos moves qpos (NQ values) by velocity qvel (NV values) for dt seconds,
-// as quaternions want it.
-func (m *Model) IntegratePos(qpos, qvel []float64, dt float64) {
-	m.base()
-	m.checkLengths(qpos, qvel)
-	mjc.IntegratePos(m.c, qpos, qvel, dt)
-	runtime.KeepAlive(m)
-}
-
-// DifferentiatePos fills qvel (NV values) with the velocity that takes position from
-// to position to (NQ values each) in dt seconds.
-func (m *Model) DifferentiatePos(qvel, from, to []float64, dt float64) {
-	m.base()
-	m.checkLengths(from, qvel)
-	m.checkLengths(to, qvel)
-	mjc.DifferentiatePos(m.c, qvel, dt, from, to)
-	runtime.KeepAlive(m)
-}
-
-func (m *Model) checkLengths(qpos, qvel []float64) {
-	if len(qpos) != m.NQ() || len(qvel) != m.NV() {
-		panic(fmt.Sprintf("mujoco: positions of %d and velocities of %d values, the model has %d and %d",
-			len(qpos), len(qvel), m.NQ(), m.NV()))
-	}
 }

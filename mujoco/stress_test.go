@@ -133,9 +133,6 @@ func provoke(m *Model, d *Data, i int) error {
 		}
 		d.QPos()[0] = math.NaN()
 		return d.Step(1)
-	case 11:
-		_, err := LoadMJB([]byte("no model"))
-		return err
 	}
 	if err := outcome("step", d.c, mjc.Raise(d.c, "made up")); !errors.Is(err, ErrUnusable) {
 		return err

@@ -87,7 +87,7 @@ func (h *hand) miss(to transform) bool {
 }
 
 func (h *hand) jacobian() error {
-	if err := h.d.Jac(mujoco.ObjSite, h.flange, h.rows[:3*joints], h.rows[3*joints:]); err != nil {
+	if err := h.d.JacSite(h.flange, h.rows[:3*joints], h.rows[3*joints:]); err != nil {
 		return fmt.Errorf("the controller's arm: %w", err)
 	}
 	for i := range joints {

@@ -101,7 +101,7 @@ type stage struct {
 	task   *Task
 	values []float64 // of the factors
 	model  *mujoco.Model
-	camera render.Camera
+	camera int // in the model
 }
 
 // keptRenderers is how many looks can be drawn in turn at full speed.
@@ -125,7 +125,7 @@ func (t *Task) stage(vary *envs.Variation, values []float64) (*stage, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &stage{t, values, m, render.Fixed(camera)}, nil
+		return &stage{t, values, m, camera}, nil
 	})
 }
 

@@ -10,7 +10,7 @@ func BenchmarkFrame(b *testing.B) {
 	frame := make([]byte, r.Bytes())
 	b.Logf("%+v", r.Info())
 	for b.Loop() {
-		must(b, r.Render(b.Context(), d, Fixed(0), frame))
+		must(b, r.Render(b.Context(), d, 0, frame))
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "frames/s")
 }

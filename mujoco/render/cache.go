@@ -31,7 +31,7 @@ func NewCache(keep, width, height int) *Cache {
 
 // Render is Renderer.Render with the renderer of the data's model. A frame that a
 // graphics card does not draw within a minute is given up.
-func (c *Cache) Render(ctx context.Context, d *mujoco.Data, cam Camera, dst []byte) error {
+func (c *Cache) Render(ctx context.Context, d *mujoco.Data, camera int, dst []byte) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
 	r, err := c.of(d.Model())
@@ -43,7 +43,7 @@ func (c *Cache) Render(ctx context.Context, d *mujoco.Data, cam Camera, dst []by
 		ctx, cancel = context.WithTimeoutCause(ctx, c.patience, errHangs)
 		defer cancel()
 	}
-	return r.Render(ctx, d, cam, dst)
+	return r.Render(ctx, d, camera, dst)
 }
 
 // errHangs is why a watched frame is given up.

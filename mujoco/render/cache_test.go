@@ -27,14 +27,14 @@ func TestCacheDrawsManyModels(t *testing.T) {
 			red[4*g] = float32(i) / 2
 		}
 		models, data = append(models, m), append(data, d)
-		want = append(want, draw(t, newRenderer(t, m, 64, 48), d, Fixed(0)))
+		want = append(want, draw(t, newRenderer(t, m, 64, 48), d, 0))
 	}
 	if bytes.Equal(want[0], want[2]) {
 		t.Fatal("the models look the same")
 	}
 	got := make([]byte, len(want[0]))
 	for _, i := range []int{0, 1, 0, 2, 0} {
-		must(t, c.Render(t.Context(), data[i], Fixed(0), got))
+		must(t, c.Render(t.Context(), data[i], 0, got))
 		if !bytes.Equal(got, want[i]) {
 			t.Errorf("model %d is drawn differently", i)
 		}
@@ -45,7 +45,7 @@ func TestCacheDrawsManyModels(t *testing.T) {
 	for _, r := range slices.Clone(c.used) {
 		r.Close()
 	}
-	if err := c.Render(t.Context(), data[0], Fixed(9), got); err == nil {
+	if err := c.Render(t.Context(), data[0], 9, got); err == nil {
 		t.Error("a camera that the model has not")
 	}
 }
@@ -60,7 +60,7 @@ func TestCacheGivesUpOnACard(t *testing.T) {
 		t.Error("before the first frame it is known what draws")
 	}
 	frame := make([]byte, 16*16*3)
-	must(t, c.Render(t.Context(), d, Fixed(0), frame))
+	must(t, c.Render(t.Context(), d, 0, frame))
 	r := c.used[0]
 	if (c.OneCore() != nil) != r.Info().Software() {
 		t.Errorf("%v for %+v", c.OneCore(), r.Info())
@@ -73,14 +73,14 @@ func TestCacheGivesUpOnACard(t *testing.T) {
 		usual()
 	}
 	r.info.Renderer, c.patience = "a card", time.Microsecond
-	err := c.Render(t.Context(), d, Fixed(0), frame)
+	err := c.Render(t.Context(), d, 0, frame)
 	for ; strings.Contains(err.Error(), "not drawn"); c.patience *= 2 { // it ended before the frame began
-		err = c.Render(t.Context(), d, Fixed(0), frame)
+		err = c.Render(t.Context(), d, 0, frame)
 	}
 	if !errors.Is(err, errHangs) || !strings.Contains(err.Error(), "(hint:") {
 		t.Errorf("a hanging frame: %v", err)
 	}
-	if again := c.Render(t.Context(), d, Fixed(0), frame); again != err {
+	if again := c.Render(t.Context(), d, 0, frame); again != err {
 		t.Errorf("the next frame: %v", again)
 	}
 	if c.OneCore() != nil {

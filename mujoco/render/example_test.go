@@ -15,6 +15,7 @@ func Example() {
   <visual><quality shadowsize="256"/></visual>
   <worldbody>
     <light pos="0 0 3"/>
+    <camera pos="0 -2 1" xyaxes="1 0 0 0 0.3 1"/>
     <geom type="plane" size="1 1 .1" rgba=".3 .4 .5 1"/>
     <body pos="0 0 .5"><freejoint/><geom size=".2" rgba="1 0 0 1"/></body>
   </worldbody>
@@ -35,8 +36,7 @@ func Example() {
 	}
 	defer r.Close()
 	frame := make([]byte, r.Bytes())
-	cam := render.Free([3]float64{0, 0, 0.5}, 2, 90, -20)
-	if err := r.Render(context.Background(), d, cam, frame); err != nil {
+	if err := r.Render(context.Background(), d, 0, frame); err != nil {
 		fmt.Println(err)
 		return
 	}

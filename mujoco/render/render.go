@@ -18,21 +18,6 @@ const MaxSize = 8192
 // ErrClosed is returned by a closed Renderer.
 var ErrClosed = errors.New("render: used after Close")
 
-// Camera says where a scene is seen from.
-type Camera struct{ c mjc.Camera }
-
-// Fixed is camera id of the model; Model.ID(ObjCamera, name) finds one by name.
-func Fixed(id int) Camera { return Camera{mjc.Camera{Fixed: max(id, -3)}} }
-
-// FreeDefault is the free camera as the model describes it.
-func FreeDefault() Camera { return Camera{mjc.Camera{Fixed: -1}} }
-
-// Free is a free camera: the point it looks at and its distance in metres, azimuth
-// and elevation in degrees.
-func Free(lookAt [3]float64, distance, azimuth, elevation float64) Camera {
-	return Camera{mjc.Camera{Fixed: -2, LookAt: lookAt, Distance: distance, Azimuth: azimuth, Elevation: elevation}}
-}
-
 // Info says what draws.
 type Info struct {
 	Backend                   string // EGL or OSMesa
@@ -52,7 +37,7 @@ type Renderer struct {
 	done          chan struct{} // one value for each piece of work that is finished
 	stuck         error         // set once a frame was given up
 	r             *mjc.Renderer // the thread's
-	frame         mjc.Frame     // the thread's
+	text          mjc.Text      // the thread's
 	pixels        []byte        // the last frame, bottom row first
 	err           error         // of the last piece of work
 	next          job           // the frame to draw
@@ -63,7 +48,7 @@ type Renderer struct {
 type job struct {
 	data    *mjc.CData
 	release func()
-	camera  mjc.Camera
+	camera  int
 }
 
 // New makes a context and a renderer with MuJoCo's default options, as its Python
@@ -84,7 +69,7 @@ func New(m *mujoco.Model, width, height int) (*Renderer, error) {
 	r := &Renderer{model: m, width: width, height: height, work: make(chan func()), done: make(chan struct{}, 1)}
 	r.draw = func() {
 		defer r.next.release()
-		r.pixels, r.err = r.frame.Draw(r.r, r.next.data, &r.next.camera, r.Bytes())
+		r.pixels, r.err = r.text.Draw(r.r, r.next.data, r.next.camera, r.Bytes())
 	}
 	go own(r.work, r.done, release)
 	r.do(func() error {
@@ -125,14 +110,14 @@ func (r *Renderer) Info() Info { return r.info }
 // Bytes is the size of a frame: height x width x 3.
 func (r *Renderer) Bytes() int { return r.width * r.height * 3 }
 
-// Render draws the data as they are (after Forward, Step1 or what else computed the
+// Render draws the data from a camera of the model, as they are (after Forward, Step1 or what else computed the
 // places of things) and fills dst with Bytes values: rows from the top, RGB. When ctx
 // ends first, the frame is given up and with it the renderer, because a graphics
 // driver that hangs cannot be stopped; a ctx with a timeout is thus a watchdog.
-func (r *Renderer) Render(ctx context.Context, d *mujoco.Data, cam Camera, dst []byte) error {
+func (r *Renderer) Render(ctx context.Context, d *mujoco.Data, camera int, dst []byte) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	if err := r.check(d, cam, len(dst)); err != nil {
+	if err := r.check(d, camera, len(dst)); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -142,7 +127,7 @@ func (r *Renderer) Render(ctx context.Context, d *mujoco.Data, cam Camera, dst [
 	if err != nil {
 		return err
 	}
-	r.next = job{c, release, cam.c}
+	r.next = job{c, release, camera}
 	if err := r.within(ctx, r.draw); err != nil {
 		return err
 	}
@@ -168,7 +153,7 @@ func (r *Renderer) within(ctx context.Context, f func()) error {
 	}
 }
 
-func (r *Renderer) check(d *mujoco.Data, cam Camera, n int) error {
+func (r *Renderer) check(d *mujoco.Data, camera, n int) error {
 	switch {
 	case r.work == nil:
 		return ErrClosed
@@ -176,25 +161,12 @@ func (r *Renderer) check(d *mujoco.Data, cam Camera, n int) error {
 		return r.stuck
 	case d.Model() != r.model:
 		return errors.New("render: the data belong to another model than the renderer")
-	case cam.c.Fixed < -2 || cam.c.Fixed >= r.model.NCam():
-		return fmt.Errorf("render: camera %d: the model has %d", cam.c.Fixed, r.model.NCam())
+	case camera < 0 || camera >= r.model.NCam():
+		return fmt.Errorf("render: camera %d: the model has %d", camera, r.model.NCam())
 	case n != r.Bytes():
 		return fmt.Errorf("render: room of %d bytes for a frame of %d x %d x 3", n, r.height, r.width)
 	}
 	return nil
-}
-
-// UploadTexture shows what was written to texture id of the model's TexData.
-func (r *Renderer) UploadTexture(id int) error {
-	r.turn.Lock()
-	defer r.turn.Unlock()
-	if r.work == nil || r.stuck != nil {
-		return ErrClosed
-	}
-	if n := r.model.NTex(); id < 0 || id >= n {
-		return fmt.Errorf("render: texture %d: the model has %d", id, n)
-	}
-	return r.do(func() error { return mjc.UploadTexture(r.r, id) })
 }
 
 // Close ends the context and its thread. More calls do nothing.

@@ -39,32 +39,12 @@ for u in ctrl:
 mujoco.mj_forward(m, d)
 jacp, jacr = np.empty((3, m.nv)), np.empty((3, m.nv))
 mujoco.mj_jacSite(m, d, jacp, jacr, m.site("tip").id)
-bodyp = np.empty((3, m.nv))
-mujoco.mj_jacBodyCom(m, d, bodyp, None, m.body("lower").id)
-point, pointp = np.array([0.1, 0.2, 0.3]), np.empty((3, m.nv))
-mujoco.mj_jac(m, d, pointp, None, point, m.body("box").id)
-forces = np.empty((d.ncon, 6))
-for i in range(d.ncon):
-    mujoco.mj_contactForce(m, d, i, forces[i])
-inverse = mujoco.MjData(m)
-mujoco.mj_copyData(inverse, m, d)
-mujoco.mj_inverse(m, inverse)
-
 out = {
     "mujoco": mujoco.__version__,
     "ctrl": pack(ctrl),
     "states": pack(states),
     "sensors": pack(sensors),
     "jac_tip": pack([jacp, jacr]),
-    "jac_lower_com": pack(bodyp),
-    "jac_point_box": pack(pointp),
-    "contacts": [
-        {"dist": pack(c.dist), "pos": pack(c.pos), "frame": pack(c.frame), "geom": [int(g) for g in c.geom], "dim": int(c.dim)}
-        for c in d.contact
-    ],
-    "forces": pack(forces),
-    "inverse": pack(inverse.qfrc_inverse),
-    "energy": pack(d.energy),
     "mass": pack(m.body_mass),
 }
 (here / "world.json").write_text(json.dumps(out, indent=1) + "\n")

@@ -18,24 +18,16 @@
 
 #define MJC_FUNCTIONS(F)                                                          \
   F(mj_version) F(mju_setLogHandler) F(mju_warningText) F(mju_error)              \
-  F(mj_defaultVFS) F(mj_deleteVFS) F(mj_addBufferVFS)                             \
-  F(mj_parseXML) F(mj_parseXMLString) F(mj_compile) F(mj_deleteSpec)              \
-  F(mjs_getError) F(mjs_isWarning)                                                \
-  F(mj_loadModelBuffer) F(mj_saveModel) F(mj_sizeModel) F(mj_copyModel)           \
-  F(mj_deleteModel) F(mj_name2id) F(mj_id2name)                                   \
-  F(mj_stateSize) F(mj_getState) F(mj_setState)                                   \
-  F(mj_integratePos) F(mj_differentiatePos)                                       \
-  F(mj_makeData) F(mj_deleteData) F(mj_copyData) F(mj_resetData)                  \
-  F(mj_resetDataKeyframe) F(mj_step) F(mj_step1) F(mj_step2) F(mj_forward)        \
-  F(mj_inverse) F(mj_kinematics) F(mj_comPos) F(mj_rnePostConstraint)             \
-  F(mj_fwdPosition) F(mj_fwdVelocity) F(mj_setConst)                              \
-  F(mj_jac) F(mj_jacBody) F(mj_jacBodyCom) F(mj_jacGeom) F(mj_jacSite)            \
-  F(mj_contactForce)                                                              \
-  F(mjv_defaultScene) F(mjv_makeScene) F(mjv_freeScene) F(mjv_updateScene)        \
-  F(mjv_defaultOption) F(mjv_defaultCamera) F(mjv_defaultFreeCamera)              \
-  F(mjr_defaultContext) F(mjr_makeContext) F(mjr_freeContext)                     \
-  F(mjr_resizeOffscreen) F(mjr_setBuffer) F(mjr_render) F(mjr_readPixels)         \
-  F(mjr_uploadTexture)
+  F(mj_defaultVFS) F(mj_deleteVFS) F(mj_addBufferVFS) F(mj_parseXMLString)        \
+  F(mj_compile) F(mj_deleteSpec) F(mjs_getError) F(mj_deleteModel)                \
+  F(mj_name2id) F(mj_stateSize) F(mj_getState) F(mj_setState) F(mj_makeData)      \
+  F(mj_deleteData) F(mj_resetData) F(mj_step) F(mj_step1) F(mj_step2)             \
+  F(mj_forward) F(mj_kinematics) F(mj_comPos) F(mj_rnePostConstraint)             \
+  F(mj_fwdPosition) F(mj_jacSite) F(mjv_defaultScene) F(mjv_makeScene)            \
+  F(mjv_freeScene) F(mjv_updateScene) F(mjv_defaultOption)                        \
+  F(mjv_defaultCamera) F(mjr_defaultContext) F(mjr_makeContext)                   \
+  F(mjr_freeContext) F(mjr_resizeOffscreen) F(mjr_setBuffer) F(mjr_render)        \
+  F(mjr_readPixels)
 
 // The one function table; filled once by mjc_open.
 typedef struct {
@@ -58,9 +50,6 @@ void mjc_guard_leave(void);
   for (int mjc_raised = setjmp(mjc_here), mjc_once = 1; mjc_once; mjc_once = 0, mjc_guard_leave()) \
     if (!mjc_raised)
 #define MJC_CAUGHT else
-
-// mjc_warned is the last warning raised on this thread since mjc_guard_enter, "" if none.
-const char* mjc_warned(void);
 
 #endif
 #endif

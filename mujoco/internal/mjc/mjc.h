@@ -15,7 +15,6 @@ typedef struct mjData_ mjData;
 typedef struct mjVFS_ mjVFS;
 
 #define MJC_TEXT 1024
-#define MJC_NWARNING 7
 
 // What a call on data ended with.
 enum {
@@ -31,12 +30,9 @@ typedef struct {
   mjModel* m;
   mjData* d;
   double* time;    // into d
-  double* energy;  // into d: potential, kinetic
-  int* ncon;       // into d
   int code, fatal;
   int warning, info, step;  // the first warning of the last call, its sub-step
   double when;              // time before that sub-step
-  int64_t count[MJC_NWARNING];  // since the last reset
   char text[MJC_TEXT];
 } mjc_data;
 
@@ -48,16 +44,10 @@ typedef struct {
 
 enum { MJC_SIZES, MJC_INLINE, MJC_MODEL, MJC_DATA, MJC_NTABLE };
 
-// One contact, flat.
-typedef struct {
-  double dist, pos[3], frame[9], friction[5];
-  int dim, geom[2], exclude, efc_address;
-} mjc_contact;
-
 // What mjc_run does.
 enum {
-  MJC_STEP, MJC_STEP1, MJC_STEP2, MJC_FORWARD, MJC_INVERSE, MJC_KINEMATICS, MJC_COMPOS,
-  MJC_RNEPOST, MJC_FWDPOSITION, MJC_FWDVELOCITY, MJC_SETCONST, MJC_RESET,
+  MJC_STEP, MJC_STEP1, MJC_STEP2, MJC_FORWARD, MJC_KINEMATICS, MJC_COMPOS, MJC_RNEPOST,
+  MJC_FWDPOSITION, MJC_RESET,
 };
 
 int mjc_headers(void);  // version of the headers this was built with, 0: none
@@ -72,40 +62,20 @@ MJC_WEAK void mjc_lengths(const mjModel* m, int table, int64_t* out);
 MJC_WEAK mjVFS* mjc_vfs_new(void);
 MJC_WEAK void mjc_vfs_free(mjVFS* v);
 MJC_WEAK int mjc_vfs_add(mjVFS* v, const char* name, const void* bytes, int n);
-MJC_WEAK mjModel* mjc_compile(const char* xml, const char* file, mjVFS* v, char* text);
-MJC_WEAK mjModel* mjc_load(const void* bytes, int n, char* text);
-MJC_WEAK mjModel* mjc_copy(const mjModel* m, char* text);
-MJC_WEAK int64_t mjc_size(const mjModel* m);
-MJC_WEAK int mjc_save(const mjModel* m, void* bytes, int n, char* text);
+MJC_WEAK mjModel* mjc_compile(const char* xml, mjVFS* v, char* text);
 MJC_WEAK void mjc_model_free(mjModel* m);
 MJC_WEAK int mjc_id(const mjModel* m, int type, const char* name);
-MJC_WEAK const char* mjc_name(const mjModel* m, int type, int id);
 MJC_WEAK int mjc_state_size(const mjModel* m, int spec);
-MJC_WEAK void mjc_integrate(const mjModel* m, double* qpos, const double* qvel, double dt);
-MJC_WEAK void mjc_differentiate(const mjModel* m, double* qvel, double dt, const double* from, const double* to);
 
 MJC_WEAK mjc_data* mjc_data_new(mjModel* m, char* text);
 MJC_WEAK void mjc_data_free(mjc_data* c);
 // mjc_run does op n times, or until the data are not usable; returns c->code.
 MJC_WEAK int mjc_run(mjc_data* c, int op, int n);
-MJC_WEAK int mjc_reset_key(mjc_data* c, int key);
-MJC_WEAK int mjc_data_copy(mjc_data* to, const mjc_data* from);
 MJC_WEAK int mjc_get_state(mjc_data* c, double* out, int spec);
 MJC_WEAK int mjc_set_state(mjc_data* c, const double* in, int spec);
-// mjc_jac fills 3 x nv each (NULL: not wanted) of an object (MuJoCo's number of
-// its type), or of a point fixed to body id.
-MJC_WEAK int mjc_jac(mjc_data* c, int type, int id, const double* point, double* jacp, double* jacr);
-MJC_WEAK int mjc_contacts(mjc_data* c, mjc_contact* out, int n);
-MJC_WEAK int mjc_contact_force(mjc_data* c, int i, double* out);
+MJC_WEAK int mjc_jac_site(mjc_data* c, int site, double* jacp, double* jacr);  // 3 x nv each
 MJC_WEAK void mjc_warning_text(int warning, int info, char* text);
 // mjc_raise raises an error of MuJoCo's own kind, for the tests.
 MJC_WEAK int mjc_raise(mjc_data* c, const char* text);
-
-// A pool of threads that step many data.
-typedef struct mjc_pool mjc_pool;
-MJC_WEAK mjc_pool* mjc_pool_new(int threads);
-MJC_WEAK void mjc_pool_free(mjc_pool* p);
-// mjc_pool_step steps every one n times and returns how many did not end MJC_OK.
-MJC_WEAK int mjc_pool_step(mjc_pool* p, mjc_data** data, int count, int n);
 
 #endif

@@ -36,25 +36,18 @@ int mjc_headers(void) { return mjVERSION_HEADER; }
 // Each thread has at most one guarded call at work.
 static __thread jmp_buf* guard;
 static __thread char* guard_text;
-static __thread char last_warning[MJC_TEXT];
 
 void mjc_guard_enter(jmp_buf* here, char* text) {
   guard = here;
   guard_text = text;
-  last_warning[0] = 0;
 }
 
 void mjc_guard_leave(void) { guard = NULL; }
-
-const char* mjc_warned(void) { return last_warning; }
 
 // on_message is MuJoCo's log handler. An error must not return to MuJoCo, which
 // would go on with broken data; without a guard, which no call of this package
 // lacks, there is nowhere to go.
 static void on_message(const mjLogMessage* msg) {
-  if (msg->level == mjLOG_WARNING) {
-    snprintf(last_warning, MJC_TEXT, "%s", msg->subject);
-  }
   if (msg->level != mjLOG_ERROR) return;
   if (!guard) {
     fprintf(stderr, "mujoco: error outside a guarded call: %s\n", msg->subject);

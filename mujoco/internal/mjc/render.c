@@ -86,37 +86,14 @@ void mjc_renderer_free(mjc_renderer* r) {
   free(r);
 }
 
-int mjc_renderer_set(mjc_renderer* r, int what, int i, int on) {
-  struct {
-    mjtByte* flags;
-    int n;
-  } all[] = {{r->scene.flags, mjNRNDFLAG}, {r->option.flags, mjNVISFLAG}, {r->option.geomgroup, mjNGROUP}, {r->option.sitegroup, mjNGROUP}};
-  if (i < 0 || i >= all[what].n) return -1;
-  all[what].flags[i] = on != 0;
-  return 0;
-}
-
-static void point_camera(const mjc_renderer* r, const mjc_camera* from, mjvCamera* cam) {
-  mjc.mjv_defaultCamera(cam);
-  if (from->fixed >= 0) {
-    cam->type = mjCAMERA_FIXED;
-    cam->fixedcamid = from->fixed;
-    return;
-  }
-  mjc.mjv_defaultFreeCamera(r->m, cam);
-  if (from->fixed == -1) return;
-  for (int i = 0; i < 3; i++) cam->lookat[i] = from->lookat[i];
-  cam->distance = from->distance;
-  cam->azimuth = from->azimuth;
-  cam->elevation = from->elevation;
-}
-
-const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, const mjc_camera* from, char* text) {
+const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, int camera, char* text) {
   const unsigned char* volatile out = NULL;
   mjrRect all = {0, 0, r->width, r->height};
   mjvCamera cam;
   MJC_TRY(text) {
-    point_camera(r, from, &cam);
+    mjc.mjv_defaultCamera(&cam);
+    cam.type = mjCAMERA_FIXED;
+    cam.fixedcamid = camera;
     mjc.mjv_updateScene(r->m, c->d, &r->option, NULL, &cam, mjCAT_ALL, &r->scene);
     mjc.mjr_render(all, &r->scene, &r->context);
     mjc.mjr_readPixels(r->pixels, NULL, all, &r->context);
@@ -125,15 +102,6 @@ const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, const mjc_c
   // The engine's stack in the data may have been left open.
   MJC_CAUGHT { c->fatal = 1; }
   return out;
-}
-
-int mjc_renderer_texture(mjc_renderer* r, int texture, char* text) {
-  volatile int rc = -1;
-  MJC_TRY(text) {
-    mjc.mjr_uploadTexture(r->m, &r->context, texture);
-    rc = 0;
-  }
-  return rc;
 }
 
 #endif

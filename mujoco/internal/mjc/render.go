@@ -35,13 +35,6 @@ func GLStrings() (vendor, renderer, version string) {
 	return s(C.MJC_GL_VENDOR), s(C.MJC_GL_RENDERER), s(C.MJC_GL_VERSION)
 }
 
-// Camera says where a scene is seen from; see render.h.
-type Camera struct {
-	Fixed                        int
-	LookAt                       [3]float64
-	Distance, Azimuth, Elevation float64
-}
-
 // Renderer is MuJoCo's renderer with an OpenGL context. All its functions are
 // called on the thread that made it.
 type Renderer = C.mjc_renderer
@@ -59,49 +52,15 @@ func NewRenderer(m *CModel, width, height int) (*Renderer, error) {
 // FreeRenderer ends both.
 func FreeRenderer(r *Renderer) { C.mjc_renderer_free(r) }
 
-// What SetFlag sets.
-const (
-	RenderFlag = C.MJC_RENDER_FLAG
-	VisualFlag = C.MJC_VISUAL_FLAG
-	GeomGroup  = C.MJC_GEOM_GROUP
-	SiteGroup  = C.MJC_SITE_GROUP
-)
+// Text is room for the error of a call of Draw; it is the caller's to keep.
+type Text [C.MJC_TEXT]C.char
 
-// SetFlag shows or hides flag or group i; false if there is no such.
-func SetFlag(r *Renderer, what, i int, on bool) bool {
-	c := C.int(0)
-	if on {
-		c = 1
-	}
-	return C.mjc_renderer_set(r, C.int(what), C.int(i), c) == 0
-}
-
-// Frame is room for what a call of Draw passes to C; it is the caller's to keep.
-type Frame struct {
-	text [C.MJC_TEXT]C.char
-	cam  C.mjc_camera
-}
-
-// Draw draws the data and gives n bytes of the renderer's own memory, RGB, bottom
-// row first, good until the next call.
-func (f *Frame) Draw(r *Renderer, d *CData, cam *Camera, n int) ([]byte, error) {
-	f.cam = C.mjc_camera{fixed: C.int(cam.Fixed), distance: C.double(cam.Distance), azimuth: C.double(cam.Azimuth), elevation: C.double(cam.Elevation)}
-	for i, x := range cam.LookAt {
-		f.cam.lookat[i] = C.double(x)
-	}
-	p := C.mjc_renderer_draw(r, d, &f.cam, &f.text[0])
+// Draw draws the data from a camera of the model and gives n bytes of the renderer's
+// own memory, RGB, bottom row first, good until the next call.
+func (t *Text) Draw(r *Renderer, d *CData, camera, n int) ([]byte, error) {
+	p := C.mjc_renderer_draw(r, d, C.int(camera), &t[0])
 	if p == nil {
-		return nil, errors.New(C.GoString(&f.text[0]))
+		return nil, errors.New(C.GoString(&t[0]))
 	}
 	return unsafe.Slice((*byte)(p), n), nil
-}
-
-// UploadTexture sends a texture of the model to OpenGL again.
-func UploadTexture(r *Renderer, texture int) error {
-	var rc C.int
-	msg := withText(func(t *C.char) { rc = C.mjc_renderer_texture(r, C.int(texture), t) })
-	if rc != 0 {
-		return errors.New(msg)
-	}
-	return nil
 }

@@ -19,21 +19,11 @@ void mjc_gl_free(mjc_gl* gl);                            // on the same thread
 enum { MJC_GL_VENDOR, MJC_GL_RENDERER, MJC_GL_VERSION };
 const char* mjc_gl_string(int which);
 
-// Where the scene is seen from: a camera of the model, or a free one.
-typedef struct {
-  int fixed;  // camera of the model; -1: free as the model says; -2: free as below
-  double lookat[3], distance, azimuth, elevation;
-} mjc_camera;
-
-enum { MJC_RENDER_FLAG, MJC_VISUAL_FLAG, MJC_GEOM_GROUP, MJC_SITE_GROUP };
-
 typedef struct mjc_renderer mjc_renderer;
 MJC_WEAK mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, char* text);
 MJC_WEAK void mjc_renderer_free(mjc_renderer* r);
-MJC_WEAK int mjc_renderer_set(mjc_renderer* r, int what, int i, int on);
-// mjc_renderer_draw draws and reads back width x height x 3 bytes, bottom row first,
+// mjc_renderer_draw draws from a camera of the model and reads back width x height x 3 bytes, bottom row first,
 // into memory of the renderer; NULL with the reason in text.
-MJC_WEAK const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, const mjc_camera* cam, char* text);
-MJC_WEAK int mjc_renderer_texture(mjc_renderer* r, int texture, char* text);
+MJC_WEAK const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, int camera, char* text);
 
 #endif

@@ -27,22 +27,14 @@ def png(path, rgb):
 
 m = mujoco.MjModel.from_xml_path(str(here / "scene.xml"))
 d = mujoco.MjData(m)
-free = mujoco.MjvCamera()
-free.lookat[:] = [0, 0, 0.5]
-free.distance, free.azimuth, free.elevation = 2.5, 120, -25
-option = mujoco.MjvOption()
-option.flags[mujoco.mjtVisFlag.mjVIS_JOINT] = True
-option.geomgroup[1] = 0
-cases = [("side", "side", None), ("free_default", -1, None), ("free", free, None), ("options", "side", option)]
 with mujoco.Renderer(m, H, W) as r:
     gl = GL.glGetString(GL.GL_RENDERER).decode(), GL.glGetString(GL.GL_VERSION).decode()
     for steps in (0, 100):
         for _ in range(steps):
             mujoco.mj_step(m, d)
         mujoco.mj_forward(m, d)
-        for name, camera, opt in cases:
-            r.update_scene(d, camera, opt)
-            png(here / f"{name}_{steps}.png", r.render())
+        r.update_scene(d, "side")
+        png(here / f"side_{steps}.png", r.render())
     m.geom_rgba[m.geom("box").id] = [1, 1, 0, 1]
     m.light_diffuse[0] = [0.3, 0.3, 0.3]
     r.update_scene(d, "side")
