@@ -50,6 +50,13 @@ func (t Temperature) Chosen(c Choice) Temperature {
 	return t
 }
 
+// Assumed says that the paper is asked for a temperature on a task that it does
+// not have, so that For answers with a default.
+func (t Temperature) Assumed(task string) bool {
+	_, ok := published[task]
+	return t.source == "paper" && !ok
+}
+
 // For is the temperature of a method on a task. One whose costs have another scale
 // than the baseline's keeps the stock one beside any that was chosen for the baseline.
 func (t Temperature) For(task, method string) (float64, error) {

@@ -38,6 +38,9 @@ func TestTemperatures(t *testing.T) {
 	if got, err := paper.For("chess", "lewm"); err != nil || got != 64 {
 		t.Errorf("a task without a published temperature: %g, %v; want the median of the five", got, err)
 	}
+	if !paper.Assumed("chess") || paper.Assumed("cube") {
+		t.Error("the temperature on chess is an assumption, that on Cube is the paper's")
+	}
 	tuned, err := ParseTemperature("tuned")
 	must(t, err)
 	if _, err := tuned.For("cube", "lewm"); err == nil || !tuned.NeedsTuning() {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -106,5 +108,29 @@ func f() { os.Exit(1); fmt.Println(); s := fmt.Sprintf(""); rand.New(nil) }`, 0)
 	}
 	if n := len(breaches(f)); n != 3 {
 		t.Errorf("found %d breaches, want 3", n)
+	}
+}
+
+// The program stays a thin layer: flags, progress and printing. What works belongs
+// into the packages below it.
+func TestProgramStaysThin(t *testing.T) {
+	const limit = 4000
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += bytes.Count(b, []byte("\n"))
+	}
+	if lines < 1000 || lines >= limit {
+		t.Errorf("%d lines outside tests, want fewer than %d", lines, limit)
 	}
 }

@@ -37,11 +37,7 @@ func (c *Collect) Needs() []string { return nil }
 // spec is the data set that the preset asks for.
 func (c *Collect) spec() collect.Spec {
 	p, name := c.w.Grid.Preset.Collect, c.task.Spec.Name
-	n, ok := p.EpisodesByTask[name]
-	if !ok {
-		n = p.Episodes
-	}
-	return collect.Spec{Task: name, Policy: p.Policy, Episodes: atMost(n, p.AtMost[name]), Seed: p.Seed}
+	return collect.Spec{Task: name, Policy: p.Policy, Episodes: p.EpisodesOf(name), Seed: p.Seed}
 }
 
 func (c *Collect) State(context.Context) (State, error) {

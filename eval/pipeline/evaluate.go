@@ -153,6 +153,10 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	for _, id := range torn {
 		s.w.Listener.Note(fmt.Sprintf("cell %s is torn and is made again", id))
 	}
+	if t := s.w.now; s.solver == eval.MPPI && s.w.Grid.Temperature.Assumed(s.task.Spec.Name) && !t.assumed {
+		s.w.Listener.Note(fmt.Sprintf("the paper has no temperature of mppi on %s: %g is assumed", s.task.Spec.Name, j.Temperature))
+		t.assumed = true
+	}
 	film, err := s.missingFilm()
 	if err != nil {
 		return "", err

@@ -39,6 +39,15 @@ type CollectPreset struct {
 	Seed           int64          `toml:"seed"`
 }
 
+// EpisodesOf is how many episodes of a task are collected.
+func (c CollectPreset) EpisodesOf(task string) int {
+	n, ok := c.EpisodesByTask[task]
+	if !ok {
+		n = c.Episodes
+	}
+	return atMost(n, c.AtMost[task])
+}
+
 // EvalPreset is the evaluation grid of a run.
 type EvalPreset struct {
 	Solvers  []string `toml:"solvers"`

@@ -43,6 +43,25 @@ func TestPresetSizes(t *testing.T) {
 	}
 }
 
+// Episodes of the published data sets (docs/sources.md#data-sets).
+func TestPaperEpisodes(t *testing.T) {
+	p, err := LoadPreset("paper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for task, want := range map[string]int{"pusht": 18685, "pointmaze": 2000, "tworoom": 10000, "reacher": 10000, "cube": 10000} {
+		if got := p.Collect.EpisodesOf(task); got != want {
+			t.Errorf("%s: %d episodes, want %d", task, got, want)
+		}
+	}
+	c := CollectPreset{Episodes: 10, EpisodesByTask: map[string]int{"cube": 20}, AtMost: map[string]int{"cube": 15, "pusht": 5}}
+	for task, want := range map[string]int{"cube": 15, "pusht": 5, "reacher": 10} {
+		if got := c.EpisodesOf(task); got != want {
+			t.Errorf("%s: %d episodes, want %d", task, got, want)
+		}
+	}
+}
+
 // The published recipe: docs/sources.md#optimiser, docs/sources.md#scale, docs/sources.md#loss-weights.
 func TestPaperRecipe(t *testing.T) {
 	p, err := LoadPreset("paper")

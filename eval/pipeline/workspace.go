@@ -50,6 +50,7 @@ type openTask struct {
 	frames     dataset.FrameReader // at the model's size, once something is trained
 	freeFrames func() error
 	checked    map[string]eval.Arm // checkpoints by folder, without their models
+	assumed    bool                // it was said that MPPI's temperature is no published one
 }
 
 // Close gives back the open data set and the loaded model.

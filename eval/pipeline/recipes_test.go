@@ -1,0 +1,141 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/dataset"
+	"scalewm/dataset/cell"
+	"scalewm/envs"
+	_ "scalewm/envs/mjenv/pendulum"
+	"scalewm/eval"
+	"scalewm/model"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+	"scalewm/mujoco"
+	"scalewm/mujoco/render"
+)
+
+// tinyWorkspace has the smallest grid of a task, with random actions as its one
+// method, in an empty folder.
+func tinyWorkspace(t *testing.T, task string) *Workspace {
+	t.Helper()
+	p, err := LoadPreset("../../cmd/scalewm/testdata/tiny.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, task), Methods: lookUp(t, model.LookUp, model.Random), Seeds: []int64{3072},
+		Protocol: dataset.Paper, Solvers: []string{eval.CEM}, Tiers: eval.Tiers()[4:], Sets: []string{"s101"}, Episodes: 2}
+	if g.Temperature, err = eval.ParseTemperature("paper"); err != nil {
+		t.Fatal(err)
+	}
+	w := &Workspace{Grid: g, Dir: t.TempDir(), Workers: 2, Listener: &heard{}}
+	dev, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Trainer, w.Planner = dev, dev
+	t.Cleanup(func() { w.Close(); dev.Close() })
+	return w
+}
+
+// The recipe "a new MuJoCo task": the task is imported, and nothing else is
+// changed. It is collected, every method is trained, and every solver plans.
+func TestNewTask(t *testing.T) {
+	w := tinyWorkspace(t, "pendulum")
+	world, err := w.Grid.Tasks[0].New(nil)
+	if err == nil {
+		err = errors.Join(world.Frame(make([]byte, envs.FrameBytes)), world.Close())
+	}
+	if errors.Is(err, mujoco.ErrNoLibrary) || errors.Is(err, render.ErrNoOpenGL) {
+		t.Skip("mujoco: ", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	w.Grid.Preset.Collect.Episodes, w.Grid.Preset.Train.Steps = 3, 4
+	w.Grid.Methods, w.Grid.Solvers = model.Methods(), eval.Solvers()
+	steps := w.Graph()
+	failed, err := steps.Run(t.Context(), w.Listener)
+	if err != nil || len(failed) > 0 {
+		t.Fatalf("%v, %s", err, strings.Join(failed, "\n"))
+	}
+	cells := 0
+	for _, s := range Of[*Evaluate](steps) {
+		cells += len(s.Cells)
+	}
+	plans := len(model.MethodNames(model.Method.Plans))
+	if want := plans*len(eval.Solvers()) + 1; cells != want {
+		t.Errorf("%d cells, want %d", cells, want)
+	}
+	for _, s := range Of[*Report](steps) {
+		if s.Page == nil || !strings.Contains(s.Page.Summary(), "endulum") {
+			t.Error("the report does not tell of the task")
+		}
+	}
+}
+
+// The recipe "a new kind of step": a type, and a line in the table of kinds. This
+// one counts the rows of a data set.
+type countRows struct {
+	w    *Workspace
+	task envs.Task
+}
+
+func countSteps(w *Workspace, a arm) []Step { return []Step{&countRows{w, a.task}} }
+
+func (s *countRows) ID() string      { return "count " + s.task.Spec.Name }
+func (s *countRows) Needs() []string { return []string{collectID(s.task)} }
+func (s *countRows) path() string    { return filepath.Join(s.w.Dir, s.task.Spec.Name+".rows") }
+
+func (s *countRows) State(context.Context) (State, error) {
+	_, err := os.Stat(s.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return toDo, nil
+	}
+	return done, err
+}
+
+func (s *countRows) Run(context.Context) (string, error) {
+	t, err := s.w.open(s.task)
+	if err != nil {
+		return "", err
+	}
+	rows := fmt.Sprint(t.file.Rows(), " rows")
+	return rows, cell.WriteFile(s.path(), func(w io.Writer) error { _, err := io.WriteString(w, rows); return err })
+}
+
+func TestNewKindOfStep(t *testing.T) {
+	kinds.task = append(kinds.task, countSteps)
+	t.Cleanup(func() { kinds.task = kinds.task[:len(kinds.task)-1] })
+	w := tinyWorkspace(t, "tworoom")
+	want := []string{"collect tworoom", "count tworoom", "evaluate tworoom random x1"}
+	if got := names(w.Graph()); !slices.Equal(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	states := func() (all []string) {
+		_, _, err := w.Graph().DryRun(t.Context(), func(id string, s State) { all = append(all, id+": "+s.Text) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	before := states()
+	if left, err := os.ReadDir(w.Dir); err != nil || len(left) > 0 {
+		t.Errorf("a dry run left %v, %v", left, err)
+	}
+	if failed, err := w.Graph().Run(t.Context(), w.Listener); err != nil || len(failed) > 0 {
+		t.Fatal(failed, err)
+	}
+	after := states()
+	if before[1] != "count tworoom: to do" || after[1] != "count tworoom: done" || after[2] != "evaluate tworoom random: 0 of 1 cells to do" {
+		t.Errorf("before %v, after %v", before, after)
+	}
+}
