@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"scalewm/envs"
+	"scalewm/parallel"
 )
 
 // maxProblems is how many problems a check lists; the rest are counted.
@@ -110,33 +109,26 @@ func (r *CheckReport) checkRow(c envs.Column, v []float64, p place) {
 
 // checkFrames decodes every frame on all cores.
 func (r *CheckReport) checkFrames(ctx context.Context, src Source, progress func(done, total int64, note string)) error {
-	var next, good atomic.Int64
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	bad := map[int]error{}
+	var good atomic.Int64
 	rows := src.Rows()
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			frame := make([]byte, envs.FrameBytes)
-			for row := int(next.Add(1)) - 1; row < rows && ctx.Err() == nil; row = int(next.Add(1)) - 1 {
-				if err := src.Frame(row, frame); err != nil {
-					mu.Lock()
-					bad[row] = err
-					mu.Unlock()
-					continue
-				}
-				if n := good.Add(1); progress != nil && n%256 == 0 {
-					progress(n, int64(rows), "frames")
-				}
-			}
-		})
-	}
-	wg.Wait()
+	frames, bad := make([][]byte, parallel.Workers(0, rows)), make([]error, rows)
+	err := parallel.For(ctx, len(frames), rows, func(w, row int) error {
+		if frames[w] == nil {
+			frames[w] = make([]byte, envs.FrameBytes)
+		}
+		if bad[row] = src.Frame(row, frames[w]); bad[row] != nil {
+			return nil
+		}
+		if n := good.Add(1); progress != nil && n%256 == 0 {
+			progress(n, int64(rows), "frames")
+		}
+		return nil
+	})
 	r.Frames = int(good.Load())
-	for row := range rows {
-		if err := bad[row]; err != nil {
+	for _, err := range bad {
+		if err != nil {
 			r.add("%v", err)
 		}
 	}
-	return ctx.Err()
+	return err
 }

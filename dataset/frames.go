@@ -3,11 +3,9 @@ package dataset
 import (
 	"context"
 	"fmt"
-	"runtime"
-
-	"golang.org/x/sync/errgroup"
 
 	"scalewm/envs"
+	"scalewm/parallel"
 )
 
 // FrameReader hands out frames of (size, size, 3) bytes by row, to many
@@ -27,20 +25,11 @@ func (original) Size() int { return envs.FrameSize }
 // ReadFrames fetches the frames of rows [from, to) into dst, with so many
 // goroutines (0: one a core).
 func ReadFrames(ctx context.Context, frames FrameReader, from, to int, dst []byte, workers int) error {
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	size := frames.Size() * frames.Size() * 3
-	g, ctx := errgroup.WithContext(ctx)
-	for w := range workers {
-		g.Go(func() error {
-			for row := from + w; row < to && ctx.Err() == nil; row += workers {
-				if err := frames.Frame(row, dst[(row-from)*size:][:size]); err != nil {
-					return fmt.Errorf("reading frames: %w", err)
-				}
-			}
-			return ctx.Err()
-		})
-	}
-	return g.Wait()
+	return parallel.For(ctx, workers, to-from, func(_, i int) error {
+		if err := frames.Frame(from+i, dst[i*size:][:size]); err != nil {
+			return fmt.Errorf("reading frames: %w", err)
+		}
+		return nil
+	})
 }

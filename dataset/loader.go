@@ -3,13 +3,13 @@ package dataset
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"scalewm/dataset/rng"
 	"scalewm/envs"
+	"scalewm/parallel"
 )
 
 // Batch is B clips of T frames. Its memory is reused: it is valid until the
@@ -62,7 +62,6 @@ type Loader struct {
 type fetchers struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
-	slots   chan struct{} // one token a worker
 	running sync.WaitGroup
 	ahead   []*fetch // steps being fetched, ascending
 	held    []*Batch // what the consumer holds, at most two
@@ -90,15 +89,11 @@ func NewLoader(src Source, frames FrameReader, clips []Clip, opt LoaderOptions) 
 	if len(clips) < opt.Batch {
 		return nil, fmt.Errorf("loading batches of %d: the data set gives only %d clips (hint: collect more episodes or use a smaller batch)", opt.Batch, len(clips))
 	}
-	if opt.Workers < 1 {
-		opt.Workers = runtime.GOMAXPROCS(0)
-	}
 	l := &Loader{clips: clips, frames: frames, opt: opt}
 	if err := l.readColumns(src); err != nil {
 		return nil, err
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.slots = make(chan struct{}, opt.Workers)
 	l.order = epochOrder{n: len(clips), seed: opt.Seed, epoch: -1}
 	return l, nil
 }
@@ -185,13 +180,18 @@ func (l *Loader) start(step int) {
 	}
 	f := &fetch{batch: l.take(), done: make(chan struct{})}
 	l.plan(f.batch, step)
+	var before *fetch // one batch after the other, each with all workers
+	if n := len(l.ahead); n > 0 {
+		before = l.ahead[n-1]
+	}
 	l.ahead = append(l.ahead, f)
-	l.running.Add(1)
-	go func() {
-		defer l.running.Done()
+	l.running.Go(func() {
 		defer close(f.done)
+		if before != nil {
+			<-before.done
+		}
 		f.err = l.fill(f.batch)
-	}()
+	})
 }
 
 // take is a free batch or a new one.
@@ -242,28 +242,7 @@ func (l *Loader) plan(b *Batch, step int) {
 
 // fill fetches a planned batch with all workers.
 func (l *Loader) fill(b *Batch) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(b.Clips))
-	for i := range b.Clips {
-		select {
-		case l.slots <- struct{}{}:
-		case <-l.ctx.Done():
-			errs[i] = l.ctx.Err()
-			continue
-		}
-		wg.Add(1)
-		go func() {
-			defer func() { <-l.slots; wg.Done() }()
-			errs[i] = l.fillClip(b, i)
-		}()
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return parallel.For(l.ctx, l.opt.Workers, len(b.Clips), func(_, i int) error { return l.fillClip(b, i) })
 }
 
 func (l *Loader) fillClip(b *Batch, i int) error {

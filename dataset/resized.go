@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"scalewm/envs"
+	"scalewm/parallel"
 )
 
 // ResizeOptions says how a resized set is made and kept.
@@ -62,9 +61,7 @@ func Resized(ctx context.Context, src Source, opt ResizeOptions, progress func(d
 	if !src.HasFrames() {
 		return nil, fmt.Errorf("resizing frames to %d px: the data set has no pixels (hint: collect it with frames)", opt.Size)
 	}
-	if opt.Workers < 1 {
-		opt.Workers = runtime.GOMAXPROCS(0)
-	}
+	opt.Workers = parallel.Workers(opt.Workers, src.Rows())
 	if opt.Budget <= 0 {
 		opt.Budget = memory() / 4
 	}
@@ -91,34 +88,22 @@ func memory() int64 {
 // resizeAll fills out with every frame; each row is written by one worker, so
 // the result does not depend on their number.
 func resizeAll(ctx context.Context, src Source, opt ResizeOptions, out []byte, progress func(done, total int64, note string)) error {
-	var next, done atomic.Int64
-	var wg sync.WaitGroup
+	var done atomic.Int64
 	rows, n := src.Rows(), opt.Size*opt.Size*3
-	errs := make([]error, opt.Workers)
+	resizers, frames := make([]*Resizer, opt.Workers), make([][]byte, opt.Workers)
 	for w := range opt.Workers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			r, frame := NewResizer(opt.Size), make([]byte, envs.FrameBytes)
-			for row := int(next.Add(1)) - 1; row < rows && ctx.Err() == nil; row = int(next.Add(1)) - 1 {
-				if errs[w] = src.Frame(row, frame); errs[w] != nil {
-					next.Store(int64(rows))
-					return
-				}
-				r.Resize(out[row*n:(row+1)*n], frame)
-				if d := done.Add(1); progress != nil && (d%256 == 0 || d == int64(rows)) {
-					progress(d, int64(rows), fmt.Sprintf("frames to %d px", opt.Size))
-				}
-			}
-		}()
+		resizers[w], frames[w] = NewResizer(opt.Size), make([]byte, envs.FrameBytes)
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
+	return parallel.For(ctx, opt.Workers, rows, func(w, row int) error {
+		if err := src.Frame(row, frames[w]); err != nil {
 			return fmt.Errorf("resizing frames to %d px: %w", opt.Size, err)
 		}
-	}
-	return ctx.Err()
+		resizers[w].Resize(out[row*n:(row+1)*n], frames[w])
+		if d := done.Add(1); progress != nil && (d%256 == 0 || d == int64(rows)) {
+			progress(d, int64(rows), fmt.Sprintf("frames to %d px", opt.Size))
+		}
+		return nil
+	})
 }
 
 // sidecarHeader is the length of a sidecar's first line, padded with spaces.

@@ -8,13 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
 	"scalewm/envs/policy"
 	"scalewm/eval/record"
+	"scalewm/parallel"
 )
 
 // episode is one start on its way to its goal.
@@ -138,25 +137,12 @@ func (r *runner) report(steps int) {
 
 // eachLive runs f for every episode on all workers.
 func (r *runner) eachLive(ctx context.Context, live []*episode, f func(w *worker, ep *episode) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	var next atomic.Int64
-	for _, w := range r.workers {
-		g.Go(func() error {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(live) {
-					return nil
-				}
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				if err := f(w, live[i]); err != nil {
-					return fmt.Errorf("set %s, episode %d: %w", r.Sets[live[i].set].Name, live[i].index, err)
-				}
-			}
-		})
-	}
-	return g.Wait()
+	return parallel.For(ctx, len(r.workers), len(live), func(w, i int) error {
+		if err := f(r.workers[w], live[i]); err != nil {
+			return fmt.Errorf("set %s, episode %d: %w", r.Sets[live[i].set].Name, live[i].index, err)
+		}
+		return nil
+	})
 }
 
 // plan gives every live episode its next actions. The first plan and the goal

@@ -22,20 +22,21 @@ type rule struct {
 
 // The floors of docs/architecture.md, from the ground up.
 var floors = []rule{
+	{of: "parallel"},
 	{of: "third_party"},
 	{of: "mujoco", ours: []string{"mujoco", "third_party"}},
 	{of: "mujoco/internal/mjc", libraries: []string{"C"}},
 
 	{of: "envs", ours: []string{"envs", "mujoco", "third_party"}},
-	{of: "envs/vector", ours: []string{"envs$"}},
+	{of: "envs/vector", ours: []string{"envs$", "parallel"}},
 
-	{of: "dataset", ours: []string{"envs$", "dataset$", "dataset/cell", "dataset/rng"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "dataset", ours: []string{"envs$", "parallel", "dataset$", "dataset/cell", "dataset/rng"}},
 	{of: "dataset/rng", ours: []string{"dataset/rng"}},
 	{of: "dataset/cell"},
-	{of: "dataset/hdf5", ours: []string{"envs$", "dataset$", "dataset/cell", "dataset/hdf5"},
-		libraries: []string{"C", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sync", "golang.org/x/sys"}},
-	{of: "dataset/collect", ours: []string{"dataset", "envs"}, libraries: []string{"golang.org/x/sync"}},
-	{of: "dataset/replay", ours: []string{"dataset", "envs"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "dataset/hdf5", ours: []string{"envs$", "parallel", "dataset$", "dataset/cell", "dataset/hdf5"},
+		libraries: []string{"C", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sys"}},
+	{of: "dataset/collect", ours: []string{"dataset", "envs", "parallel"}},
+	{of: "dataset/replay", ours: []string{"dataset", "envs"}},
 
 	{of: "model", ours: []string{"model", "dataset$", "dataset/rng"}},
 	{of: "model/device", ours: []string{"model/device", "dataset/rng"}},
@@ -51,28 +52,28 @@ var floors = []rule{
 	{of: "model/lewm", ours: []string{"model$", "model/device", "model/nn", "model/weights", "model/lewm", "dataset/rng", "dataset/cell"}},
 	{of: "model/objective", ours: []string{"model$", "model/device", "model/nn", "model/objective", "dataset/rng"},
 		libraries: []string{"gonum.org/v1/gonum"}}, // eigenvalues of the latents' covariance, for the metrics
-	{of: "model/train", ours: []string{"envs$", "model$", "model/device", "model/nn", "model/objective", "model/train", "model/weights", "dataset$", "dataset/rng", "dataset/cell"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "model/train", ours: []string{"envs$", "model$", "model/device", "model/nn", "model/objective", "model/train", "model/weights", "dataset$", "dataset/rng", "dataset/cell"}},
 	{of: "model/train/metrics"},
 	{of: "model/weights", ours: []string{"model/weights", "dataset/cell"}},
 
-	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "eval", ours: []string{"parallel", "envs", "dataset", "model", "eval"}},
 	{of: "eval/pipeline", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/record", ours: []string{"dataset/cell"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
 	{of: "eval/paired", ours: []string{"eval/record", "eval/stats", "model$", "dataset/cell", "dataset/rng"}},
-	{of: "eval/encode", ours: []string{"envs$", "dataset", "model$", "model/device", "model/weights", "eval/encode"}, libraries: []string{"golang.org/x/sync"}},
+	{of: "eval/encode", ours: []string{"parallel", "envs$", "dataset", "model$", "model/device", "model/weights", "eval/encode"}},
 	{of: "eval/report", ours: []string{"eval/paired", "eval/record", "eval/stats", "envs$", "model$", "model/train/metrics"}},
 
 	{of: "cmd/scalewm", ours: []string{"envs", "dataset", "model", "eval", "mujoco", "third_party"},
-		libraries: []string{"github.com/cheggaaa/pb/v3", "golang.org/x/sync", "golang.org/x/sys"}},
+		libraries: []string{"github.com/cheggaaa/pb/v3", "golang.org/x/sys"}},
 	{of: "cmd/testsum"},
 }
 
 // Tests may use what stands on their own floor and below, and these libraries
 // besides; Gorgonia is an oracle for the gradients of model and for nothing else.
 var (
-	floorOrder    = []string{"third_party", "mujoco", "envs", "dataset", "model", "eval", "cmd"}
+	floorOrder    = []string{"parallel", "third_party", "mujoco", "envs", "dataset", "model", "eval", "cmd"}
 	testLibraries = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
 		"github.com/BurntSushi/toml", "gonum.org/v1/gonum"}
 	oracleLibraries = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}

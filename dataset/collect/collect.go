@@ -16,7 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"syscall"
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
@@ -231,9 +231,6 @@ func (j *Job) Run(ctx context.Context, workers int, progress func(done, total in
 	if j.Done {
 		return j.finish(0) // a run killed at its very end left the shards
 	}
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	rows, err := j.makeShards(ctx, workers, progress)
 	if err != nil {
 		return Result{}, fmt.Errorf("collecting %s into %s: %w", j.Spec.Task, j.Out, err)
@@ -243,18 +240,6 @@ func (j *Job) Run(ctx context.Context, workers int, progress func(done, total in
 	}
 	j.Close()
 	return j.finish(rows)
-}
-
-// makeShards makes the missing ones, in processes where that is faster, and counts their rows.
-func (j *Job) makeShards(ctx context.Context, workers int, progress func(done, total int64, note string)) (rows int, err error) {
-	if j.Spawn != nil && j.oneCore != nil {
-		c := newCrew(j, progress)
-		err = c.run(ctx, workers)
-		return c.rows, err
-	}
-	p := newPool(j, progress)
-	err = p.run(ctx, workers)
-	return p.rows, err
 }
 
 // finish removes the shards and describes the file, of which rows are new.
@@ -306,4 +291,32 @@ func (j *Job) attrs() map[string]string {
 		a[name] = v
 	}
 	return a
+}
+
+// claim makes the shards' folder and locks it, so that two runs never work on
+// the same output. A killed run's lock is gone with it.
+func (j *Job) claim() error {
+	if err := os.MkdirAll(j.parts, 0o777); err != nil {
+		return fmt.Errorf("collecting into %s: %w (hint: is its folder writable?)", j.Out, err)
+	}
+	f, err := os.OpenFile(filepath.Join(j.parts, "lock"), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return fmt.Errorf("collecting into %s: %w", j.Out, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return fmt.Errorf("collecting into %s: another run is at work on it (hint: let it finish)", j.Out)
+	}
+	j.lock = f
+	return nil
+}
+
+// Close gives the output free; finished shards stay for the next run.
+func (j *Job) Close() error {
+	if j.lock == nil {
+		return nil
+	}
+	f := j.lock
+	j.lock = nil
+	return f.Close()
 }

@@ -1,124 +1,136 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"sync"
+
+	"scalewm/parallel"
 )
 
-// pool makes the missing shards. Workers take episodes in order, without waiting at
-// the end of a shard; the one that finishes a shard's last episode writes it.
-type pool struct {
-	job      *Job
-	progress func(done, total int64, note string)
-
-	mu    sync.Mutex
-	tasks []task // still to be taken
-	done  int64  // episodes, finished shards included
-	rows  int
-	err   error
+// made counts what the workers of a job have made.
+type made struct {
+	mu          sync.Mutex
+	done, total int64 // episodes, those of finished shards included
+	rows        int   // made by this run
+	progress    func(done, total int64, note string)
 }
 
-// task is one episode of a shard in the making.
-type task struct {
-	into *making
-	at   int // index in the shard
+func (t *made) add(episodes, rows int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done += int64(episodes)
+	t.rows += rows
+	if t.progress != nil {
+		t.progress(t.done, t.total, "episodes")
+	}
+}
+
+// makeShards makes the missing ones, in processes where that is faster, and counts their rows.
+func (j *Job) makeShards(ctx context.Context, workers int, progress func(done, total int64, note string)) (rows int, err error) {
+	t := &made{total: int64(j.Spec.Episodes), progress: progress}
+	var missing []*shard
+	for _, s := range j.shards {
+		if s.have {
+			t.done += int64(s.To - s.From)
+		} else {
+			missing = append(missing, s)
+		}
+	}
+	if j.Spawn != nil && j.oneCore != nil {
+		err = j.inProcesses(ctx, workers, missing, t)
+	} else {
+		err = j.inGoroutines(ctx, workers, missing, t)
+	}
+	return t.rows, err
+}
+
+// inProcesses has processes make shards, each with a world and a renderer of its own.
+func (j *Job) inProcesses(ctx context.Context, workers int, missing []*shard, t *made) error {
+	processes := make([]*process, parallel.Workers(workers, len(missing)))
+	err := parallel.For(ctx, workers, len(missing), func(w, i int) (err error) {
+		p, s := processes[w], missing[i]
+		if p == nil {
+			if p, err = j.start(ctx); err != nil {
+				return err
+			}
+			processes[w] = p
+		}
+		rows, err := p.make(s)
+		if err != nil {
+			processes[w] = nil
+			return cmp.Or(p.end(), err)
+		}
+		t.add(s.To-s.From, rows)
+		return nil
+	})
+	for _, p := range processes {
+		if p != nil {
+			err = cmp.Or(err, p.end())
+		}
+	}
+	return err
 }
 
 // making gathers a shard's episodes.
 type making struct {
 	*shard
+	mu       sync.Mutex
 	episodes []episode
 	left     int
 }
 
-func newPool(j *Job, progress func(done, total int64, note string)) *pool {
-	p := &pool{job: j, progress: progress}
-	for _, s := range j.shards {
-		n := s.To - s.From
-		if s.have {
-			p.done += int64(n)
-			continue
-		}
-		m := &making{shard: s, left: n}
-		for i := range n {
-			p.tasks = append(p.tasks, task{m, i})
-		}
+// put takes in an episode and says whether the shard is complete.
+func (m *making) put(at int, e episode) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.episodes == nil {
+		m.episodes = make([]episode, m.To-m.From)
 	}
-	return p
+	m.episodes[at] = e
+	m.left--
+	return m.left == 0
 }
 
-// run ends with the first worker's error; the others stop at their next episode.
-func (p *pool) run(ctx context.Context, workers int) error {
-	var wg sync.WaitGroup
-	for range min(workers, len(p.tasks)) {
-		wg.Go(func() {
-			if err := p.work(ctx); err != nil {
-				p.mu.Lock()
-				if p.err == nil {
-					p.err = err
-				}
-				p.tasks = nil
-				p.mu.Unlock()
+// inGoroutines has goroutines record episodes in order, over the borders of
+// shards; whoever records a shard's last episode writes it.
+func (j *Job) inGoroutines(ctx context.Context, workers int, missing []*shard, t *made) error {
+	type task struct {
+		into *making
+		at   int // index in the shard
+	}
+	var tasks []task
+	for _, s := range missing {
+		m := &making{shard: s, left: s.To - s.From}
+		for at := range m.left {
+			tasks = append(tasks, task{m, at})
+		}
+	}
+	crew := make([]*worker, parallel.Workers(workers, len(tasks)))
+	defer func() {
+		for _, w := range crew {
+			if w != nil {
+				w.close()
 			}
-		})
-	}
-	wg.Wait()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return p.err
-}
-
-// work records episodes until none is left.
-func (p *pool) work(ctx context.Context) error {
-	w, err := newWorker(p.job)
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	for ctx.Err() == nil {
-		t, ok := p.take()
-		if !ok {
-			return nil
 		}
-		e, err := w.record(ctx, t.into.From+t.at)
+	}()
+	return parallel.For(ctx, workers, len(tasks), func(k, i int) (err error) {
+		if crew[k] == nil {
+			if crew[k], err = newWorker(j); err != nil {
+				return err
+			}
+		}
+		m, at := tasks[i].into, tasks[i].at
+		e, err := crew[k].record(ctx, m.From+at)
 		if err != nil {
 			return err
 		}
-		if full := p.put(t, e); full {
-			if err := writePart(t.into.path, p.job.columns, t.into.episodes); err != nil {
-				return err
-			}
-			t.into.episodes = nil
+		t.add(1, e.rows)
+		if !m.put(at, e) {
+			return nil
 		}
-	}
-	return nil
-}
-
-func (p *pool) take() (task, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.tasks) == 0 {
-		return task{}, false
-	}
-	t := p.tasks[0]
-	p.tasks = p.tasks[1:]
-	return t, true
-}
-
-// put stores an episode and says whether its shard is complete.
-func (p *pool) put(t task, e episode) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if t.into.episodes == nil {
-		t.into.episodes = make([]episode, t.into.To-t.into.From)
-	}
-	t.into.episodes[t.at] = e
-	t.into.left--
-	p.done++
-	p.rows += e.rows
-	if p.progress != nil {
-		p.progress(p.done, int64(p.job.Spec.Episodes), "episodes")
-	}
-	return t.into.left == 0
+		err = writePart(m.path, j.columns, m.episodes)
+		m.episodes = nil
+		return err
+	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/envs"
+	"scalewm/parallel"
 )
 
 // Convert copies a data set into our own chunks with the given filter. Episodes
@@ -67,7 +68,7 @@ func readEpisode(src *File, opt WriterOptions, e dataset.Episode) (EpisodeData, 
 		return ep, nil
 	}
 	ep.Frames = make([][]byte, e.Len)
-	return ep, inParallel(e.Len, func(t int) error {
+	return ep, parallel.For(context.Background(), 0, e.Len, func(_, t int) error {
 		ep.Frames[t] = make([]byte, envs.FrameBytes)
 		return src.Frame(e.Offset+t, ep.Frames[t])
 	})

@@ -7,17 +7,16 @@ package hdf5
 import "C"
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"unsafe"
 
 	"scalewm/envs"
+	"scalewm/parallel"
 )
 
 // columnChunk is the rows of a chunk of a numeric column.
@@ -205,32 +204,11 @@ func (w *Writer) length(ep EpisodeData) (int, error) {
 
 func (w *Writer) encode(frames [][]byte) [][]byte {
 	out := make([][]byte, len(frames))
-	inParallel(len(frames), func(i int) error {
+	parallel.For(context.Background(), 0, len(frames), func(_, i int) error {
 		out[i] = w.opt.Filter.Encode(nil, frames[i])
 		return nil
 	})
 	return out
-}
-
-// inParallel calls f(0) ... f(n-1) on all cores and returns the first error by number.
-func inParallel(n int, f func(i int) error) error {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	errs := make([]error, n)
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				errs[i] = f(i)
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (w *Writer) append(ep EpisodeData, n int) error {

@@ -1,17 +1,18 @@
 // Package vector steps and draws n worlds of one task on several cores. It
 // changes nothing that a world does: the numbers and pixels are those of the
-// worlds one by one, whatever the number of workers, and a call allocates nothing.
+// worlds one by one, whatever the number of workers.
 //
 // It knows tasks only through envs, and nothing of policies or episodes.
 package vector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 
 	"scalewm/envs"
+	"scalewm/parallel"
 )
 
 // Worlds are n worlds of one task, numbered from 0. One goroutine at a time
@@ -20,20 +21,10 @@ import (
 // Where worlds fail, the others are served nevertheless, and the error names
 // the first of those that failed.
 type Worlds struct {
-	spec   *envs.Spec
-	worlds []envs.Env
-	crew   *crew
-
-	// what the call in progress reads and writes
-	actions, values []float64
-	out             []envs.Step
-	frames          []byte
-	streams         []*rand.Rand
-	column          string
-
-	// the calls as functions of a world's number; made once, since a function
-	// that holds a value is allocated
-	step, draw, observe, reset func(i int) error
+	spec    *envs.Spec
+	worlds  []envs.Env
+	workers int
+	errs    []error // of the call in progress, one a world
 }
 
 // New makes n worlds with the task's options for the given number of workers,
@@ -42,19 +33,14 @@ func New(task envs.Task, n, workers int, o envs.Options) (*Worlds, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("vector: %d worlds of %s (hint: at least one)", n, task.Spec.Name)
 	}
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	w := &Worlds{spec: task.Spec}
+	w := &Worlds{spec: task.Spec, workers: parallel.Workers(workers, n), errs: make([]error, n)}
 	for i := range n {
 		e, err := task.New(o)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("making world %d of %d: %w", i, n, err), w.closeWorlds())
+			return nil, errors.Join(fmt.Errorf("making world %d of %d: %w", i, n, err), w.Close())
 		}
 		w.worlds = append(w.worlds, e)
 	}
-	w.step, w.draw, w.observe, w.reset = w.stepOne, w.drawOne, w.observeOne, w.resetOne
-	w.crew = newCrew(n, min(workers, n))
 	return w, nil
 }
 
@@ -71,8 +57,12 @@ func (w *Worlds) Reset(streams []*rand.Rand) error {
 	if err := w.fits("resetting", len(streams), 1, "streams"); err != nil {
 		return err
 	}
-	w.streams = streams
-	return w.each("resetting", w.reset)
+	return w.each("resetting", func(i int) error {
+		if streams[i] == nil {
+			return nil
+		}
+		return w.worlds[i].Reset(streams[i])
+	})
 }
 
 // Step applies row i of actions (n, A) to world i and writes what came of it to
@@ -90,8 +80,10 @@ func (w *Worlds) Step(actions []float64, out []envs.Step) error {
 			return w.failed("stepping", i, err)
 		}
 	}
-	w.actions, w.out = actions, out
-	return w.each("stepping", w.step)
+	return w.each("stepping", func(i int) (err error) {
+		out[i], err = w.worlds[i].Step(actions[i*a : (i+1)*a])
+		return err
+	})
 }
 
 // Frames draws all worlds into dst (n, FrameBytes).
@@ -99,8 +91,9 @@ func (w *Worlds) Frames(dst []byte) error {
 	if err := w.fits("drawing", len(dst), envs.FrameBytes, "bytes"); err != nil {
 		return err
 	}
-	w.frames = dst
-	return w.each("drawing", w.draw)
+	return w.each("drawing", func(i int) error {
+		return w.worlds[i].Frame(dst[i*envs.FrameBytes : (i+1)*envs.FrameBytes])
+	})
 }
 
 // Observe writes a column of all worlds to dst (n, Width).
@@ -108,17 +101,12 @@ func (w *Worlds) Observe(column string, dst []float64) error {
 	if len(dst)%len(w.worlds) != 0 {
 		return fmt.Errorf("vector: observing %s of %d worlds of %s: %d numbers are no whole rows", column, len(w.worlds), w.spec.Name, len(dst))
 	}
-	w.column, w.values = column, dst
-	return w.each("observing", w.observe)
+	width := len(dst) / len(w.worlds)
+	return w.each("observing", func(i int) error { return w.worlds[i].Observe(column, dst[i*width:(i+1)*width]) })
 }
 
-// Close ends the workers and closes the worlds.
+// Close closes the worlds.
 func (w *Worlds) Close() error {
-	w.crew.close()
-	return w.closeWorlds()
-}
-
-func (w *Worlds) closeWorlds() error {
 	var errs []error
 	for i, e := range w.worlds {
 		if err := e.Close(); err != nil {
@@ -129,32 +117,22 @@ func (w *Worlds) closeWorlds() error {
 	return errors.Join(errs...)
 }
 
-func (w *Worlds) resetOne(i int) error {
-	if w.streams[i] == nil {
-		return nil
-	}
-	return w.worlds[i].Reset(w.streams[i])
-}
-
-func (w *Worlds) stepOne(i int) (err error) {
-	a := w.spec.ActionDim
-	w.out[i], err = w.worlds[i].Step(w.actions[i*a : (i+1)*a])
-	return err
-}
-
-func (w *Worlds) drawOne(i int) error {
-	return w.worlds[i].Frame(w.frames[i*envs.FrameBytes : (i+1)*envs.FrameBytes])
-}
-
-func (w *Worlds) observeOne(i int) error {
-	width := len(w.values) / len(w.worlds)
-	return w.worlds[i].Observe(w.column, w.values[i*width:(i+1)*width])
-}
-
-// each does the work for every world.
+// each does the work for every world, in runs of neighbours: enough of them that
+// slow worlds are shared out, and long enough that a fast step outweighs the claim.
 func (w *Worlds) each(what string, work func(i int) error) error {
-	if i, err := w.crew.do(work); err != nil {
-		return w.failed(what, i, err)
+	const runsPerWorker = 8
+	n := len(w.worlds)
+	length := max(1, n/(w.workers*runsPerWorker))
+	parallel.For(context.Background(), w.workers, (n+length-1)/length, func(_, run int) error {
+		for i := run * length; i < min((run+1)*length, n); i++ {
+			w.errs[i] = work(i)
+		}
+		return nil
+	})
+	for i, err := range w.errs {
+		if err != nil {
+			return w.failed(what, i, err)
+		}
 	}
 	return nil
 }

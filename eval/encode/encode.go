@@ -12,14 +12,13 @@ import (
 	"os"
 	"strconv"
 
-	"golang.org/x/sync/errgroup"
-
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/model"
 	"scalewm/model/device"
+	"scalewm/parallel"
 )
 
 // Column is the name of the latents' column: P*D numbers of float32 a row.
@@ -192,11 +191,8 @@ func (e *encoder) rows(ctx context.Context, from, to int) ([]float32, error) {
 	width := e.latents.Len() / batch
 	z := make([]float32, (to-from)*width)
 	for at := from; at < to; at += batch {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		n := min(batch, to-at)
-		if err := e.read(at, n); err != nil {
+		if err := e.read(ctx, at, n); err != nil {
 			return nil, err
 		}
 		e.dev.UploadBytes(e.px, e.small)
@@ -210,20 +206,14 @@ func (e *encoder) rows(ctx context.Context, from, to int) ([]float32, error) {
 	return z, nil
 }
 
-// read fetches and resizes n frames from row at on, every worker its share.
-func (e *encoder) read(at, n int) error {
-	var g errgroup.Group
+// read fetches and resizes n frames from row at on.
+func (e *encoder) read(ctx context.Context, at, n int) error {
 	size := len(e.small) / batch
-	for w := range e.Workers {
-		g.Go(func() error {
-			for i := w; i < n; i += e.Workers {
-				if err := e.Data.Frame(at+i, e.frames[w]); err != nil {
-					return err
-				}
-				e.resize[w].Resize(e.small[i*size:(i+1)*size], e.frames[w])
-			}
-			return nil
-		})
-	}
-	return g.Wait()
+	return parallel.For(ctx, e.Workers, n, func(w, i int) error {
+		if err := e.Data.Frame(at+i, e.frames[w]); err != nil {
+			return err
+		}
+		e.resize[w].Resize(e.small[i*size:(i+1)*size], e.frames[w])
+		return nil
+	})
 }
