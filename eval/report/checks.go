@@ -294,7 +294,7 @@ func (g *grid) noNaN() Check {
 }
 
 // checkRender says whether frames drawn here are those that were recorded
-// (eval-spec section 4, gate a).
+// (docs/sources.md#result-checks, gate a).
 func checkRender(gates []record.Gate) Check {
 	const title = "Frames drawn as recorded"
 	if len(gates) == 0 {
