@@ -29,7 +29,7 @@ func TestEvaluationTakesFactorsOver(t *testing.T) {
 	must(t, err)
 	set, err := d.Set("s101", 1)
 	must(t, err)
-	must(t, d.place(e, set.Starts[0]))
+	must(t, d.setTo(e, set.Starts[0]))
 	axis := []float64{1}
 	must(t, e.Observe("variation.wall.axis", axis))
 	if axis[0] != 0 {

@@ -151,15 +151,15 @@ func checkScaler(m dataset.Moments, actions int) error {
 	return nil
 }
 
-// Outcome is a finished cell of a job.
-type Outcome struct {
+// SetResult is what a job found on one of its sets: the content of a cell.
+type SetResult struct {
 	Result record.Result
 	Run    record.Run
 }
 
-// Run evaluates all sets of a job and returns an outcome for each. Results do
+// Run evaluates all sets of a job and returns the result of each. Results do
 // not depend on Workers nor on which sets run together.
-func Run(ctx context.Context, j Job) ([]Outcome, error) {
+func Run(ctx context.Context, j Job) ([]SetResult, error) {
 	if err := j.Check(); err != nil {
 		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
 	}
@@ -171,7 +171,7 @@ func Run(ctx context.Context, j Job) ([]Outcome, error) {
 	if err := r.run(ctx); err != nil {
 		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
 	}
-	return r.outcomes(), nil
+	return r.setResults(), nil
 }
 
 // Check refuses an arm that was not made for this task, data or protocol.

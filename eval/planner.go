@@ -15,8 +15,8 @@ import (
 // scratch of the encoder.
 const encodeFrames = 64
 
-// abreast is how many of a job's episodes are planned side by side.
-func (j Job) abreast() int {
+// sideBySide is how many of a job's episodes are planned side by side.
+func (j Job) sideBySide() int {
 	if j.Batch > 0 {
 		return j.Batch
 	}
@@ -25,18 +25,18 @@ func (j Job) abreast() int {
 
 // planner turns frames into actions: encode, search, scale back.
 type planner struct {
-	world     model.World
-	info      model.Info
-	dev       device.Device
-	solver    plan.Solver
-	tier      Tier
-	abreast   int // episodes
-	protocol  dataset.Protocol
-	sets      []Set
-	actions   dataset.Moments
-	low, high []float64    // bounds of one action that iCEM clips to, z-scored
-	pixels    device.Bytes // frames on their way to the encoder
-	host      []byte
+	world      model.World
+	info       model.Info
+	dev        device.Device
+	solver     plan.Solver
+	tier       Tier
+	sideBySide int // episodes planned at once
+	protocol   dataset.Protocol
+	sets       []Set
+	actions    dataset.Moments
+	low, high  []float64    // bounds of one action that iCEM clips to, z-scored
+	pixels     device.Bytes // frames on their way to the encoder
+	host       []byte
 
 	encoding, planning time.Duration
 }
@@ -51,7 +51,7 @@ func newPlanner(j Job) (*planner, error) {
 		return nil, err
 	}
 	w := j.Arm.World
-	p := &planner{world: w, info: w.Info(), dev: w.Device(), solver: solver, tier: j.Tier, abreast: j.abreast(),
+	p := &planner{world: w, info: w.Info(), dev: w.Device(), solver: solver, tier: j.Tier, sideBySide: j.sideBySide(),
 		protocol: j.Protocol, sets: j.Sets, actions: actions}
 	p.low, p.high = j.Clip.Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, p.actions.Mean, p.actions.Std)
 	p.host = make([]byte, encodeFrames*p.frameBytes())
@@ -96,7 +96,7 @@ func (p *planner) encodeGoals(eps []*episode) error {
 // plan gives each episode the actions of its plan number replan, as many
 // episodes side by side as fit.
 func (p *planner) plan(ctx context.Context, eps []*episode, replan int) error {
-	for batch := range slices.Chunk(eps, p.abreast) {
+	for batch := range slices.Chunk(eps, p.sideBySide) {
 		if err := p.planBatch(ctx, batch, replan); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	began = time.Now()
 	keys := make([]uint64, len(eps))
 	for i, ep := range eps {
-		keys[i] = noiseKey(p.protocol, p.sets[ep.set].Name, ep.row.PlannerSeed)
+		keys[i] = noiseKey(p.protocol, p.sets[ep.set].Name, ep.result.PlannerSeed)
 	}
 	width := Horizon * p.info.ActionWidth
 	found, err := p.solver.Solve(ctx, p.dev, plan.Problem{
@@ -131,10 +131,10 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	p.planning += time.Since(began)
 	for i, ep := range eps {
 		ep.actions = p.unscale(z[i*width : (i+1)*width])
-		ep.row.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.world.PredictorCalls(Horizon)
-		ep.row.NaNCosts += found.NaNs[i]
+		ep.result.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.world.PredictorCalls(Horizon)
+		ep.result.NaNCosts += found.NaNs[i]
 		if replan == 0 {
-			ep.row.PlanCost = found.Cost[i]
+			ep.result.PlanCost = found.Cost[i]
 		}
 	}
 	return p.dev.Err()
@@ -215,4 +215,43 @@ func (c *latentCost) free() {
 	for _, m := range []device.Mat{c.start, c.goal, c.pred} {
 		c.world.Device().Free(m.Buf)
 	}
+}
+
+// Trial plans by CEM outside an evaluation, so that plans can be timed.
+type Trial struct {
+	p   *planner
+	eps []*episode
+}
+
+// NewTrial is so many episodes whose frames and goals are stripes.
+func NewTrial(w model.World, t Tier, episodes int) *Trial {
+	info := w.Info()
+	p := &planner{world: w, info: info, dev: w.Device(), tier: t, sideBySide: episodes, protocol: dataset.Paper, sets: []Set{{}},
+		solver: plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}}
+	n := info.ActionWidth / info.FrameSkip
+	p.actions = dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}
+	p.host = make([]byte, encodeFrames*p.frameBytes())
+	p.pixels = p.dev.AllocBytes(len(p.host))
+	tr := &Trial{p: p}
+	for i := range episodes {
+		ep := &episode{frame: p.newFrame()}
+		for k := range ep.frame {
+			ep.frame[k] = byte((k + i) * 7919 >> 3)
+		}
+		ep.result.PlannerSeed = uint32(i)
+		tr.eps = append(tr.eps, ep)
+	}
+	return tr
+}
+
+// Plan makes one plan for every episode, side by side, as an evaluation does:
+// start and goal encoded, the search, actions scaled back.
+func (t *Trial) Plan(ctx context.Context) error {
+	for _, ep := range t.eps {
+		ep.goalFrame = t.p.newFrame()
+	}
+	if err := t.p.encodeGoals(t.eps); err != nil {
+		return err
+	}
+	return t.p.plan(ctx, t.eps, 0)
 }

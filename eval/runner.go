@@ -20,7 +20,7 @@ import (
 type episode struct {
 	set, index int
 	start      Start
-	row        record.Row
+	result     record.Row
 	frame      []byte        // what the next plan sees, at the model's size
 	goalFrame  []byte        // until it is encoded
 	goal       []float32     // its latents, P*D
@@ -82,9 +82,9 @@ func newRunner(j Job) (*runner, error) {
 
 func (r *runner) newEpisode(set, index int, s Start) *episode {
 	ep := &episode{set: set, index: index, start: s}
-	ep.row = record.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: Budget}
+	ep.result = record.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: Budget}
 	if r.Arm.Plans() {
-		ep.row.PlannerSeed = rng.PlannerSeed(index, r.Tier.Name)
+		ep.result.PlannerSeed = rng.PlannerSeed(index, r.Tier.Name)
 	}
 	return ep
 }
@@ -156,7 +156,7 @@ func (r *runner) plan(ctx context.Context, live []*episode, replan int) error {
 		r.loading += time.Since(began)
 	}
 	for _, ep := range live {
-		ep.row.Replans++
+		ep.result.Replans++
 		r.plans++
 	}
 	return r.planner.plan(ctx, live, replan)
@@ -211,10 +211,10 @@ func (r *runner) enter(world envs.Env, ep *episode) error {
 		return nil
 	}
 	ids := []any{r.Task.Spec.Name, r.Sets[ep.set].Name, ep.index}
-	if err := r.Data.place(world, ep.start, ids...); err != nil {
+	if err := r.Data.setTo(world, ep.start, ids...); err != nil {
 		return err
 	}
-	ep.row.PreSolved = world.Solved()
+	ep.result.PreSolved = world.Solved()
 	if r.planner == nil {
 		var err error
 		if ep.policy, err = r.Task.Policy(policy.UniformName); err != nil {
@@ -242,7 +242,7 @@ func (r *runner) execute(world envs.Env, ep *episode, from, steps int) error {
 		}
 		out, err := world.Step(action)
 		if errors.Is(err, envs.ErrDiverged) { // the others go on
-			ep.row.Diverged, ep.done = err.Error(), true
+			ep.result.Diverged, ep.done = err.Error(), true
 			return nil
 		}
 		if err != nil {
@@ -252,7 +252,7 @@ func (r *runner) execute(world envs.Env, ep *episode, from, steps int) error {
 			return err
 		}
 		if out.Terminated {
-			ep.row.Success, ep.row.Steps, ep.done = true, from+k+1, true
+			ep.result.Success, ep.result.Steps, ep.done = true, from+k+1, true
 			return nil
 		}
 	}
@@ -277,13 +277,13 @@ func (r *runner) render(w *worker, ep *episode) error {
 	return nil
 }
 
-// outcomes sorts the rows into their sets and shares the measured times out by
+// setResults sorts the rows into their sets and shares the measured times out by
 // the number of episodes.
-func (r *runner) outcomes() []Outcome {
-	out := make([]Outcome, len(r.Sets))
+func (r *runner) setResults() []SetResult {
+	out := make([]SetResult, len(r.Sets))
 	for _, ep := range r.episodes {
-		ep.row.PlanCost = finite(ep.row.PlanCost)
-		out[ep.set].Result.Rows = append(out[ep.set].Result.Rows, ep.row)
+		ep.result.PlanCost = finite(ep.result.PlanCost)
+		out[ep.set].Result.Rows = append(out[ep.set].Result.Rows, ep.result)
 	}
 	for i := range out {
 		if r.planner != nil {

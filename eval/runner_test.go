@@ -342,8 +342,8 @@ func TestWatch(t *testing.T) {
 	want := run(t, j)[0].Rows[2]
 	film, err := Watch(context.Background(), j, 2)
 	must(t, err)
-	if len(film.Frames) != want.Steps+1 || film.Row.Success != want.Success || film.Row.Steps != want.Steps {
-		t.Errorf("film of %d frames ends %+v, want %+v", len(film.Frames), film.Row, want)
+	if len(film.Frames) != want.Steps+1 || film.Result.Success != want.Success || film.Result.Steps != want.Steps {
+		t.Errorf("film of %d frames ends %+v, want %+v", len(film.Frames), film.Result, want)
 	}
 	first := make([]byte, envs.FrameBytes)
 	must(t, j.Data.Frame(j.Data.fileRow(j.Sets[0].Starts[2]), first))

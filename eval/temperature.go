@@ -1,10 +1,15 @@
 package eval
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 
+	"scalewm/dataset/cell"
+	"scalewm/eval/record"
 	"scalewm/model"
 )
 
@@ -74,4 +79,137 @@ func (t Temperature) For(task, method string) (float64, error) {
 		return v, nil
 	}
 	return publishedElsewhere, nil
+}
+
+// TuningSet is the set that MPPI's temperature is chosen on; tables of tuned
+// MPPI are of the other sets (docs/sources.md#mppi-temperature).
+const TuningSet = "s101"
+
+// choiceKind is the cell kind of a chosen temperature.
+const choiceKind = "temperature"
+
+// Choice is the temperature that all arms of the LeWM family share.
+type Choice struct {
+	Temperature float64   `json:"temperature"`
+	Ladder      []float64 `json:"ladder"`
+	Means       []float64 `json:"means"` // success in percent, over the five tiers
+	Device      string    `json:"device"`
+}
+
+// choiceSpec determines a Choice: the ladder's cells do, and the rest says what
+// they are about.
+type choiceSpec struct {
+	Protocol  string   `json:"protocol"`
+	Task      string   `json:"task"`
+	Data      string   `json:"data"`
+	Precision string   `json:"precision"`
+	Cells     []string `json:"cells"` // ids, all tiers of each temperature in turn
+}
+
+// tuning lists the ladder's jobs: the baseline on TuningSet, all tiers of each
+// temperature in turn.
+func (j Job) tuning() []Job {
+	j.Solver = MPPI
+	var out []Job
+	for _, t := range Ladder() {
+		for _, tier := range Tiers() {
+			j.Temperature, j.Tier = t, tier
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// choice is the cell that keeps the choice.
+func (j Job) choice() (id string, s choiceSpec, err error) {
+	if j.Arm.Method != model.Baseline || len(j.Sets) != 1 || j.Sets[0].Name != TuningSet {
+		return "", s, fmt.Errorf("tuning mppi with %s on %d sets: the temperature is chosen with %s on %s (hint: give the checkpoint of %[3]s)", j.Arm.Method, len(j.Sets), model.Baseline, TuningSet)
+	}
+	about := j.Spec(0)
+	s = choiceSpec{Protocol: about.Protocol, Task: about.Task, Data: about.Data, Precision: about.Precision}
+	for _, l := range j.tuning() {
+		id, err := cell.ID(record.Kind, l.Spec(0))
+		if err != nil {
+			return "", s, err
+		}
+		s.Cells = append(s.Cells, id)
+	}
+	id, err = cell.ID(choiceKind, s)
+	return id, s, err
+}
+
+// Tuned reads the choice that Tune left in the store; fs.ErrNotExist where
+// there is none.
+func Tuned(store cell.Store, j Job) (c Choice, err error) {
+	id, _, err := j.choice()
+	if err == nil {
+		err = store.Load(id, nil, &c)
+	}
+	return c, err
+}
+
+// FindChoice reads the choice in the store that was made for the job's task,
+// data, protocol and precision, with whichever baseline; fs.ErrNotExist where
+// there is none.
+func FindChoice(store cell.Store, j Job) (found Choice, err error) {
+	ids, err := store.List(choiceKind)
+	if err != nil {
+		return Choice{}, err
+	}
+	want := j.Spec(0)
+	n := 0
+	for _, id := range ids {
+		var s choiceSpec
+		var c Choice
+		if err := store.Load(id, &s, &c); err != nil {
+			return Choice{}, err
+		}
+		if s.Protocol == want.Protocol && s.Task == want.Task && s.Data == want.Data && s.Precision == want.Precision {
+			found = c
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return Choice{}, fmt.Errorf("no temperature of mppi was chosen on %s: %w", want.Task, fs.ErrNotExist)
+	case 1:
+		return found, nil
+	}
+	return Choice{}, fmt.Errorf("%d temperatures of mppi were chosen on %s with different baselines (hint: give the one you mean as --temperature NUMBER)", n, want.Task)
+}
+
+// Tune chooses MPPI's temperature: the one of Ladder with the highest success
+// of the baseline on TuningSet, averaged over the five tiers; the lower one of
+// equals. The job is the baseline's, with that set. The ladder's cells and the
+// choice go to the store, which is not that of the results.
+func Tune(ctx context.Context, store cell.Store, j Job) (Choice, error) {
+	c, err := Tuned(store, j)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, cell.ErrTorn) {
+		return c, err
+	}
+	id, spec, err := j.choice()
+	if err != nil {
+		return Choice{}, err
+	}
+	c = Choice{Ladder: Ladder(), Means: make([]float64, len(Ladder()))}
+	tiers := len(Tiers())
+	for i, l := range j.tuning() {
+		cells, failed, err := Cells(ctx, store, l)
+		if len(failed) > 0 {
+			err = failed[0].Err
+		}
+		if err != nil {
+			return Choice{}, fmt.Errorf("tuning mppi at temperature %g, %s: %w", l.Temperature, l.Tier.Name, err)
+		}
+		c.Means[i/tiers] += cells[0].Result.Rate() / float64(tiers)
+		c.Device = cells[0].Result.Device
+	}
+	best := 0
+	for i, m := range c.Means {
+		if m > c.Means[best] {
+			best = i
+		}
+	}
+	c.Temperature = c.Ladder[best]
+	return c, store.Save(id, choiceKind, spec, c)
 }

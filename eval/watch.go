@@ -19,7 +19,7 @@ import (
 type Film struct {
 	Frames [][]byte
 	Goal   []byte
-	Row    record.Row
+	Result record.Row
 }
 
 // Watch runs one episode of the job's first set again, which gives the same
@@ -48,7 +48,7 @@ func Watch(ctx context.Context, j Job, index int) (Film, error) {
 	if err := r.run(ctx); err != nil {
 		return Film{}, fmt.Errorf("watching episode %d of %s: %w", index, j.Arm.Method, err)
 	}
-	film.Row = ep.row
+	film.Result = ep.result
 	return film, nil
 }
 
