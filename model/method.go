@@ -58,11 +58,8 @@ func (m Method) UsesQ() bool {
 	return slices.ContainsFunc(m.Terms, func(t Term) bool { return t.UsesQ })
 }
 
-// Families of world models.
-const (
-	FamilyLeWM   = "lewm"
-	FamilyDINOWM = "dinowm"
-)
+// FamilyLeWM is the family of model/lewm.
+const FamilyLeWM = "lewm"
 
 // Names of the methods that code has to tell apart: the baseline that the others
 // are compared with, and the two floors.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"scalewm/dataset"
 	"scalewm/envs"
@@ -20,7 +21,7 @@ func init() {
 
 func runTrain(ctx context.Context, c *command, args []string) error {
 	task := c.String("task", "", "`name` of the task the data set is of (`scalewm tasks`)")
-	method := c.String("method", "lewm", "`objective`: lewm, scale or aux; untrained writes the initial weights")
+	method := c.String("method", model.Baseline, "`objective`: "+strings.Join(model.MethodNames(model.Method.Trained), ", ")+"; "+model.Untrained+" writes the initial weights")
 	data := c.String("data", "", "the data set, a `file` in HDF5")
 	preset := c.presetFlag()
 	protocol := c.String("protocol", string(dataset.Paper), "`split`: paper (clips at random) or strict (whole episodes held out)")

@@ -1,0 +1,226 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/rng"
+	"scalewm/model"
+	"scalewm/model/device"
+	"scalewm/model/device/ref"
+	"scalewm/model/nn"
+	"scalewm/model/objective"
+	"scalewm/model/train/metrics"
+	"scalewm/model/weights"
+)
+
+// The recipe "a new method": an entry of the table of methods, which may name a
+// term that model/objective does not have yet, and train as all others do. Here
+// the term pulls the latents to zero, and the family is a new one too.
+func TestNewMethodAndFamily(t *testing.T) {
+	const shrink = "shrink"
+	objective.Terms[shrink] = func(s objective.Setting) objective.Term {
+		return objective.Term{Prepare: func(objective.Batch) objective.Loss {
+			return func(p *nn.Pass, result device.Mat, g objective.Gradients, out model.Output) {
+				zero := p.Zero(out.Emb.Rows, out.Emb.Cols)
+				p.Dev.MSE(result.Columns(0, 1), g.Emb, device.Mat{}, out.Emb, zero, s.Weight)
+			}
+		}}
+	}
+	defer delete(objective.Terms, shrink)
+	prediction := model.Term{Name: model.Prediction, Weight: 1}
+
+	// On a family that is there: only the list of terms is new.
+	small := options(t, model.Baseline)
+	small.Method = model.Method{Name: "small", Family: model.FamilyLeWM, Terms: []model.Term{prediction, {Name: shrink, Weight: 2, ByTask: map[string]float64{"dot": 0.5}}}}
+	mustRun(t, small)
+	rows, err := metrics.Read(small.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows { // to the last digits: loss and parts are rounded once each
+		if want := r.Pred + 0.5*r.Obj; r.SIGReg != 0 || r.Obj <= 0 || r.Loss-want > 1e-12 || want-r.Loss > 1e-12 {
+			t.Errorf("row %+v", r)
+		}
+		if d := r.Diagnostics; d != nil && (d.ObjGrad <= 0 || d.SIGRegGrad != 0) {
+			t.Errorf("diagnostics %+v", d)
+		}
+	}
+	if w, side, err := model.Load(ref.New(), small.Out); err != nil || side.Method != "small" || w.Info().Dim != 4 {
+		t.Errorf("%+v, %v", side, err)
+	}
+
+	// On a family of its own, whose encoder is a matrix that is not trained.
+	model.Register(model.Family{Name: "line", Load: loadLine})
+	o := options(t, model.Baseline)
+	o.Method = model.Method{Name: "lines", Family: "line", Terms: []model.Term{prediction, {Name: model.Correlation, UsesQ: true, Weight: 0.1}}}
+	o.Model, o.Config.Steps = lineConfig{Dim: 3, Actions: 2}, 40
+	mustRun(t, o)
+	if rows, err = metrics.Read(o.Out); err != nil {
+		t.Fatal(err)
+	}
+	if first, last := rows[0], rows[len(rows)-1]; !(last.Pred < 0.9*first.Pred) || first.Obj <= 0 {
+		t.Errorf("the predictor learns nothing: from %+v to %+v", first.Losses, last.Losses)
+	}
+	w, side, err := model.Load(ref.New(), o.Out)
+	if err != nil || side.Kind != "line" || string(side.Config) == "" {
+		t.Fatalf("%+v, %v", side, err)
+	}
+	dev := w.Device()
+	if got := w.(*line).move.Value; got.Len() != 6 {
+		t.Errorf("a predictor of %d numbers", got.Len())
+	}
+	z := device.NewMat(dev, 1, 3)
+	w.Encode(z, dev.AllocBytes(w.Info().FrameBytes()), 1)
+	w.Free()
+
+	// A kind that nobody registered, and a method with another family's geometry.
+	other := *side
+	other.Kind = "cube"
+	if err := weights.Save(filepath.Join(o.Out, weights.FileName), nil, &other); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := model.Load(ref.New(), o.Out); err == nil || !strings.Contains(err.Error(), `kind "cube" (hint: this program knows lewm, line`) {
+		t.Errorf("an unknown kind: %v", err)
+	}
+	o.Method.Family = model.FamilyLeWM
+	if err := o.validate(); err == nil || !strings.Contains(err.Error(), `a geometry of family "line" (hint: `) {
+		t.Errorf("another family's geometry: %v", err)
+	}
+}
+
+// lineConfig is the geometry of the toy: history 1, frames of the tests' world.
+type lineConfig struct{ Dim, Actions int }
+
+func (c lineConfig) Validate() error { return nil }
+
+func (c lineConfig) Info() model.Info {
+	return model.Info{Kind: "line", Patches: 1, Dim: c.Dim, History: 1, FrameSize: frameSize, ActionWidth: c.Actions, FrameSkip: 1}
+}
+
+func (c lineConfig) Declare() (model.Trainable, error) { return c.declare(), nil }
+
+func (c lineConfig) declare() *line {
+	l := &line{c: c}
+	l.eye = l.frozen.Param("eye", c.Dim, 3*frameSize*frameSize, nn.Normal(0.01))
+	l.move = l.set.Param("move", c.Dim, c.Actions, nn.Normal(0.1))
+	return l
+}
+
+// line predicts that an action moves the latent by a matrix. Its encoder is a
+// matrix outside Params, so that it has neither gradient nor moments.
+type line struct {
+	c           lineConfig
+	set, frozen nn.Set
+	eye, move   *nn.Param
+	dev         device.Device
+	actions     device.Mat // of the last Forward
+}
+
+func (l *line) Params() *nn.Set { return &l.set }
+
+func (l *line) Alloc(dev device.Device, train bool) {
+	l.dev = dev
+	l.set.Alloc(dev, train)
+	l.frozen.Alloc(dev, false)
+}
+
+func (l *line) Init(seed int64) {
+	for _, s := range []*nn.Set{&l.set, &l.frozen} {
+		s.Init(l.dev, func(name string) *rand.Rand { return rng.Stream("line", seed, name) })
+	}
+}
+
+func (l *line) encode(dst device.Mat, frames device.Bytes, rows device.Ints, n int) {
+	px := device.NewMat(l.dev, n, l.eye.Value.Cols)
+	l.dev.Patches(px, frames, device.Frames{Count: n, Size: frameSize, Patch: frameSize, Std: [3]float64{1, 1, 1}, List: rows})
+	l.dev.Gemm(device.NT, dst, px, l.eye.Value, device.Epilogue{})
+	l.dev.Free(px.Buf)
+}
+
+func (l *line) Forward(p *nn.Pass, b model.Batch) model.Output {
+	n := 2 * b.B
+	out := model.Output{Emb: p.Mat(n, l.c.Dim), Pred: p.Mat(b.B, l.c.Dim), Target: p.Mat(b.B, l.c.Dim)}
+	l.encode(out.Emb, b.Pixels, b.Frames, n)
+	l.dev.Copy(out.Target, out.Emb.Every(1, 2))
+	l.actions = p.Mat(b.B, l.c.Actions)
+	l.dev.Copy(l.actions, b.Actions.Every(0, 2))
+	l.dev.Gemm(device.NT, out.Pred, l.actions, l.move.Value, device.Epilogue{})
+	l.dev.Axpy(out.Pred, 1, l.copied(p, out.Emb.Every(0, 2)))
+	return out
+}
+
+func (l *line) copied(p *nn.Pass, m device.Mat) device.Mat {
+	c := p.Mat(m.Rows, m.Cols)
+	l.dev.Copy(c, m)
+	return c
+}
+
+func (l *line) PredictorGrad(_ *nn.Pass, _, dpred, _ device.Mat) {
+	l.dev.Gemm(device.TN, l.move.Grad, dpred, l.actions, device.Epilogue{Add: true})
+}
+func (l *line) EncoderGrad(*nn.Pass, device.Mat) {}
+func (l *line) SetBatches(int64)                 {}
+
+func (l *line) Tensors() (ts []weights.Tensor) {
+	for _, p := range []*nn.Param{l.eye, l.move} {
+		v := make([]float32, p.Len())
+		l.dev.Download(v, p.Value)
+		ts = append(ts, weights.Tensor{Name: p.Name, Shape: p.Shape, F32: v})
+	}
+	return ts
+}
+
+func (l *line) Free() { l.set.Free(l.dev); l.frozen.Free(l.dev) }
+
+// The World of it.
+func (l *line) Info() model.Info         { return l.c.Info() }
+func (l *line) Device() device.Device    { return l.dev }
+func (l *line) PredictorCalls(h int) int { return h }
+
+func (l *line) Encode(dst device.Mat, frames device.Bytes, n int) { l.encode(dst, frames, nil, n) }
+func (l *line) Rollout(_, _, _ device.Mat, _ int)                 {}
+
+func loadLine(dev device.Device, f *weights.File, s *weights.Sidecar) (model.World, error) {
+	var c lineConfig
+	if err := json.Unmarshal(s.Config, &c); err != nil {
+		return nil, fmt.Errorf("a line's sidecar: %w", err)
+	}
+	l := c.declare()
+	l.Alloc(dev, false)
+	for _, p := range []*nn.Param{l.eye, l.move} {
+		v, err := f.Float64(p.Name)
+		if err != nil {
+			return nil, err
+		}
+		dev.Upload64(p.Value, v)
+	}
+	return l, nil
+}
+
+// A preset's weight of a task comes before the table's, and a task that neither
+// names has the table's weight for all others: .1 for both terms.
+func TestWeights(t *testing.T) {
+	c := Config{SIGReg: 0.2, ScaleWeight: map[string]float64{"pusht": 0.7, "dot": 0.6}}
+	for _, w := range []struct {
+		method, term, task string
+		want               float64
+	}{
+		{"scale", model.Prediction, "pusht", 1}, {"scale", model.SIGReg, "pusht", 0.2}, {"scale", model.Correlation, "pusht", 0.7},
+		{"scale", model.Correlation, "dot", 0.6}, {"scale", model.Correlation, "reacher", 0.15}, {"scale", model.Correlation, "walker", 0.1},
+		{"aux", model.Regression, "reacher", 0.4}, {"aux", model.Regression, "walker", 0.1},
+	} {
+		for _, term := range model.MethodOf(w.method).Terms {
+			if got := c.weight(term, w.task); term.Name == w.term && got != w.want {
+				t.Errorf("%s of %s on %s: %g, want %g", w.term, w.method, w.task, got, w.want)
+			}
+		}
+	}
+	o := options(t, "aux")
+	o.Task.Name = "walker"
+	mustRun(t, o)
+}
