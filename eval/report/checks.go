@@ -294,7 +294,7 @@ func (g *grid) noNaN() Check {
 }
 
 // checkRender says whether frames drawn here are those that were recorded
-// (docs/sources.md#result-checks, gate a).
+// (docs/sources.md#render-gate).
 func checkRender(gates []record.Gate) Check {
 	const title = "Frames drawn as recorded"
 	if len(gates) == 0 {
