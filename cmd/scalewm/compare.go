@@ -54,7 +54,7 @@ func printComparison(out io.Writer, r *paired.Comparison) error {
 	fmt.Fprintf(out, "A = %s\nB = %s\n\n", r.A, r.B)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "tier\tpairs\tsets\tA %%\tB %%\tonly A\tonly B\tA - B\t95 %% interval\tp\tHolm\twithin ±%d\t\n", stats.Margin)
-	rows := r.Rows
+	rows := r.ByTier
 	if len(rows) > 1 {
 		rows = r.All()
 	}

@@ -23,12 +23,12 @@ func Adjust(all []*Comparison) {
 }
 
 func adjust(family []*Comparison, name [2]string) {
-	var means, tiers []*Row
+	var means, tiers []*Difference
 	h := hypotheses{units: map[taskEpisode]int{}}
 	for _, c := range family {
-		if len(c.Rows) > 1 {
-			for i := range c.Rows {
-				tiers = append(tiers, &c.Rows[i])
+		if len(c.ByTier) > 1 {
+			for i := range c.ByTier {
+				tiers = append(tiers, &c.ByTier[i])
 			}
 		}
 		if c.Mean != nil {
@@ -47,7 +47,7 @@ func adjust(family []*Comparison, name [2]string) {
 	}
 }
 
-func pvalues(rows []*Row) []float64 {
+func pvalues(rows []*Difference) []float64 {
 	p := make([]float64, len(rows))
 	for i, r := range rows {
 		p[i] = r.P

@@ -74,7 +74,7 @@ func TestUnlike(t *testing.T) {
 func TestKindsOfDeviceAreNoted(t *testing.T) {
 	a, b := pairable()
 	a.Result.Device = "cuda/sm90/bf16"
-	if why, c := unlike(t, a, b, Options{}); why != "" || len(c.Rows) != 1 || !slices.Equal(c.Notes, []string{"a planned on cuda/sm90/bf16, b on cpu/avx2/fp32"}) {
+	if why, c := unlike(t, a, b, Options{}); why != "" || len(c.ByTier) != 1 || !slices.Equal(c.Notes, []string{"a planned on cuda/sm90/bf16, b on cpu/avx2/fp32"}) {
 		t.Errorf("refused %q, notes %q", why, c.Notes)
 	}
 }

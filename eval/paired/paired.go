@@ -31,7 +31,7 @@ import (
 // Mean is the name of the row over all tiers.
 const Mean = "mean"
 
-// Tests and intervals of a Row.
+// Tests and intervals of a Difference.
 const (
 	McNemar     = "mcnemar-exact"
 	EpisodeFlip = "sign-flip-episodes"
@@ -39,10 +39,10 @@ const (
 	Bootstrap   = "bootstrap"
 )
 
-// Row is the comparison at one tier, or over all. Rates and differences are in
+// Difference is the comparison at one tier, or over all. Rates and differences are in
 // percent and points; p-values are two-sided. With several training seeds, or
 // over several tiers, an episode's outcome is its average over them.
-type Row struct {
+type Difference struct {
 	Tier      string  `json:"tier"`
 	N         int     `json:"n"`       // paired episodes
 	EpisodesA int     `json:"n_a"`     // episodes of A
@@ -78,31 +78,31 @@ type Row struct {
 }
 
 // Binary says whether each episode counts 0 or 1 in each arm.
-func (r *Row) Binary() bool { return r.Test == McNemar }
+func (d *Difference) Binary() bool { return d.Test == McNemar }
 
 // Comparison is what pairing two arms gave.
 type Comparison struct {
-	A     string   `json:"a"`
-	B     string   `json:"b"`
-	Rows  []Row    `json:"rows"`   // by tier, in alphabetical order
-	Mean  *Row     `json:"pooled"` // mean over the tiers, the episode as unit; nil where a tier could not be paired
-	Notes []string `json:"notes"`  // what was left out, and in what the arms differ without harm
+	A      string       `json:"a"`
+	B      string       `json:"b"`
+	ByTier []Difference `json:"rows"`   // by tier, in alphabetical order
+	Mean   *Difference  `json:"pooled"` // mean over the tiers, the episode as unit; nil where a tier could not be paired
+	Notes  []string     `json:"notes"`  // what was left out, and in what the arms differ without harm
 
 	Task    string   `json:"-"` // of both arms, where the caller says so
 	Refused []string `json:"-"` // what could not be paired, and why
 }
 
 // All are the rows by tier and, of more than one tier, their mean.
-func (c *Comparison) All() []Row {
+func (c *Comparison) All() []Difference {
 	switch {
 	case c.Mean == nil:
-		return c.Rows
-	case len(c.Rows) == 1: // its mean, which has the adjusted p-values, under its own name
+		return c.ByTier
+	case len(c.ByTier) == 1: // its mean, which has the adjusted p-values, under its own name
 		r := *c.Mean
-		r.Tier = c.Rows[0].Tier
-		return []Row{r}
+		r.Tier = c.ByTier[0].Tier
+		return []Difference{r}
 	}
-	return append(slices.Clone(c.Rows), *c.Mean)
+	return append(slices.Clone(c.ByTier), *c.Mean)
 }
 
 // Err is the first refusal, for a caller that shows a whole comparison or none.
@@ -145,12 +145,12 @@ func Compare(a, b *Arm, o Options) *Comparison {
 		if r.N < r.EpisodesA || r.N < r.EpisodesB {
 			c.Notes = append(c.Notes, fmt.Sprintf("tier %s: %d episodes in both arms, of %d and %d", tier, r.N, r.EpisodesA, r.EpisodesB))
 		}
-		c.Rows = append(c.Rows, r)
+		c.ByTier = append(c.ByTier, r)
 		ps = append(ps, r.P)
 		all.join(t)
 	}
 	for i, p := range stats.Holm(ps) {
-		c.Rows[i].HolmP = &p
+		c.ByTier[i].HolmP = &p
 	}
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		c.Notes = append(c.Notes, k)
@@ -162,13 +162,13 @@ func Compare(a, b *Arm, o Options) *Comparison {
 // average adds the mean over the tiers.
 func (c *Comparison) average(all *table, tiers []string, seeds int) {
 	switch {
-	case len(c.Rows) < len(tiers):
+	case len(c.ByTier) < len(tiers):
 		c.refuse("no mean over the tiers, since one of them could not be paired")
-	case len(c.Rows) == 1:
-		r := c.Rows[0]
+	case len(c.ByTier) == 1:
+		r := c.ByTier[0]
 		r.Tier, r.HolmP = Mean, nil
 		c.Mean = &r
-	case len(c.Rows) > 1:
+	case len(c.ByTier) > 1:
 		all.keepComplete(len(tiers) * seeds)
 		if len(all.pairs) == 0 {
 			c.refuse("no episode is there at all of the %d tiers", len(tiers))
@@ -318,8 +318,8 @@ func (t *table) keepComplete(want int) {
 // row estimates and tests the difference. An episode counts 0 or 1 in each arm
 // where there is one tier and one seed; else its average is the unit, since its
 // outcomes at several tiers are not independent.
-func (t *table) row(name string, tiers []string, seeds int) Row {
-	r := Row{Tier: name, Tiers: tiers, Seeds: seeds, N: len(t.pairs), EpisodesA: t.episodesA, EpisodesB: t.episodesB, StepDown: math.NaN(), BH: math.NaN()}
+func (t *table) row(name string, tiers []string, seeds int) Difference {
+	r := Difference{Tier: name, Tiers: tiers, Seeds: seeds, N: len(t.pairs), EpisodesA: t.episodesA, EpisodesB: t.episodesB, StepDown: math.NaN(), BH: math.NaN()}
 	want := len(tiers) * seeds
 	var sum fourfold
 	var bySet [][]float64 // A - B an episode, in [-1, 1]
@@ -352,6 +352,6 @@ func (t *table) row(name string, tiers []string, seeds int) Row {
 	}
 	iv := interval(0.95)
 	r.Lo, r.Hi = 100*iv.Lo, 100*iv.Hi
-	r.Verdict = interval(stats.EquivalenceLevel).Judge(stats.Margin / 100.0)
+	r.Verdict = interval(stats.EquivalenceLevel).Within(stats.Margin / 100.0)
 	return r
 }

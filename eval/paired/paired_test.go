@@ -59,8 +59,8 @@ func TestOneTier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := r.Rows[0]
-	if len(r.Rows) != 1 || row.Both != 90 || row.OnlyA != 7 || row.OnlyB != 1 || row.Neither != 2 || row.N != 100 || row.Sets != 2 || row.EpisodesA != 100 {
+	row := r.ByTier[0]
+	if len(r.ByTier) != 1 || row.Both != 90 || row.OnlyA != 7 || row.OnlyB != 1 || row.Neither != 2 || row.N != 100 || row.Sets != 2 || row.EpisodesA != 100 {
 		t.Errorf("counts %+v", row)
 	}
 	near(t, "difference", row.Diff, 6, 1e-12)
@@ -96,16 +96,16 @@ func TestTiersAndMissingEpisodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Rows) != 2 || r.Rows[0].N != 100 || r.Rows[1].N != 90 || r.Rows[1].EpisodesA != 100 || r.Rows[1].EpisodesB != 90 {
-		t.Fatalf("rows %+v", r.Rows)
+	if len(r.ByTier) != 2 || r.ByTier[0].N != 100 || r.ByTier[1].N != 90 || r.ByTier[1].EpisodesA != 100 || r.ByTier[1].EpisodesB != 90 {
+		t.Fatalf("rows %+v", r.ByTier)
 	}
 	want := []string{"tier T9 is only in a", "tier T2: 90 episodes in both arms, of 100 and 90"}
 	if strings.Join(r.Notes, "\n") != strings.Join(want, "\n") {
 		t.Errorf("notes %q, want %q", r.Notes, want)
 	}
 	// Holm over two tiers: p of T1 is 2/2^20 doubled, that of T2 is 1.
-	near(t, "Holm of T1", *r.Rows[0].HolmP, 4*math.Pow(2, -20), 1e-15)
-	near(t, "Holm of T2", *r.Rows[1].HolmP, 1, 0)
+	near(t, "Holm of T1", *r.ByTier[0].HolmP, 4*math.Pow(2, -20), 1e-15)
+	near(t, "Holm of T2", *r.ByTier[1].HolmP, 1, 0)
 	// Of the 90 complete episodes 10 differ, at one of two tiers: 100*10/180 points.
 	near(t, "mean difference", r.Mean.Diff, 100.0*10/180, 1e-12)
 	if r.Mean.N != 90 || r.Mean.Test != EpisodeFlip || r.Mean.Interval != Bootstrap || r.Mean.MidP != nil || !(r.Mean.Lo > 0 && r.Mean.Lo < r.Mean.Diff && r.Mean.Diff < r.Mean.Hi) {
@@ -211,15 +211,15 @@ func TestCells(t *testing.T) {
 		return a
 	}
 	r, err := compare(load(dir+":scale"), load(dir+":lewm"))
-	if err != nil || len(r.Rows) != 2 || r.Rows[1].N != 8 || r.Rows[1].OnlyA != 2 || r.Mean.N != 8 || r.Mean.Sets != 2 {
+	if err != nil || len(r.ByTier) != 2 || r.ByTier[1].N != 8 || r.ByTier[1].OnlyA != 2 || r.Mean.N != 8 || r.Mean.Sets != 2 {
 		t.Errorf("scale and lewm: %+v, %v", r, err)
 	}
 	r, err = compare(load(dir+":scale"), load(dir+":random"))
-	if err != nil || len(r.Rows) != 2 || r.Rows[0].Tier != "T1" || r.Rows[0].OnlyA != 4 {
+	if err != nil || len(r.ByTier) != 2 || r.ByTier[0].Tier != "T1" || r.ByTier[0].OnlyA != 4 {
 		t.Errorf("scale and random actions: %+v, %v", r, err)
 	}
 	r, err = compare(load(filepath.Join(cells, one+".json")), load(dir+":lewm"))
-	if err != nil || len(r.Rows) != 1 || r.Rows[0].N != 4 || r.Rows[0].OnlyB != 2 || len(r.Notes) != 2 {
+	if err != nil || len(r.ByTier) != 1 || r.ByTier[0].N != 4 || r.ByTier[0].OnlyB != 2 || len(r.Notes) != 2 {
 		t.Errorf("a single cell: %+v, %v", r, err)
 	}
 	if _, err := compare(load(dir+":scale"), load(dir+":aux")); err == nil || !strings.Contains(err.Error(), "device is cpu in one arm and gpu") {

@@ -33,7 +33,7 @@ type Folder struct {
 // copies, as shards that were put side by side have, count once.
 func Load(dir string) (Folder, error) {
 	f := Folder{Runs: map[string]Run{}}
-	seen := map[string]place{}
+	seen := map[string]found{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -70,11 +70,11 @@ func (f *Folder) addGate(path string) {
 	f.Gates = append(f.Gates, g)
 }
 
-// place is where a cell was found, and what it holds.
-type place struct{ path, sum string }
+// found is where a cell was found, and what it holds.
+type found struct{ path, sum string }
 
 // readStore adds the cells of one store. The same cell may lie in several.
-func (f *Folder) readStore(s cell.Store, seen map[string]place) error {
+func (f *Folder) readStore(s cell.Store, seen map[string]found) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (f *Folder) readStore(s cell.Store, seen map[string]place) error {
 }
 
 // once adds a cell unless it was found before, with the same content.
-func (f *Folder) once(s cell.Store, id string, seen map[string]place) error {
+func (f *Folder) once(s cell.Store, id string, seen map[string]found) error {
 	sum, err := s.Checksum(id)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (f *Folder) once(s cell.Store, id string, seen map[string]place) error {
 		}
 		return nil
 	}
-	seen[id] = place{s.Path(id), sum}
+	seen[id] = found{s.Path(id), sum}
 	f.add(s, id)
 	return nil
 }

@@ -345,7 +345,7 @@ func (g *grid) pair(b *Block, o paired.Options) {
 			}
 			c := paired.Compare(arms[m], arms[against], o)
 			c.Task = b.Task
-			slices.SortStableFunc(c.Rows, func(x, y paired.Row) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
+			slices.SortStableFunc(c.ByTier, func(x, y paired.Difference) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
 			b.Pairs = append(b.Pairs, c)
 		}
 	}

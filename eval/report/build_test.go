@@ -78,7 +78,7 @@ func TestDifferences(t *testing.T) {
 	for _, p := range b.Pairs {
 		names = append(names, p.A+"-"+p.B)
 		if len(p.Refused) > 0 {
-			t.Errorf("%s: refused %v", difference(p.A, p.B), p.Refused)
+			t.Errorf("%s: refused %v", minus(p.A, p.B), p.Refused)
 		}
 	}
 	if got := strings.Join(names, " "); got != "scale-lewm scale-aux aux-lewm untrained-lewm" {
@@ -86,7 +86,7 @@ func TestDifferences(t *testing.T) {
 	}
 	// SCALE solves what LeWM solves and the next 2, 2, 1 episodes at T1:
 	// b = 5, c = 0, McNemar 2/2^5, mid-p half of it; set sums 2, 2, 1: 2 of 2^3 signs.
-	d := b.Pairs[0].Rows[0]
+	d := b.Pairs[0].ByTier[0]
 	if d.Tier != "T1" || d.N != 30 || d.Sets != 3 || d.Both != 24 || d.OnlyA != 5 || d.OnlyB != 0 || d.Neither != 1 {
 		t.Errorf("T1: %+v, want 24 both, 5 SCALE only, 0 LeWM only, 1 neither", d)
 	}
@@ -112,7 +112,7 @@ func TestDifferences(t *testing.T) {
 	}
 
 	// Aux and LeWM at T1 differ by one episode each way: no difference, p = 1.
-	if d := b.Pairs[2].Rows[0]; d.OnlyA != 1 || d.OnlyB != 1 || d.Diff != 0 || d.P != 1 {
+	if d := b.Pairs[2].ByTier[0]; d.OnlyA != 1 || d.OnlyB != 1 || d.Diff != 0 || d.P != 1 {
 		t.Errorf("Aux - LeWM at T1: %+v", d)
 	}
 }
@@ -158,8 +158,8 @@ func TestPairingIsRefused(t *testing.T) {
 				}
 			})
 			p := r.Blocks[0].Pairs[0]
-			if len(p.Rows) != 2 || p.Rows[0].Tier != "T1" || p.Rows[1].Tier != "T5" {
-				t.Errorf("rows %+v, want T1 and T5 without a mean", p.Rows)
+			if len(p.ByTier) != 2 || p.ByTier[0].Tier != "T1" || p.ByTier[1].Tier != "T5" {
+				t.Errorf("rows %+v, want T1 and T5 without a mean", p.ByTier)
 			}
 			text := strings.Join(r.Warnings, "\n")
 			if !strings.Contains(text, "SCALE against LeWM: "+c.want) || !strings.Contains(text, "no mean over the tiers") {
@@ -223,7 +223,7 @@ func TestPairingIntersects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := r.Blocks[0].Pairs[0].Rows[0]; d.N != 19 || d.Sets != 2 {
+	if d := r.Blocks[0].Pairs[0].ByTier[0]; d.N != 19 || d.Sets != 2 {
 		t.Errorf("paired %d episodes of %d sets, want 10 + 9 of 2", d.N, d.Sets)
 	}
 	text := strings.Join(r.Warnings, "\n")
@@ -247,7 +247,7 @@ func TestSeedsAreAveraged(t *testing.T) {
 	if len(b.Arms) != 4 || b.label(b.Arms[1]) != "LeWM seed 1" {
 		t.Fatalf("arms %d, second %q; want LeWM and SCALE with two seeds each", len(b.Arms), b.label(b.Arms[1]))
 	}
-	d := b.Pairs[0].Rows[0]
+	d := b.Pairs[0].ByTier[0]
 	if d.Seeds != 2 || d.N != 30 || d.Binary() {
 		t.Errorf("T1: %+v, want 30 episodes averaged over two seeds", d)
 	}

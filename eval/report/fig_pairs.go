@@ -14,7 +14,7 @@ import (
 // forestRow is one line of a forest plot.
 type forestRow struct {
 	group, label string // a group's name stands above its first row
-	d            paired.Row
+	d            paired.Difference
 	a            string // the method whose lead is positive
 	strong       bool
 }
@@ -96,7 +96,7 @@ func (b *Block) forest() template.HTML {
 	var rows []forestRow
 	for _, c := range b.learned() {
 		for _, d := range c.All() {
-			r := forestRow{group: difference(c.A, c.B), label: d.Tier, d: d, a: c.A, strong: d.Tier == paired.Mean}
+			r := forestRow{group: minus(c.A, c.B), label: d.Tier, d: d, a: c.A, strong: d.Tier == paired.Mean}
 			if r.strong {
 				r.label = "mean of tiers"
 			}
@@ -115,7 +115,7 @@ func (r *Report) overviewForest() template.HTML {
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
 		if c := b.headline(); c != nil {
-			rows = append(rows, forestRow{group: difference(c.A, c.B), label: b.title(), d: *c.Mean, a: c.A})
+			rows = append(rows, forestRow{group: minus(c.A, c.B), label: b.title(), d: *c.Mean, a: c.A})
 		}
 	}
 	if len(rows) < 2 {
@@ -128,7 +128,7 @@ func (r *Report) overviewForest() template.HTML {
 // solved; most is the longest bar of all pairs. "" where no tier is paired.
 func discordFigure(b *Block, p *paired.Comparison, most int) template.HTML {
 	const width, rowHeight, top = 330, 24, 28
-	rows := slices.DeleteFunc(slices.Clone(p.Rows), func(d paired.Row) bool { return !d.Binary() })
+	rows := slices.DeleteFunc(slices.Clone(p.ByTier), func(d paired.Difference) bool { return !d.Binary() })
 	if len(rows) == 0 {
 		return ""
 	}
@@ -154,7 +154,7 @@ func discordFigure(b *Block, p *paired.Comparison, most int) template.HTML {
 func (b *Block) discordFigures() (out []template.HTML) {
 	most := 1
 	for _, p := range b.learned() {
-		for _, d := range p.Rows {
+		for _, d := range p.ByTier {
 			most = max(most, d.OnlyA, d.OnlyB)
 		}
 	}

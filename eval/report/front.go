@@ -55,7 +55,7 @@ func (r *Report) lead() string {
 }
 
 // over says what a difference averages.
-func over(d *paired.Row) string {
+func over(d *paired.Difference) string {
 	if len(d.Tiers) == 1 {
 		return "at " + d.Tiers[0]
 	}
@@ -107,7 +107,7 @@ func (r *Report) tiles() (out []Item) {
 	}
 	b := &r.Blocks[0]
 	if c := b.headline(); c != nil {
-		out = append(out, Item{difference(c.A, c.B) + ", points", signed(c.Mean.Diff), "95 % interval " + interval(c.Mean.Lo, c.Mean.Hi), class(c.A)})
+		out = append(out, Item{minus(c.A, c.B) + ", points", signed(c.Mean.Diff), "95 % interval " + interval(c.Mean.Lo, c.Mean.Hi), class(c.A)})
 	}
 	for _, name := range methodsOf(b.Arms) {
 		m := model.MethodOf(name)
@@ -188,7 +188,7 @@ func (r *Report) overviewTable() Table {
 			t.Rows = append(t.Rows, append(row, none(), none(), none()))
 			continue
 		}
-		name := difference(c.A, c.B)
+		name := minus(c.A, c.B)
 		said = cmp.Or(said, name)
 		text := signed(c.Mean.Diff)
 		if name != said {
@@ -242,10 +242,10 @@ func (r *Report) tallyTable() Table {
 		return whole(*n)
 	}
 	for _, c := range r.Tallies {
-		t.Rows = append(t.Rows, []Field{words(difference(c.A, c.B)), words("ours"), whole(c.Leads), whole(c.Of), whole(c.Up), whole(c.Down), whole(c.Tied)})
+		t.Rows = append(t.Rows, []Field{words(minus(c.A, c.B)), words("ours"), whole(c.Leads), whole(c.Of), whole(c.Up), whole(c.Down), whole(c.Tied)})
 		for _, p := range published.Tallies {
 			if p.A == c.A && p.B == c.B {
-				t.Rows = append(t.Rows, muted([]Field{words(difference(c.A, c.B)), words("paper"), whole(p.Leads), whole(p.Of), count(p.Up), count(p.Down), count(p.Tied)}))
+				t.Rows = append(t.Rows, muted([]Field{words(minus(c.A, c.B)), words("paper"), whole(p.Leads), whole(p.Of), count(p.Up), count(p.Down), count(p.Tied)}))
 			}
 		}
 	}
@@ -261,11 +261,11 @@ func (r *Report) setTestTable() Table {
 		for _, d := range l.Points {
 			by = append(by, signed(d))
 		}
-		t.Rows = append(t.Rows, []Field{words(difference(l.A, l.B)), words(taskName(l.Task)), words("ours"), whole(l.Cells), whole(len(l.Sets)),
+		t.Rows = append(t.Rows, []Field{words(minus(l.A, l.B)), words(taskName(l.Task)), words("ours"), whole(l.Cells), whole(len(l.Sets)),
 			number(signed(l.Mean), l.Mean), words(strings.Join(by, ", ")), number(pvalue(l.P), l.P)})
 		for _, p := range published.SetTests {
 			if p.Task == l.Task && p.A == l.A && p.B == l.B {
-				t.Rows = append(t.Rows, muted([]Field{words(difference(l.A, l.B)), words(taskName(l.Task)), words("paper"), whole(p.Cells), whole(p.Sets),
+				t.Rows = append(t.Rows, muted([]Field{words(minus(l.A, l.B)), words(taskName(l.Task)), words("paper"), whole(p.Cells), whole(p.Sets),
 					number(signed(p.Mean), p.Mean), words("–"), number(pvalue(p.P), p.P)}))
 			}
 		}
@@ -348,7 +348,7 @@ func (r *Report) Summary() string {
 		plainTable(&w, b.successTable())
 		if c := b.headline(); c != nil {
 			d := c.Mean
-			fmt.Fprintf(&w, "%s: %s points %s [%s], p %s, %s\n", difference(c.A, c.B), signed(d.Diff), over(d), interval(d.Lo, d.Hi), equals(d.P), count(d.N, "paired episode"))
+			fmt.Fprintf(&w, "%s: %s points %s [%s], p %s, %s\n", minus(c.A, c.B), signed(d.Diff), over(d), interval(d.Lo, d.Hi), equals(d.P), count(d.N, "paired episode"))
 		}
 	} else {
 		plainTable(&w, r.overviewTable())

@@ -113,7 +113,7 @@ func (r *Report) JSON() JSON {
 	r.eachScore(func(b *Block, a Arm, t Tier, s Score) {
 		out.Cells = append(out.Cells, JSONCell{b.Task, a.Method, a.Seed, b.Solver, t.Name, len(s.BySet), s.N, value(s.Mean), value(s.SD)})
 	})
-	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Row) {
+	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Difference) {
 		out.Paired = append(out.Paired, JSONPair{c.A, c.B, b.Task, b.Solver, d.Tier, d.N, value(d.Diff), value(d.Lo), value(d.Hi), value(d.P)})
 	})
 	return out
@@ -134,7 +134,7 @@ func (r *Report) eachScore(f func(*Block, Arm, Tier, Score)) {
 }
 
 // eachPair calls f for every paired row.
-func (r *Report) eachPair(f func(*Block, *paired.Comparison, paired.Row)) {
+func (r *Report) eachPair(f func(*Block, *paired.Comparison, paired.Difference)) {
 	for i := range r.Blocks {
 		for _, c := range r.Blocks[i].Pairs {
 			for _, d := range c.All() {

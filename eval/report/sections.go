@@ -143,7 +143,7 @@ func orNaN(p *float64) float64 {
 // adjusted is the one adjusted p-value of a row that a reader should use: Holm's
 // for a mean over tiers (or the only tier), Benjamini and Hochberg's for a tier
 // among others.
-func adjusted(r paired.Row) float64 {
+func adjusted(r paired.Difference) float64 {
 	if math.IsNaN(r.BH) {
 		return orNaN(r.HolmP)
 	}

@@ -69,7 +69,7 @@ func (b *Block) sections(nav string, legend []Item) []Section {
 		notes := Text{Style: "note", Title: "On these pairs"}
 		for _, c := range b.Pairs {
 			for _, n := range slices.Concat(c.Notes, c.Refused) {
-				notes.Items = append(notes.Items, Item{Text: difference(c.A, c.B) + ": " + n})
+				notes.Items = append(notes.Items, Item{Text: minus(c.A, c.B) + ": " + n})
 			}
 		}
 		if parts = append(parts, b.pairTable()); len(notes.Items) > 0 {
@@ -136,7 +136,7 @@ func (b *Block) pairTable() Table {
 			if d.Binary() {
 				onlyA, onlyB = whole(d.OnlyA), whole(d.OnlyB)
 			}
-			row := []Field{words(difference(c.A, c.B)), words(d.Tier), whole(d.N), onlyA, onlyB,
+			row := []Field{words(minus(c.A, c.B)), words(d.Tier), whole(d.N), onlyA, onlyB,
 				number(signed(d.Diff), d.Diff), number(interval(d.Lo, d.Hi), d.Lo), number(pvalue(d.P), d.P), number(pvalue(adjusted(d)), adjusted(d))}
 			t.Rows = append(t.Rows, strong(row, d))
 		}
@@ -145,7 +145,7 @@ func (b *Block) pairTable() Table {
 }
 
 // strong sets the row of a mean over tiers in bold.
-func strong(row []Field, d paired.Row) []Field {
+func strong(row []Field, d paired.Difference) []Field {
 	for i := range row {
 		row[i].bold = d.Tier == paired.Mean
 	}
@@ -160,7 +160,7 @@ func (b *Block) testTable() Table {
 			"BH (Benjamini and Hochberg) bounds the share of false findings among the tiers; the last column places the 90 % interval against the margin."}
 	for _, c := range b.Pairs {
 		for _, d := range c.All() {
-			row := []Field{words(difference(c.A, c.B)), words(d.Tier)}
+			row := []Field{words(minus(c.A, c.B)), words(d.Tier)}
 			for _, p := range otherTests(d) {
 				row = append(row, number(pvalue(p), p))
 			}
@@ -172,7 +172,7 @@ func (b *Block) testTable() Table {
 
 // otherTests are mid-p, p over sets, Holm, step-down and BH, NaN where a row
 // does not have them. (Holm over the tiers of one comparison is another family.)
-func otherTests(d paired.Row) []float64 {
+func otherTests(d paired.Difference) []float64 {
 	holm := orNaN(d.HolmP)
 	if !math.IsNaN(d.BH) {
 		holm = math.NaN()

@@ -244,7 +244,7 @@ func (r *Report) successRows() [][]string {
 // pairRows is report-paired.csv: one line a paired difference, with all its tests.
 func (r *Report) pairRows() [][]string {
 	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin"}}
-	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Row) {
+	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Difference) {
 		counts := []string{"", "", "", ""}
 		if d.Binary() {
 			counts = []string{itoa(d.Both), itoa(d.OnlyA), itoa(d.OnlyB), itoa(d.Neither)}

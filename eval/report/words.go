@@ -172,5 +172,5 @@ func (b *Block) label(a Arm) string {
 	return methodName(a.Method)
 }
 
-// difference reads "SCALE − LeWM".
-func difference(a, b string) string { return methodName(a) + " − " + methodName(b) }
+// minus reads "SCALE − LeWM".
+func minus(a, b string) string { return methodName(a) + " − " + methodName(b) }

@@ -153,7 +153,7 @@ func TestHomogeneous(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestWithin(t *testing.T) {
 	for _, c := range []struct {
 		iv   Interval
 		want Verdict
@@ -161,7 +161,7 @@ func TestJudge(t *testing.T) {
 		{Interval{-2, 3}, Equivalent}, {Interval{-2, 7}, NonInferior}, {Interval{-9, -5.5}, Inferior},
 		{Interval{-6, 2}, Undecided}, {Interval{-5, 2}, Undecided}, {Interval{-5, 9}, Undecided}, {Interval{6, 9}, NonInferior},
 	} {
-		if got := c.iv.Judge(5); got != c.want {
+		if got := c.iv.Within(5); got != c.want {
 			t.Errorf("%v within 5: %s, want %s", c.iv, got, c.want)
 		}
 	}

@@ -87,9 +87,9 @@ const EquivalenceLevel = 0.90
 // as equivalent (docs/sources.md#equivalence); it was fixed before any evaluation.
 const Margin = 5
 
-// Judge places an interval of level EquivalenceLevel against a margin > 0 in
+// Within places an interval of level EquivalenceLevel against a margin > 0 in
 // the interval's unit.
-func (iv Interval) Judge(margin float64) Verdict {
+func (iv Interval) Within(margin float64) Verdict {
 	switch {
 	case iv.Lo > -margin && iv.Hi < margin:
 		return Equivalent
