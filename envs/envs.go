@@ -8,7 +8,10 @@ package envs
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
+	"strings"
 )
 
 // FrameSize is the edge in pixels of every task's frame, and FrameBytes the
@@ -30,6 +33,22 @@ var ErrDiverged = errors.New("the simulation diverged")
 // Row is one row of a data set by column name. float32 columns are widened
 // exactly; a task that computes in float32 narrows them again.
 type Row map[string][]float64
+
+// First finds the first of the columns that the row has and checks that it
+// holds width numbers.
+func (r Row) First(columns []string, width int) (v []float64, name string, err error) {
+	for _, name := range columns {
+		v, ok := r[name]
+		if !ok {
+			continue
+		}
+		if len(v) != width {
+			return nil, name, fmt.Errorf("column %s has %d numbers, not %d", name, len(v), width)
+		}
+		return v, name, nil
+	}
+	return nil, "", fmt.Errorf("the row has none of the columns %s", strings.Join(columns, ", "))
+}
 
 // Column describes a numeric column of a data set: a value that a task reports
 // after every reset and step, or what a file says of a stored one, which is its
@@ -93,6 +112,20 @@ type Spec struct {
 	Policies    []string // names in envs/policy; the first is the default of collect
 	Success     string   // the rule in one line
 	Source      string   // what the numbers were checked against
+}
+
+// CheckAction says what is wrong with an action, so that every task refuses the
+// same things in the same words: a wrong length, NaN and infinities.
+func CheckAction(s *Spec, action []float64) error {
+	if len(action) != s.ActionDim {
+		return fmt.Errorf("task %s: an action has %d numbers, not %d", s.Name, s.ActionDim, len(action))
+	}
+	for i, v := range action {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("task %s: action[%d] is %g (hint: only the last row of an episode has no action)", s.Name, i, v)
+		}
+	}
+	return nil
 }
 
 // Step is the outcome of one env step.

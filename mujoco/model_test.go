@@ -2,6 +2,7 @@ package mujoco
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -144,4 +145,19 @@ func TestWritesReachMuJoCo(t *testing.T) {
 	if z := d.QPos()[2]; z < 1.199 || z > 1.201 { // 1 m, 1 m/s, 100 steps of 2 ms, no gravity
 		t.Errorf("height %v, want 1.2", z)
 	}
+}
+
+// FuzzLoadXML compiles any text: a model or an error, never a crash.
+func FuzzLoadXML(f *testing.F) {
+	needLibrary(f)
+	b, err := os.ReadFile("testdata/world.xml")
+	must(f, err)
+	f.Add(string(b))
+	f.Add(ball)
+	f.Add("<mujoco><include file='x'/></mujoco>")
+	f.Fuzz(func(t *testing.T, xml string) {
+		if m, err := LoadXML(xml, nil); err == nil {
+			m.Close()
+		}
+	})
 }

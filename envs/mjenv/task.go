@@ -40,7 +40,7 @@ type Task struct {
 	// Extra are columns that World.Set reads where a row has them.
 	Extra []string
 
-	stages envs.Stages[stage]
+	stages stages
 	once   sync.Once
 	usual  *stage // the scene without variation, which stays
 	err    error  // of making it
@@ -96,14 +96,6 @@ func Template(mjcf string) func(Look) (*mujoco.Model, error) {
 	}
 }
 
-// stage is a compiled look. Many worlds share it.
-type stage struct {
-	task   *Task
-	values []float64 // of the factors
-	model  *mujoco.Model
-	camera int // in the model
-}
-
 // keptRenderers is how many looks can be drawn in turn at full speed.
 const keptRenderers = 8
 
@@ -112,7 +104,7 @@ var pen = render.NewCache(keptRenderers, envs.FrameSize, envs.FrameSize)
 
 // stage is the scene with these values of the factors: the one in use, or a new one.
 func (t *Task) stage(vary *envs.Variation, values []float64) (*stage, error) {
-	return t.stages.Of(values, func() (*stage, error) {
+	return t.stages.of(values, func() (*stage, error) {
 		look := Look{}
 		for _, f := range t.Spec.Factors {
 			look[f.Name] = vary.Of(values, f.Name)

@@ -1,4 +1,4 @@
-package envs
+package mjenv
 
 import (
 	"encoding/binary"
@@ -6,17 +6,26 @@ import (
 	"runtime"
 	"sync"
 	"weak"
+
+	"scalewm/mujoco"
 )
 
-// Stages holds what worlds with the same values of their factors share, like a
-// compiled model, as long as one of them uses it. The zero value is ready.
-type Stages[T any] struct {
-	mu   sync.Mutex
-	used map[string]weak.Pointer[T]
+// stage is a compiled look. Many worlds share it.
+type stage struct {
+	task   *Task
+	values []float64 // of the factors
+	model  *mujoco.Model
+	camera int // in the model
 }
 
-// Of is the stage of a vector of values: the one in use, or what create makes.
-func (s *Stages[T]) Of(values []float64, create func() (*T, error)) (*T, error) {
+// stages holds each stage as long as one world uses it. The zero value is ready.
+type stages struct {
+	mu   sync.Mutex
+	used map[string]weak.Pointer[stage]
+}
+
+// of is the stage of a vector of values: the one in use, or what create makes.
+func (s *stages) of(values []float64, create func() (*stage, error)) (*stage, error) {
 	var bits []byte
 	for _, v := range values {
 		bits = binary.LittleEndian.AppendUint64(bits, math.Float64bits(v))
@@ -32,21 +41,21 @@ func (s *Stages[T]) Of(values []float64, create func() (*T, error)) (*T, error) 
 	return s.keep(key, t), nil
 }
 
-func (s *Stages[T]) find(key string) *T {
+func (s *stages) find(key string) *stage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used[key].Value()
 }
 
 // keep takes a stage up, unless another one came first.
-func (s *Stages[T]) keep(key string, t *T) *T {
+func (s *stages) keep(key string, t *stage) *stage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if first := s.used[key].Value(); first != nil {
 		return first
 	}
 	if s.used == nil {
-		s.used = map[string]weak.Pointer[T]{}
+		s.used = map[string]weak.Pointer[stage]{}
 	}
 	s.used[key] = weak.Make(t)
 	runtime.AddCleanup(t, s.drop, key)
@@ -54,7 +63,7 @@ func (s *Stages[T]) keep(key string, t *T) *T {
 }
 
 // drop forgets a stage that nobody uses any more.
-func (s *Stages[T]) drop(key string) {
+func (s *stages) drop(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used[key].Value() == nil {

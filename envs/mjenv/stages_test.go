@@ -1,4 +1,4 @@
-package envs
+package mjenv
 
 import (
 	"errors"
@@ -7,16 +7,14 @@ import (
 	"testing"
 )
 
-type stage struct{ values [64]float64 }
-
 // Worlds with the same values share one stage, others do not, and one that nobody
 // uses any more is made again.
 func TestStagesAreShared(t *testing.T) {
-	var s Stages[stage]
+	var s stages
 	made := 0
 	of := func(values ...float64) *stage {
 		t.Helper()
-		st, err := s.Of(values, func() (*stage, error) { made++; return &stage{}, nil })
+		st, err := s.of(values, func() (*stage, error) { made++; return &stage{}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,18 +38,18 @@ func TestStagesAreShared(t *testing.T) {
 	if of(1, 2); made != 3 {
 		t.Errorf("%d stages were made: one that is out of use is kept", made)
 	}
-	if _, err := s.Of([]float64{9}, func() (*stage, error) { return nil, errors.New("no") }); err == nil {
+	if _, err := s.of([]float64{9}, func() (*stage, error) { return nil, errors.New("no") }); err == nil {
 		t.Error("what cannot be made is there")
 	}
 }
 
 func TestStagesFromManyWorlds(t *testing.T) {
-	var s Stages[stage]
+	var s stages
 	var wg sync.WaitGroup
 	got := make([]*stage, 16)
 	for i := range got {
 		wg.Go(func() {
-			got[i], _ = s.Of([]float64{3}, func() (*stage, error) { return &stage{}, nil })
+			got[i], _ = s.of([]float64{3}, func() (*stage, error) { return &stage{}, nil })
 		})
 	}
 	wg.Wait()
