@@ -7,6 +7,8 @@ Made with Python 3.11, torch 2.15.0, transformers 4.57.6, stable-worldmodel
 0.1.1, h5py 3.16.0:
     python lewm_small.py tiny
     python lewm_small.py odd
+and, with transformers 5.23.0,
+    python lewm_small.py narrow
 """
 import functools
 import json
@@ -29,11 +31,16 @@ if CASE == "tiny":
     N, B, H, SIZE, DQ, K, M, A = 3, 5, 3, 16, 3, 40, 12, 10
     WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN, DEPTH, PHEADS, DIM_HEAD, PMLP = 12, 2, 3, 20, 8, 6, 14, 2, 2, 6, 18
     INSIDE, PRED_HIDDEN = D, HIDDEN
+elif CASE == "narrow":  # an Aux head of another width, and pixels that are normalised in float32, which the file keeps
+    N, B, H, SIZE, DQ, K, M, A = 2, 5, 3, 16, 3, 40, 12, 10
+    WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN, DEPTH, PHEADS, DIM_HEAD, PMLP = 12, 1, 3, 20, 8, 6, 14, 1, 2, 6, 18
+    INSIDE, PRED_HIDDEN = D, HIDDEN
 else:  # another history, an edge that the patch does not divide, one layer of each, a wider predictor, names of transformers 5
     N, B, H, SIZE, DQ, K, M, A = 2, 9, 2, 13, 1, 30, 9, 7
     WIDTH, LAYERS, HEADS, FFN, PATCH, D, HIDDEN, DEPTH, PHEADS, DIM_HEAD, PMLP = 10, 1, 2, 11, 4, 5, 9, 1, 3, 4, 7
     INSIDE, PRED_HIDDEN = 8, 12
 T = H + 1
+HEAD = 12 if CASE == "narrow" else 256
 PRED = {"num_frames": H, "input_dim": D, "hidden_dim": INSIDE, "output_dim": D, "depth": DEPTH, "heads": PHEADS, "mlp_dim": PMLP,
         "dim_head": DIM_HEAD, "dropout": 0.0, "emb_dropout": 0.0}
 RUNS = {"lewm": (1e-4, 400), "scale": (1e-4, 400), "aux": (1e-4, 400), "lewm_hot": (5e-3, 8)}
@@ -56,7 +63,7 @@ def build(seed):
     mlp = functools.partial(MLP, output_dim=D, norm_fn=nn.BatchNorm1d)
     model = LeWM(vit, Predictor(**PRED), DoubleEmbedder(input_dim=A, emb_dim=D),
                  mlp(WIDTH, HIDDEN), mlp(D, PRED_HIDDEN)).double()
-    head = MLP(D, 256, DQ, norm_fn=None, act_fn=nn.ReLU).double()
+    head = MLP(D, HEAD, DQ, norm_fn=None, act_fn=nn.ReLU).double()
     with torch.no_grad():  # nothing stays zero, so that no gradient hides
         for p in model.parameters():
             p += .05 * torch.randn_like(p)
@@ -98,16 +105,21 @@ FIVE = {"attention.attention.query": "attention.q_proj", "attention.attention.ke
 
 def spell(name):
     """A tensor's name in the file."""
-    if CASE == "tiny" or "encoder.encoder.layer." not in name:
+    if CASE != "odd" or "encoder.encoder.layer." not in name:
         return name
     for four, five in FIVE.items():
         name = re.sub(rf"(layer\.\d+)\.{four}\.", rf"\1.{five}.", name)
     return name.replace("encoder.encoder.layer.", "encoder.layers.")
 
 
+def normalised(x):
+    kind = torch.float32 if CASE == "narrow" else torch.float64
+    mean, std = (torch.tensor(v, dtype=kind).view(3, 1, 1) for v in ([.485, .456, .406], [.229, .224, .225]))
+    return (torch.tensor(x["pixels"]).transpose(-1, -2).transpose(-2, -3).to(kind) / 255 - mean) / std
+
+
 def forward(model, x, n):
-    mean, std = (torch.tensor(v).view(3, 1, 1) for v in ([.485, .456, .406], [.229, .224, .225]))
-    px = (torch.tensor(x["pixels"][n]).permute(0, 1, 4, 2, 3).double() / 255 - mean) / std
+    px = normalised(x)[n].double()
     info = model.encode({"pixels": px, "action": torch.nan_to_num(torch.tensor(x["action"][n]).double())})
     emb, act = info["emb"], info["act_emb"]
     return emb, act, model.predict(emb[:, :H], act[:, :H])
@@ -169,6 +181,8 @@ def main():
     with h5py.File(os.path.join(out, "reference.h5"), "w", libver=("v108", "v110")) as f:
         for k, v in x.items():
             f.create_dataset(f"input/{k}", data=v, compression="gzip", shuffle=True)
+        if CASE == "narrow":
+            f.create_dataset("input/pixels_normalised_float32", data=normalised(x).numpy(), compression="gzip", shuffle=True)
         model, head = build(1)
         for k, v in model.state_dict().items():
             f[f"weights/{spell(k)}"] = v.numpy()
