@@ -14,6 +14,7 @@ import (
 	"scalewm/envs"
 	"scalewm/eval/plan"
 	"scalewm/eval/record"
+	"scalewm/model/device"
 )
 
 func run(t *testing.T, j Job) []record.Result {
@@ -127,7 +128,7 @@ func TestPairing(t *testing.T) {
 	j := testJob(t, "T5", 6, "s101")
 	plan, kind := run(t, j)[0], j.Arm.World.Device().Kind().String()
 	j.Arm.Method = "scale"
-	j.Arm.World.(*dotWorld).move.Buf = j.Arm.World.(*dotWorld).d.Alloc(100) // a world without dynamics
+	j.Arm.World.(*dotWorld).move.Buf = j.Arm.World.(*dotWorld).d.Alloc(100, device.Float32) // a world without dynamics
 	other := run(t, j)[0]
 	j.Arm = Arm{Method: "random"}
 	random := run(t, j)[0]

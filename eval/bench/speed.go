@@ -95,7 +95,7 @@ func (b *Bench) measure(ctx context.Context, part string, flop float64, start fu
 func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Precision, p *peer, start func(device.Device) (benchWork, error), medians map[string]float64) error {
 	name := string(precision)
 	all := p.contenders(name)
-	if precision == device.FP32 || b.half() {
+	if precision == device.FP32 || b.bf16() {
 		dev, err := b.Open(precision)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Preci
 		defer w.free()
 		s.Device, s.Params = dev.Kind().String(), w.params
 		all = append([]contender{timed(name, w.once)}, all...)
-		if w.side != nil && (precision == device.BF16 || !b.half()) {
+		if w.side != nil && (precision == device.BF16 || !b.bf16()) {
 			all = append(append(all, timed("side", w.side)), p.contenders("side")...)
 		}
 	}
@@ -129,8 +129,8 @@ func (b *Bench) measureOne(ctx context.Context, s *Speed, precision device.Preci
 	return err
 }
 
-// half says whether products in bf16 are worth timing.
-func (b *Bench) half() bool { return cpu.HasBF16() || b.report.Machine.GPU != "" }
+// bf16 says whether products in bf16 are worth timing.
+func (b *Bench) bf16() bool { return cpu.HasBF16() || b.report.Machine.GPU != "" }
 
 func names(all []contender) (list []string) {
 	for _, c := range all {

@@ -1,12 +1,63 @@
 package device
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Checked is d with every argument looked at before its kernel runs: shapes
 // that fit, views that stay inside their buffers, options in range. Backends
 // hand out checked devices, so that their kernels hold no checks and all of
 // them refuse the same calls with the same text.
 func Checked(d Device) Device { return checked{d} }
+
+// Argument is a matrix that a kernel takes. Together: it is stored as bf16 when
+// the kernel's other arguments with that mark are, and only then.
+type Argument struct {
+	Name           string
+	BF16, Together bool
+}
+
+// arguments are the matrices of each kernel. One with * may be stored as bf16,
+// those with + may be all together (a product's dst not where it is added to).
+var arguments = parsed(map[string]string{
+	"Upload": "dst*", "Upload64": "dst*", "Download": "src*", "Download64": "src*",
+	"UploadInts": "", "DownloadInts": "", "UploadBytes": "", "SendBytes": "",
+	"Fill": "dst", "Copy": "dst src", "CopyBlocks": "dst src",
+	"Gemm":     "dst* a* b* scale bias pre* grad* gate* ungated sumA",
+	"Activate": "dst x", "ActivateGrad": "dx dy pre", "Axpy": "dst x", "Lerp": "dst x",
+	"GateGrad": "dy dgate dout gate y", "ModulateGrad": "dx dscale dshift dy x scale",
+	"Tokens": "dst first table rows", "AddRepeated": "dst a b", "SumTable": "table src*",
+	"DropoutApply": "dst* x*", "NormalizeColumns": "dst src",
+	"LayerNorm":     "y* xhat* rstd x gamma beta",
+	"AdaLN":         "y* x scale* shift* gamma beta outer outerInv inner* innerInv",
+	"LayerNormGrad": "dx dgamma dbeta dy* xhat* rstd gamma",
+	"BatchNorm":     "y xhat rstd x gamma beta mean var", "BatchNormEval": "y x gamma beta mean var",
+	"BatchNormGrad": "dx dgamma dbeta dy xhat rstd gamma",
+	"Attention":     "out+ lse q+ k+ v+", "AttentionGrad": "dq+ dk+ dv+ dout+ out+ lse q+ k+ v+",
+	"Patches": "dst*", "MSE": "loss dpred dtarget pred target", "SIGReg": "loss du u",
+	"PairDistance": "dst z", "PairDistanceGrad": "dz ddist z", "Correlation": "result dx x y",
+	"LatentCost": "dst pred goal", "SumSquares": "dst x", "AdamW": "p g m v sumsq",
+	"Normal": "dst", "Color": "dst noise taps", "Candidates": "dst mean std noise", "Clip": "dst low high",
+	"NaNToInf": "x count", "SmallestK": "costs", "Moments": "mean std cand", "Softmin": "weights costs",
+	"WeightedMean": "mean cand weights", "Gather": "dst cand",
+})
+
+func parsed(table map[string]string) map[string][]Argument {
+	out := map[string][]Argument{}
+	for kernel, list := range table {
+		out[kernel] = nil
+		for _, f := range strings.Fields(list) {
+			name := strings.TrimRight(f, "*+")
+			out[kernel] = append(out[kernel], Argument{name, name != f, strings.HasSuffix(f, "+")})
+		}
+	}
+	return out
+}
+
+// Arguments are the matrices of each kernel, in the order of its signature and
+// of the fields of its options.
+func Arguments() map[string][]Argument { return arguments }
 
 type checked struct{ Device }
 
@@ -24,23 +75,27 @@ func inside(kernel string, ms ...Mat) {
 	}
 }
 
-// need panics unless ok and all are stored as whole numbers; the shapes say why.
+// need panics unless ok and every matrix is stored in a way that the kernel
+// takes (see arguments) and lies within its buffer; ms are in the table's order.
 func need(ok bool, kernel string, ms ...Mat) {
-	for _, m := range ms {
-		ok = ok && !m.Half()
+	args := arguments[kernel]
+	together, alone := false, false
+	for i, a := range args {
+		switch m := ms[i]; {
+		case !m.Given():
+		case a.Together:
+			together, alone = together || m.BF16(), alone || !m.BF16()
+		default:
+			ok = ok && (a.BF16 || !m.BF16())
+		}
 	}
-	needAny(ok, kernel, ms...)
-}
-
-// needAny is need where matrices may be stored as bf16.
-func needAny(ok bool, kernel string, ms ...Mat) {
-	if ok {
+	if ok && !(together && alone) {
 		inside(kernel, ms...)
 		return
 	}
 	text := "device: " + kernel + ": arguments do not fit:"
-	for _, m := range ms {
-		text += " " + m.String()
+	for i, m := range ms {
+		text += " " + args[i].Name + " " + m.String()
 	}
 	panic(text)
 }
@@ -75,23 +130,30 @@ func shaped(rows, cols int, ms ...Mat) bool {
 	return true
 }
 
+func (c checked) Alloc(n int, e Elem) Buffer {
+	if n < 0 || e != Float32 && e != c.Traits().Activations {
+		panic(fmt.Sprintf("device: Alloc: %d numbers of element type %d, which %s does not store", n, e, c.Kind()))
+	}
+	return c.Device.Alloc(n, e)
+}
+
 func (c checked) Upload(dst Mat, src []float32) {
-	needAny(len(src) == dst.Len(), "Upload", dst)
+	need(len(src) == dst.Len(), "Upload", dst)
 	c.Device.Upload(dst, src)
 }
 
 func (c checked) Download(dst []float32, src Mat) {
-	needAny(len(dst) == src.Len(), "Download", src)
+	need(len(dst) == src.Len(), "Download", src)
 	c.Device.Download(dst, src)
 }
 
 func (c checked) Upload64(dst Mat, src []float64) {
-	needAny(len(src) == dst.Len(), "Upload64", dst)
+	need(len(src) == dst.Len(), "Upload64", dst)
 	c.Device.Upload64(dst, src)
 }
 
 func (c checked) Download64(dst []float64, src Mat) {
-	needAny(len(dst) == src.Len(), "Download64", src)
+	need(len(dst) == src.Len(), "Download64", src)
 	c.Device.Download64(dst, src)
 }
 
@@ -164,9 +226,8 @@ func (c checked) Gemm(op Op, dst, a, b Mat, ep Epilogue) {
 	}
 	ok := op >= NN && op <= TN && ep.Act >= Identity && ep.Act <= ReLU && given(dst, a, b) && k == inner
 	ok = ok && shaped(m, n, dst, ep.Pre, ep.Grad, ep.Gate, ep.Ungated) && shaped(1, n, ep.Scale, ep.Bias) &&
-		!(ep.Add && dst.Half()) && ep.Drop.fits() && (!ep.SumA.Given() || op == TN) && shaped(1, m, ep.SumA)
-	need(ok, "Gemm", ep.Scale, ep.Bias, ep.Ungated, ep.SumA)
-	needAny(ok, "Gemm", dst, a, b, ep.Pre, ep.Grad, ep.Gate)
+		!(ep.Add && dst.BF16()) && ep.Drop.fits() && (!ep.SumA.Given() || op == TN) && shaped(1, m, ep.SumA)
+	need(ok, "Gemm", dst, a, b, ep.Scale, ep.Bias, ep.Pre, ep.Grad, ep.Gate, ep.Ungated, ep.SumA)
 	c.Device.Gemm(op, dst, a, b, ep)
 }
 
@@ -210,12 +271,12 @@ func (c checked) AddRepeated(dst, a, b Mat) {
 }
 
 func (c checked) SumTable(table, src Mat) {
-	needAny(given(table, src) && src.Cols == table.Cols && table.Rows > 0 && !table.Half(), "SumTable", table, src)
+	need(given(table, src) && src.Cols == table.Cols && table.Rows > 0, "SumTable", table, src)
 	c.Device.SumTable(table, src)
 }
 
 func (c checked) DropoutApply(dst, x Mat, d Dropout) {
-	needAny(given(x) && like(dst, x) && d.fits(), "DropoutApply", dst, x)
+	need(given(x) && like(dst, x) && d.fits(), "DropoutApply", dst, x)
 	c.Device.DropoutApply(dst, x, d)
 }
 
@@ -224,4 +285,192 @@ func (d Dropout) fits() bool { return d.P >= 0 && d.P < 1 }
 func (c checked) NormalizeColumns(dst, src Mat) {
 	need(given(src) && like(dst, src), "NormalizeColumns", dst, src)
 	c.Device.NormalizeColumns(dst, src)
+}
+
+func (c checked) LayerNorm(y, xhat, rstd, x, gamma, beta Mat, eps float64) {
+	need(given(x) && like(y, xhat, x) && shaped(x.Rows, 1, rstd) && shaped(1, x.Cols, gamma, beta) &&
+		gamma.Given() == beta.Given(), "LayerNorm", y, xhat, rstd, x, gamma, beta)
+	c.Device.LayerNorm(y, xhat, rstd, x, gamma, beta, eps)
+}
+
+func (c checked) AdaLN(y, x Mat, n AdaLN) {
+	need(given(n.Gamma, n.Beta, n.Scale, n.Shift) && shaped(1, x.Cols, n.Gamma, n.Beta) && like(x, n.Scale, n.Shift, n.Outer) &&
+		shaped(x.Rows, 1, n.OuterInv, n.InnerInv) && like(y, x, n.Inner),
+		"AdaLN", y, x, n.Scale, n.Shift, n.Gamma, n.Beta, n.Outer, n.OuterInv, n.Inner, n.InnerInv)
+	c.Device.AdaLN(y, x, n)
+}
+
+func (c checked) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat, add bool) {
+	need(given(dy, xhat, rstd) && like(dx, dy, xhat) && shaped(dy.Rows, 1, rstd) && shaped(1, dy.Cols, dgamma, dbeta, gamma),
+		"LayerNormGrad", dx, dgamma, dbeta, dy, xhat, rstd, gamma)
+	c.Device.LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma, add)
+}
+
+func (b BatchNorm) fits(cols int) bool {
+	return given(b.Gamma, b.Beta, b.Mean, b.Var) && shaped(1, cols, b.Gamma, b.Beta, b.Mean, b.Var)
+}
+
+func (c checked) BatchNorm(y, xhat, rstd, x Mat, bn BatchNorm) {
+	// One row has no unbiased variance, which the running one needs.
+	need(given(x) && like(y, xhat, x) && shaped(1, x.Cols, rstd) && bn.fits(x.Cols) && x.Rows > 1,
+		"BatchNorm", y, xhat, rstd, x, bn.Gamma, bn.Beta, bn.Mean, bn.Var)
+	c.Device.BatchNorm(y, xhat, rstd, x, bn)
+}
+
+func (c checked) BatchNormEval(y, x Mat, bn BatchNorm) {
+	need(given(x) && like(y, x) && bn.fits(x.Cols), "BatchNormEval", y, x, bn.Gamma, bn.Beta, bn.Mean, bn.Var)
+	c.Device.BatchNormEval(y, x, bn)
+}
+
+func (c checked) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma Mat) {
+	need(given(dgamma, dbeta, dy, xhat, rstd, gamma) && like(dx, dy, xhat) &&
+		shaped(1, dy.Cols, dgamma, dbeta, rstd, gamma), "BatchNormGrad", dx, dgamma, dbeta, dy, xhat, rstd, gamma)
+	c.Device.BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma)
+}
+
+// fit says whether the views are those of heads h: queries have a row a query, keys a row a token.
+func (h Heads) fit(lse Mat, queries, keys []Mat) bool {
+	return h.Seqs >= 0 && h.Len > 0 && h.Heads > 0 && h.Dim > 0 && h.Block >= 0 && h.Drop.fits() &&
+		h.Queries >= 0 && h.Queries <= h.Len && given(queries...) && given(keys...) &&
+		shaped(h.Seqs*h.QueryCount(), h.Heads*h.Dim, queries...) && shaped(h.Seqs*h.Len, h.Heads*h.Dim, keys...) && shaped(h.Seqs*h.Heads, h.QueryCount(), lse)
+}
+
+// Keys is how many keys query i, counted from the first query, sees.
+func (h Heads) Keys(i int) int {
+	if h.Block == 0 {
+		return h.Len
+	}
+	return min(h.Len, ((i+h.Len-h.QueryCount())/h.Block+1)*h.Block)
+}
+
+func (c checked) Attention(out, lse, q, k, v Mat, h Heads) {
+	need(h.fit(lse, []Mat{out, q}, []Mat{k, v}), "Attention", out, lse, q, k, v)
+	c.Device.Attention(out, lse, q, k, v, h)
+}
+
+func (c checked) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads) {
+	ok := h.fit(lse, []Mat{dq, dout, out, q}, []Mat{dk, dv, k, v}) && lse.Given() && !h.ByToken
+	need(ok, "AttentionGrad", dq, dk, dv, dout, out, lse, q, k, v)
+	c.Device.AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v, h)
+}
+
+func (c checked) Patches(dst Mat, px Bytes, f Frames) {
+	ok := f.Count >= 0 && f.Patch > 0 && f.Size >= f.Patch
+	if f.List == nil {
+		ok = ok && px.Len() >= f.Count*f.Bytes()
+	} else {
+		ok = ok && f.List.Len() >= f.Count
+	}
+	need(ok && given(dst) && shaped(f.Count*f.Grid(), 3*f.Patch*f.Patch, dst), "Patches", dst)
+	c.Device.Patches(dst, px, f)
+}
+
+func (c checked) MSE(loss, dpred, dtarget, pred, target Mat, weight float64) {
+	need(given(loss, target) && shaped(1, 1, loss) && like(pred, dpred, dtarget, target) && pred.Len() > 0,
+		"MSE", loss, dpred, dtarget, pred, target)
+	c.Device.MSE(loss, dpred, dtarget, pred, target, weight)
+}
+
+func (c checked) SIGReg(loss, du, u Mat, t int, weight float64) {
+	need(given(loss) && shaped(1, 1, loss) && like(u, du) && t > 0 && u.Len() > 0 && u.Rows%t == 0,
+		"SIGReg", loss, du, u)
+	c.Device.SIGReg(loss, du, u, t, weight)
+}
+
+func (c checked) PairDistance(dst, z Mat, pairs Ints) {
+	need(given(dst, z) && dst.Rows == 1 && pairs.Len() == 2*dst.Cols, "PairDistance", dst, z)
+	c.Device.PairDistance(dst, z, pairs)
+}
+
+func (c checked) PairDistanceGrad(dz, ddist, z Mat, pairs Ints) {
+	need(given(ddist, z) && like(dz, z) && ddist.Rows == 1 && pairs.Len() == 2*ddist.Cols,
+		"PairDistanceGrad", dz, ddist, z)
+	c.Device.PairDistanceGrad(dz, ddist, z, pairs)
+}
+
+func (c checked) Correlation(result, dx, x, y Mat, form CorrelationForm, weight float64) {
+	need(given(result, y) && shaped(1, 2, result) && like(x, dx, y) && x.Rows == 1 && x.Cols > 1 &&
+		(form == Authors || form == Paper), "Correlation", result, dx, x, y)
+	c.Device.Correlation(result, dx, x, y, form, weight)
+}
+
+func (c checked) LatentCost(dst, pred, goal Mat, mean bool) {
+	need(given(dst, pred, goal) && pred.Cols == goal.Cols && dst.Rows > 0 && goal.Rows%dst.Rows == 0 &&
+		pred.Rows == goal.Rows*dst.Cols, "LatentCost", dst, pred, goal)
+	c.Device.LatentCost(dst, pred, goal, mean)
+}
+
+func (c checked) SumSquares(dst, x Mat) {
+	need(given(dst, x) && shaped(1, 1, dst), "SumSquares", dst, x)
+	c.Device.SumSquares(dst, x)
+}
+
+func (c checked) AdamW(p, g, m, v, sumsq Mat, o AdamW) {
+	need(given(g, m, v, sumsq) && like(p, g, m, v) && p.Rows == 1 && shaped(1, 1, sumsq) && o.Step >= 1,
+		"AdamW", p, g, m, v, sumsq)
+	c.Device.AdamW(p, g, m, v, sumsq, o)
+}
+
+func (c checked) Normal(dst Mat, keys []uint64, offset uint64) {
+	need(given(dst) && len(keys) > 0 && dst.Rows%len(keys) == 0, "Normal", dst)
+	c.Device.Normal(dst, keys, offset)
+}
+
+func (c checked) Candidates(dst, mean, std, noise Mat) {
+	need(given(mean, std, noise) && like(dst, noise) && like(mean, std) && mean.Cols == dst.Cols &&
+		mean.Rows > 0 && dst.Rows%mean.Rows == 0, "Candidates", dst, mean, std, noise)
+	c.Device.Candidates(dst, mean, std, noise)
+}
+
+func (c checked) NaNToInf(x, count Mat) {
+	need(given(x, count) && shaped(x.Rows, 1, count), "NaNToInf", x, count)
+	c.Device.NaNToInf(x, count)
+}
+
+func (c checked) SmallestK(idx Ints, costs Mat, k int) {
+	need(given(costs) && k > 0 && k <= costs.Cols && idx.Len() == costs.Rows*k, "SmallestK", costs)
+	c.Device.SmallestK(idx, costs, k)
+}
+
+func (c checked) Moments(mean, std, cand Mat, idx Ints, k int) {
+	need(given(mean, cand) && like(mean, std) && cand.Cols == mean.Cols && mean.Rows > 0 && cand.Rows%mean.Rows == 0 &&
+		k > 0 && idx.Len() == mean.Rows*k && (!std.Given() || k > 1), "Moments", mean, std, cand)
+	c.Device.Moments(mean, std, cand, idx, k)
+}
+
+// groups says whether rows can be as many equal, non-empty groups.
+func groups(rows, n int) bool { return n > 0 && rows > 0 && rows%n == 0 }
+
+func (c checked) Color(dst, noise, taps Mat) {
+	need(given(noise, taps) && like(dst, noise) && taps.Rows == 1 && taps.Cols > 1 && groups(dst.Cols, taps.Cols),
+		"Color", dst, noise, taps)
+	c.Device.Color(dst, noise, taps)
+}
+
+func (c checked) Clip(dst, low, high Mat) {
+	need(given(dst, low, high) && shaped(1, dst.Cols, low, high), "Clip", dst, low, high)
+	c.Device.Clip(dst, low, high)
+}
+
+func (c checked) Softmin(weights, costs Mat, idx Ints, temperature float64) {
+	need(given(weights, costs) && weights.Rows == costs.Rows && weights.Cols > 0 && idx.Len() == weights.Len() &&
+		temperature > 0, "Softmin", weights, costs)
+	c.Device.Softmin(weights, costs, idx, temperature)
+}
+
+func (c checked) WeightedMean(mean, cand, weights Mat, idx Ints) {
+	need(given(mean, cand, weights) && mean.Cols == cand.Cols && weights.Rows == mean.Rows && weights.Cols > 0 &&
+		groups(cand.Rows, mean.Rows) && idx.Len() == weights.Len(), "WeightedMean", mean, cand, weights)
+	c.Device.WeightedMean(mean, cand, weights, idx)
+}
+
+func (c checked) Gather(dst, cand Mat, idx Ints, k int) {
+	need(given(dst, cand) && dst.Cols == cand.Cols && k > 0 && groups(idx.Len(), k) && groups(dst.Rows, idx.Len()/k) &&
+		groups(cand.Rows, idx.Len()/k) && dst.Rows <= idx.Len(), "Gather", dst, cand)
+	c.Device.Gather(dst, cand, idx, k)
+}
+
+func (c checked) Lerp(dst, x Mat, keep float64) {
+	need(given(x) && like(dst, x), "Lerp", dst, x)
+	c.Device.Lerp(dst, x, keep)
 }

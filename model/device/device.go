@@ -40,15 +40,18 @@ type Kind struct {
 
 func (k Kind) String() string { return fmt.Sprintf("%s/%s/%s", k.Backend, k.ISA, k.Precision) }
 
-// Traits are the sizes of work that suit a device. No result depends on them.
+// Traits are what suits a device.
 type Traits struct {
+	// Activations is how it stores what only products and the kernels around them
+	// touch: BFloat16 where the machine multiplies that, else Float32.
+	Activations Elem
 	// RolloutRows is how many candidates to carry through a model's layers together:
 	// what one layer leaves to the next should stay in the caches, and each kernel
 	// should still take longer than its launch.
 	RolloutRows int
 	// PlanRows is how many candidates of all episodes to plan side by side, so that
 	// every kernel has work for the whole device; scratch memory grows with it.
-	PlanRows int
+	PlanRows int // no result depends on it, nor on RolloutRows
 }
 
 // Device is a backend. It is used by one goroutine at a time.

@@ -2,14 +2,9 @@ package device
 
 // Memory moves numbers between host and device.
 type Memory interface {
-	Alloc(n int) Buffer // zeroed
-	// AllocHalf is memory of activations that only products and the kernels around
-	// them touch: bf16 where the machine multiplies that, Alloc everywhere else.
-	// Gemm (but not as dst with Add), LayerNorm (y, xhat), AdaLN (y, Scale, Shift, Inner), LayerNormGrad (dy, xhat),
-	// Attention and AttentionGrad (all but lse), Patches, SumTable (src), DropoutApply,
-	// Upload and Download take it.
-	AllocHalf(n int) Buffer
-	Free(Buffer) // of any kind: Ints and Bytes too
+	// Alloc is zeroed memory for n numbers: Float32, or what Traits names for activations.
+	Alloc(n int, e Elem) Buffer
+	Free(Block)
 	// Freeze promises that the numbers of b stay until they are uploaded anew:
 	// products may keep what they make of weights in it.
 	Freeze(b Buffer)
@@ -40,11 +35,12 @@ type Sending interface {
 	// AllocHost is memory of the host that SendBytes reads fast; FreeHost gives it back.
 	AllocHost(n int) []byte
 	FreeHost([]byte)
-	// SendBytes is UploadBytes to the bytes from `at` on. It begins when the kernels
-	// asked for before have run and goes on beside those asked for after, of which none
-	// may use dst before AwaitSent. src stays as it is until Sync, or until a result is
-	// here of a kernel asked for after AwaitSent.
+	// SendBytes begins to copy src to the bytes of dst from `at` on, behind the kernels
+	// asked for so far and beside those asked for next; none of these may use dst
+	// before AwaitSent has been called. src must not change before Sync, or before a
+	// result is here of a kernel asked for after AwaitSent.
 	SendBytes(dst Bytes, at int, src []byte)
+	// AwaitSent makes the kernels asked for next wait for the bytes that were sent.
 	AwaitSent()
 }
 
@@ -207,7 +203,7 @@ func (f Frames) Bytes() int { return f.Size * f.Size * 3 }
 type Vision interface {
 	// Patches: dst is (Count*Grid) x (3*Patch*Patch), columns in the order
 	// (channel, y, x) of a convolution's weight, values (px/255 - Mean)/Std. What
-	// Patch does not divide is left out at the right and bottom edge. dst may be of AllocHalf.
+	// Patch does not divide is left out at the right and bottom edge.
 	Patches(dst Mat, px Bytes, f Frames)
 }
 
@@ -256,4 +252,50 @@ type Optimizer interface {
 	// AdamW updates p, m, v from g scaled by min(1, MaxNorm/(sqrt(sumsq)+1e-6)). Until the next
 	// update or upload nothing else may change p: products may keep what they make of it.
 	AdamW(p, g, m, v, sumsq Mat, o AdamW)
+}
+
+// Search holds the planners' kernels on E episodes side by side, C candidates
+// each, of W = H*A numbers. Nothing in it waits for the host.
+type Search interface {
+	// Normal fills dst, of len(keys) equal groups of rows: element i (row-major) of
+	// group e is standard normal number offset+i of stream keys[e] (rng.Normal).
+	Normal(dst Mat, keys []uint64, offset uint64)
+	// Color filters noise, rows of H blocks of A numbers, along the blocks: of each
+	// row and column a of a block, the series x of H numbers becomes y_i = sum over
+	// j of taps[(i-j) mod H] x_j, divided by its own deviation (divisor H-1; at
+	// least 1e-8). taps is 1 x H, H at least 2. dst may not be noise.
+	Color(dst, noise, taps Mat)
+	// Candidates: dst (E*C x W) = mean[e] + std[e]*noise; candidate 0 of each
+	// episode is the mean itself. dst may be noise.
+	Candidates(dst, mean, std, noise Mat)
+	// Clip brings every row of dst into [low, high], both 1 x W; NaN stays NaN.
+	Clip(dst, low, high Mat)
+	// NaNToInf replaces NaN by +Inf and adds the number of them in each row of x
+	// (E x C) to count (E x 1).
+	NaNToInf(x, count Mat)
+	// SmallestK: for each row of costs (E x C), the k lowest, best first, ties by
+	// the lower index, into idx (E*k).
+	SmallestK(idx Ints, costs Mat, k int)
+	// Moments of the k chosen candidates of each episode: mean (E x W) and, where
+	// given, std with divisor k-1, both about the mean just computed.
+	Moments(mean, std, cand Mat, idx Ints, k int)
+	// Softmin: weights (E x k) of the k chosen of each episode, proportional to
+	// exp(-(cost - lowest)/temperature), sum 1. A cost equal to the lowest counts
+	// exp(0), also where it is infinite.
+	Softmin(weights, costs Mat, idx Ints, temperature float64)
+	// WeightedMean: mean (E x W) = sum of weights (E x k) times chosen candidates.
+	WeightedMean(mean, cand, weights Mat, idx Ints)
+	// Gather copies the first n <= k chosen candidates of each episode: row e*n+i
+	// of dst (E*n x W) is candidate idx[e*k+i] of cand (E*C x W).
+	Gather(dst, cand Mat, idx Ints, k int)
+	// Lerp: dst = keep*dst + (1-keep)*x.
+	Lerp(dst, x Mat, keep float64)
+}
+
+// TokensByParts is Pointwise.Tokens made of other kernels, for a backend without one of its own.
+func TokensByParts(d Device, dst, first, table, rows Mat) {
+	n := table.Rows
+	d.CopyBlocks(dst.RowRange(1, dst.Rows-1), n, rows, n-1, n-1, false)
+	d.CopyBlocks(dst, n, first, 0, 1, false)
+	d.CopyBlocks(dst, n, table, 0, n, true)
 }

@@ -2,15 +2,29 @@ package device
 
 import "fmt"
 
-// Buffer is memory of a device, counted in numbers (float32 on cpu and cuda,
-// float64 on ref). Only the device that made it looks inside.
-type Buffer interface{ Len() int }
+// Elem is how numbers are stored.
+type Elem uint8
+
+const (
+	Float32 Elem = iota // float64 on ref
+	BFloat16
+)
+
+// Block is memory of a device of any kind: a Buffer, Ints or Bytes.
+type Block interface{ Len() int }
+
+// Buffer is memory of a device, counted in numbers. Only the device that made it
+// looks inside.
+type Buffer interface {
+	Block
+	Elem() Elem
+}
 
 // Ints is device memory of 32-bit integers (pairs, elite indices).
-type Ints interface{ Len() int }
+type Ints interface{ Block }
 
 // Bytes is device memory of uint8 (frames).
-type Bytes interface{ Len() int }
+type Bytes interface{ Block }
 
 // Mat is a row-major view of Rows x Cols numbers of a Buffer: row r begins at
 // Off + r*Stride. The zero Mat stands for "not given".
@@ -25,17 +39,8 @@ type Mat struct {
 // Given says whether m is not the zero Mat.
 func (m Mat) Given() bool { return m.Buf != nil }
 
-// HalfBuffer is a Buffer that stores bf16 (Memory.AllocHalf).
-type HalfBuffer interface {
-	Buffer
-	Half()
-}
-
-// Half says whether m is stored as bf16.
-func (m Mat) Half() bool {
-	_, half := m.Buf.(HalfBuffer)
-	return half
-}
+// BF16 says whether m is given and stored as bf16.
+func (m Mat) BF16() bool { return m.Given() && m.Buf.Elem() == BFloat16 }
 
 // Len is the count of elements.
 func (m Mat) Len() int { return m.Rows * m.Cols }
@@ -88,15 +93,23 @@ func (m Mat) String() string {
 		return "none"
 	}
 	kind := ""
-	if m.Half() {
+	if m.BF16() {
 		kind = " bf16"
 	}
 	return fmt.Sprintf("%dx%d(stride %d)%s", m.Rows, m.Cols, m.Stride, kind)
 }
 
-// NewMat allocates a zeroed dense matrix.
-func NewMat(d Device, rows, cols int) Mat {
-	return Mat{Buf: d.Alloc(rows * cols), Rows: rows, Cols: cols, Stride: cols}
+// NewMat allocates a zeroed dense matrix of Float32.
+func NewMat(d Device, rows, cols int) Mat { return newMat(d, rows, cols, Float32) }
+
+// NewActivations allocates a zeroed dense matrix of what the device stores
+// activations as.
+func NewActivations(d Device, rows, cols int) Mat {
+	return newMat(d, rows, cols, d.Traits().Activations)
+}
+
+func newMat(d Device, rows, cols int, e Elem) Mat {
+	return Mat{Buf: d.Alloc(rows*cols, e), Rows: rows, Cols: cols, Stride: cols}
 }
 
 // NewInts allocates the integers src.
@@ -110,46 +123,53 @@ func NewInts(d Device, src []int32) Ints {
 // again: a step that asks for the same shapes in the same order gets the same
 // memory, so that steps do not allocate and a GPU can capture them.
 type Arena struct {
-	dev         Device
-	whole, half stack
+	dev    Device
+	stacks [BFloat16 + 1]stack
 }
 
-// stack is memory of one kind, handed out in order.
+// stack is memory of one element type, handed out in order.
 type stack struct {
-	alloc func(n int) Buffer
-	bufs  []Buffer
-	next  int
+	bufs []Buffer
+	next int
 }
 
 // Mark is a moment in the life of an arena.
-type Mark struct{ whole, half int }
+type Mark [BFloat16 + 1]int
 
 // NewArena makes an empty arena on d.
-func NewArena(d Device) *Arena {
-	return &Arena{dev: d, whole: stack{alloc: d.Alloc}, half: stack{alloc: d.AllocHalf}}
-}
+func NewArena(d Device) *Arena { return &Arena{dev: d} }
 
 // Reset takes back everything handed out.
 func (a *Arena) Reset() { a.Release(Mark{}) }
 
 // Mark and Release bracket scratch that may be taken back early.
-func (a *Arena) Mark() Mark        { return Mark{a.whole.next, a.half.next} }
-func (a *Arena) Release(mark Mark) { a.whole.next, a.half.next = mark.whole, mark.half }
+func (a *Arena) Mark() (m Mark) {
+	for e := range a.stacks {
+		m[e] = a.stacks[e].next
+	}
+	return m
+}
 
-// Mat is a dense matrix with undefined contents, valid until Reset.
-func (a *Arena) Mat(rows, cols int) Mat { return a.mat(&a.whole, rows, cols) }
+func (a *Arena) Release(m Mark) {
+	for e := range a.stacks {
+		a.stacks[e].next = m[e]
+	}
+}
 
-// Half is Mat in memory of Memory.AllocHalf.
-func (a *Arena) Half(rows, cols int) Mat { return a.mat(&a.half, rows, cols) }
+// Mat is a dense matrix of Float32 with undefined contents, valid until Reset.
+func (a *Arena) Mat(rows, cols int) Mat { return a.mat(rows, cols, Float32) }
 
-func (a *Arena) mat(s *stack, rows, cols int) Mat {
-	n := rows * cols
+// Activations is Mat in what the device stores activations as.
+func (a *Arena) Activations(rows, cols int) Mat { return a.mat(rows, cols, a.dev.Traits().Activations) }
+
+func (a *Arena) mat(rows, cols int, e Elem) Mat {
+	s, n := &a.stacks[e], rows*cols
 	if s.next < len(s.bufs) && s.bufs[s.next].Len() < n {
 		a.dev.Free(s.bufs[s.next])
-		s.bufs[s.next] = s.alloc(n)
+		s.bufs[s.next] = a.dev.Alloc(n, e)
 	}
 	if s.next == len(s.bufs) {
-		s.bufs = append(s.bufs, s.alloc(n))
+		s.bufs = append(s.bufs, a.dev.Alloc(n, e))
 	}
 	m := Mat{Buf: s.bufs[s.next], Rows: rows, Cols: cols, Stride: cols}
 	s.next++
@@ -165,10 +185,10 @@ func (a *Arena) Zero(rows, cols int) Mat {
 
 // Free gives the memory back to the device.
 func (a *Arena) Free() {
-	for _, s := range []*stack{&a.whole, &a.half} {
+	for _, s := range a.stacks {
 		for _, b := range s.bufs {
 			a.dev.Free(b)
 		}
-		s.bufs, s.next = nil, 0
 	}
+	a.stacks = [BFloat16 + 1]stack{}
 }

@@ -41,10 +41,10 @@ func split(m device.Mat, width int) (first, second device.Mat) {
 // project computes q and k|v: in one product, or q of the queries tokens only.
 func (a *Attention) project(p *Pass) {
 	if a.token == All {
-		a.q, a.kv = split(a.QKV.Half(p, a.x), a.width())
+		a.q, a.kv = split(a.QKV.activations(p, a.x), a.width())
 		return
 	}
-	a.q, a.kv = a.query().Half(p, a.seqs.only(a.x, a.token)), a.keys().Half(p, a.x)
+	a.q, a.kv = a.query().activations(p, a.seqs.only(a.x, a.token)), a.keys().activations(p, a.x)
 }
 
 // Into computes dst from the tokens x: all of them, or only one of every
@@ -53,7 +53,7 @@ func (a *Attention) project(p *Pass) {
 func (a *Attention) Into(p *Pass, dst, x device.Mat, s Seqs, token int, ep device.Epilogue) {
 	a.x, a.seqs, a.token = x, s, token
 	a.project(p)
-	a.att = p.Half(a.q.Rows, a.width())
+	a.att = p.Activations(a.q.Rows, a.width())
 	a.lse = p.saved(s.Count*a.Heads, a.heads(p).QueryCount())
 	k, v := split(a.kv, a.width())
 	p.Dev.Attention(a.att, a.lse, a.q, k, v, a.heads(p))
@@ -67,12 +67,12 @@ func (a *Attention) Backward(p *Pass, dy device.Mat) device.Mat {
 	p.drop(dy, p.Dropout(a.Site+1, a.OutDrop))
 	datt := a.Out.Backward(p, dy, a.att)
 	if a.token == All {
-		dqkv := p.Half(a.x.Rows, 3*a.width())
+		dqkv := p.Activations(a.x.Rows, 3*a.width())
 		dq, dkv := split(dqkv, a.width())
 		a.grad(p, dq, dkv, datt)
 		return a.QKV.Backward(p, dqkv, a.x)
 	}
-	dq, dkv := p.Half(a.q.Rows, a.width()), p.Half(a.x.Rows, 2*a.width())
+	dq, dkv := p.Activations(a.q.Rows, a.width()), p.Activations(a.x.Rows, 2*a.width())
 	a.grad(p, dq, dkv, datt)
 	a.keys().Grad(p, dkv, a.x)
 	a.query().Grad(p, dq, a.seqs.only(a.x, a.token))

@@ -35,9 +35,9 @@ func (l *Linear) Forward(p *Pass, x device.Mat) device.Mat {
 	return y
 }
 
-// Half is Forward into memory that products read.
-func (l *Linear) Half(p *Pass, x device.Mat) device.Mat {
-	y := p.Half(x.Rows, l.Out())
+// activations is Forward into memory that products read.
+func (l *Linear) activations(p *Pass, x device.Mat) device.Mat {
+	y := p.Activations(x.Rows, l.Out())
 	l.Into(p, y, x, device.Epilogue{})
 	return y
 }
@@ -79,7 +79,7 @@ func (l *Linear) InputGrad(p *Pass, dx, dy device.Mat, ep device.Epilogue) {
 // Backward is Grad, and the gradient of x in new memory.
 func (l *Linear) Backward(p *Pass, dy, x device.Mat) device.Mat {
 	l.Grad(p, dy, x)
-	dx := p.Half(x.Rows, x.Cols)
+	dx := p.Activations(x.Rows, x.Cols)
 	l.InputGrad(p, dx, dy, device.Epilogue{})
 	return dx
 }
@@ -118,9 +118,9 @@ type MLP struct {
 func (m *MLP) Into(p *Pass, dst, x device.Mat, ep device.Epilogue) {
 	m.x, m.pre = x, device.Mat{}
 	if p.saves() {
-		m.pre = p.Half(x.Rows, m.In.Out())
+		m.pre = p.Activations(x.Rows, m.In.Out())
 	}
-	m.h = p.Half(x.Rows, m.In.Out())
+	m.h = p.Activations(x.Rows, m.In.Out())
 	m.In.Into(p, m.h, x, device.Epilogue{Act: m.Act, Pre: m.pre, Drop: p.Dropout(m.Site, m.Drop)})
 	ep.Drop = p.Dropout(m.Site+1, m.Drop)
 	m.Out.Into(p, dst, m.h, ep)
@@ -138,7 +138,7 @@ func (m *MLP) Forward(p *Pass, x device.Mat) device.Mat {
 func (m *MLP) BackwardInto(p *Pass, dx, dy device.Mat, add bool) {
 	p.drop(dy, p.Dropout(m.Site+1, m.Drop))
 	m.Out.Grad(p, dy, m.h)
-	dh := p.Half(m.h.Rows, m.h.Cols)
+	dh := p.Activations(m.h.Rows, m.h.Cols)
 	m.Out.InputGrad(p, dh, dy, device.Epilogue{Act: m.Act, Grad: m.pre, Drop: p.Dropout(m.Site, m.Drop)})
 	m.In.Grad(p, dh, m.x)
 	m.In.InputGrad(p, dx, dh, device.Epilogue{Add: add})
@@ -146,7 +146,7 @@ func (m *MLP) BackwardInto(p *Pass, dx, dy device.Mat, add bool) {
 
 // Backward is BackwardInto new memory.
 func (m *MLP) Backward(p *Pass, dy device.Mat) device.Mat {
-	dx := p.Half(m.x.Rows, m.x.Cols)
+	dx := p.Activations(m.x.Rows, m.x.Cols)
 	m.BackwardInto(p, dx, dy, false)
 	return dx
 }

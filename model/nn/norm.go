@@ -23,7 +23,7 @@ func (l *LayerNorm) keep(p *Pass, x device.Mat) {
 	case l.Gamma == nil:
 		l.xhat = p.Mat(x.Rows, x.Cols)
 	default:
-		l.xhat = p.Half(x.Rows, x.Cols)
+		l.xhat = p.Activations(x.Rows, x.Cols)
 	}
 }
 
@@ -31,7 +31,7 @@ func (l *LayerNorm) keep(p *Pass, x device.Mat) {
 // since one follows everywhere.
 func (l *LayerNorm) Forward(p *Pass, x device.Mat) device.Mat {
 	l.keep(p, x)
-	y := p.Half(x.Rows, x.Cols)
+	y := p.Activations(x.Rows, x.Cols)
 	p.Dev.LayerNorm(y, l.xhat, l.rstd, x, l.Gamma.Value, l.Beta.Value, l.Eps)
 	return y
 }
@@ -111,7 +111,7 @@ func (q *Projector) Folded(p *Pass) Folded {
 
 // Into writes the projection of x to dst.
 func (f Folded) Into(p *Pass, dst, x device.Mat) {
-	h := p.Half(x.Rows, f.q.In.Out())
+	h := p.Activations(x.Rows, f.q.In.Out())
 	p.Dev.Gemm(device.NT, h, x, f.q.In.W.Value, device.Epilogue{Scale: f.scale, Bias: f.bias, Act: device.GELU})
 	f.q.Out.Into(p, dst, h, device.Epilogue{})
 }

@@ -153,7 +153,7 @@ func (b *AdaLNBlock) parts(m device.Mat, i int) (shift, scale, gate device.Mat) 
 func (h *branch) enter(p *Pass, x, shift, scale device.Mat) device.Mat {
 	h.outer.keep(p, x)
 	h.inner.keep(p, x)
-	y := p.Half(x.Rows, x.Cols)
+	y := p.Activations(x.Rows, x.Cols)
 	p.Dev.AdaLN(y, x, device.AdaLN{Scale: scale, Shift: shift, Gamma: h.inner.Gamma.Value, Beta: h.inner.Beta.Value,
 		OuterEps: h.outer.Eps, InnerEps: h.inner.Eps,
 		Outer: h.outer.xhat, OuterInv: h.outer.rstd, Inner: h.inner.xhat, InnerInv: h.inner.rstd})

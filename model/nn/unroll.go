@@ -20,17 +20,17 @@ type Unroll struct {
 // of sequence i, that embed makes.
 func (r *Predictor) Unroll(p *Pass, embed func(dst, actions device.Mat, ep device.Epilogue), actions device.Mat, n int) *Unroll {
 	u := &Unroll{r: r, p: p, n: n}
-	silu, act := p.Half(actions.Rows, r.cfg.inside()), device.Epilogue{Act: device.SiLU}
+	silu, act := p.Activations(actions.Rows, r.cfg.inside()), device.Epilogue{Act: device.SiLU}
 	if r.cond == nil {
 		embed(silu, actions, act)
 	} else {
-		c := p.Half(actions.Rows, r.cfg.Dim)
+		c := p.Activations(actions.Rows, r.cfg.Dim)
 		embed(c, actions, device.Epilogue{})
 		r.cond.Into(p, silu, c, act)
 	}
 	for _, b := range r.blocks {
-		u.mods = append(u.mods, b.ada.Half(p, silu))
-		u.cache = append(u.cache, p.Half(r.cfg.Frames*n, 3*b.att.width()))
+		u.mods = append(u.mods, b.ada.activations(p, silu))
+		u.cache = append(u.cache, p.Activations(r.cfg.Frames*n, 3*b.att.width()))
 	}
 	return u
 }
@@ -107,7 +107,7 @@ func (a *Attention) extend(p *Pass, window, x device.Mat, n, queries int) device
 		a.keys().Into(p, last(kv, x.Rows), x, device.Epilogue{})
 		a.query().Into(p, q, last(x, q.Rows), device.Epilogue{})
 	}
-	att := p.Half(q.Rows, a.width())
+	att := p.Activations(q.Rows, a.width())
 	p.Dev.Attention(att, device.Mat{}, q, k, v, device.Heads{Seqs: n, Len: window.Rows / n,
 		Heads: a.Heads, Dim: a.Dim, Block: a.Block, Queries: queries, ByToken: true})
 	return att

@@ -60,7 +60,7 @@ func NewViT(s *Set, name string, c ViTConfig) *ViT {
 func (v *ViT) Patches(p *Pass, px device.Bytes, list device.Ints, n int) device.Mat {
 	f := device.Frames{Count: n, Size: v.cfg.ImageSize, Patch: v.cfg.Patch, Mean: imageMean, Std: imageStd, List: list}
 	cols := 3 * f.Patch * f.Patch
-	m := p.Half(n*f.Grid(), (cols+7)/8*8).Columns(0, cols) // rows begin where products load 16 bytes at once
+	m := p.Activations(n*f.Grid(), (cols+7)/8*8).Columns(0, cols) // rows begin where products load 16 bytes at once
 	p.Dev.Patches(m, px, f)
 	return m
 }

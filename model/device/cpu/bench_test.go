@@ -67,7 +67,7 @@ func activations(d device.Device, rows, cols int) device.Mat {
 	from := randomMat(d, rows, cols)
 	values := make([]float32, from.Len())
 	d.Download(values, from)
-	m := device.Mat{Buf: d.AllocHalf(rows * cols), Rows: rows, Cols: cols, Stride: cols}
+	m := device.NewActivations(d, rows, cols)
 	d.Upload(m, values)
 	d.Free(from.Buf)
 	return m

@@ -163,7 +163,13 @@ func (e *engine) Kind() device.Kind {
 	return device.Kind{Backend: "cpu", ISA: paths[e.isa], Precision: e.prec}
 }
 
-func (e *engine) Traits() device.Traits { return device.Traits{RolloutRows: 1024, PlanRows: 4096} }
+func (e *engine) Traits() device.Traits {
+	t := device.Traits{RolloutRows: 1024, PlanRows: 4096}
+	if e.prec == device.BF16 && native(e.isa) {
+		t.Activations = device.BFloat16
+	}
+	return t
+}
 
 func (e *engine) Err() error { return e.err }
 func (e *engine) Sync()      {}

@@ -10,8 +10,8 @@
 typedef int64_t i64;
 
 // A matrix view: row r begins at p + r*stride. p is NULL where not given, and
-// points to bf16 numbers (uint16_t) where half is set.
-typedef struct { float *p; i64 rows, cols, stride; int half; } Mat;
+// points to bf16 numbers (uint16_t) where bf16 is set.
+typedef struct { float *p; i64 rows, cols, stride; int bf16; } Mat;
 
 // --- Threads (pool.c) -----------------------------------------------------
 

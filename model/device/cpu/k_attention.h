@@ -208,9 +208,9 @@ static int attend(Pool *pool, const AttentionArgs *a, int grad) {
 		return OK;
 	}
 #if VEC_BF16
-	if (a->q.half) {
-		if (pool_reserve(pool, half_bytes(&h), 0)) return NO_MEMORY;
-		pool_run(pool, grad ? half_grad_task : half_task, a, heads);
+	if (a->q.bf16) {
+		if (pool_reserve(pool, bf16_bytes(&h), 0)) return NO_MEMORY;
+		pool_run(pool, grad ? bf16_grad_task : bf16_task, a, heads);
 		return OK;
 	}
 #endif

@@ -52,7 +52,7 @@ static float *take(char **at, i64 words) {
 	return p;
 }
 
-static HalfSpace half_space(const Head *h, char *at, size_t *bytes) {
+static HalfSpace bf16_space(const Head *h, char *at, size_t *bytes) {
 	char *begin = at;
 	i64 queries = whole(strip_rows(h->queries)), most = h->wide > h->deep ? h->wide : h->deep;
 	i64 longest = queries > most ? queries : most;
@@ -71,9 +71,9 @@ static HalfSpace half_space(const Head *h, char *at, size_t *bytes) {
 	return sp;
 }
 
-static size_t half_bytes(const Head *h) {
+static size_t bf16_bytes(const Head *h) {
 	size_t bytes;
-	half_space(h, NULL, &bytes);
+	bf16_space(h, NULL, &bytes);
 	return bytes;
 }
 
@@ -85,9 +85,9 @@ static void keep_row(const Head *h, i64 r, float *keep) {
 	if (h->a->p > 0) keep_factors(keep, h->len, h->a->p, h->a->key, drop_index(h, r));
 }
 
-static HalfSpace half_begin(const Head *h, Worker *w) {
+static HalfSpace bf16_begin(const Head *h, Worker *w) {
 	size_t bytes;
-	HalfSpace sp = half_space(h, w->scratch, &bytes);
+	HalfSpace sp = bf16_space(h, w->scratch, &bytes);
 	for (i64 j = 0; j < h->wide; j++) sp.keep[j] = 1;
 #if TILES
 	tiles_begin();
@@ -95,7 +95,7 @@ static HalfSpace half_begin(const Head *h, Worker *w) {
 	return sp;
 }
 
-static void half_end(void) {
+static void bf16_end(void) {
 #if TILES
 	tiles_end();
 #endif
@@ -109,7 +109,7 @@ static void store_scaled(Mat dst, const float *from, i64 stride, const float *fa
 	}
 }
 
-static void half_strip(const Head *h, const HalfSpace *sp, i64 first, i64 rows) {
+static void bf16_strip(const Head *h, const HalfSpace *sp, i64 first, i64 rows) {
 	const AttentionArgs *a = h->a;
 	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
 	pair_product(left_rows(q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
@@ -127,15 +127,15 @@ static void half_strip(const Head *h, const HalfSpace *sp, i64 first, i64 rows) 
 	store_scaled(out, sp->t, h->deep, inv);
 }
 
-static void half_task(const void *args, i64 i, Worker *w) {
+static void bf16_task(const void *args, i64 i, Worker *w) {
 	Head h = head_of(args, i);
-	HalfSpace sp = half_begin(&h, w);
+	HalfSpace sp = bf16_begin(&h, w);
 	right_transposed(of_keys(&h, h.a->k), sp.kt);
 	right_factor(of_keys(&h, h.a->v), sp.rows);
 	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
-		half_strip(&h, &sp, r, least(strip, h.queries - r));
+		bf16_strip(&h, &sp, r, least(strip, h.queries - r));
 	}
-	half_end();
+	bf16_end();
 }
 
 // add_keys adds the products of a strip's weights (queries x keys) and its queries' rows to dst.
@@ -148,7 +148,7 @@ static void add_keys(const Head *h, const HalfSpace *sp, const float *weights, M
 	}
 }
 
-static void half_grad_strip(const Head *h, const HalfSpace *sp, i64 first, i64 rows) {
+static void bf16_grad_strip(const Head *h, const HalfSpace *sp, i64 first, i64 rows) {
 	const AttentionArgs *a = h->a;
 	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), dq = part(of_queries(h, a->dq), first, 0, rows, h->dim);
 	Mat dout = part(of_queries(h, a->dout), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
@@ -165,16 +165,16 @@ static void half_grad_strip(const Head *h, const HalfSpace *sp, i64 first, i64 r
 	store_scaled(dq, sp->s, h->deep, NULL);
 }
 
-static void half_grad_task(const void *args, i64 i, Worker *w) {
+static void bf16_grad_task(const void *args, i64 i, Worker *w) {
 	Head h = head_of(args, i);
-	HalfSpace sp = half_begin(&h, w);
+	HalfSpace sp = bf16_begin(&h, w);
 	right_transposed(of_keys(&h, h.a->k), sp.kt);
 	right_transposed(of_keys(&h, h.a->v), sp.vt);
 	right_factor(of_keys(&h, h.a->k), sp.rows);
 	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
-		half_grad_strip(&h, &sp, r, least(strip, h.queries - r));
+		bf16_grad_strip(&h, &sp, r, least(strip, h.queries - r));
 	}
 	store_scaled(of_keys(&h, h.a->dk), sp.dk, h.deep, NULL);
 	store_scaled(of_keys(&h, h.a->dv), sp.dv, h.deep, NULL);
-	half_end();
+	bf16_end();
 }

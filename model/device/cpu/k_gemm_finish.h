@@ -54,7 +54,7 @@ static void finish(Block *b, i64 n) {
 	};
 	i64 to = least(b->rows, b->done + n);
 	if (b->done == to) return;
-	int act = b->g->act == GELU && b->g->dst.half ? GELU_SHORT : b->g->act;
+	int act = b->g->act == GELU && b->g->dst.bf16 ? GELU_SHORT : b->g->act;
 	kinds[b->g->grad.p != NULL][act](b, b->done, to);
 	b->done = to;
 }

@@ -26,7 +26,7 @@ static inline uint32_t bf16_pair(float x, float y) {
 
 // ahead asks for the line that is read a few rows later: rows of a long factor lie far apart.
 static inline void ahead(Mat m, i64 r) {
-	for (i64 c = 0; c < m.cols; c += m.half ? 32 : 16) __builtin_prefetch(mat_at(m, r + 8, c));
+	for (i64 c = 0; c < m.cols; c += m.bf16 ? 32 : 16) __builtin_prefetch(mat_at(m, r + 8, c));
 }
 
 // round_line writes n floats that bf16 could hold.
@@ -40,14 +40,14 @@ static void round_line(uint32_t *dst, const float *src, i64 n) {
 #if VEC_BF16
 // mpair is the pairs (m[r][c], m[r+1][c]) of VL columns from c on: zeros past the last row and column.
 static inline vf mpair(Mat m, i64 r, i64 c) {
-	if (!m.half) return vpair(mload(m, r, c), r + 1 < m.rows ? mload(m, r + 1, c) : vset(0.0f));
+	if (!m.bf16) return vpair(mload(m, r, c), r + 1 < m.rows ? mload(m, r + 1, c) : vset(0.0f));
 	vi lower = (vi)((vu)mload(m, r, c) >> 16);
 	return (vf)(r + 1 < m.rows ? lower | (vi)mload(m, r + 1, c) : lower);
 }
 
 // pairs_along is the VL pairs (m[r][c], m[r][c+1]), ...: zeros past the last column.
 static inline vf pairs_along(Mat m, i64 r, i64 c) {
-	if (m.half) {
+	if (m.bf16) {
 		i64 n = least(2 * VL, m.cols - c);
 		const uint16_t *p = (const uint16_t *)mat_at(m, r, c);
 		return (vf)(n == 2 * VL ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), p));
@@ -77,7 +77,7 @@ static Rows rows_along(Mat a, int bf16, i64 steps, uint32_t *space) {
 	i64 apart = copy_step(steps);
 	if (!bf16) return (Rows){(const uint32_t *)a.p, a.stride, 1};
 	int fits = TILES ? a.cols % (2 * VL) == 0 && a.rows % VL == 0 : a.cols % 2 == 0;
-	if (a.half && fits && a.stride % 2 == 0) return (Rows){(const uint32_t *)a.p, a.stride / 2, 1};
+	if (a.bf16 && fits && a.stride % 2 == 0) return (Rows){(const uint32_t *)a.p, a.stride / 2, 1};
 	for (i64 r = 0; r < a.rows; r++) {
 		if (!VEC_BF16) round_line(space + r * apart, a.p + r * a.stride, a.cols);
 		else for (i64 s = 0; s < steps; s += VL) vstore((float *)(space + r * apart + s), pairs_along(a, r, 2 * s));

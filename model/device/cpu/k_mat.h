@@ -2,29 +2,28 @@
 
 #if VEC_BF16
 // Numbers of bf16 are the upper halves of floats; storing rounds to the nearest.
-static inline vf vload_half(const uint16_t *p) {
+static inline vf vload_bf16(const uint16_t *p) {
 	return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16);
 }
-static inline vf vloadn_half(const uint16_t *p, i64 n) {
+static inline vf vloadn_bf16(const uint16_t *p, i64 n) {
 	return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(vtail(n), p)), 16);
 }
-static inline void vstore_half(uint16_t *p, vf v) { _mm256_storeu_si256((__m256i *)p, bf16(v)); }
-static inline void vstoren_half(uint16_t *p, vf v, i64 n) { _mm256_mask_storeu_epi16(p, vtail(n), bf16(v)); }
+static inline void vstoren_bf16(uint16_t *p, vf v, i64 n) { _mm256_mask_storeu_epi16(p, vtail(n), bf16(v)); }
 #endif
 
-// mat_at is element (r, c) of m; a pointer to uint16_t in disguise where m is half.
+// mat_at is element (r, c) of m; a pointer to uint16_t in disguise where m is stored as bf16.
 static inline float *mat_at(Mat m, i64 r, i64 c) {
 	i64 at = r * m.stride + c;
-	return m.half ? (float *)((uint16_t *)m.p + at) : m.p + at;
+	return m.bf16 ? (float *)((uint16_t *)m.p + at) : m.p + at;
 }
 
 static inline Mat part(Mat m, i64 r, i64 c, i64 rows, i64 cols) {
-	return (Mat){m.p ? mat_at(m, r, c) : NULL, rows, cols, m.stride, m.half};
+	return (Mat){m.p ? mat_at(m, r, c) : NULL, rows, cols, m.stride, m.bf16};
 }
 
 // prefetch asks for row r of m, which need not be there.
 static inline void prefetch(Mat m, i64 r) {
-	i64 line = m.half ? 32 : 16;
+	i64 line = m.bf16 ? 32 : 16;
 	for (i64 c = 0; c < m.cols; c += line) __builtin_prefetch(mat_at(m, r, c));
 }
 
@@ -32,9 +31,9 @@ static inline void prefetch(Mat m, i64 r) {
 static inline vf mload(Mat m, i64 r, i64 c) {
 	i64 n = m.cols - c;
 #if VEC_BF16
-	if (m.half) {
+	if (m.bf16) {
 		const uint16_t *p = (const uint16_t *)mat_at(m, r, c);
-		return n >= VL ? vload_half(p) : vloadn_half(p, n);
+		return n >= VL ? vload_bf16(p) : vloadn_bf16(p, n);
 	}
 #endif
 	const float *p = m.p + r * m.stride + c;
@@ -44,10 +43,10 @@ static inline vf mload(Mat m, i64 r, i64 c) {
 static inline void mstore(Mat m, i64 r, i64 c, vf v) {
 	i64 n = m.cols - c;
 #if VEC_BF16
-	if (m.half) {
+	if (m.bf16) {
 		uint16_t *p = (uint16_t *)mat_at(m, r, c);
-		if (n >= VL) vstore_half(p, v);
-		else vstoren_half(p, v, n);
+		if (n >= VL) vstore_bf16(p, v);
+		else vstoren_bf16(p, v, n);
 		return;
 	}
 #endif

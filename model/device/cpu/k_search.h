@@ -168,7 +168,7 @@ static void patches_task(const void *args, i64 r, Worker *w) {
 	const PatchArgs *a = args;
 	i64 side = a->size / a->patch, grid = side * side, area = a->patch * a->patch, frame = a->list ? a->list[r / grid] : r / grid;
 	const uint8_t *px = a->px + ((frame * a->size + r % grid / side * a->patch) * a->size + r % side * a->patch) * 3;
-	float *out = a->dst.half ? (float *)w->scratch : a->dst.p + r * a->dst.stride;
+	float *out = a->dst.bf16 ? (float *)w->scratch : a->dst.p + r * a->dst.stride;
 	for (i64 y = 0; y < a->patch; y++, px += a->size * 3) {
 		for (i64 x = 0; x < a->patch; x++) {
 			for (i64 ch = 0; ch < 3; ch++) {
@@ -176,7 +176,7 @@ static void patches_task(const void *args, i64 r, Worker *w) {
 			}
 		}
 	}
-	if (!a->dst.half) return;
+	if (!a->dst.bf16) return;
 	Mat row = {out, 1, a->dst.cols, a->dst.cols, 0};
 	for (i64 c = 0; c < row.cols; c += VL) mstore(a->dst, r, c, mload(row, 0, c));
 }
@@ -185,7 +185,7 @@ static int patches(Pool *pool, const void *args) {
 	const PatchArgs *a = args;
 	i64 side = a->size / a->patch;
 	if (a->list && !below(a->list, a->dst.rows / (side * side), a->frames)) return BAD_INDEX;
-	if (a->dst.half && pool_reserve(pool, a->dst.cols * sizeof(float), 0)) return NO_MEMORY;
+	if (a->dst.bf16 && pool_reserve(pool, a->dst.cols * sizeof(float), 0)) return NO_MEMORY;
 	pool_run(pool, patches_task, a, a->dst.rows);
 	return OK;
 }

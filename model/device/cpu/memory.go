@@ -21,17 +21,25 @@ func (b *block) Len() int       { return b.n }
 func (b *block) memory() *block { return b }
 
 type (
-	buffer struct { // float32
+	buffer struct {
 		block
+		elem   device.Elem
 		frozen bool
 		packed map[factor]unsafe.Pointer // of a frozen buffer
 	}
-	halves struct{ block } // bf16
-	ints   struct{ block } // int32
-	bytes  struct{ block } // uint8
+	ints  struct{ block } // int32
+	bytes struct{ block } // uint8
 )
 
-func (*halves) Half() {}
+func (b *buffer) Elem() device.Elem { return b.elem }
+
+// width is the bytes of a number.
+func width(e device.Elem) int {
+	if e == device.BFloat16 {
+		return 2
+	}
+	return 4
+}
 
 // factor is the right factor of a product: its packed form is kept while its buffer is frozen.
 type factor struct {
@@ -53,16 +61,12 @@ func (e *engine) alloc(n, size int) block {
 	return block{p, n}
 }
 
-func (e *engine) Alloc(n int) device.Buffer     { return &buffer{block: e.alloc(n, 4)} }
+func (e *engine) Alloc(n int, elem device.Elem) device.Buffer {
+	return &buffer{block: e.alloc(n, width(elem)), elem: elem}
+}
+
 func (e *engine) AllocInts(n int) device.Ints   { return &ints{e.alloc(n, 4)} }
 func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.alloc(n, 1)} }
-
-func (e *engine) AllocHalf(n int) device.Buffer {
-	if e.prec != device.BF16 || !native(e.isa) {
-		return e.Alloc(n)
-	}
-	return &halves{e.alloc(n, 2)}
-}
 
 func (e *engine) Freeze(b device.Buffer) { b.(*buffer).frozen = true }
 
@@ -77,8 +81,8 @@ func (e *engine) thaw(b *buffer) {
 // packed is the right factor of a product as products read it: made once where
 // its buffer is frozen, nil elsewhere.
 func (e *engine) packed(f factor, g C.GemmArgs) unsafe.Pointer {
-	b, whole := f.b.Buf.(*buffer)
-	if !whole || !b.frozen || f.op == device.TN || e.err != nil {
+	b := f.b.Buf.(*buffer)
+	if !b.frozen || f.op == device.TN || e.err != nil {
 		return nil
 	}
 	if p, ok := b.packed[f]; ok {
@@ -103,7 +107,7 @@ func (e *engine) release(p unsafe.Pointer) {
 	}
 }
 
-func (e *engine) Free(b device.Buffer) {
+func (e *engine) Free(b device.Block) {
 	if b, ok := b.(*buffer); ok {
 		e.thaw(b)
 	}
@@ -118,19 +122,20 @@ func (e *engine) rows(m device.Mat, f func(row []float32, at int)) {
 	if e.err != nil || m.Len() == 0 {
 		return
 	}
-	if h, half := m.Buf.(*halves); half {
-		h.rows(m, f)
+	b := m.Buf.(*buffer)
+	if b.elem == device.BFloat16 {
+		b.rowsBF16(m, f)
 		return
 	}
-	all := m.Buf.(*buffer).slice()
+	all := b.slice()
 	for r := range m.Rows {
 		at := m.Off + r*m.Stride
 		f(all[at:at+m.Cols], r*m.Cols)
 	}
 }
 
-func (h *halves) rows(m device.Mat, f func(row []float32, at int)) {
-	all := unsafe.Slice((*uint16)(h.p), h.n)
+func (b *buffer) rowsBF16(m device.Mat, f func(row []float32, at int)) {
+	all := unsafe.Slice((*uint16)(b.p), b.n)
 	row := make([]float32, m.Cols)
 	for r := range m.Rows {
 		stored := all[m.Off+r*m.Stride:][:m.Cols]
@@ -139,13 +144,13 @@ func (h *halves) rows(m device.Mat, f func(row []float32, at int)) {
 		}
 		f(row, r*m.Cols)
 		for c, v := range row {
-			stored[c] = toHalf(v)
+			stored[c] = toBF16(v)
 		}
 	}
 }
 
-// toHalf rounds to the nearest bf16, ties to even; NaN stays one.
-func toHalf(v float32) uint16 {
+// toBF16 rounds to the nearest bf16, ties to even; NaN stays one.
+func toBF16(v float32) uint16 {
 	b := math.Float32bits(v)
 	if v != v {
 		return uint16(b>>16) | 0x40
@@ -155,7 +160,7 @@ func toHalf(v float32) uint16 {
 
 // changes thaws the buffer that is uploaded to.
 func (e *engine) changes(m device.Mat) {
-	if b, whole := m.Buf.(*buffer); whole && b.frozen {
+	if b := m.Buf.(*buffer); b.frozen {
 		e.thaw(b)
 	}
 }
@@ -218,14 +223,9 @@ func mat(m device.Mat) C.Mat {
 	if !m.Given() {
 		return C.Mat{}
 	}
-	c := C.Mat{rows: C.i64(m.Rows), cols: C.i64(m.Cols), stride: C.i64(m.Stride)}
-	switch b := m.Buf.(type) {
-	case *buffer:
-		c.p = (*C.float)(unsafe.Add(b.p, 4*m.Off))
-	case *halves:
-		c.p, c.half = (*C.float)(unsafe.Add(b.p, 2*m.Off)), 1
-	}
-	return c
+	b := m.Buf.(*buffer)
+	return C.Mat{p: (*C.float)(unsafe.Add(b.p, width(b.elem)*m.Off)), rows: C.i64(m.Rows), cols: C.i64(m.Cols),
+		stride: C.i64(m.Stride), bf16: flag(b.elem == device.BFloat16)}
 }
 
 func flag(b bool) C.int {

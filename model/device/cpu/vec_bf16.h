@@ -14,7 +14,7 @@ static inline vf vpair(vf x, vf y) {
 }
 
 // vstore_bf16 stores 16 numbers as 16 bf16 in a row.
-static inline void vstore_bf16(uint32_t *dst, vf x) { _mm256_storeu_si256((__m256i *)dst, bf16(x)); }
+static inline void vstore_bf16(void *dst, vf x) { _mm256_storeu_si256((__m256i *)dst, bf16(x)); }
 
 // vpairs is the pairs (x[0], x[1]), ..., (y[0], y[1]), ..., rounded.
 static inline vf vpairs(vf x, vf y) { return (vf)_mm512_cvtne2ps_pbh((__m512)y, (__m512)x); }

@@ -6,7 +6,7 @@ import "scalewm/model/device"
 
 type mat struct {
 	p                        Pointer
-	rows, cols, stride, half int64
+	rows, cols, stride, bf16 int64
 }
 
 type eachArgs struct {
@@ -132,14 +132,8 @@ func view(m device.Mat) mat {
 	if !m.Given() {
 		return mat{}
 	}
-	v := mat{rows: int64(m.Rows), cols: int64(m.Cols), stride: int64(m.Stride)}
-	switch b := m.Buf.(type) {
-	case *halves:
-		v.p, v.half = b.p+Pointer(2*m.Off), 1
-	case *buffer:
-		v.p = b.p + Pointer(4*m.Off)
-	}
-	return v
+	b := m.Buf.(*buffer)
+	return mat{b.p + Pointer(width(b.elem)*m.Off), int64(m.Rows), int64(m.Cols), int64(m.Stride), flag(b.elem == device.BFloat16)}
 }
 
 func flag(b bool) int64 {

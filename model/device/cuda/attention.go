@@ -34,10 +34,10 @@ func (e *engine) attention(out, lse, q, k, v device.Mat, h device.Heads) attenti
 		queries: int64(h.QueryCount()), byToken: flag(h.ByToken), p: float64(h.Drop.P), key: h.Drop.Key}
 }
 
-// halfOf says whether all are bf16 and their rows begin at multiples of so many numbers.
-func halfOf(width int64, ms []mat) bool {
+// allBF16 says whether all are bf16 and their rows begin at multiples of so many numbers.
+func allBF16(width int64, ms []mat) bool {
 	for _, m := range ms {
-		if m.half == 0 || int64(m.p)%(2*width) != 0 || m.stride%width != 0 {
+		if m.bf16 == 0 || int64(m.p)%(2*width) != 0 || m.stride%width != 0 {
 			return false
 		}
 	}
@@ -47,8 +47,8 @@ func halfOf(width int64, ms []mat) bool {
 // tensor says whether the kernels for tensor cores can do it, and how: plain is
 // without mask and dropout and with rows that all fit in shared memory.
 func (a *attentionArgs) tensor(ms []mat) (can, plain bool) {
-	a.vec = flag(halfOf(8, ms))
-	return a.dim == tensorHead && halfOf(1, ms), a.block == 0 && a.p == 0 && max(a.len, a.queries) <= tensorChunk
+	a.vec = flag(allBF16(8, ms))
+	return a.dim == tensorHead && allBF16(1, ms), a.block == 0 && a.p == 0 && max(a.len, a.queries) <= tensorChunk
 }
 
 // choose is one of two kernels.

@@ -63,7 +63,13 @@ func (e *engine) Kind() device.Kind {
 	return device.Kind{Backend: "cuda", ISA: e.machine.ISA(), Precision: e.prec}
 }
 
-func (e *engine) Traits() device.Traits { return device.Traits{RolloutRows: 4096, PlanRows: 32768} }
+func (e *engine) Traits() device.Traits {
+	t := device.Traits{RolloutRows: 4096, PlanRows: 32768}
+	if e.prec == device.BF16 {
+		t.Activations = device.BFloat16
+	}
+	return t
+}
 
 func (e *engine) Err() error { return e.err }
 

@@ -26,16 +26,12 @@ func (c *copies) keep(stay bool) {
 
 // Freeze promises that the numbers of b stay until they are uploaded anew.
 func (e *engine) Freeze(b device.Buffer) {
-	if b, whole := b.(*buffer); whole {
-		b.weights.kept = true
-	}
+	b.(*buffer).weights.kept = true
 }
 
 // changed: other numbers are in m; stay promises that they do, as with Freeze.
 func changed(m device.Mat, stay bool) {
-	if b, whole := m.Buf.(*buffer); whole {
-		b.weights.keep(stay)
-	}
+	m.Buf.(*buffer).weights.keep(stay)
 }
 
 // rounding is memory for the copy of a factor.
@@ -55,7 +51,7 @@ func (r *rounding) keep(a mat, launches int) {
 }
 
 // aligned says whether tensor cores can read m as it is.
-func aligned(m mat) bool { return m.half != 0 && m.p%16 == 0 && m.stride%lanes == 0 }
+func aligned(m mat) bool { return m.bf16 != 0 && m.p%16 == 0 && m.stride%lanes == 0 }
 
 // factors are what a product reads of a and b. The gradients of weights and of
 // inputs have the same a, and follow one another: it is rounded once.
@@ -74,8 +70,8 @@ func (e *engine) factors(a, b device.Mat) (left, right mat) {
 
 // kept is a matrix of weights in a copy that is made once.
 func (e *engine) kept(m device.Mat) (mat, bool) {
-	b, whole := m.Buf.(*buffer)
-	if !whole || !b.weights.kept {
+	b := m.Buf.(*buffer)
+	if !b.weights.kept || b.elem != device.Float32 {
 		return mat{}, false
 	}
 	if m.Stride%lanes != 0 {
@@ -118,7 +114,7 @@ func (e *engine) rounded(r *rounding, m device.Mat) mat {
 
 // room is memory in r for a copy of m.
 func (e *engine) room(r *rounding, m device.Mat) mat {
-	to := mat{rows: int64(m.Rows), cols: int64(m.Cols), stride: int64(m.Cols+lanes-1) / lanes * lanes, half: 1}
+	to := mat{rows: int64(m.Rows), cols: int64(m.Cols), stride: int64(m.Cols+lanes-1) / lanes * lanes, bf16: 1}
 	to.p = e.grow(&r.block, int(2*to.rows*to.stride))
 	r.of, r.to, r.queued = m, to, 0
 	return to

@@ -125,7 +125,7 @@ func newRecorded(t *testing.T, r *recorder) *engine {
 func TestPool(t *testing.T) {
 	r := &recorder{room: 10 * grain}
 	e := newRecorded(t, r) // takes one grain
-	a := e.Alloc(grain / 4)
+	a := e.Alloc(grain/4, device.Float32)
 	p := a.(*buffer).p
 	e.Free(a)
 	e.Free(a) // twice does no harm
@@ -134,16 +134,16 @@ func TestPool(t *testing.T) {
 	} else {
 		e.Free(b)
 	}
-	e.Alloc(2 * grain) // 8 of the 9 left with the machine or the pool
+	e.Alloc(2*grain, device.Float32) // 8 of the 9 left with the machine or the pool
 	if e.Err() != nil || r.freed != 0 {
 		t.Fatalf("eight grains: %v, %d blocks went back", e.Err(), r.freed)
 	}
-	e.Alloc(2)
-	e.Alloc(grain / 4)
+	e.Alloc(2, device.Float32)
+	e.Alloc(grain/4, device.Float32)
 	if e.Err() == nil {
 		t.Fatal("eleven grains fit into ten")
 	}
-	if len(r.log) == 0 || e.Alloc(1).Len() != 1 { // after a failure memory has no address, and nothing runs
+	if len(r.log) == 0 || e.Alloc(1, device.Float32).Len() != 1 { // after a failure memory has no address, and nothing runs
 		t.Error("a device that failed does not answer")
 	}
 }
@@ -151,7 +151,7 @@ func TestPool(t *testing.T) {
 // TestPoolOrder: who frees and asks again in any order gets the same addresses.
 func TestPoolOrder(t *testing.T) {
 	e := newRecorded(t, &recorder{room: 10 * grain})
-	first := []device.Buffer{e.Alloc(1), e.Alloc(1), e.Alloc(1)}
+	first := []device.Buffer{e.Alloc(1, device.Float32), e.Alloc(1, device.Float32), e.Alloc(1, device.Float32)}
 	var want []Pointer
 	for _, b := range first {
 		want = append(want, b.(*buffer).p)
@@ -160,7 +160,7 @@ func TestPoolOrder(t *testing.T) {
 		e.Free(first[i])
 	}
 	for i, p := range want {
-		if got := e.Alloc(1).(*buffer).p; got != p {
+		if got := e.Alloc(1, device.Float32).(*buffer).p; got != p {
 			t.Errorf("buffer %d lies at %#x, the first time at %#x", i, got, p)
 		}
 	}
@@ -170,9 +170,9 @@ func TestPoolOrder(t *testing.T) {
 func TestTrim(t *testing.T) {
 	r := &recorder{room: 4 * grain}
 	e := newRecorded(t, r)
-	small := e.Alloc(1)
+	small := e.Alloc(1, device.Float32)
 	e.Free(small)
-	e.Alloc(3 * grain / 4)
+	e.Alloc(3*grain/4, device.Float32)
 	if e.Err() != nil || r.freed != 1 {
 		t.Errorf("%v, %d blocks went back, want 1", e.Err(), r.freed)
 	}
@@ -184,7 +184,7 @@ func TestFailure(t *testing.T) {
 	e := newRecorded(t, r)
 	e.Sync()
 	r.fail = errors.New("the GPU failed")
-	m := e.Alloc(4)
+	m := e.Alloc(4, device.Float32)
 	e.Sync()
 	r.fail, r.log = nil, nil
 	e.UploadInts(device.NewInts(e, nil), nil)

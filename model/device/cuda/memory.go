@@ -19,17 +19,24 @@ func (b *block) Len() int       { return b.n }
 func (b *block) memory() *block { return b }
 
 type (
-	buffer struct { // float32
+	buffer struct {
 		block
+		elem    device.Elem
 		weights copies
 	}
-	ints   struct{ block } // int32
-	bytes  struct{ block } // uint8
-	halves struct{ block } // bf16
+	ints  struct{ block } // int32
+	bytes struct{ block } // uint8
 )
 
-// Half makes halves a device.HalfBuffer.
-func (*halves) Half() {}
+func (b *buffer) Elem() device.Elem { return b.elem }
+
+// width is the bytes of a number.
+func width(e device.Elem) int {
+	if e == device.BFloat16 {
+		return 2
+	}
+	return 4
+}
 
 // pool keeps freed memory for the next who asks for as much: queries the driver
 // takes a millisecond and waits for the GPU.
@@ -108,22 +115,16 @@ func (e *engine) reserve(n, width int) block {
 	return block{p, n, size}
 }
 
-func (e *engine) Alloc(n int) device.Buffer { return &buffer{block: e.alloc(n, 4)} }
-
-// AllocHalf is bf16 where products compute in bf16.
-func (e *engine) AllocHalf(n int) device.Buffer {
-	if e.prec != device.BF16 {
-		return e.Alloc(n)
-	}
-	return &halves{e.alloc(n, 2)}
+func (e *engine) Alloc(n int, elem device.Elem) device.Buffer {
+	return &buffer{block: e.alloc(n, width(elem)), elem: elem}
 }
 
 func (e *engine) AllocInts(n int) device.Ints   { return &ints{e.alloc(n, 4)} }
 func (e *engine) AllocBytes(n int) device.Bytes { return &bytes{e.reserve(n, 1)} }
 
 // Free returns memory to the pool. Kernels that still use it run before those of its next owner.
-func (e *engine) Free(b device.Buffer) {
-	if b, whole := b.(*buffer); whole {
+func (e *engine) Free(b device.Block) {
+	if b, numbers := b.(*buffer); numbers {
 		for _, r := range b.weights.made {
 			e.giveBack(&r.block)
 		}
@@ -154,7 +155,7 @@ func (e *engine) grow(b *block, n int) Pointer {
 // stand-in of the same shape.
 func (e *engine) dense(m device.Mat) (mat, bool) {
 	v := view(m)
-	if m.Dense() && v.half == 0 {
+	if m.Dense() && v.bf16 == 0 {
 		return v, true
 	}
 	return mat{p: e.scratch(4 * m.Len()), rows: v.rows, cols: v.cols, stride: v.cols}, false

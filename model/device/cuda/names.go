@@ -15,7 +15,7 @@ const (
 	kClip
 	kLerp
 	kPatches
-	kPatchesHalf
+	kPatchesBF16
 	kAdamW
 	kLayerNorm
 	kAdaLN
@@ -75,7 +75,7 @@ var names = [kernelCount]string{
 	kFill: "fill", kCopy: "copy", kActivate: "activate_each", kActivateGrad: "activate_grad",
 	kAxpy: "axpy", kGateGrad: "gate_grad",
 	kModulateGrad: "modulate_grad", kAddRepeated: "add_repeated", kTokens: "tokens", kDropout: "dropout", kCandidates: "candidates", kClip: "clip",
-	kLerp: "lerp", kPatches: "patches", kPatchesHalf: "patches_half", kAdamW: "adamw", kLayerNorm: "layer_norm", kAdaLN: "ada_ln", kLayerNormGrad: "layer_norm_grad",
+	kLerp: "lerp", kPatches: "patches", kPatchesBF16: "patches_bf16", kAdamW: "adamw", kLayerNorm: "layer_norm", kAdaLN: "ada_ln", kLayerNormGrad: "layer_norm_grad",
 	kNormGradSums: "norm_grad_sums", kNormGradAdd: "norm_grad_add", kSumTable: "sum_table", kSumTableAdd: "sum_table_add",
 	kBatchNorm: "batch_norm", kBatchNormEval: "batch_norm_eval", kBatchNormGrad: "batch_norm_grad",
 	kNormalizeColumns: "normalize_columns", kAddUp: "add_up", kMSE: "mse", kSumSquares: "sum_squares", kSIGReg: "sigreg",

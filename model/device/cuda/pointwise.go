@@ -30,14 +30,14 @@ func flat(ms ...*mat) {
 		}
 	}
 	for _, m := range ms {
-		*m = mat{m.p, 1, m.rows * m.cols, m.rows * m.cols, m.half}
+		*m = mat{m.p, 1, m.rows * m.cols, m.rows * m.cols, m.bf16}
 	}
 }
 
 // at is m from n numbers further on.
 func (m mat) at(n int64) mat {
 	width := int64(4)
-	if m.half != 0 {
+	if m.bf16 != 0 {
 		width = 2
 	}
 	m.p += Pointer(n * width)

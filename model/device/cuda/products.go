@@ -38,7 +38,7 @@ func spanTN(m, n, k int) int {
 // fours says whether a matrix can be accessed four numbers at a time.
 func fours(list ...mat) int64 {
 	for _, m := range list {
-		if width := 16 >> m.half; m.p%Pointer(width) != 0 || m.stride%4 != 0 && m.rows > 1 {
+		if width := 16 >> m.bf16; m.p%Pointer(width) != 0 || m.stride%4 != 0 && m.rows > 1 {
 			return 0
 		}
 	}

@@ -51,39 +51,39 @@ func tilesAgree(t *testing.T, op device.Op, s shape, machine func(i int) cuda.Ma
 // productOf is the results of the epilogues that have code of their own, and of one that has not.
 func productOf(d device.Device, op device.Op, m, n, k int) (all []float64) {
 	count := uint64(0)
-	random := func(alloc func(int) device.Buffer, rows, cols int) device.Mat {
+	random := func(alloc func(device.Device, int, int) device.Mat, rows, cols int) device.Mat {
 		v := make([]float64, rows*cols)
 		for i := range v {
 			v[i] = float64(rng.Philox(count, uint64(i))[0])/(1<<31) - 1
 		}
 		count++
-		mat := device.Mat{Buf: alloc(rows * cols), Rows: rows, Cols: cols, Stride: cols}
+		mat := alloc(d, rows, cols)
 		d.Upload64(mat, v)
 		return mat
 	}
-	a, b := random(d.AllocHalf, m, k), random(d.Alloc, k, n)
+	a, b := random(device.NewActivations, m, k), random(device.NewMat, k, n)
 	if op == device.NT {
-		b = random(d.Alloc, n, k)
+		b = random(device.NewMat, n, k)
 	}
-	bias, whole, half := random(d.Alloc, 1, n), random(d.Alloc, m, n), random(d.AllocHalf, m, n)
+	bias, whole, short := random(device.NewMat, 1, n), random(device.NewMat, m, n), random(device.NewActivations, m, n)
 	epilogues := []device.Epilogue{
-		{Bias: bias}, {Add: true}, {Gate: half, Bias: bias, Add: true}, {Act: device.GELU, Bias: bias},
-		{Act: device.GELU, Grad: half}, {Act: device.SiLU, Scale: bias, Drop: device.Dropout{P: 0.3, Key: 1}, Add: true},
+		{Bias: bias}, {Add: true}, {Gate: short, Bias: bias, Add: true}, {Act: device.GELU, Bias: bias},
+		{Act: device.GELU, Grad: short}, {Act: device.SiLU, Scale: bias, Drop: device.Dropout{P: 0.3, Key: 1}, Add: true},
 	}
 	if k > 768 {
 		epilogues = epilogues[1:2] // long sums take their time
 	}
 	for _, ep := range epilogues {
-		for _, like := range []device.Mat{whole, half} {
-			if like.Half() && ep.Add {
+		for _, like := range []device.Mat{whole, short} {
+			if like.BF16() && ep.Add {
 				continue // sums of activations are float32
 			}
-			dst := random(d.Alloc, m, n)
-			if like.Half() {
-				dst = random(d.AllocHalf, m, n)
+			dst := random(device.NewMat, m, n)
+			if like.BF16() {
+				dst = random(device.NewActivations, m, n)
 			}
 			if ep.Act == device.GELU && !ep.Grad.Given() {
-				ep.Pre = random(d.AllocHalf, m, n)
+				ep.Pre = random(device.NewActivations, m, n)
 				defer d.Free(ep.Pre.Buf)
 			}
 			d.Gemm(op, dst, a, b, ep)

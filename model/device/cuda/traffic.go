@@ -20,7 +20,7 @@ func (m mat) bytes() int64 {
 		return 0
 	}
 	width := int64(4)
-	if m.half != 0 {
+	if m.bf16 != 0 {
 		width = 2
 	}
 	if m.stride == 0 { // one row, again and again
@@ -81,7 +81,7 @@ func eachTraffic(k Kernel, args []byte) (Traffic, bool) {
 	case kAdamW:
 		a := as[adamArgs](args)
 		return reads(a.g).plus(adds(a.p, a.m, a.v)), true
-	case kPatches, kPatchesHalf:
+	case kPatches, kPatchesBF16:
 		a := as[patchArgs](args)
 		return writes(a.dst).plus(Traffic{Read: a.dst.rows * a.dst.cols}), true
 	}

@@ -15,14 +15,14 @@ func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
 		args.shift[ch] = -f.Mean[ch] / f.Std[ch]
 	}
 	if shared, ok := strips(dst, f); ok {
-		launch(e, kPatchesHalf, f.Count*(f.Size/f.Patch), threads, shared, &args)
+		launch(e, kPatchesBF16, f.Count*(f.Size/f.Patch), threads, shared, &args)
 		return
 	}
 	launch(e, kPatches, dst.Rows, threads, 0, &args)
 }
 
-// strips says whether patches_half can cut the frames, and the shared memory that it wants.
+// strips says whether patches_bf16 can cut the frames, and the shared memory that it wants.
 func strips(dst device.Mat, f device.Frames) (shared int, ok bool) {
 	shared = f.Size / f.Patch * ceil(dst.Cols, 8) * 16
-	return shared, dst.Half() && f.Patch%2 == 0 && f.Size%4 == 0 && dst.Off%8 == 0 && dst.Stride%8 == 0 && shared <= tileMost
+	return shared, dst.BF16() && f.Patch%2 == 0 && f.Size%4 == 0 && dst.Off%8 == 0 && dst.Stride%8 == 0 && shared <= tileMost
 }

@@ -58,7 +58,7 @@ func checkedProduct(m Machine, op device.Op, k, blocks int) ([]float32, error) {
 		for i := range v {
 			v[i] = float32(rng.Philox(uint64(r*c), uint64(i))[0])/(1<<31) - 1
 		}
-		mat := device.Mat{Buf: d.AllocHalf(len(v)), Rows: r, Cols: c, Stride: c}
+		mat := device.NewActivations(d, r, c)
 		d.Upload(mat, v)
 		return mat
 	}

@@ -11,7 +11,7 @@ func cases(p device.Precision) []testCase {
 	all := append(gemms(), testCase{"Gemm/frozen", frozen}, testCase{"Gemm/drop", dropped}, testCase{"Gemm/gate", gated},
 		testCase{"Gemm/sums", func(k *kit) { columnSums(k, p) }}, testCase{"Gemm/updated", func(k *kit) { updated(k, p) }})
 	if p == device.BF16 {
-		return append(append(all, testCase{"Gemm/rounding", rounding}), halves()...)
+		return append(append(all, testCase{"Gemm/rounding", rounding}), bf16s()...)
 	}
 	for _, group := range [][]testCase{pointwise(), norms(), attentions(), losses(), search(), planners()} {
 		all = append(all, group...)
@@ -51,11 +51,11 @@ func gemms() []testCase {
 func factors(k *kit, op device.Op, m, n, inner int) (a, b device.Mat) {
 	switch op {
 	case device.NT:
-		return k.half(m, inner), k.half(n, inner)
+		return k.short(m, inner), k.short(n, inner)
 	case device.TN:
-		return k.half(inner, m), k.half(inner, n)
+		return k.short(inner, m), k.short(inner, n)
 	}
-	return k.half(m, inner), k.half(inner, n)
+	return k.short(m, inner), k.short(inner, n)
 }
 
 func epilogue(act device.Act, add bool) testCase {
@@ -115,7 +115,7 @@ func rounded(p device.Precision) float64 {
 // columnSums: of a factor of more rows and columns than any block.
 func columnSums(k *kit, p device.Precision) {
 	for _, s := range [][3]int{{300, 17, 1100}, {5, 300, 33}} {
-		a, b, dst, sum := k.in(s[2], s[0]), k.half(s[2], s[1]), k.out(s[0], s[1]), k.in(1, s[0])
+		a, b, dst, sum := k.in(s[2], s[0]), k.short(s[2], s[1]), k.out(s[0], s[1]), k.in(1, s[0])
 		k.Gemm(device.TN, dst, a, b, device.Epilogue{SumA: sum})
 		k.keep("sum", sum, false, rounded(p))
 	}
@@ -125,7 +125,7 @@ func columnSums(k *kit, p device.Precision) {
 // begin at multiples of 16 bytes and that do not.
 func updated(k *kit, p device.Precision) {
 	const n, inner, first = 24, 40, 5
-	a := k.half(k.batch(33), inner)
+	a := k.short(k.batch(33), inner)
 	list := func() device.Mat { return k.in(1, first+2*n*inner) }
 	v, g, m, second, sum := list(), list(), list(), k.mat(1, first+2*n*inner, func(int, int) float64 { return 1 }), k.of(4)
 	for step := range 3 {
@@ -140,7 +140,7 @@ func updated(k *kit, p device.Precision) {
 
 // frozen: weights that stay give the same products, and new ones after an upload.
 func frozen(k *kit) {
-	a, b, twice := k.half(k.batch(65), 300), k.half(77, 300), k.half(90, 300)
+	a, b, twice := k.short(k.batch(65), 300), k.short(77, 300), k.short(90, 300)
 	k.Freeze(b.Buf)
 	for i := range 2 {
 		for _, op := range []device.Op{device.NT, device.NN} {

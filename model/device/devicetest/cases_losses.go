@@ -30,12 +30,12 @@ func attentions() []testCase {
 	return list
 }
 
-func attention(k *kit, h device.Heads, half bool) {
+func attention(k *kit, h device.Heads, bf16 bool) {
 	h.Seqs = k.batch(h.Seqs)
 	in, out, factor := k.in, k.out, 1.0
-	if half {
+	if bf16 {
 		// Probabilities and the gradients of scores are rounded too.
-		in, out, factor = k.stored, k.storedOut, 2*bf16Factor
+		in, out, factor = k.bf16, k.bf16Out, 2*bf16Factor
 	}
 	queries, rows, inner := h.Seqs*h.QueryCount(), h.Seqs*h.Len, h.Heads*h.Dim
 	q, kv, dq, dkv := in(queries, inner), in(rows, 2*inner), out(queries, inner), out(rows, 2*inner)
@@ -61,10 +61,10 @@ func byToken(k *kit) {
 	}
 }
 
-func attentionByToken(k *kit, h device.Heads, half bool) {
+func attentionByToken(k *kit, h device.Heads, bf16 bool) {
 	in, result, factor, inner := k.in, k.out, 1.0, h.Heads*h.Dim
-	if half {
-		in, result, factor = k.stored, k.storedOut, 2*bf16Factor
+	if bf16 {
+		in, result, factor = k.bf16, k.bf16Out, 2*bf16Factor
 	}
 	mats := []device.Mat{in(h.Seqs*h.Queries, inner), in(h.Seqs*h.Len, inner), in(h.Seqs*h.Len, inner)}
 	out, turned, back := result(h.Seqs*h.Queries, inner), result(h.Seqs*h.Queries, inner), result(h.Seqs*h.Queries, inner)
@@ -175,7 +175,7 @@ func patches(k *kit) {
 			k.rows("patches", dst)
 			// Tensor cores want rows that begin at multiples of 8 numbers.
 			for _, pad := range []int{0, (8 - cols%8) % 8} {
-				stored := k.storedOut(rows, cols+pad).Columns(0, cols)
+				stored := k.bf16Out(rows, cols+pad).Columns(0, cols)
 				k.Patches(stored, b, f)
 				k.keep("stored", stored, true, bf16Factor)
 			}

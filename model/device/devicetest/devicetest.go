@@ -30,6 +30,7 @@ func Run(t *testing.T, open Open) {
 	}
 	t.Run("invariance", func(t *testing.T) { invariance(t, one, opened(t, open, 2), opened(t, open, 3)) })
 	t.Run("edges", func(t *testing.T) { edges(t, opened(t, open, 2)) })
+	t.Run("arguments", func(t *testing.T) { arguments(t, one) })
 	t.Run("memory", func(t *testing.T) { memory(t, one) })
 }
 
@@ -108,18 +109,15 @@ const margin = 3 // rows and columns around a strided view
 
 // mat is a rows x cols matrix of f.
 func (k *kit) mat(rows, cols int, f func(r, c int) float64) device.Mat {
-	return k.matIn(k.Alloc, rows, cols, f)
+	return k.matIn(device.NewMat, rows, cols, f)
 }
 
-// matIn is mat in memory of alloc.
-func (k *kit) matIn(alloc func(int) device.Buffer, rows, cols int, f func(r, c int) float64) device.Mat {
-	dense := func(rows, cols int) device.Mat {
-		return device.Mat{Buf: alloc(rows * cols), Rows: rows, Cols: cols, Stride: cols}
-	}
-	whole := dense(rows, cols)
+// matIn is mat in memory that alloc gets.
+func (k *kit) matIn(alloc func(d device.Device, rows, cols int) device.Mat, rows, cols int, f func(r, c int) float64) device.Mat {
+	whole := alloc(k.Device, rows, cols)
 	m := whole
 	if k.strided {
-		whole = dense(rows+margin, cols+2*margin)
+		whole = alloc(k.Device, rows+margin, cols+2*margin)
 		m = whole.RowRange(1, rows).Columns(margin-1, cols)
 		nans := make([]float64, whole.Len())
 		for i := range nans {
@@ -180,25 +178,25 @@ func (k *kit) in(rows, cols int) device.Mat {
 	return k.mat(rows, cols, func(r, c int) float64 { return float64(number(key, r, c)) })
 }
 
-// half is in with numbers that bf16 holds exactly, so that products of every
+// short is in with numbers that bf16 holds exactly, so that products of every
 // precision can be compared closely.
-func (k *kit) half(rows, cols int) device.Mat {
+func (k *kit) short(rows, cols int) device.Mat {
 	key := k.key()
 	return k.mat(rows, cols, func(r, c int) float64 {
 		return float64(math.Float32frombits(math.Float32bits(number(key, r, c)) & 0xffff0000))
 	})
 }
 
-// stored is half in memory of AllocHalf, storedOut is out there.
-func (k *kit) stored(rows, cols int) device.Mat {
-	m := k.matIn(k.AllocHalf, rows, cols, func(int, int) float64 { return 0 })
-	values := k.values(k.half(rows, cols))
+// bf16 is short as the device stores activations, bf16Out is out so stored.
+func (k *kit) bf16(rows, cols int) device.Mat {
+	m := k.matIn(device.NewActivations, rows, cols, func(int, int) float64 { return 0 })
+	values := k.values(k.short(rows, cols))
 	k.Upload64(m, values)
 	return m
 }
 
-func (k *kit) storedOut(rows, cols int) device.Mat {
-	return k.matIn(k.AllocHalf, rows, cols, func(int, int) float64 { return math.NaN() })
+func (k *kit) bf16Out(rows, cols int) device.Mat {
+	return k.matIn(device.NewActivations, rows, cols, func(int, int) float64 { return math.NaN() })
 }
 
 // out is a matrix for results, full of NaN so that what is not written shows.

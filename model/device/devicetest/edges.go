@@ -121,7 +121,7 @@ func missing(t *testing.T, k *kit) {
 	f := device.Frames{Count: 2, Size: 4, Patch: 4, Std: [3]float64{1, 1, 1}}
 	px := k.AllocBytes(3 * f.Bytes())
 	k.UploadBytes(px, make([]byte, px.Len()))
-	for _, m := range []device.Mat{k.out(2, 48), k.storedOut(2, 48)} {
+	for _, m := range []device.Mat{k.out(2, 48), k.bf16Out(2, 48)} {
 		for _, wrong := range []int32{-1, 3} {
 			f.List = device.NewInts(k, []int32{2, wrong})
 			if !panics(func() { k.Patches(m, px, f); k.Sync() }) {
@@ -166,12 +166,12 @@ func memory(t *testing.T, d device.Device) {
 	ids := make([]int32, 3)
 	k.DownloadInts(ids, device.NewInts(k, []int32{3, -1, 7}))
 	expect(t, "ints", []float64{float64(ids[0]), float64(ids[1]), float64(ids[2])}, 3, -1, 7)
-	if b := d.Alloc(5); b.Len() != 5 || k.values(device.Mat{Buf: b, Rows: 1, Cols: 5, Stride: 5})[4] != 0 {
-		t.Error("Alloc(5) is not five zeros")
+	if b := d.Alloc(5, device.Float32); b.Len() != 5 || k.values(device.Mat{Buf: b, Rows: 1, Cols: 5, Stride: 5})[4] != 0 {
+		t.Error("Alloc(5, Float32) is not five zeros")
 	}
 	d.Free(device.NewInts(d, []int32{1}))
 	d.Free(d.AllocBytes(1))
-	d.Free(d.AllocHalf(1))
+	d.Free(d.Alloc(1, d.Traits().Activations))
 	sent(t, k)
 	for _, v := range k.views {
 		k.untouched(v)

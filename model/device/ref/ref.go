@@ -12,7 +12,8 @@ func New() device.Device { return device.Checked(engine{}) }
 
 type buffer []float64
 
-func (b buffer) Len() int { return len(b) }
+func (b buffer) Len() int          { return len(b) }
+func (b buffer) Elem() device.Elem { return device.Float32 }
 
 type ints []int32
 
@@ -44,10 +45,9 @@ func set(m device.Mat, v float64) { row(m, 0)[0] = v }
 // scalar is the only element of a 1x1 matrix.
 func scalar(m device.Mat) float64 { return row(m, 0)[0] }
 
-func (engine) Alloc(n int) device.Buffer     { return make(buffer, n) }
-func (engine) AllocHalf(n int) device.Buffer { return make(buffer, n) }
-func (engine) Free(device.Buffer)            {}
-func (engine) Freeze(device.Buffer)          {}
+func (engine) Alloc(n int, _ device.Elem) device.Buffer { return make(buffer, n) }
+func (engine) Free(device.Block)                        {}
+func (engine) Freeze(device.Buffer)                     {}
 
 func (engine) Upload(dst device.Mat, src []float32) {
 	for r := range dst.Rows {

@@ -106,7 +106,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	d.Alloc(1 << 40)
+	d.Alloc(1<<40, device.Float32)
 	if err := d.Err(); err == nil || !strings.Contains(err.Error(), "asked for 4194304 MiB") {
 		t.Errorf("4 TiB: %v", err)
 	}

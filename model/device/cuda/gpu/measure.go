@@ -141,9 +141,9 @@ func (m *machine) copying(size int) (work, error) {
 
 // cublas are products of cublasLt.
 func (m *machine) cublas(p device.Precision) func(size int) (work, error) {
-	width, half := 4, C.int(0)
+	width, bf16 := 4, C.int(0)
 	if p == device.BF16 {
-		width, half = 2, 1
+		width, bf16 = 2, 1
 	}
 	return func(n int) (work, error) {
 		release, err := m.enter()
@@ -152,7 +152,7 @@ func (m *machine) cublas(p device.Precision) func(size int) (work, error) {
 		}
 		defer release()
 		var missing *C.char
-		product := C.product_open(C.int(n), half, &missing)
+		product := C.product_open(C.int(n), bf16, &missing)
 		if product == nil {
 			return work{}, noLibrary(C.GoString(missing))
 		}
@@ -211,7 +211,7 @@ func ownRate(p device.Precision) (float64, error) {
 		return 0, errors.Join(err, opened.Close())
 	}
 	rate, err := opened.(*machine).rate(func(n int) (work, error) {
-		x, a, b := device.NewMat(d, n, n), halves(d, n), halves(d, n)
+		x, a, b := device.NewMat(d, n, n), device.NewActivations(d, n, n), device.NewActivations(d, n, n)
 		d.Normal(x, []uint64{rng.Key("gpu measure", n)}, 0)
 		d.DropoutApply(a, x, device.Dropout{}) // copies and rounds
 		d.DropoutApply(b, x, device.Dropout{})
@@ -225,9 +225,4 @@ func ownRate(p device.Precision) (float64, error) {
 		}}, d.Err()
 	})
 	return rate, errors.Join(err, d.Close())
-}
-
-// halves is an n x n matrix of what products round their factors to.
-func halves(d device.Device, n int) device.Mat {
-	return device.Mat{Buf: d.AllocHalf(n * n), Rows: n, Cols: n, Stride: n}
 }

@@ -66,10 +66,10 @@ DEVICE float quick_inverse(float x) {
 #define FULL 0xffffffffu
 enum { WARP = 32, THREADS = 256, WARPS = THREADS / WARP };
 
-// Mat is a view of floats, or of bf16 where half says so.
+// Mat is a view of floats, or of bf16 where that is set.
 struct Mat {
 	float *p;
-	i64 rows, cols, stride, half;
+	i64 rows, cols, stride, bf16;
 };
 
 DEVICE float *row(const Mat &m, i64 r) { return m.p + r * m.stride; }
@@ -80,12 +80,12 @@ DEVICE float widen(u32 bf16) { return __int_as_float((int)(bf16 << 16)); }
 // get and set know of bf16; at is for matrices that are always floats.
 DEVICE float get(const Mat &m, i64 r, i64 c) {
 	i64 i = r * m.stride + c;
-	return m.half ? widen(((const u16 *)m.p)[i]) : m.p[i];
+	return m.bf16 ? widen(((const u16 *)m.p)[i]) : m.p[i];
 }
 
 DEVICE void set(const Mat &m, i64 r, i64 c, float v) {
 	i64 i = r * m.stride + c;
-	if (m.half) ((u16 *)m.p)[i] = (u16)pack_bf16(v, 0);
+	if (m.bf16) ((u16 *)m.p)[i] = (u16)pack_bf16(v, 0);
 	else m.p[i] = v;
 }
 

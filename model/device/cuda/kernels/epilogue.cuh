@@ -28,20 +28,20 @@ DEVICE Spot spot(const GemmArgs &a, int r, int c) {
 // address is that of an element; rows and bytes of a row have at most 32 bits each. What
 // depends on the column alone comes first: threads go down columns.
 DEVICE char *address(const Mat &m, int r, int c) {
-	u32 width = m.half ? 2 : 4;
+	u32 width = m.bf16 ? 2 : 4;
 	return (char *)m.p + (u64)(u32)c * width + (u64)(u32)r * ((u32)m.stride * width);
 }
 
 DEVICE Quad fetch4(const Mat &m, int r, const Spot &s) {
 	const char *p = address(m, r, s.c);
 	Quad q = {{0, 0, 0, 0}};
-	if (s.full && m.half) {
+	if (s.full && m.bf16) {
 		uint2 h = *(const uint2 *)p;
 		q.w[0] = h.x, q.w[1] = h.y;
 	} else if (s.full) {
 		uint4 f = *(const uint4 *)p;
 		q.w[0] = f.x, q.w[1] = f.y, q.w[2] = f.z, q.w[3] = f.w;
-	} else if (m.half) {
+	} else if (m.bf16) {
 		UNROLL for (int j = 0; j < 4; j++) q.w[j / 2] |= (j < s.count ? (u32)((const u16 *)p)[j] : 0) << j % 2 * 16;
 	} else {
 		UNROLL for (int j = 0; j < 4; j++) q.w[j] = j < s.count ? ((const u32 *)p)[j] : 0;
@@ -49,16 +49,16 @@ DEVICE Quad fetch4(const Mat &m, int r, const Spot &s) {
 	return q;
 }
 
-DEVICE void widen4(float *v, const Quad &q, bool half) {
+DEVICE void widen4(float *v, const Quad &q, bool bf16) {
 	UNROLL for (int j = 0; j < 4; j++)
-		v[j] = !half ? __int_as_float((int)q.w[j]) : j % 2 ? __int_as_float((int)(q.w[j / 2] & 0xffff0000u)) : widen(q.w[j / 2]);
+		v[j] = !bf16 ? __int_as_float((int)q.w[j]) : j % 2 ? __int_as_float((int)(q.w[j / 2] & 0xffff0000u)) : widen(q.w[j / 2]);
 }
 
-DEVICE void load4(float *v, const Mat &m, int r, const Spot &s) { widen4(v, fetch4(m, r, s), m.half); }
+DEVICE void load4(float *v, const Mat &m, int r, const Spot &s) { widen4(v, fetch4(m, r, s), m.bf16); }
 
 DEVICE void store4(const Mat &m, const Spot &s, const float *v) {
 	char *p = address(m, s.r, s.c);
-	if (s.full && m.half) {
+	if (s.full && m.bf16) {
 		uint2 h = {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3])};
 		*(uint2 *)p = h;
 	} else if (s.full) {
@@ -67,7 +67,7 @@ DEVICE void store4(const Mat &m, const Spot &s, const float *v) {
 	} else {
 		UNROLL for (int j = 0; j < 4; j++) {
 			if (j >= s.count) continue;
-			if (m.half) ((u16 *)p)[j] = (u16)pack_bf16(v[j], 0);
+			if (m.bf16) ((u16 *)p)[j] = (u16)pack_bf16(v[j], 0);
 			else ((float *)p)[j] = v[j];
 		}
 	}
@@ -136,7 +136,7 @@ DEVICE void finish4(const GemmArgs &a, const Spot &s, float *v, const Above &col
 	if (a.pre.p) store4(a.pre, s, v);
 	if (a.grad.p) {
 		float x[4];
-		widen4(x, b.other, a.grad.half);
+		widen4(x, b.other, a.grad.bf16);
 		act_grad4(a.act, v, x);
 	} else {
 		activate4(a.act, v);
@@ -146,12 +146,12 @@ DEVICE void finish4(const GemmArgs &a, const Spot &s, float *v, const Above &col
 	if (a.gate.p) {
 		float gate[4];
 		if (a.grad.p) load4(gate, a.gate, s.r, s);
-		else widen4(gate, b.other, a.gate.half);
+		else widen4(gate, b.other, a.gate.bf16);
 		UNROLL for (int j = 0; j < 4; j++) v[j] = __fmul_rn(v[j], gate[j]);
 	}
 	if (a.add) {
 		float old[4];
-		widen4(old, b.old, a.dst.half);
+		widen4(old, b.old, a.dst.bf16);
 		UNROLL for (int j = 0; j < 4; j++) v[j] = __fadd_rn(v[j], old[j]);
 	}
 	store4(a.dst, s, v);

@@ -97,7 +97,7 @@ KERNEL(ada_ln, AdaLNArgs, THREADS) {
 	if (a.x.cols > NARROW) wide_ada_norm(a, r, outer, inner);
 	else if (layout(a.x) != PAIRS || layout(a.shift) != f || f == SINGLES) narrow_ada_ln<SINGLES, SINGLES>(a, r, outer, inner);
 	else if (f == PAIRS) narrow_ada_ln<PAIRS, PAIRS>(a, r, outer, inner);
-	else narrow_ada_ln<PAIRS, HALVES>(a, r, outer, inner);
+	else narrow_ada_ln<PAIRS, BF16_PAIRS>(a, r, outer, inner);
 	if (lane()) return;
 	if (a.outer_inv.p) *row(a.outer_inv, r) = outer.inv;
 	if (a.inner_inv.p) *row(a.inner_inv, r) = inner.inv;
@@ -168,9 +168,9 @@ KERNEL(layer_norm_grad, NormGradArgs, THREADS, RESIDENT) {
 	Layout dy = layout(a.dy), xhat = layout(a.xhat);
 	if (dy == SINGLES || xhat == SINGLES || layout(a.dx) == SINGLES) narrow_norm_grad<SINGLES, SINGLES, SINGLES>(a, r, end, all);
 	else if (dy == PAIRS && xhat == PAIRS) narrow_norm_grad<PAIRS, PAIRS, PAIRS>(a, r, end, all);
-	else if (dy == PAIRS) narrow_norm_grad<PAIRS, HALVES, PAIRS>(a, r, end, all);
-	else if (xhat == PAIRS) narrow_norm_grad<HALVES, PAIRS, PAIRS>(a, r, end, all);
-	else narrow_norm_grad<HALVES, HALVES, PAIRS>(a, r, end, all);
+	else if (dy == PAIRS) narrow_norm_grad<PAIRS, BF16_PAIRS, PAIRS>(a, r, end, all);
+	else if (xhat == PAIRS) narrow_norm_grad<BF16_PAIRS, PAIRS, PAIRS>(a, r, end, all);
+	else narrow_norm_grad<BF16_PAIRS, BF16_PAIRS, PAIRS>(a, r, end, all);
 	if (!a.part) return;
 	for (int i = 0; i < PART; i++) {
 		sums[warp()][column(i / 2) + i % 2] = all.dot[i];
@@ -277,7 +277,7 @@ KERNEL(sum_table, ColumnArgs, THREADS, RESIDENT) {
 	Layout f = four_layout(a.src);
 	if (f == SINGLES) sum_rows<SINGLES>(a, first, end, p, c, sum);
 	else if (f == PAIRS) sum_rows<PAIRS>(a, first, end, p, c, sum);
-	else sum_rows<HALVES>(a, first, end, p, c, sum);
+	else sum_rows<BF16_PAIRS>(a, first, end, p, c, sum);
 	for (int e = 0; e < 4; e++) {
 		float all = (float)column_sum<WARPS>(sum[e]);
 		if (c + e >= a.src.cols || warp()) continue;

@@ -10,15 +10,15 @@ enum { SPANS = 3, PART = 2 * SPANS, NARROW = SPANS * 2 * WARP }; // pairs and nu
 enum { RESIDENT = 4 }; // blocks of a multiprocessor, of kernels whose grid is all blocks that run at a time
 
 // Layout is how a row's pairs lie in memory: apart, as two floats, or as two bf16 in a word.
-enum Layout { SINGLES, PAIRS, HALVES };
+enum Layout { SINGLES, PAIRS, BF16_PAIRS };
 
 struct alignas(8) Two {
 	float x, y;
 };
 
 DEVICE Layout layout(const Mat &m) {
-	if ((m.cols | m.stride) % 2 || (u64)m.p % (m.half ? 4 : 8)) return SINGLES;
-	return m.half ? HALVES : PAIRS;
+	if ((m.cols | m.stride) % 2 || (u64)m.p % (m.bf16 ? 4 : 8)) return SINGLES;
+	return m.bf16 ? BF16_PAIRS : PAIRS;
 }
 
 // column is the first of a lane's i-th pair.
@@ -58,7 +58,7 @@ DEVICE void load_row(float *v, const Mat &m, i64 r) {
 	switch (layout(m)) {
 	case SINGLES: return load_row<SINGLES>(v, m, r);
 	case PAIRS: return load_row<PAIRS>(v, m, r);
-	case HALVES: return load_row<HALVES>(v, m, r);
+	case BF16_PAIRS: return load_row<BF16_PAIRS>(v, m, r);
 	}
 }
 
@@ -69,7 +69,7 @@ template <Layout F> DEVICE void store_row(const Mat &m, i64 r, const float *v) {
 	for (int i = 0; i < SPANS; i++) {
 		int c = column(i);
 		if (c >= cols) continue;
-		if (F == HALVES) {
+		if (F == BF16_PAIRS) {
 			*(u32 *)((u16 *)m.p + first + c) = pack_bf16(v[2 * i], v[2 * i + 1]);
 		} else if (F == PAIRS) {
 			Two x = {v[2 * i], v[2 * i + 1]};
@@ -85,14 +85,14 @@ DEVICE void store_row(const Mat &m, i64 r, const float *v) {
 	switch (layout(m)) {
 	case SINGLES: return store_row<SINGLES>(m, r, v);
 	case PAIRS: return store_row<PAIRS>(m, r, v);
-	case HALVES: return store_row<HALVES>(m, r, v);
+	case BF16_PAIRS: return store_row<BF16_PAIRS>(m, r, v);
 	}
 }
 
 // four_layout is how four columns of a row, from a multiple of 4 on, lie in memory: PAIRS are four floats here.
 DEVICE Layout four_layout(const Mat &m) {
-	if ((m.rows > 1 && m.stride % 4) || (u64)m.p % (m.half ? 8 : 16)) return SINGLES;
-	return m.half ? HALVES : PAIRS;
+	if ((m.rows > 1 && m.stride % 4) || (u64)m.p % (m.bf16 ? 8 : 16)) return SINGLES;
+	return m.bf16 ? BF16_PAIRS : PAIRS;
 }
 
 // load_four reads columns c.. of row r; zeros beyond the row.
@@ -115,7 +115,7 @@ DEVICE void load_four(float *v, const Mat &m, i64 r, i64 c) {
 	switch (four_layout(m)) {
 	case SINGLES: return load_four<SINGLES>(v, m, r, c);
 	case PAIRS: return load_four<PAIRS>(v, m, r, c);
-	case HALVES: return load_four<HALVES>(v, m, r, c);
+	case BF16_PAIRS: return load_four<BF16_PAIRS>(v, m, r, c);
 	}
 }
 

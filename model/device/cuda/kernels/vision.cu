@@ -68,7 +68,7 @@ DEVICE void cut(u32 *to, u32 pitch, u32 patch, u32 side, const Tones &t, Spot sp
 // they leave 16 bytes at a time. For bf16, patches of even size, lines of a multiple
 // of 4 pixels and rows that begin at a multiple of 16 bytes. A warp takes two lines
 // at once, a lane two groups of 4 pixels of each, all of which it asks for first.
-KERNEL(patches_half, PatchArgs, THREADS) {
+KERNEL(patches_bf16, PatchArgs, THREADS) {
 	SHARED(u32, tile);
 	u32 size = (u32)a.size, patch = (u32)a.patch, side = size / patch, frame = blockIdx.x / side, quads = size / 4;
 	u32 words = 3 * patch * patch / 2, pitch = (words + 3) / 4 * 4;

@@ -25,11 +25,6 @@ func open(t *testing.T) (*roofline.Machine, device.Device) {
 	return m, d
 }
 
-// half is a matrix that products read.
-func half(d device.Device, rows, cols int) device.Mat {
-	return device.Mat{Buf: d.AllocHalf(rows * cols), Rows: rows, Cols: cols, Stride: cols}
-}
-
 // TestCounts: bytes and operations counted by hand from shapes.
 func TestCounts(t *testing.T) {
 	for _, c := range []struct {
@@ -39,22 +34,22 @@ func TestCounts(t *testing.T) {
 		flop          float64
 	}{
 		{"product", func(d device.Device) { // 3x8 by 7x8, bf16 in, float out
-			d.Gemm(device.NT, device.NewMat(d, 3, 7), half(d, 3, 8), half(d, 7, 8), device.Epilogue{})
+			d.Gemm(device.NT, device.NewMat(d, 3, 7), device.NewActivations(d, 3, 8), device.NewActivations(d, 7, 8), device.Epilogue{})
 		}, 2 * (3*8 + 7*8), 4 * 3 * 7, 2 * 3 * 7 * 8},
 		{"product of floats", func(d device.Device) { // rounded by two copies first
 			d.Gemm(device.NT, device.NewMat(d, 3, 7), device.NewMat(d, 3, 8), device.NewMat(d, 7, 8), device.Epilogue{})
 		}, (4 + 2) * (3*8 + 7*8), 4*3*7 + 2*(3*8+7*8), 2 * 3 * 7 * 8},
 		{"product with all around it", func(d device.Device) { // bias, Pre and a gate as floats; dst is added to
-			d.Gemm(device.NT, device.NewMat(d, 3, 7), half(d, 3, 8), half(d, 7, 8), device.Epilogue{
+			d.Gemm(device.NT, device.NewMat(d, 3, 7), device.NewActivations(d, 3, 8), device.NewActivations(d, 7, 8), device.Epilogue{
 				Bias: device.NewMat(d, 1, 7), Pre: device.NewMat(d, 3, 7), Gate: device.NewMat(d, 3, 7), Add: true})
 		}, 2*(3*8+7*8) + 4*(7+3*7+3*7), 4 * (3*7 + 3*7), 2 * 3 * 7 * 8},
 		{"layer norm", func(d device.Device) { // x as floats; y and xhat bf16
-			d.LayerNorm(half(d, 10, 6), half(d, 10, 6), device.NewMat(d, 10, 1), device.NewMat(d, 10, 6),
+			d.LayerNorm(device.NewActivations(d, 10, 6), device.NewActivations(d, 10, 6), device.NewMat(d, 10, 1), device.NewMat(d, 10, 6),
 				device.NewMat(d, 1, 6), device.NewMat(d, 1, 6), 1e-5)
 		}, 4 * (10*6 + 2*6), 2*2*10*6 + 4*10, 0},
 		{"sum onto", func(d device.Device) { d.Axpy(device.NewMat(d, 9, 11), 2, device.NewMat(d, 9, 11)) }, 2 * 4 * 99, 4 * 99, 0},
 		{"attention", func(d device.Device) { // 2 sequences of 17 tokens, 3 heads of 64: two products
-			m := func() device.Mat { return half(d, 2*17, 3*64) }
+			m := func() device.Mat { return device.NewActivations(d, 2*17, 3*64) }
 			d.Attention(m(), device.Mat{}, m(), m(), m(), device.Heads{Seqs: 2, Len: 17, Heads: 3, Dim: 64})
 		}, 3 * 2 * 34 * 192, 2 * 34 * 192, 2 * 2 * 2 * 3 * 17 * 17 * 64},
 	} {

@@ -76,7 +76,7 @@ static void print_count(const char *before, i64 n) {
 
 enum { MOST = 1 << 17 };
 static float a[MOST], b[MOST], bias[MOST], grad[MOST];
-static uint16_t a_half[MOST];
+static uint16_t a_bf16[MOST];
 static char packed[8 << 20];
 // Results of the two: the product, the values before the activation, the sums of A's columns.
 static struct { float dst[MOST], pre[MOST], sums[4096]; } one, two;
@@ -98,7 +98,7 @@ static float rounded(float x) { // to the nearest bf16, ties to even
 
 // A Case: kind 0 has no epilogue; 1: bias, dropout, pre, frozen weights; 2: added, gradient of an activation;
 // 3: bias, pre, added, with denormals among the factors.
-typedef struct { int op, kind, half, act; i64 m, n, k; } Case;
+typedef struct { int op, kind, bf16, act; i64 m, n, k; } Case;
 
 static void fill(Case c) {
 	for (i64 i = 0; i < MOST; i++) {
@@ -118,7 +118,7 @@ static void fill(Case c) {
 	}
 	for (i64 i = 0; i < MOST; i++) {
 		float r = rounded(a[i]);
-		memcpy(&a_half[i], (char *)&r + 2, 2);
+		memcpy(&a_bf16[i], (char *)&r + 2, 2);
 	}
 }
 
@@ -127,7 +127,7 @@ static int product(Case c, const Kernel *table, int frozen, float *dst, float *p
 	i64 b_rows = c.op == NT ? c.n : c.k, b_cols = c.op == NT ? c.k : c.n;
 	GemmArgs g = {.op = c.op, .act = c.act, .bf16 = 1, .add = c.kind >= 2};
 	g.dst = (Mat){dst, c.m, c.n, c.n, 0};
-	g.a = (Mat){c.half ? (float *)a_half : a, rows, cols, cols, c.half};
+	g.a = (Mat){c.bf16 ? (float *)a_bf16 : a, rows, cols, cols, c.bf16};
 	g.b = (Mat){b, b_rows, b_cols, b_cols, 0};
 	if (c.kind & 1) {
 		g.bias = (Mat){bias, 1, c.n, c.n, 0};
@@ -185,11 +185,11 @@ static int attention(const Kernel *table, i64 len, uint16_t *out, float *lse) {
 	Mat *in[] = {&g.q, &g.k, &g.v}, *back[] = {&g.dq, &g.dk, &g.dv};
 	uint16_t *grads = out + rows * INNER;
 	for (i64 i = 0; i < 3; i++) {
-		*in[i] = (Mat){(float *)(a_half + i * INNER), rows, INNER, 3 * INNER, 1};
+		*in[i] = (Mat){(float *)(a_bf16 + i * INNER), rows, INNER, 3 * INNER, 1};
 		*back[i] = (Mat){(float *)(grads + i * INNER), rows, INNER, 3 * INNER, 1};
 	}
 	g.out = (Mat){(float *)out, rows, INNER, INNER, 1};
-	g.dout = (Mat){(float *)(a_half + rows * 3 * INNER), rows, INNER, INNER, 1};
+	g.dout = (Mat){(float *)(a_bf16 + rows * 3 * INNER), rows, INNER, INNER, 1};
 	g.lse = (Mat){lse, SEQS * HEADS, len, len, 0};
 	return table[K_ATTENTION](&pool, &g) || table[K_ATTENTION_GRAD](&pool, &g);
 }

@@ -9,31 +9,31 @@ import (
 // bf16Factor widens the tolerance to a unit of the last of bf16's eight bits.
 const bf16Factor = 0x1p-8 / fp32Tolerance
 
-// halves are the kernels that take memory of AllocHalf, on numbers that bf16 holds.
-func halves() []testCase {
-	list := []testCase{{"half/LayerNorm", halfNorm}, {"half/rest", halfRest}, {"half/residual", residual}, {"half/Patches", patches}}
+// bf16s are the kernels that take bf16, on numbers that bf16 holds.
+func bf16s() []testCase {
+	list := []testCase{{"bf16/LayerNorm", bf16Norm}, {"bf16/rest", bf16Rest}, {"bf16/residual", residual}, {"bf16/Patches", patches}}
 	for op := device.NN; op <= device.TN; op++ {
 		for _, s := range [][3]int{{1, 17, 65}, {65, 193, 17}, {200, 300, 270}, {100, 64, 192}, {260, 64, 2}} {
-			list = append(list, testCase{fmt.Sprintf("half/Gemm%d/%dx%dx%d", op, s[0], s[1], s[2]), func(k *kit) {
-				halfGemm(k, op, k.batch(s[0]), s[1], s[2])
+			list = append(list, testCase{fmt.Sprintf("bf16/Gemm%d/%dx%dx%d", op, s[0], s[1], s[2]), func(k *kit) {
+				bf16Gemm(k, op, k.batch(s[0]), s[1], s[2])
 			}})
 		}
 	}
-	for _, h := range append(shapesOfHalfHeads, shapesOfHeads...) {
-		name := fmt.Sprintf("half/Attention/%d/%dx%d/block%d/drop%g/queries%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
+	for _, h := range append(shapesOfBF16Heads, shapesOfHeads...) {
+		name := fmt.Sprintf("bf16/Attention/%d/%dx%d/block%d/drop%g/queries%d", h.Len, h.Heads, h.Dim, h.Block, h.Drop.P, h.Queries)
 		list = append(list, testCase{name, func(k *kit) { attention(k, h, true) }})
 	}
-	return append(list, testCase{"half/Attention/byToken", func(k *kit) {
-		for _, h := range halfByToken {
+	return append(list, testCase{"bf16/Attention/byToken", func(k *kit) {
+		for _, h := range bf16ByToken {
 			h.Seqs = k.batch(h.Seqs)
 			attentionByToken(k, h, true)
 		}
 	}})
 }
 
-// shapesOfHalfHeads are those of heads that tensor cores take, with all that they
+// shapesOfBF16Heads are those of heads that tensor cores take, with all that they
 // choose by: windows, masks, dropout, more rows than a GPU's block has room for.
-var shapesOfHalfHeads = []device.Heads{
+var shapesOfBF16Heads = []device.Heads{
 	{Seqs: 3, Len: 4, Heads: 2, Dim: 64, Block: 1, Drop: device.Dropout{P: 0.3, Key: 5}},
 	{Seqs: 3, Len: 2, Heads: 2, Dim: 128},
 	{Seqs: 3, Len: 33, Heads: 2, Dim: 64, Drop: device.Dropout{P: 0.1, Key: 3}},
@@ -43,35 +43,35 @@ var shapesOfHalfHeads = []device.Heads{
 	{Seqs: 1, Len: 291, Heads: 1, Dim: 64, Queries: 140},
 }
 
-var halfByToken = []device.Heads{
+var bf16ByToken = []device.Heads{
 	{Seqs: 5, Len: 3, Heads: 4, Dim: 64, Block: 1, Queries: 1, ByToken: true},
 	{Seqs: 3, Len: 20, Heads: 2, Dim: 64, Block: 5, Queries: 5, ByToken: true},
 }
 
-func halfGemm(k *kit, op device.Op, m, n, inner int) {
-	a, b := k.stored(m, inner), k.stored(inner, n)
+func bf16Gemm(k *kit, op device.Op, m, n, inner int) {
+	a, b := k.bf16(m, inner), k.bf16(inner, n)
 	if op == device.NT {
-		b = k.stored(n, inner)
+		b = k.bf16(n, inner)
 	}
 	if op == device.TN {
-		a = k.stored(inner, m)
+		a = k.bf16(inner, m)
 	}
-	dst, stored, pre := k.out(m, n), k.storedOut(m, n), k.storedOut(m, n)
+	dst, stored, pre := k.out(m, n), k.bf16Out(m, n), k.bf16Out(m, n)
 	k.Gemm(op, dst, a, b, device.Epilogue{})
 	k.rows("dst", dst)
 	k.Gemm(op, stored, a, b, device.Epilogue{Bias: k.in(1, n), Act: device.GELU, Pre: pre})
 	k.keep("stored", stored, true, bf16Factor)
 	k.keep("pre", pre, true, bf16Factor)
-	grad := k.stored(m, n)
+	grad := k.bf16(m, n)
 	k.Gemm(op, dst, a, b, device.Epilogue{Act: device.GELU, Grad: grad})
 	k.rows("grad", dst)
 	k.Gemm(op, stored, a, b, device.Epilogue{Act: device.GELU, Grad: grad})
 	k.keep("grad stored", stored, true, bf16Factor)
 	k.Gemm(op, stored, a, b, device.Epilogue{Scale: k.in(1, n), Bias: k.in(1, n), Act: device.GELU})
 	k.keep("scaled", stored, true, bf16Factor)
-	k.Gemm(op, dst, a, b, device.Epilogue{Gate: k.stored(m, n), Add: true})
+	k.Gemm(op, dst, a, b, device.Epilogue{Gate: k.bf16(m, n), Add: true})
 	k.rows("gated", dst)
-	k.Gemm(op, dst, a, k.half(b.Rows, b.Cols), device.Epilogue{Add: true})
+	k.Gemm(op, dst, a, k.short(b.Rows, b.Cols), device.Epilogue{Add: true})
 	k.rows("mixed", dst)
 	if op == device.TN {
 		sum := k.in(1, m)
@@ -80,20 +80,20 @@ func halfGemm(k *kit, op device.Op, m, n, inner int) {
 	}
 }
 
-func halfNorm(k *kit) {
+func bf16Norm(k *kit) {
 	for _, s := range [][2]int{{17, 5}, {65, 193}, {193, 96}} {
 		m, n := k.batch(s[0]), s[1]
 		x, gamma, beta := k.in(m, n), k.in(1, n), k.in(1, n)
-		y, xhat, rstd := k.storedOut(m, n), k.storedOut(m, n), k.out(m, 1)
+		y, xhat, rstd := k.bf16Out(m, n), k.bf16Out(m, n), k.out(m, 1)
 		k.LayerNorm(y, xhat, rstd, x, gamma, beta, 1e-5)
 		k.keep("y", y, true, bf16Factor)
 		k.keep("xhat", xhat, true, bf16Factor)
-		k.AdaLN(y, x, device.AdaLN{Scale: k.stored(m, n), Shift: k.stored(m, n), Gamma: gamma, Beta: beta,
+		k.AdaLN(y, x, device.AdaLN{Scale: k.bf16(m, n), Shift: k.bf16(m, n), Gamma: gamma, Beta: beta,
 			OuterEps: 1e-6, InnerEps: 1e-5, Inner: xhat})
 		k.keep("modulated", y, true, bf16Factor)
 		k.keep("inner", xhat, true, bf16Factor)
 		dx, dgamma, dbeta := k.in(m, n), k.in(1, n), k.in(1, n)
-		k.LayerNormGrad(dx, dgamma, dbeta, k.stored(m, n), k.stored(m, n), rstd, gamma, true)
+		k.LayerNormGrad(dx, dgamma, dbeta, k.bf16(m, n), k.bf16(m, n), rstd, gamma, true)
 		k.rows("dx", dx)
 		k.all("dgamma", dgamma)
 		k.all("dbeta", dbeta)
@@ -105,16 +105,16 @@ func halfNorm(k *kit) {
 func residual(k *kit) {
 	for _, s := range [][3]int{{65, 192, 40}, {33, 77, 20}} {
 		m, n := k.batch(s[0]), s[1]
-		dx, all, gathered, w := k.in(m, n), k.in(5*m, n), k.out(4*m, n), k.half(n, s[2])
+		dx, all, gathered, w := k.in(m, n), k.in(5*m, n), k.out(4*m, n), k.short(n, s[2])
 		product := func(name string, a device.Mat) {
 			dst, dw := k.out(a.Rows, s[2]), k.out(n, s[2])
-			k.Gemm(device.TN, dw, a, k.half(a.Rows, s[2]), device.Epilogue{})
+			k.Gemm(device.TN, dw, a, k.short(a.Rows, s[2]), device.Epilogue{})
 			k.Gemm(device.NN, dst, a, w, device.Epilogue{})
 			k.keep(name, dst, true, bf16Factor)
 			k.keep(name+", turned", dw, false, bf16Factor)
 		}
 		norm := func() {
-			k.LayerNormGrad(dx, k.in(1, n), k.in(1, n), k.stored(m, n), k.stored(m, n), k.in(m, 1), k.in(1, n), true)
+			k.LayerNormGrad(dx, k.in(1, n), k.in(1, n), k.bf16(m, n), k.bf16(m, n), k.in(m, 1), k.in(1, n), true)
 		}
 		norm()
 		product("after a norm", dx)
@@ -128,10 +128,10 @@ func residual(k *kit) {
 	}
 }
 
-func halfRest(k *kit) {
+func bf16Rest(k *kit) {
 	for _, s := range [][2]int{{1, 1}, {37, 77}, {300, 33}} {
 		m, n := k.batch(s[0]), s[1]
-		x, y, table := k.stored(m, n), k.storedOut(m, n), k.in(1, n)
+		x, y, table := k.bf16(m, n), k.bf16Out(m, n), k.in(1, n)
 		k.DropoutApply(y, x, device.Dropout{P: 0.5, Key: 3}) // times 2: exact
 		k.rows("dropped", y)
 		k.SumTable(table, x)
