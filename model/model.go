@@ -1,6 +1,6 @@
 // Package model says what a world model is to those who use one: it encodes
 // frames into latents of P patches x D numbers and predicts the latents that
-// follow from blocks of actions. Families live below it (lewm, dinowm), as do
+// follow from blocks of actions. Families live below it (lewm), as do
 // layers (nn), objectives, training and weights. It knows no task and no simulator.
 package model
 

@@ -47,7 +47,7 @@ func Declare(c Config) (*Model, error) {
 	return m, nil
 }
 
-// Declare is the function of that name.
+// Declare is Declare(c), as package model knows it.
 func (c Config) Declare() (model.Trainable, error) {
 	m, err := Declare(c)
 	if err != nil {

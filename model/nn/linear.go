@@ -2,8 +2,8 @@ package nn
 
 import "scalewm/model/device"
 
-// Linear is y = x W^T + b, W stored (out, in). It keeps nothing: who uses it
-// knows its input.
+// Linear is y = x W^T + b, W stored (out, in). It saves nothing for its
+// backward pass: the caller gives the input again.
 type Linear struct {
 	W, B *Param // B nil: no bias
 }

@@ -85,7 +85,7 @@ func (f *File) Float64(name string) ([]float64, error) {
 	return out, nil
 }
 
-// each calls do with the place, in numbers, of every number in row-major order.
+// each calls do with the offset, counted in numbers, of every number in row-major order.
 func (v view) each(do func(at int)) {
 	n, _ := elements(v.shape)
 	if v.strides == nil {
