@@ -38,7 +38,7 @@ func ExampleCompare() {
 			return
 		}
 	}
-	r := paired.Compare(arms[0], arms[1], paired.Options{}).Rows[0]
+	r := paired.Compare(arms[0], arms[1], paired.Options{}).ByTier[0]
 	fmt.Printf("%s: %+.0f points [%.1f, %.1f], p = %.4f, %d and %d\n", r.Tier, r.Diff, r.Lo, r.Hi, r.P, r.OnlyA, r.OnlyB)
 	// Output: T1: +6 points [0.0, 13.0], p = 0.0703, 7 and 1
 }

@@ -78,10 +78,12 @@ func (r *Report) leadMany() string {
 	var pair *paired.Comparison
 	for i := range r.Blocks {
 		c := r.Blocks[i].headline()
-		if c == nil {
+		if pair == nil {
+			pair = c
+		}
+		if c == nil || c.A != pair.A || c.B != pair.B {
 			continue
 		}
-		pair = c
 		n++
 		switch {
 		case c.Mean.Diff > 0:
@@ -172,7 +174,18 @@ func (r *Report) overviewTable() Table {
 		t.Head = append(t.Head, methodName(m))
 	}
 	t.Head = append(t.Head, "Difference", "95 % interval", "p, adjusted")
-	said := ""
+	compared := map[string]bool{} // the names of the differences, which are said in each row where they differ
+	for i := range r.Blocks {
+		if c := r.Blocks[i].headline(); c != nil {
+			compared[minus(c.A, c.B)] = true
+		}
+	}
+	t.Caption = "Success (%) averaged over tiers, mean ± SD over sets, and a paired difference in points, its p adjusted by Holm over all rows of the same two methods."
+	for name := range compared {
+		if len(compared) == 1 {
+			t.Caption += " The difference is " + name + "."
+		}
+	}
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
 		row := []Field{words(b.title())}
@@ -188,19 +201,12 @@ func (r *Report) overviewTable() Table {
 			t.Rows = append(t.Rows, append(row, none(), none(), none()))
 			continue
 		}
-		name := minus(c.A, c.B)
-		said = cmp.Or(said, name)
 		text := signed(c.Mean.Diff)
-		if name != said {
-			text = name + " " + text
+		if len(compared) > 1 {
+			text = minus(c.A, c.B) + " " + text
 		}
 		t.Rows = append(t.Rows, append(row, number(text, c.Mean.Diff), number(interval(c.Mean.Lo, c.Mean.Hi), c.Mean.Lo), number(pvalue(adjusted(*c.Mean)), adjusted(*c.Mean))))
 	}
-	t.Caption = "Success (%) averaged over tiers, mean ± SD over sets, and a paired difference in points"
-	if said != "" {
-		t.Caption += ": " + said + " where nothing else is said, its p adjusted by Holm over the rows"
-	}
-	t.Caption += "."
 	return t
 }
 
