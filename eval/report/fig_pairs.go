@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"scalewm/eval/paired"
 	"scalewm/model"
@@ -32,6 +33,9 @@ func forestFigure(label string, rows []forestRow) template.HTML {
 	s := newSVG(width, height)
 	x := forestAxis(rows)
 	x.from, x.to = 250, 690
+	for _, r := range rows { // room for the names, whose letters are about 7 and 8 pixels wide
+		x.from = max(x.from, float64(30+7*utf8.RuneCountInString(r.label)+8*utf8.RuneCountInString(r.group)))
+	}
 	y := 16.0
 	forestFrame(s, x, height)
 	for i, r := range rows {
