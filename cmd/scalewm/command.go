@@ -94,6 +94,16 @@ func (c *command) parse(args []string, min, max int) ([]string, error) {
 	return pos, nil
 }
 
+// required refuses a command line that leaves one of these flags empty.
+func (c *command) required(flags ...string) error {
+	for _, name := range flags {
+		if c.Lookup(name).Value.String() == "" {
+			return usagef("%s needs --%s (`scalewm %s --help` shows an example)", c.verb.name, name, c.verb.name)
+		}
+	}
+	return nil
+}
+
 // dashes shows flags the way they are typed, with two dashes.
 func dashes(err error) string {
 	s := strings.Replace(err.Error(), "for flag -", "for flag --", 1)

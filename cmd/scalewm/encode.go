@@ -26,10 +26,8 @@ func runEncode(ctx context.Context, c *command, args []string) error {
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
-	for _, f := range [][2]string{{"weights", *path}, {"data", *data}, {"out", *out}} {
-		if f[1] == "" {
-			return usagef("encode needs --%s (`scalewm encode --help` shows an example)", f[0])
-		}
+	if err := c.required("weights", "data", "out"); err != nil {
+		return err
 	}
 	file, err := hdf5.Open(*data)
 	if err != nil {

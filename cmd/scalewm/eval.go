@@ -97,10 +97,8 @@ func runEval(ctx context.Context, c *command, args []string) error {
 
 // workspace checks the flags and says what is to be evaluated; so far random actions.
 func (f evalFlags) workspace(c *command) (*pipeline.Workspace, error) {
-	for _, need := range [][2]string{{"task", *f.task}, {"data", *f.data}, {"out", *f.out}} {
-		if need[1] == "" {
-			return nil, usagef("eval needs --%s (`scalewm eval --help` shows an example)", need[0])
-		}
+	if err := c.required("task", "data", "out"); err != nil {
+		return nil, err
 	}
 	if (*f.weights == "") != *f.random {
 		return nil, usagef("eval needs either --weights DIR or --random")

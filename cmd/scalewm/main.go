@@ -27,14 +27,8 @@ const (
 // errFailedCells ends a run that finished although some cells failed.
 var errFailedCells = errors.New("some cells failed")
 
-// usageError is a mistake in the command line.
-type usageError struct{ msg string }
-
-func (e *usageError) Error() string { return e.msg }
-
-func usagef(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
-}
+// usagef is a mistake in the command line.
+func usagef(format string, args ...any) error { return pipeline.Requestf(format, args...) }
 
 func main() {
 	if os.Getenv(collect.ServeVariable) != "" {
@@ -76,8 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // exitCode prints err as one line and maps it to the program's exit code.
 func exitCode(err error, stderr io.Writer) int {
-	var usage *usageError
-	var request *pipeline.RequestError
+	var usage *pipeline.RequestError
 	switch {
 	case err == nil:
 		return exitDone
@@ -85,10 +78,7 @@ func exitCode(err error, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "scalewm: interrupted; run the same command again, which goes on where it can")
 		return exitInterrupted
 	case errors.As(err, &usage):
-		fmt.Fprintln(stderr, "scalewm:", usage.msg)
-		return exitUsage
-	case errors.As(err, &request):
-		fmt.Fprintln(stderr, "scalewm:", request)
+		fmt.Fprintln(stderr, "scalewm:", usage)
 		return exitUsage
 	case errors.Is(err, errFailedCells):
 		fmt.Fprintln(stderr, "scalewm:", err)

@@ -54,8 +54,8 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
-	if *out == "" {
-		return usagef("reproduce needs --out (`scalewm reproduce --help` shows an example)")
+	if err := c.required("out"); err != nil {
+		return err
 	}
 	grid, err := axes.grid()
 	if err != nil {

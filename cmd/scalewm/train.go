@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -37,24 +38,16 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
-	for _, f := range [][2]string{{"task", *task}, {"data", *data}, {"out", *out}} {
-		if f[1] == "" {
-			return usagef("train needs --%s (`scalewm train --help` shows an example)", f[0])
-		}
+	if err := c.required("task", "data", "out"); err != nil {
+		return err
 	}
 	m, err := parseMethod(*method)
 	if err == nil && !m.Plans() {
 		err = fmt.Errorf("%s has no model to train", *method)
 	}
-	if err != nil {
-		return usagef("train: %v", err)
-	}
-	rules, err := dataset.ParseProtocol(*protocol)
-	if err != nil {
-		return usagef("train: %v", err)
-	}
-	t, err := envs.Lookup(*task)
-	if err != nil {
+	rules, err2 := dataset.ParseProtocol(*protocol)
+	t, err3 := envs.Lookup(*task)
+	if err := cmp.Or(err, err2, err3); err != nil {
 		return usagef("train: %v", err)
 	}
 	p, err := pipeline.LoadPreset(*preset)
@@ -67,11 +60,12 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if *q != "" {
 		p.Train.Q = *q
 	}
-	if *reading != "" && *reading != "authors" && *reading != "paper" {
-		return usagef("train: --reading %s: choose authors or paper", *reading)
-	}
-	if *reading != "" {
+	switch *reading {
+	case "":
+	case "authors", "paper":
 		p.Train.Correlation, p.Train.AuxLoss = *reading, *reading
+	default:
+		return usagef("train: --reading %s: choose authors or paper", *reading)
 	}
 	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{t}, Methods: []model.Method{m}, Seeds: []int64{*seed}, Protocol: rules}
 	w, l := c.workspace(g, "", *workers), &teller{command: c, step: "training " + *method}

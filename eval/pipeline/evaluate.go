@@ -168,50 +168,45 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	}
 	cells, failed, err := eval.Cells(ctx, s.w.cells(), j)
 	if err == nil && film != "" && len(failed) == 0 {
-		err = s.watch(ctx, j, film)
+		var f eval.Film
+		if f, err = eval.Watch(ctx, j, 0); err == nil { // the first episode of the first set
+			err = f.Save(film)
+		}
 	}
 	if err != nil {
 		return "", err
 	}
 	s.Cells = cells
-	if len(failed) > 0 {
-		var parts Failures
-		for _, f := range failed {
-			parts = append(parts, fmt.Errorf("set %s: %w", f.Set, f.Err))
-		}
-		err = parts
+	var parts Failures
+	for _, f := range failed {
+		parts = append(parts, fmt.Errorf("set %s: %w", f.Set, f.Err))
 	}
 	if len(cells) == 0 {
-		return "", err
+		return "", parts
 	}
 	success := 0.0
 	for _, c := range cells {
 		success += c.Result.Rate() / float64(len(cells))
 	}
-	return fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(todo)-len(failed), len(s.sets), success, since(began)), err
+	outcome := fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(todo)-len(failed), len(s.sets), success, since(began))
+	if len(parts) > 0 {
+		return outcome, parts
+	}
+	return outcome, nil
 }
 
 // missingFilm is the path of the film that is to be made, "" for none. Random
 // actions have no tier; their film carries the name of the first.
 func (s *Evaluate) missingFilm() (string, error) {
+	name := strings.Join([]string{s.task.Spec.Name, s.method.Name, s.w.Grid.Tiers[0].Name}, "-") + ".gif"
+	path := filepath.Join(s.w.Dir, "watch", name)
 	if !s.film {
 		return "", nil
 	}
-	name := strings.Join([]string{s.task.Spec.Name, s.method.Name, s.w.Grid.Tiers[0].Name}, "-") + ".gif"
-	path := filepath.Join(s.w.Dir, "watch", name)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	return path, nil
-}
-
-// watch leaves a film of the first episode of the first set.
-func (s *Evaluate) watch(ctx context.Context, j eval.Job, path string) error {
-	film, err := eval.Watch(ctx, j, 0)
-	if err != nil {
-		return err
-	}
-	return film.Save(path)
 }
 
 // Verify runs up to n cells of the grid's only arm again and compares them with

@@ -183,7 +183,8 @@ type RequestError struct{ message string }
 
 func (e *RequestError) Error() string { return e.message }
 
-func requestf(format string, args ...any) error {
+// Requestf is a RequestError.
+func Requestf(format string, args ...any) error {
 	return &RequestError{fmt.Sprintf(format, args...)}
 }
 

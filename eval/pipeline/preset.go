@@ -72,21 +72,14 @@ func PresetNames() []string {
 
 // LoadPreset reads a built-in preset by name, or the file of a path that ends in .toml.
 func LoadPreset(name string) (*Preset, error) {
-	var text []byte
-	var err error
+	known := strings.Join(PresetNames(), ", ")
+	text, err := presetFiles.ReadFile(path.Join("presets", name+".toml"))
 	if strings.HasSuffix(name, ".toml") {
 		if text, err = os.ReadFile(name); err != nil {
-			err = fmt.Errorf("reading a preset: %w (hint: %s need no file)", err, strings.Join(PresetNames(), ", "))
+			return nil, fmt.Errorf("reading a preset: %w (hint: %s need no file)", err, known)
 		}
-	} else {
-		text, err = presetFiles.ReadFile(path.Join("presets", name+".toml"))
-		if err != nil {
-			err = requestf("unknown preset %q%s; there are %s, or give the path of a .toml file", name,
-				Nearest(name, PresetNames()), strings.Join(PresetNames(), ", "))
-		}
-	}
-	if err != nil {
-		return nil, err
+	} else if err != nil {
+		return nil, Requestf("unknown preset %q%s; there are %s, or give the path of a .toml file", name, Nearest(name, PresetNames()), known)
 	}
 	p, err := parsePreset(string(text))
 	if err != nil {

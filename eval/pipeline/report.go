@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -37,6 +38,9 @@ func (s *Report) State(context.Context) (State, error) { return toDo, nil }
 
 func (s *Report) Run(context.Context) (_ string, err error) {
 	s.Page, s.Path, err = WriteReport(s.w.Dir, s.w.Dir, report.Formats(), paired.Options{})
+	if errors.Is(err, report.ErrNothing) { // all that plans has failed, and was told of
+		return report.ErrNothing.Error(), nil
+	}
 	return "", err
 }
 

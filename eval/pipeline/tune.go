@@ -66,15 +66,7 @@ func (s *Tune) chosen() (eval.Choice, error) {
 	if s.choice != nil {
 		return *s.choice, nil
 	}
-	t, err := s.w.openSets(s.task)
-	if err != nil {
-		return eval.Choice{}, err
-	}
-	a, err := s.w.look(t, s.w.checkpoint(s.arm))
-	if err != nil {
-		return eval.Choice{}, err
-	}
-	j, err := s.job(t, a)
+	j, err := s.job(s.w.look)
 	if err != nil {
 		return eval.Choice{}, err
 	}
@@ -85,23 +77,24 @@ func (s *Tune) chosen() (eval.Choice, error) {
 	return c, err
 }
 
-// job is the baseline on the set that temperatures are chosen on.
-func (s *Tune) job(t *openTask, a eval.Arm) (eval.Job, error) {
+// job is the baseline, as read gets it from its checkpoint, on the set that
+// temperatures are chosen on.
+func (s *Tune) job(read func(*openTask, string) (eval.Arm, error)) (j eval.Job, err error) {
+	t, err := s.w.openSets(s.task)
+	if err != nil {
+		return j, err
+	}
+	a, err := read(t, s.w.checkpoint(s.arm))
+	if err != nil {
+		return j, err
+	}
 	set, err := t.data.Set(eval.TuningSet, len(t.sets[0].Starts))
 	return s.w.job(t, a, []eval.Set{set}), err
 }
 
 func (s *Tune) Run(ctx context.Context) (string, error) {
 	began := time.Now()
-	t, err := s.w.openSets(s.task)
-	if err != nil {
-		return "", err
-	}
-	a, err := s.w.load(t, s.w.checkpoint(s.arm))
-	if err != nil {
-		return "", err
-	}
-	j, err := s.job(t, a)
+	j, err := s.job(s.w.load)
 	if err != nil {
 		return "", err
 	}

@@ -121,7 +121,7 @@ func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(sets, func(other eval.Set) bool { return other.Name == set.Name }) {
-			return nil, requestf("--sets: two sets are named %s (hint: name each once, drawn or as a file)", set.Name)
+			return nil, Requestf("--sets: two sets are named %s (hint: name each once, drawn or as a file)", set.Name)
 		}
 		sets = append(sets, set)
 	}

@@ -105,11 +105,14 @@ type grid struct {
 	runs   map[string]record.Run
 }
 
+// ErrNothing says that no cell of a folder is of a method that plans.
+var ErrNothing = errors.New("nothing to compare")
+
 // Build computes the report of a folder. It fails where there is nothing to
 // report or two protocols are mixed; everything less becomes a warning.
 func Build(d *Data, o paired.Options) (*Report, error) {
 	if len(d.Cells) == 0 {
-		return nil, errors.New("report: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)" + because(d.Problems))
+		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because(d.Problems))
 	}
 	protocol, err := oneProtocol(d.Cells)
 	if err != nil {
@@ -125,7 +128,7 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 		r.Blocks = append(r.Blocks, b)
 	}
 	if len(r.Blocks) == 0 {
-		return nil, errors.New("report: the folder holds cells of the random floor only (hint: evaluate a trained method, `scalewm eval --help`)")
+		return nil, fmt.Errorf("report: %w: the folder holds cells of the random floor only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
 	}
 	paired.Adjust(pairs)
 	r.SetTests, r.Tallies, r.Aggregates = setTests(r.Blocks), tallies(r.Blocks), aggregates(r.Blocks)
