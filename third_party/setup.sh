@@ -6,6 +6,8 @@
 #   third_party/setup.sh peers     the Python programs that tests compare with
 #   third_party/setup.sh browser   a browser for the tests of the HTML report
 #   third_party/setup.sh cuda      what the GPU build and the tests of its kernels need
+#   third_party/setup.sh lock-peers  writes peers.lock anew: the newest versions that
+#                                  the manifest's peers accept, with their hashes
 #
 # Everything but Debian packages, Go's own module cache and one stamp stays in
 # third_party/fetched. Packages are installed by root only; anybody else is
@@ -98,16 +100,44 @@ link_cuda() {
   [ "$fetched/cuda/libcuda.a" -nt "$here/libcuda.sh" ] || "$here/libcuda.sh" "$runtime/include" "$fetched/cuda"
 }
 
-requirements() { rows peer name version | while IFS=$'\t' read -r name version; do echo "$name==$version"; done; }
-peers_here() { [ "$(cat "$fetched/peers/complete" 2>/dev/null)" = "$(requirements)" ]; }
+lock=$here/peers.lock
+peers_here() { cmp -s "$lock" "$fetched/peers/complete"; }
 
+# new_venv makes the virtual environment $1; the lock is of one Python and one system.
+new_venv() {
+  local python=python3
+  command -v python3.11 >/dev/null && python=python3.11
+  [ "$(uname -sm)" = "Linux x86_64" ] && "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
+    die "peers.lock is for Python 3.11 on Linux x86-64, and here is $("$python" --version 2>&1) on $(uname -sm) (hint: put a python3.11 on PATH; Debian 12 has it)"
+  rm -rf "$1"
+  "$python" -m venv "$1"
+}
+
+# fetch_peers installs what the lock says and nothing else. One package comes as
+# source only; setuptools, which builds it, is locked and installed before.
 fetch_peers() {
   peers_here && return
-  rm -rf "$fetched/peers"
-  python3 -m venv "$fetched/peers"
-  requirements >"$fetched/peers/requirements.txt"
-  "$fetched/peers/bin/python" -m pip install --quiet --disable-pip-version-check -r "$fetched/peers/requirements.txt"
-  mv "$fetched/peers/requirements.txt" "$fetched/peers/complete"
+  new_venv "$fetched/peers"
+  local pip=("$fetched/peers/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes)
+  "${pip[@]}" -r <(grep '^setuptools==' "$lock")
+  "${pip[@]}" --no-build-isolation -r "$lock"
+  cp "$lock" "$fetched/peers/complete"
+}
+
+# lock_peers asks pip which packages, versions and files the manifest's peers mean today.
+lock_peers() {
+  local tmp=$fetched/lock-peers
+  new_venv "$tmp"
+  rows peer name version | while IFS=$'\t' read -r name version; do echo "$name==$version"; done >"$tmp/peers.txt"
+  "$tmp/bin/python" -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed --report "$tmp/report.json" -r "$tmp/peers.txt"
+  {
+    echo "# Made by third_party/setup.sh lock-peers from the peers of manifest.toml, for Python 3.11 on Linux x86-64."
+    "$tmp/bin/python" -c 'import json, sys
+for p in sorted(json.load(open(sys.argv[1]))["install"], key=lambda p: p["metadata"]["name"].lower()):
+    print("%s==%s --hash=sha256:%s" % (p["metadata"]["name"], p["metadata"]["version"], p["download_info"]["archive_info"]["hashes"]["sha256"]))' "$tmp/report.json"
+  } >"$lock.part"
+  mv "$lock.part" "$lock"
+  rm -rf "$tmp"
 }
 
 # announce says what will be fetched and where; nothing is said when all is there.
@@ -128,14 +158,18 @@ announce() {
       modules_here || printf '  %-32s %6s MB  to %s: the libraries of go.mod\n' "Go modules" 90 "$(go env GOMODCACHE)"
       ;;
     peers)
-      peers_here || printf '  %-32s %6s MB  to third_party/fetched/peers: %s\n' "Python packages" 4000 "$(requirements | paste -sd' ')"
+      peers_here || printf '  %-32s %6s MB  to third_party/fetched/peers: %s\n' "Python packages" 4000 "the $(grep -c '^[^#]' "$lock") of third_party/peers.lock"
       ;;
     esac
   )
   [ -z "$plan" ] || printf 'set-up fetches:\n%s\n' "$plan"
 }
 
-case $want in base | peers | browser | cuda) ;; *) die "unknown part \"$want\" (hint: base, peers, browser or cuda)" ;; esac
+case $want in
+base | peers | browser | cuda) ;;
+lock-peers) lock_peers; exit ;;
+*) die "unknown part \"$want\" (hint: base, peers, browser, cuda or lock-peers)" ;;
+esac
 command -v dpkg-query >/dev/null || die "this script knows Debian and Ubuntu only (hint: install the [[apt]] packages of third_party/manifest.toml your system's way, then: make build)"
 packages=$(missing_packages)
 names=$(cut -f1 <<<"$packages" | paste -sd' ')

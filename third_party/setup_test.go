@@ -71,7 +71,7 @@ func newMachine(t *testing.T, uid, installed string) machine {
 	t.Helper()
 	root := t.TempDir()
 	m := machine{root: root, log: filepath.Join(root, "log")}
-	for _, f := range []string{"setup.sh", "manifest.toml"} {
+	for _, f := range []string{"setup.sh", "manifest.toml", "peers.lock"} {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
@@ -85,6 +85,7 @@ func newMachine(t *testing.T, uid, installed string) machine {
 		"apt-get":    note,
 		"go":         "exit 0",
 		"python3":    note + "exit 1",
+		"python3.11": note + "exit 1",
 	}
 	for name, body := range commands {
 		writeFile(t, filepath.Join(root, "bin", name), "#!/bin/bash\n"+body+"\n")
@@ -249,5 +250,69 @@ func TestLibcudaWithoutDriver(t *testing.T) {
 func TestUnknownPart(t *testing.T) {
 	if out, code, _ := newMachine(t, "0", "*").setup(t, "everything"); code != 1 || !strings.Contains(out, `unknown part "everything"`) {
 		t.Errorf("exit %d, printed %q", code, out)
+	}
+}
+
+// The lock is of one Python; another is told so before anything is fetched.
+func TestPeersWantTheirPython(t *testing.T) {
+	m := newMachine(t, "0", "*")
+	if out, code, _ := m.setup(t, "peers"); code != 1 || !strings.Contains(out, "peers.lock is for Python 3.11 on Linux x86-64") {
+		t.Errorf("exit %d, printed %q", code, out)
+	}
+	lock, err := os.ReadFile("peers.lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(m.root, "third_party/fetched/peers/complete"), string(lock))
+	if out, code, _ := m.setup(t, "peers"); out != "" || code != 0 {
+		t.Errorf("with the lock installed: exit %d, printed %q", code, out)
+	}
+}
+
+// Every peer of the manifest is in the lock at its version, every line of which has
+// one version and one hash.
+func TestLockHasThePeers(t *testing.T) {
+	var m manifest
+	if _, err := toml.DecodeFile("manifest.toml", &m); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.ReadFile("peers.lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spelling := strings.NewReplacer("-", "_", ".", "_")
+	versions := map[string]string{}
+	line := regexp.MustCompile(`^([A-Za-z0-9._-]+)==(\S+) --hash=sha256:[0-9a-f]{64}\n$`)
+	for l := range strings.Lines(string(lock)) {
+		if f := line.FindStringSubmatch(l); f != nil {
+			versions[spelling.Replace(strings.ToLower(f[1]))] = f[2]
+		} else if !strings.HasPrefix(l, "#") {
+			t.Errorf("no locked package: %q", l)
+		}
+	}
+	for _, p := range m.Peer {
+		name, _, _ := strings.Cut(p.Name, "[")
+		if got := versions[spelling.Replace(name)]; got != p.Version {
+			t.Errorf("%s is locked at %q, the manifest wants %s (third_party/setup.sh lock-peers)", p.Name, got, p.Version)
+		}
+	}
+}
+
+// make test-peers finds tests by their name.
+func TestPeerTestsAreNamedSo(t *testing.T) {
+	files, err := exec.Command("git", "-C", "..", "grep", "-l", "--untracked", "SCALEWM_PEERS", "--", "*_test.go").Output()
+	if err != nil {
+		t.Skip("no git checkout")
+	}
+	for file := range strings.FieldsSeq(string(files)) {
+		b, err := os.ReadFile(filepath.Join("..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range strings.Split(string(b), "\nfunc ") {
+			if strings.Contains(f, "os.Getenv(\"SCALEWM_"+"PEERS\")") && strings.HasPrefix(f, "Test") && !strings.HasPrefix(f, "TestPeers") {
+				t.Errorf("%s: %s needs the peers: call it TestPeers...", file, f[:strings.Index(f, "(")])
+			}
+		}
 	}
 }

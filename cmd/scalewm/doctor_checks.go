@@ -176,7 +176,38 @@ func peers(m machine) finding {
 	if python == "" || !m.isFile(python) {
 		return finding{Name: "peers", Value: "no Python peers: tests that compare with them are skipped", Fix: "make setup-peers (4 GB; the program itself needs no Python)"}
 	}
+	if other := m.notAsLocked(python); other != "" {
+		return finding{Name: "peers", Value: python + ": " + other, Fix: "make setup-peers (4 GB; the program itself needs no Python)"}
+	}
 	return finding{Name: "peers", OK: true, Value: python}
+}
+
+// notAsLocked compares what is installed beside a Python of a virtual environment
+// with the checkout's third_party/peers.lock and names a difference.
+func (m machine) notAsLocked(python string) string {
+	installed, _ := filepath.Glob(m.root + filepath.Join(filepath.Dir(python), "../lib/python3*/site-packages/*.dist-info"))
+	have := map[string]bool{}
+	for _, dir := range installed {
+		have[distribution(strings.TrimSuffix(filepath.Base(dir), ".dist-info"))] = true
+	}
+	missing := 0
+	first := ""
+	for line := range strings.Lines(m.read(filepath.Join(m.checkout, "third_party/peers.lock"))) {
+		pinned, _, ok := strings.Cut(line, " --hash")
+		if ok && !have[distribution(strings.Replace(pinned, "==", "-", 1))] {
+			first = orElse(first, pinned)
+			missing++
+		}
+	}
+	if missing == 0 {
+		return ""
+	}
+	return fmt.Sprintf("not what third_party/peers.lock names (%s and %d others)", first, missing-1)
+}
+
+// distribution is NAME-VERSION of a Python package in one of the ways to spell it.
+func distribution(s string) string {
+	return strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToLower(s))
 }
 
 // browser is what make test hands to the tests of the report.

@@ -49,10 +49,13 @@ func TestDoctorReadsTheMachine(t *testing.T) {
 		"/dev/nvidia0":                "",
 		"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27\n",
 		"/usr/lib64/libEGL.so.1":      "",
-		"/src/third_party/fetched/mujoco/libmujoco.so.3.11.0":          "",
-		"/src/third_party/fetched/ogbench/descriptions/floor_wall.xml": "",
-		"/src/third_party/fetched/peers/complete":                      "",
-		"/src/third_party/fetched/peers/bin/python":                    "",
+		"/src/third_party/fetched/mujoco/libmujoco.so.3.11.0":                                              "",
+		"/src/third_party/fetched/ogbench/descriptions/floor_wall.xml":                                     "",
+		"/src/third_party/fetched/peers/complete":                                                          "",
+		"/src/third_party/fetched/peers/bin/python":                                                        "",
+		"/src/third_party/peers.lock":                                                                      "# a comment\ndm_control==1.0.44 --hash=sha256:00\nBox2D==2.3.10 --hash=sha256:00\n",
+		"/src/third_party/fetched/peers/lib/python3.11/site-packages/dm_control-1.0.44.dist-info/METADATA": "",
+		"/src/third_party/fetched/peers/lib/python3.11/site-packages/box2d-2.3.10.dist-info/METADATA":      "",
 		"/usr/bin/chromium": "",
 	})
 	for _, c := range []struct {
@@ -73,6 +76,20 @@ func TestDoctorReadsTheMachine(t *testing.T) {
 		if f := c.look(m); !f.OK || f.Fix != "" || !strings.Contains(f.Value, c.want) {
 			t.Errorf("%s: %+v, want ok with %q", f.Name, f, c.want)
 		}
+	}
+}
+
+// Peers of other versions than the lock's are not those that tests were written for.
+func TestDoctorComparesPeersWithTheLock(t *testing.T) {
+	m := fakeMachine(t, map[string]string{
+		"/src/third_party/fetched/peers/complete":   "",
+		"/src/third_party/fetched/peers/bin/python": "",
+		"/src/third_party/peers.lock":               "mujoco==3.11.0 --hash=sha256:00\ntorch==2.15.0 --hash=sha256:00\nnumpy==2.4.6 --hash=sha256:00\n",
+		"/src/third_party/fetched/peers/lib/python3.11/site-packages/mujoco-4.0.0.dist-info/METADATA": "",
+		"/src/third_party/fetched/peers/lib/python3.11/site-packages/numpy-2.4.6.dist-info/METADATA":  "",
+	})
+	if f := peers(m); f.OK || !strings.Contains(f.Value, "peers.lock names (mujoco==3.11.0 and 1 others)") || !strings.HasPrefix(f.Fix, "make setup-peers") {
+		t.Errorf("%+v", f)
 	}
 }
 

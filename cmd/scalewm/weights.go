@@ -29,7 +29,7 @@ func runWeights(_ context.Context, c *command, args []string) error {
 	j := weightsJob{
 		task:     c.String("task", "", "convert: `name` of the task that a published checkpoint is of"),
 		method:   c.String("method", "", "convert: `objective` that a published checkpoint was trained on, if it is not lewm"),
-		spelling: c.Int("transformers", 4, "convert to .pt: `version` of transformers that shall load it, 4 or 5; the published files have 4's names"),
+		spelling: c.Int("transformers", 5, "convert to .pt: `version` of transformers that shall load it, 5 or 4; the published files have 4's names"),
 	}
 	pos, err := c.parse(args, 2, 3)
 	if err != nil {

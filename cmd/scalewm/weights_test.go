@@ -91,7 +91,7 @@ func TestWeightsRefusals(t *testing.T) {
 
 // PyTorch's safe loader and stable-worldmodel's strict one read what convert
 // writes (testdata/load_strict.py), and encode with it as the original did.
-func TestWeightsInPyTorch(t *testing.T) {
+func TestPeersReadWeights(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {
 		t.Skip("peers: SCALEWM_PEERS names no Python with torch, transformers and stable-worldmodel")

@@ -2,6 +2,9 @@
 // go test prints (one for each package, and the output of failed tests) and ends
 // with the list of skipped tests and why: a skip that nobody sees is a hole in
 // the suite. It knows nothing of the program it tests.
+//
+// After -noskip, its first argument, a skipped test is a failure, and so is a
+// package of which no test was run.
 package main
 
 import (
@@ -9,14 +12,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"sort"
 	"strings"
 )
 
 func main() {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	args := os.Args[1:]
+	noSkip := len(args) > 0 && args[0] == "-noskip"
+	if noSkip {
+		args = args[1:]
+	}
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -30,6 +40,9 @@ func main() {
 	readErr := s.read(out)
 	err = cmd.Wait()
 	s.printSkips()
+	if noSkip {
+		s.refuseSkips()
+	}
 	if err != nil || readErr != nil || s.failed {
 		os.Exit(1)
 	}
@@ -57,11 +70,12 @@ type summary struct {
 	w      io.Writer
 	output map[name]*strings.Builder // of tests that have not ended
 	skips  []skip
+	ran    map[string]bool // by package: whether a test of it passed or failed
 	failed bool
 }
 
 func newSummary(w io.Writer) *summary {
-	return &summary{w: w, output: map[name]*strings.Builder{}}
+	return &summary{w: w, output: map[name]*strings.Builder{}, ran: map[string]bool{}}
 }
 
 // read handles events until r ends. A line that is no event is passed on as it is.
@@ -86,6 +100,9 @@ func (s *summary) read(r io.Reader) error {
 
 func (s *summary) handle(e event) {
 	n := name{e.Package, e.Test}
+	if e.Package != "" {
+		s.ran[e.Package] = s.ran[e.Package] || e.Test != "" && (e.Action == "pass" || e.Action == "fail")
+	}
 	switch e.Action {
 	case "build-output":
 		fmt.Fprint(s.w, e.Output)
@@ -181,5 +198,16 @@ func (s *summary) printSkips() {
 	fmt.Fprintf(s.w, "\nskipped tests: %d\n", len(s.skips))
 	for _, r := range reasons {
 		fmt.Fprintf(s.w, "  %s\n    %s\n", r, strings.Join(byReason[r], "\n    "))
+	}
+}
+
+// refuseSkips fails the run for skipped tests and for packages of which none ran.
+func (s *summary) refuseSkips() {
+	s.failed = s.failed || len(s.skips) > 0
+	for _, pkg := range slices.Sorted(maps.Keys(s.ran)) {
+		if !s.ran[pkg] {
+			s.failed = true
+			fmt.Fprintf(s.w, "no test of %s was run\n", pkg)
+		}
 	}
 }

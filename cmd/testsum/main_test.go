@@ -101,3 +101,28 @@ func TestReason(t *testing.T) {
 		}
 	}
 }
+
+// With -noskip a run fails for a skipped test and for a package without a test.
+func TestNoSkipRefuses(t *testing.T) {
+	const passed = `{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}`
+	for events, want := range map[string]struct {
+		failed bool
+		said   string
+	}{
+		passed: {false, ""},
+		passed + `
+{"Action":"skip","Package":"p","Test":"TestB"}`: {true, ""},
+		passed + `
+{"Action":"pass","Package":"q"}`: {true, "no test of q was run\n"},
+	} {
+		var out strings.Builder
+		s := newSummary(&out)
+		if err := s.read(strings.NewReader(events)); err != nil {
+			t.Fatal(err)
+		}
+		if s.refuseSkips(); s.failed != want.failed || out.String() != want.said {
+			t.Errorf("%s: failed %v, printed %q; want %v, %q", events, s.failed, out.String(), want.failed, want.said)
+		}
+	}
+}

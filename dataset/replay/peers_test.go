@@ -12,7 +12,7 @@ import (
 
 // The original, run now with seeds that no file here was made with: frames and
 // states of Push-T are still equal to the bit.
-func TestPushTOfTheOriginalToday(t *testing.T) {
+func TestPeersRecordPushT(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {
 		t.Skip("peers: SCALEWM_PEERS names no Python with stable-worldmodel")

@@ -145,12 +145,15 @@ func TestFramesOfCube(t *testing.T) {
 }
 
 // Another few episodes, recorded now, where the original is installed on the same MuJoCo.
-func TestFreshRecordingOfCube(t *testing.T) {
+func TestPeersRecordCube(t *testing.T) {
 	needCube(t)
 	python := os.Getenv("SCALEWM_PEERS")
+	if python == "" {
+		t.Skip("peers: SCALEWM_PEERS names no Python with stable-worldmodel and ogbench")
+	}
 	asked, _ := exec.Command(python, "-c", "import mujoco, ogbench, stable_worldmodel; print(mujoco.__version__)").Output()
 	if by := strings.TrimSpace(string(asked)); by != mujoco.Version {
-		t.Skipf("peers: SCALEWM_PEERS names no Python with stable-worldmodel and ogbench on MuJoCo %s, but %q", mujoco.Version, by)
+		t.Skipf("peers: the Python of SCALEWM_PEERS has MuJoCo %q, not %s (make setup-peers)", by, mujoco.Version)
 	}
 	path := filepath.Join(t.TempDir(), "fresh.h5")
 	if out, err := exec.Command(python, "-B", filepath.Join("testdata", "make_cube.py"), "12345", path, "1", "0", "3").CombinedOutput(); err != nil {

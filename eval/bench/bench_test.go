@@ -138,7 +138,7 @@ func TestBenchGeometry(t *testing.T) {
 }
 
 // The real programs, without compiling: they run, and their models are ours.
-func TestBenchPeers(t *testing.T) {
+func TestPeersBench(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {
 		t.Skip("peers: SCALEWM_PEERS names no interpreter (make setup-peers)")

@@ -119,9 +119,9 @@ func TestPermutation(t *testing.T) {
 	}
 }
 
-// TestAgainstNumPy compares 600 random choices, at and around the switch of
+// TestPeersNumPy compares 600 random choices, at and around the switch of
 // NumPy's algorithm, with the NumPy that is installed.
-func TestAgainstNumPy(t *testing.T) {
+func TestPeersNumPy(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {
 		t.Skip("peers: SCALEWM_PEERS names no Python with NumPy")
