@@ -50,10 +50,13 @@ func runWeights(_ context.Context, c *command, args []string) error {
 			return err
 		}
 		i, err := describeWeights(path)
-		if err != nil {
-			return err
+		if err == nil {
+			err = c.showWeights(i, *asJSON)
 		}
-		return c.showWeights(i, *asJSON)
+		if err == nil && !*asJSON && filepath.Ext(path) == ".pt" {
+			fmt.Fprintf(c.stdout, "  names      of transformers %d (--transformers %d writes the other generation's)\n", *j.spelling, 9-*j.spelling)
+		}
+		return err
 	case pos[0] == "info":
 		return usagef("weights info: unexpected argument %q", pos[2])
 	case pos[0] == "convert":
