@@ -29,7 +29,7 @@ func (e *engine) SumSquares(dst, x device.Mat) {
 func (e *engine) SIGReg(loss, du, u device.Mat, t int, weight float64) {
 	blocks := t * ceil(u.Cols, 32)
 	part := e.scratch(blocks * 8)
-	launch(e, kSIGReg, blocks, threads, 0, &sigregArgs{view(loss), view(du), view(u), part, int64(t), weight})
+	launch(e, kSIGReg, blocks, threads, 0, &sigRegArgs{view(loss), view(du), view(u), part, int64(t), weight})
 	e.addUp(loss, part, blocks, float64(u.Rows/t)/float64(t*u.Cols))
 }
 

@@ -219,3 +219,19 @@ func (e *engine) DownloadInts(dst []int32, src device.Ints) {
 func (e *engine) UploadBytes(dst device.Bytes, src []byte) {
 	e.write(dst.(*bytes).p, unsafe.Pointer(unsafe.SliceData(src)), len(src))
 }
+
+// view is m as kernels see it; without an address where m is not given.
+func view(m device.Mat) mat {
+	if !m.Given() {
+		return mat{}
+	}
+	b := m.Buf.(*buffer)
+	return mat{b.p + Pointer(width(b.elem)*m.Off), int64(m.Rows), int64(m.Cols), int64(m.Stride), flag(b.elem == device.BFloat16)}
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -2,6 +2,9 @@ package cuda
 
 import "scalewm/model/device"
 
+// keysOfLaunch is the count of streams in one launch of normal.
+const keysOfLaunch = len(normalArgs{}.keys)
+
 // Normal sends the keys with the launch, so that planning needs no transfers;
 // more episodes than fit take several launches.
 func (e *engine) Normal(dst device.Mat, keys []uint64, offset uint64) {

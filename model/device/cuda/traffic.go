@@ -199,7 +199,7 @@ func lossTraffic(k Kernel, args []byte) (Traffic, bool) {
 	case kSumSquares:
 		return reads(as[sumArgs](args).x), true
 	case kSIGReg:
-		a := as[sigregArgs](args)
+		a := as[sigRegArgs](args)
 		return reads(a.u).plus(writes(a.du)), true
 	case kPairDistance:
 		a := as[distanceArgs](args)

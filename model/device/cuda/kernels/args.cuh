@@ -1,4 +1,4 @@
-// args.cuh: the kernels' arguments, mirrored by cuda/args.go field by field; all
+// args.cuh: the kernels' arguments, of which genargs makes cuda/args_gen.go; all
 // fields are 8 bytes wide, so that both sides lay them out alike.
 #ifndef ARGS_CUH
 #define ARGS_CUH
@@ -38,7 +38,7 @@ struct NormGradArgs {
 };
 
 struct BatchArgs {
-	Mat y, xhat, rstd, x, gamma, beta, mean, var;
+	Mat y, xhat, rstd, x, gamma, beta, mean, variance;
 	double momentum, eps;
 };
 

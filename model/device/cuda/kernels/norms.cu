@@ -311,12 +311,12 @@ KERNEL(batch_norm, BatchArgs, WARP * WARP) {
 	if (warp()) return;
 	if (a.rstd.p) a.rstd.p[c] = inv;
 	a.mean.p[c] = (float)((1 - a.momentum) * a.mean.p[c] + a.momentum * mean);
-	a.var.p[c] = (float)((1 - a.momentum) * a.var.p[c] + a.momentum * var * (double)rows / (double)(rows - 1));
+	a.variance.p[c] = (float)((1 - a.momentum) * a.variance.p[c] + a.momentum * var * (double)rows / (double)(rows - 1));
 }
 
 KERNEL(batch_norm_eval, BatchArgs, THREADS) {
 	tiles(a.x.cols, [&](i64 r, i64 c) {
-		float inv = (float)(1 / sqrt((double)a.var.p[c] + a.eps));
+		float inv = (float)(1 / sqrt((double)a.variance.p[c] + a.eps));
 		at(a.y, r, c) = fmaf((at(a.x, r, c) - a.mean.p[c]) * inv, a.gamma.p[c], a.beta.p[c]);
 	});
 }
