@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"scalewm/envs"
-	"scalewm/parallel"
+	"scalewm/envs/parallel"
 )
 
 // maxProblems is how many problems a check lists; the rest are counted.

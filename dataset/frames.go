@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"scalewm/envs"
-	"scalewm/parallel"
+	"scalewm/envs/parallel"
 )
 
 // FrameReader hands out frames of (size, size, 3) bytes by row, to many

@@ -9,7 +9,7 @@ import (
 
 	"scalewm/dataset/rng"
 	"scalewm/envs"
-	"scalewm/parallel"
+	"scalewm/envs/parallel"
 )
 
 // Batch is B clips of T frames. Its memory is reused: it is valid until the

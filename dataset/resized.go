@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"scalewm/envs"
-	"scalewm/parallel"
+	"scalewm/envs/parallel"
 )
 
 // ResizeOptions says how a resized set is made and kept.

@@ -11,9 +11,9 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
+	"scalewm/envs/parallel"
 	"scalewm/envs/policy"
 	"scalewm/eval/record"
-	"scalewm/parallel"
 )
 
 // episode is one start on its way to its goal.

@@ -22,20 +22,20 @@ type rule struct {
 
 // The floors of docs/architecture.md, from the ground up.
 var floors = []rule{
-	{of: "parallel"},
+	{of: "envs/parallel"},
 	{of: "third_party"},
 	{of: "mujoco", ours: []string{"mujoco", "third_party"}},
 	{of: "mujoco/internal/mjc", libraries: []string{"C"}},
 
 	{of: "envs", ours: []string{"envs", "mujoco", "third_party"}},
-	{of: "envs/vector", ours: []string{"envs$", "parallel"}},
+	{of: "envs/vector", ours: []string{"envs$", "envs/parallel"}},
 
-	{of: "dataset", ours: []string{"envs$", "parallel", "dataset$", "dataset/cell", "dataset/rng"}},
+	{of: "dataset", ours: []string{"envs$", "envs/parallel", "dataset$", "dataset/cell", "dataset/rng"}},
 	{of: "dataset/rng", ours: []string{"dataset/rng"}},
 	{of: "dataset/cell"},
-	{of: "dataset/hdf5", ours: []string{"envs$", "parallel", "dataset$", "dataset/cell", "dataset/hdf5"},
+	{of: "dataset/hdf5", ours: []string{"envs$", "envs/parallel", "dataset$", "dataset/cell", "dataset/hdf5"},
 		libraries: []string{"C", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sys"}},
-	{of: "dataset/collect", ours: []string{"dataset", "envs", "parallel"}},
+	{of: "dataset/collect", ours: []string{"dataset", "envs"}},
 	{of: "dataset/replay", ours: []string{"dataset", "envs"}},
 
 	{of: "model", ours: []string{"model", "dataset$", "dataset/rng"}},
@@ -56,13 +56,13 @@ var floors = []rule{
 	{of: "model/train/metrics"},
 	{of: "model/weights", ours: []string{"model/weights", "dataset/cell"}},
 
-	{of: "eval", ours: []string{"parallel", "envs", "dataset", "model", "eval"}},
+	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}},
 	{of: "eval/pipeline", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/record", ours: []string{"dataset/cell"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
 	{of: "eval/paired", ours: []string{"eval/record", "eval/stats", "model$", "dataset/cell", "dataset/rng"}},
-	{of: "eval/encode", ours: []string{"parallel", "envs$", "dataset", "model$", "model/device", "model/weights", "eval/encode"}},
+	{of: "eval/encode", ours: []string{"envs/parallel", "envs$", "dataset", "model$", "model/device", "model/weights", "eval/encode"}},
 	{of: "eval/report", ours: []string{"eval/paired", "eval/record", "eval/stats", "envs$", "model$", "model/train/metrics"}},
 
 	{of: "cmd/scalewm", ours: []string{"envs", "dataset", "model", "eval", "mujoco", "third_party"},
@@ -73,7 +73,7 @@ var floors = []rule{
 // Tests may use what stands on their own floor and below, and these libraries
 // besides; Gorgonia is an oracle for the gradients of model and for nothing else.
 var (
-	floorOrder    = []string{"parallel", "third_party", "mujoco", "envs", "dataset", "model", "eval", "cmd"}
+	floorOrder    = []string{"third_party", "mujoco", "envs", "dataset", "model", "eval", "cmd"}
 	testLibraries = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
 		"github.com/BurntSushi/toml", "gonum.org/v1/gonum"}
 	oracleLibraries = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}

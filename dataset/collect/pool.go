@@ -5,7 +5,7 @@ import (
 	"context"
 	"sync"
 
-	"scalewm/parallel"
+	"scalewm/envs/parallel"
 )
 
 // made counts what the workers of a job have made.

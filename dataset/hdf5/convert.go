@@ -7,7 +7,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/envs"
-	"scalewm/parallel"
+	"scalewm/envs/parallel"
 )
 
 // Convert copies a data set into our own chunks with the given filter. Episodes

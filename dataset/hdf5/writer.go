@@ -16,7 +16,7 @@ import (
 	"unsafe"
 
 	"scalewm/envs"
-	"scalewm/parallel"
+	"scalewm/envs/parallel"
 )
 
 // columnChunk is the rows of a chunk of a numeric column.

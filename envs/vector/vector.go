@@ -12,7 +12,7 @@ import (
 	"math/rand/v2"
 
 	"scalewm/envs"
-	"scalewm/parallel"
+	"scalewm/envs/parallel"
 )
 
 // Worlds are n worlds of one task, numbered from 0. One goroutine at a time

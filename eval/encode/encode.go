@@ -16,9 +16,9 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
+	"scalewm/envs/parallel"
 	"scalewm/model"
 	"scalewm/model/device"
-	"scalewm/parallel"
 )
 
 // Column is the name of the latents' column: P*D numbers of float32 a row.
