@@ -22,7 +22,7 @@ func Peak(p device.Precision, threads int) (float64, error) {
 }
 
 // Rates are what the machine does at best on all threads together, measured in
-// short loops. Neighbours on the same host can halve them for seconds, so that
+// short loops. Other programs on the same host can halve them for seconds, so that
 // they belong beside each benchmark.
 type Rates struct {
 	FMA      float64 // GFLOP/s of fp32 multiply-adds
