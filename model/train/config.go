@@ -68,11 +68,10 @@ type Task struct {
 type Options struct {
 	Dev  device.Device
 	Data dataset.Source
-	// Frames, where set, gives Data's frames at the model's size, asked for once
-	// there is something to train; nil: OpenFrames, beside DataPath where they do
-	// not fit in memory.
+	// Frames gives Data's frames at the model's size, as OpenFrames makes them; it
+	// is asked once there is something to train.
 	Frames   func(context.Context) (dataset.FrameReader, error)
-	DataPath string
+	DataPath string // OpenFrames keeps frames beside it that do not fit in memory
 	Task     Task
 	Method   model.Method // one without terms writes the initial weights
 	Config   Config

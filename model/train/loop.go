@@ -45,18 +45,10 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := l.resume(); err != nil {
 		return Result{}, err
 	}
-	open := func(ctx context.Context) (dataset.FrameReader, func() error, error) {
-		frames, err := o.Frames(ctx)
-		return frames, func() error { return nil }, err
-	}
-	if o.Frames == nil {
-		open = o.OpenFrames
-	}
-	frames, closeFrames, err := open(ctx)
+	frames, err := o.Frames(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	defer closeFrames()
 	c, err := l.run(ctx, frames)
 	if err != nil {
 		return Result{}, err
