@@ -1,8 +1,8 @@
 package stats
 
 import (
+	"cmp"
 	"math"
-	"slices"
 )
 
 // Ranks numbers x from 1 in ascending order; equal values share their average.
@@ -54,96 +54,19 @@ func constant(x []float64) bool {
 	return true
 }
 
-// pairCounts are the numbers of pairs behind Kendall's coefficient.
-type pairCounts struct{ all, tiedX, tiedY, netConcordant int }
-
-// KendallB is Kendall's tau-b, in O(n log n) (Knight 1966).
+// KendallB is Kendall's tau-b, from all pairs: concordant minus discordant ones
+// over the geometric mean of those that x and y do not tie.
 func KendallB(x, y []float64) float64 {
-	c := countPairs(x, y)
-	if c.tiedX == c.all || c.tiedY == c.all { // also fewer than two values
-		return math.NaN()
-	}
-	return float64(c.netConcordant) / math.Sqrt(float64(c.all-c.tiedX)*float64(c.all-c.tiedY))
-}
-
-func countPairs(x, y []float64) pairCounts {
-	if len(x) != len(y) {
-		panic("stats: Kendall's tau of slices of different lengths")
-	}
-	n := len(x)
-	c := pairCounts{all: n * (n - 1) / 2}
-	// Dense ranks; then y is read in the order of (x, y) and discordant pairs are
-	// the inversions that sorting it undoes.
-	rx, ry := dense(x), dense(y)
-	for _, t := range sizes(rx) {
-		c.tiedX += t * (t - 1) / 2
-	}
-	for _, t := range sizes(ry) {
-		c.tiedY += t * (t - 1) / 2
-	}
-	both := make([]int, n) // (x, y) as one number
-	for i := range both {
-		both[i] = rx[i]*n + ry[i]
-	}
-	slices.Sort(both)
-	tiedBoth := 0
-	for i := 0; i < n; {
-		j := i + 1
-		for j < n && both[j] == both[i] {
-			j++
-		}
-		tiedBoth += (j - i) * (j - i - 1) / 2
-		i = j
-	}
-	for i := range both {
-		both[i] %= n
-	}
-	c.netConcordant = c.all - c.tiedX - c.tiedY + tiedBoth - 2*inversions(both, make([]int, n))
-	return c
-}
-
-// dense numbers the distinct values of x from 0 in ascending order.
-func dense(x []float64) []int {
-	distinct := slices.Clone(x)
-	slices.Sort(distinct)
-	distinct = slices.Compact(distinct)
-	r := make([]int, len(x))
-	for i, v := range x {
-		r[i], _ = slices.BinarySearch(distinct, v)
-	}
-	return r
-}
-
-// sizes counts how often each of the ranks 0, 1, ... occurs.
-func sizes(ranks []int) []int {
-	var count []int
-	for _, r := range ranks {
-		for r >= len(count) {
-			count = append(count, 0)
-		}
-		count[r]++
-	}
-	return count
-}
-
-// inversions sorts v by merging and counts the pairs that stood in descending order.
-func inversions(v, spare []int) int {
-	if len(v) < 2 {
-		return 0
-	}
-	m := len(v) / 2
-	count := inversions(v[:m], spare[:m]) + inversions(v[m:], spare[m:])
-	copy(spare, v)
-	l, r := spare[:m], spare[m:]
-	for k := range v {
-		if len(r) == 0 || len(l) > 0 && l[0] <= r[0] {
-			v[k], l = l[0], l[1:]
-		} else {
-			v[k], r = r[0], r[1:]
-			count += len(l)
+	var net, freeX, freeY float64
+	for i := range x {
+		for j := range i {
+			dx, dy := float64(cmp.Compare(x[i], x[j])), float64(cmp.Compare(y[i], y[j]))
+			net += dx * dy
+			freeX += dx * dx
+			freeY += dy * dy
 		}
 	}
-	return count
+	return net / math.Sqrt(freeX*freeY)
 }
 
 // Ranking says how well one cost orders candidates that another one judges.
