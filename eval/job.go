@@ -96,6 +96,7 @@ func (j Job) Spec(i int) record.Spec {
 // so does protocol paper, which matters where that is another data set. The note
 // says so then; it is empty where both are the same.
 func (j Job) scaler() (m dataset.Moments, note string, err error) {
+	const differ = "the actions of this data set have other means and deviations than those that the checkpoint was trained on; plans are scaled by "
 	own, data := j.Arm.Actions, j.Data.Actions
 	switch {
 	case len(own.Mean) == 0 && j.Protocol == dataset.Strict:
@@ -105,10 +106,9 @@ func (j Job) scaler() (m dataset.Moments, note string, err error) {
 	case sameScaler(own, data):
 		m = own
 	case j.Protocol == dataset.Strict:
-		m, note = own, "the actions of this data set have other means and deviations than those that the checkpoint was trained on, by which its plans are scaled"
+		m, note = own, differ+"the checkpoint's"
 	default:
-		m, note = data, "the actions of this data set have other means and deviations than those that the checkpoint was trained on; "+
-			"its plans are scaled by this data set's, as in the published evaluation (--protocol strict takes the checkpoint's)"
+		m, note = data, differ+"this data set's, as in the published evaluation (--protocol strict takes the checkpoint's)"
 	}
 	return m, note, checkScaler(m, j.Task.Spec.ActionDim)
 }

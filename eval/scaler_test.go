@@ -33,7 +33,7 @@ func TestWhoseScaler(t *testing.T) {
 		{"the same data", dataset.Paper, data, data, "", ""},
 		{"the same data", dataset.Strict, data, data, "", ""},
 		{"other data", dataset.Paper, other, data, "by this data set's, as in the published evaluation", ""},
-		{"other data", dataset.Strict, other, other, "by which its plans are scaled", "checkpoint"},
+		{"other data", dataset.Strict, other, other, "plans are scaled by the checkpoint's", "checkpoint"},
 		{"published weights", dataset.Paper, dataset.Moments{}, data, "does not say how its actions were scaled", ""},
 	} {
 		j := Job{Task: tworoom(), Data: &Data{Actions: data}, Protocol: c.protocol, Sets: []Set{{}}, Arm: Arm{Weights: "w", Actions: c.own}}
