@@ -2,7 +2,12 @@ package dataset
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
 
 	"scalewm/envs"
 	"scalewm/envs/parallel"
@@ -32,4 +37,177 @@ func ReadFrames(ctx context.Context, frames FrameReader, from, to int, dst []byt
 		}
 		return nil
 	})
+}
+
+// ResizeOptions says how a resized set is made and kept.
+type ResizeOptions struct {
+	Size    int
+	Workers int // 0: one a core
+	// Budget in bytes is what may be kept in memory; a larger set goes to the
+	// sidecar file beside the data set. 0: a quarter of the machine's memory.
+	Budget int64
+	// Path of the data set; its sidecar is Path + ".<size>px".
+	Path string
+}
+
+// ResizedSet is every frame of a source at one size, as uint8.
+type ResizedSet struct {
+	size   int
+	pixels []byte // (rows, size, size, 3)
+	mapped []byte // the whole sidecar file, when there is one
+}
+
+// Size implements FrameReader.
+func (s *ResizedSet) Size() int { return s.size }
+
+// Frame implements FrameReader.
+func (s *ResizedSet) Frame(row int, dst []byte) error {
+	n := s.size * s.size * 3
+	if row < 0 || (row+1)*n > len(s.pixels) {
+		return fmt.Errorf("frame of row %d: the set has %d rows", row, len(s.pixels)/n)
+	}
+	copy(dst, s.pixels[row*n:(row+1)*n])
+	return nil
+}
+
+// Close frees the sidecar's mapping; the file stays for the next run.
+func (s *ResizedSet) Close() error {
+	s.pixels = nil
+	if s.mapped == nil {
+		return nil
+	}
+	m := s.mapped
+	s.mapped = nil
+	return syscall.Munmap(m)
+}
+
+// Resized makes the resized set of a source with all cores: in memory when it
+// fits the budget, else in a sidecar file that later runs find again.
+func Resized(ctx context.Context, src Source, opt ResizeOptions, progress func(done, total int64, note string)) (*ResizedSet, error) {
+	if !src.HasFrames() {
+		return nil, fmt.Errorf("resizing frames to %d px: the data set has no pixels (hint: collect it with frames)", opt.Size)
+	}
+	opt.Workers = parallel.Workers(opt.Workers, src.Rows())
+	if opt.Budget <= 0 {
+		opt.Budget = memory() / 4
+	}
+	bytes := int64(src.Rows()) * int64(opt.Size*opt.Size*3)
+	if bytes > opt.Budget {
+		return sidecar(ctx, src, opt, bytes, progress)
+	}
+	s := &ResizedSet{size: opt.Size, pixels: make([]byte, bytes)}
+	if err := resizeAll(ctx, src, opt, s.pixels, progress); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// memory is the machine's RAM in bytes.
+func memory() int64 {
+	var info syscall.Sysinfo_t
+	if syscall.Sysinfo(&info) != nil {
+		return 4 << 30
+	}
+	return int64(info.Totalram) * int64(info.Unit)
+}
+
+// resizeAll fills out with every frame; each row is written by one worker, so
+// the result does not depend on their number.
+func resizeAll(ctx context.Context, src Source, opt ResizeOptions, out []byte, progress func(done, total int64, note string)) error {
+	var done atomic.Int64
+	rows, n := src.Rows(), opt.Size*opt.Size*3
+	resizers, frames := make([]*Resizer, opt.Workers), make([][]byte, opt.Workers)
+	for w := range opt.Workers {
+		resizers[w], frames[w] = NewResizer(opt.Size), make([]byte, envs.FrameBytes)
+	}
+	return parallel.For(ctx, opt.Workers, rows, func(w, row int) error {
+		if err := src.Frame(row, frames[w]); err != nil {
+			return fmt.Errorf("resizing frames to %d px: %w", opt.Size, err)
+		}
+		resizers[w].Resize(out[row*n:(row+1)*n], frames[w])
+		if d := done.Add(1); progress != nil && (d%256 == 0 || d == int64(rows)) {
+			progress(d, int64(rows), fmt.Sprintf("frames to %d px", opt.Size))
+		}
+		return nil
+	})
+}
+
+// sidecarHeader is the length of a sidecar's first line, padded with spaces.
+const sidecarHeader = 128
+
+// sidecar maps the set's file, making it first when it is missing or belongs to
+// other data.
+func sidecar(ctx context.Context, src Source, opt ResizeOptions, bytes int64, progress func(done, total int64, note string)) (*ResizedSet, error) {
+	fp, err := src.Fingerprint()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := hex.DecodeString(fp); err != nil {
+		return nil, fmt.Errorf("the fingerprint %q is not hexadecimal", fp)
+	}
+	path := fmt.Sprintf("%s.%dpx", opt.Path, opt.Size)
+	header := fmt.Sprintf("%-*s\n", sidecarHeader-1, fmt.Sprintf("scalewm frames %d %d %s", opt.Size, src.Rows(), fp))
+	if s, err := mapSidecar(path, header, bytes, opt.Size); err == nil {
+		return s, nil
+	}
+	if err := makeSidecar(ctx, src, opt, path, header, bytes, progress); err != nil {
+		return nil, err
+	}
+	return mapSidecar(path, header, bytes, opt.Size)
+}
+
+func mapSidecar(path, header string, bytes int64, size int) (*ResizedSet, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() != sidecarHeader+bytes {
+		return nil, fmt.Errorf("the resized set %s is torn", path)
+	}
+	m, err := syscall.Mmap(int(f.Fd()), 0, int(st.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the resized set %s: %w", path, err)
+	}
+	if string(m[:sidecarHeader]) != header {
+		syscall.Munmap(m)
+		return nil, fmt.Errorf("the resized set %s belongs to other data", path)
+	}
+	return &ResizedSet{size: size, pixels: m[sidecarHeader:], mapped: m}, nil
+}
+
+// makeSidecar writes the file aside through a mapping and renames it.
+func makeSidecar(ctx context.Context, src Source, opt ResizeOptions, path, header string, bytes int64, progress func(done, total int64, note string)) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("writing the resized set: %w", err)
+	}
+	defer func() {
+		f.Close()
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	// Fallocate, so that a full disk is an error here and not a fault in the mapping.
+	if err := syscall.Fallocate(int(f.Fd()), 0, 0, sidecarHeader+bytes); err != nil {
+		return fmt.Errorf("writing the resized set %s of %d MB: %w (hint: free some space or give more memory)", path, bytes>>20, err)
+	}
+	m, err := syscall.Mmap(int(f.Fd()), 0, int(sidecarHeader+bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("writing the resized set %s: %w", path, err)
+	}
+	copy(m, header)
+	err = resizeAll(ctx, src, opt, m[sidecarHeader:], progress)
+	syscall.Munmap(m)
+	if err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("writing the resized set %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
 }

@@ -5,6 +5,13 @@
 // libhdf5 only opens and lists a file and writes ours. Reading decodes chunks in
 // this package, from many goroutines at once. The package knows nothing of
 // tasks, clips or models.
+//
+// A File (file.go) is a listing by libhdf5 (lib.go, lib.c) and a dset for each
+// column (dset.go): where the chunks are (chunkindex.go), how they are decoded
+// (filter.go, blosc.go) and which are kept decoded. What libhdf5 is too old to
+// describe is read from the object's own header (header.go). A Writer
+// (writer.go, libwrite.c) hands finished chunks to libhdf5; Convert copies one
+// into the other. A Tree (tree.go, libtree.c) is any small HDF5 file as arrays.
 package hdf5
 
 import (

@@ -5,6 +5,8 @@ package hdf5
 #cgo CFLAGS: -O2 -Wall
 #include <stdlib.h>
 #include "lib.h"
+#include <hdf5.h>
+#include <libdeflate.h>
 */
 import "C"
 
@@ -225,4 +227,18 @@ func readWhole(id C.hid_t, dst []byte) error {
 		}
 		return nil
 	})
+}
+
+// LibraryVersions names the versions of libhdf5, as loaded, and of libdeflate,
+// as compiled against.
+func LibraryVersions() (hdf5, deflate string, err error) {
+	err = withLib(func() error {
+		var major, minor, release C.uint
+		if C.H5get_libversion(&major, &minor, &release) < 0 {
+			return fmt.Errorf("asking libhdf5 for its version: %w", libError())
+		}
+		hdf5 = fmt.Sprintf("%d.%d.%d", major, minor, release)
+		return nil
+	})
+	return hdf5, C.LIBDEFLATE_VERSION_STRING, err
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"unsafe"
@@ -306,4 +307,129 @@ func (w *Writer) Abort() {
 	})
 	os.Remove(w.tmp)
 	w.release()
+}
+
+// columnWriter gathers a column's bytes until a chunk is full.
+type columnWriter struct {
+	envs.Column
+	id   C.hid_t
+	buf  []byte
+	rows int
+}
+
+func (w *Writer) newColumn(c envs.Column) (*columnWriter, error) {
+	shape := []int{columnChunk}
+	if c.Width > 1 || c.Matrix {
+		shape = append(shape, c.Width)
+	}
+	id, err := w.newSet(c.Name, c.DType, shape, 0, 0)
+	return &columnWriter{Column: c, id: id}, err
+}
+
+// newSet makes a data set with no rows yet; shape is that of a chunk.
+func (w *Writer) newSet(name, dtype string, shape []int, filter, level int) (C.hid_t, error) {
+	n, t := C.CString(name), C.CString(dtype)
+	defer C.free(unsafe.Pointer(n))
+	defer C.free(unsafe.Pointer(t))
+	dims := culls(shape)
+	id := C.sw_create_dataset(w.file, n, C.sw_type(t), C.int(len(shape)), &dims[0], C.int(filter), C.int(level))
+	if id < 0 {
+		return id, libError()
+	}
+	return id, nil
+}
+
+func culls(v []int) []C.ulonglong {
+	out := make([]C.ulonglong, len(v))
+	for i, x := range v {
+		out[i] = C.ulonglong(x)
+	}
+	return out
+}
+
+// add appends values and writes every chunk that they fill.
+func (c *columnWriter) add(v []float64) error {
+	full := columnChunk * c.Width * writable[c.DType]
+	for _, x := range v {
+		var err error
+		if c.buf, err = narrow(c.buf, c.DType, x); err != nil {
+			return err
+		}
+		if len(c.buf) == full {
+			if err := c.flush(columnChunk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// flush writes the buffer, padded with zeros, as the next chunk of rows rows.
+func (c *columnWriter) flush(rows int) error {
+	at, dims := []int{c.rows}, []int{c.rows + rows}
+	if c.Width > 1 || c.Matrix {
+		at, dims = append(at, 0), append(dims, c.Width)
+	}
+	if err := extend(c.id, dims); err != nil {
+		return err
+	}
+	full := columnChunk * c.Width * writable[c.DType]
+	b := append(c.buf, make([]byte, full-len(c.buf))...)
+	c.buf, c.rows = c.buf[:0], c.rows+rows
+	return writeChunk(c.id, at, b)
+}
+
+func extend(id C.hid_t, dims []int) error {
+	d := culls(dims)
+	if C.sw_extend(id, C.int(len(d)), &d[0]) < 0 {
+		return libError()
+	}
+	return nil
+}
+
+func writeChunk(id C.hid_t, at []int, b []byte) error {
+	o := culls(at)
+	if C.sw_write_chunk(id, C.int(len(o)), &o[0], unsafe.Pointer(&b[0]), C.ulonglong(len(b))) < 0 {
+		return libError()
+	}
+	return nil
+}
+
+// FreeSpace is the number of bytes a user may still write beside path.
+func FreeSpace(path string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Dir(path), &st); err != nil {
+		return 0, fmt.Errorf("asking for the free space at %s: %w", filepath.Dir(path), err)
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+// NeedSpace refuses work that will not fit beside path.
+func NeedSpace(path string, bytes int64) error {
+	free, err := FreeSpace(path)
+	if err != nil {
+		return err
+	}
+	if bytes > free {
+		return fmt.Errorf("%s needs %s and its disk has %s free (hint: free some space or choose another --out)",
+			path, MB(bytes), MB(free))
+	}
+	return nil
+}
+
+// MB shows a size for people.
+func MB(bytes int64) string {
+	if bytes >= 10<<30 {
+		return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
+	}
+	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+}
+
+// explain names the file and adds the likely cause: the library's own words for
+// a full disk are several layers deep.
+func (w *Writer) explain(err error) error {
+	if free, e := FreeSpace(w.path); e == nil && free < 16<<20 {
+		return fmt.Errorf("writing the data set %s: %w (hint: its disk is full, %s free)", w.path, err, MB(free))
+	}
+	return fmt.Errorf("writing the data set %s: %w", w.path, err)
 }

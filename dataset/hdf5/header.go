@@ -1,0 +1,503 @@
+package hdf5
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// describe reads what libhdf5 would say of a data set, for files that the
+// installed library is too old to open: h5py 3.16 writes booleans and filters in
+// the format of HDF5 2.0 when it is asked for the latest one.
+func describe(c *cursor, name string, addr uint64) (described, error) {
+	d := described{name: name, header: addr, offset: undefAddr, id: -1}
+	h, err := readHeader(c, addr)
+	if err != nil {
+		return d, err
+	}
+	for _, part := range []struct {
+		kind int
+		read func([]byte) error
+	}{{msgType, d.readType}, {msgSpace, d.readSpace}, {msgFilters, d.readFilters}, {msgFill, d.readFill}, {msgLayout, d.readLayout}} {
+		body, ok := h[part.kind]
+		if !ok && (part.kind == msgFilters || part.kind == msgFill) {
+			continue
+		}
+		if err := part.read(body); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// readType takes integers, IEEE floats and enums of integers; any other class is
+// left without a dtype.
+func (d *described) readType(b []byte) error {
+	const enum = 8
+	if len(b) < 8 {
+		return errHeader
+	}
+	d.class, d.elem = int(b[0]&15), int(binary.LittleEndian.Uint32(b[4:]))
+	d.fill = make([]byte, min(d.elem, 64))
+	switch d.class {
+	case classInteger:
+		d.bigEndian, d.signed = b[1]&1 != 0, b[1]&8 != 0
+	case classFloat:
+		if len(b) < 20 {
+			return errHeader
+		}
+		d.bigEndian = b[1]&1 != 0
+		// exponent and mantissa bits of binary16, 32 and 64
+		if want := map[int][2]byte{2: {5, 10}, 4: {8, 23}, 8: {11, 52}}[d.elem]; want != [2]byte{b[13], b[15]} {
+			d.class = -1
+		}
+	case enum:
+		members := int(b[1]) | int(b[2])<<8
+		elem := d.elem
+		if err := d.readType(b[8:]); err != nil || d.elem != elem {
+			return errHeader
+		}
+		// The names, padded to 8 bytes in old versions, and the values.
+		names := strings.ReplaceAll(string(b[min(20, len(b)):]), "\x00", "")
+		d.isBool = members == 2 && elem == 1 && names == "FALSETRUE\x01"
+	}
+	return nil
+}
+
+func (d *described) readSpace(b []byte) error {
+	if len(b) < 4 || b[0] < 1 || b[0] > 2 || b[1] > 32 {
+		return errHeader
+	}
+	rank, grows := int(b[1]), b[2]&1 != 0
+	at := 4
+	if b[0] == 1 {
+		at = 8
+	}
+	want := 8 * rank
+	if grows {
+		want *= 2
+	}
+	if len(b) < at+want {
+		return errHeader
+	}
+	for i := range rank {
+		d.dims = append(d.dims, binary.LittleEndian.Uint64(b[at+8*i:]))
+		d.max = append(d.max, d.dims[i])
+		if grows {
+			d.max[i] = binary.LittleEndian.Uint64(b[at+8*(rank+i):])
+		}
+	}
+	return nil
+}
+
+func (d *described) readFilters(b []byte) error {
+	if len(b) < 2 || b[0] < 1 || b[0] > 2 {
+		return errHeader
+	}
+	old, n := b[0] == 1, int(b[1])
+	b = b[2:]
+	if old {
+		b = b[min(6, len(b)):]
+	}
+	for range n {
+		if len(b) < 4 {
+			return errHeader
+		}
+		f := filterInfo{id: int(binary.LittleEndian.Uint16(b))}
+		name := 0
+		b = b[2:]
+		if old || f.id >= 256 {
+			name = int(binary.LittleEndian.Uint16(b))
+			b = b[2:]
+		}
+		if len(b) < 4 {
+			return errHeader
+		}
+		params := int(binary.LittleEndian.Uint16(b[2:]))
+		b = b[4:]
+		if old {
+			name = (name + 7) / 8 * 8
+		}
+		size := name + 4*params
+		if old && params%2 == 1 {
+			size += 4
+		}
+		if len(b) < name+4*params {
+			return errHeader
+		}
+		for i := range params {
+			f.params = append(f.params, binary.LittleEndian.Uint32(b[name+4*i:]))
+		}
+		d.filters = append(d.filters, f)
+		b = b[min(size, len(b)):]
+	}
+	return nil
+}
+
+// readFill keeps zeros unless a value of the element's size is stored.
+func (d *described) readFill(b []byte) error {
+	if len(b) < 2 {
+		return errHeader
+	}
+	at, stored := 4, false
+	switch b[0] {
+	case 1, 2:
+		stored = len(b) >= 8 && b[3] != 0
+	case 3:
+		at, stored = 2, b[1]&0x20 != 0
+	default:
+		return fmt.Errorf("%w: fill value of version %d", errHeader, b[0])
+	}
+	if !stored || len(b) < at+4 {
+		return nil
+	}
+	if n := binary.LittleEndian.Uint32(b[at:]); int(n) == len(d.fill) && len(b) >= at+4+int(n) {
+		copy(d.fill, b[at+4:])
+	}
+	return nil
+}
+
+func (d *described) readLayout(b []byte) error {
+	l, err := parseLayout(b)
+	if err != nil {
+		return err
+	}
+	d.layout = l.class
+	switch l.class {
+	case layoutContig:
+		d.offset = l.addr
+	case layoutCompact:
+		d.compact = l.data
+	case layoutChunked:
+		if len(l.chunk) != len(d.dims)+1 {
+			return errHeader
+		}
+		d.chunk = l.chunk[:len(d.dims)]
+	}
+	return nil
+}
+
+// Messages of an object header that matter here.
+const (
+	msgSpace        = 0x01
+	msgType         = 0x03
+	msgFill         = 0x05
+	msgLayout       = 0x08
+	msgFilters      = 0x0b
+	msgContinuation = 0x10
+)
+
+var errHeader = errors.New("the object header is damaged")
+
+// block is a stretch of header messages in the file.
+type block struct{ addr, size uint64 }
+
+// header is an object header: the body of each message, by kind.
+type header map[int][]byte
+
+// readHeader reads an object header of version 1 or 2 with its continuations.
+func readHeader(c *cursor, addr uint64) (header, error) {
+	head, err := c.read(addr, 16)
+	if err != nil {
+		return nil, err
+	}
+	h := header{}
+	switch {
+	case string(head[:4]) == "OHDR" && head[4] == 2:
+		return h, h.read2(c, addr, head[5])
+	case head[0] == 1:
+		first := block{addr + 16, uint64(binary.LittleEndian.Uint32(head[8:]))}
+		return h, h.walk(c, first, func(b []byte, _ bool) ([]byte, int, error) { return b, 8, nil })
+	}
+	return nil, errIndex
+}
+
+// read2 reads a version 2 header, which has a size of variable width, shorter
+// message prefixes and framed continuations.
+func (h header) read2(c *cursor, addr uint64, flags byte) error {
+	at := addr + 6
+	if flags&0x20 != 0 {
+		at += 16 // times
+	}
+	if flags&0x10 != 0 {
+		at += 4 // attribute storage
+	}
+	width := uint64(1) << (flags & 3)
+	b, err := c.read(at, width)
+	if err != nil {
+		return err
+	}
+	prefix := 4
+	if flags&0x04 != 0 {
+		prefix = 6
+	}
+	return h.walk(c, block{at + width, uint64LE(b)}, func(b []byte, continued bool) ([]byte, int, error) {
+		if !continued {
+			return b, prefix, nil
+		}
+		if len(b) < 8 || string(b[:4]) != "OCHK" {
+			return nil, 0, errHeader
+		}
+		return b[4 : len(b)-4], prefix, nil
+	})
+}
+
+// uint64LE reads a little-endian number of up to 8 bytes.
+func uint64LE(b []byte) (v uint64) {
+	for i, x := range b {
+		v |= uint64(x) << (8 * i)
+	}
+	return v
+}
+
+// walk goes through the messages of a header's blocks. open strips a block's
+// frame and says how long a message's prefix is: 8 bytes in version 1 (kind and
+// size of 2 bytes), less in version 2 (kind of 1 byte).
+func (h header) walk(c *cursor, first block, open func(b []byte, continued bool) ([]byte, int, error)) error {
+	todo := []block{first}
+	for i := 0; i < len(todo); i++ {
+		raw, err := c.read(todo[i].addr, todo[i].size)
+		if err != nil {
+			return err
+		}
+		b, prefix, err := open(raw, i > 0)
+		if err != nil {
+			return err
+		}
+		for len(b) >= prefix {
+			kind, size := int(b[0]), int(binary.LittleEndian.Uint16(b[1:]))
+			if prefix == 8 {
+				kind, size = int(binary.LittleEndian.Uint16(b)), int(binary.LittleEndian.Uint16(b[2:]))
+			}
+			if prefix+size > len(b) {
+				return errHeader
+			}
+			body := b[prefix : prefix+size]
+			b = b[prefix+size:]
+			if kind != msgContinuation {
+				h[kind] = body
+			} else if len(body) < 16 {
+				return errHeader
+			} else {
+				todo = append(todo, block{binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint64(body[8:])})
+			}
+		}
+	}
+	return nil
+}
+
+// Kinds of chunk index, numbered as in the version 4 layout message; the B-tree
+// of version 3 has no number there.
+const (
+	indexBTree1     = 0
+	indexSingle     = 1
+	indexImplicit   = 2
+	indexFixed      = 3
+	indexExtensible = 4
+)
+
+// layoutMsg is what the data layout message says.
+type layoutMsg struct {
+	class    int // layoutCompact, layoutContig or layoutChunked
+	kind     int // of the chunk index
+	addr     uint64
+	chunk    []uint64 // with the element's size as last entry
+	filtered bool     // single chunk: size and mask follow
+	size     uint64   // single chunk, or bytes of a compact data set
+	mask     uint32
+	data     []byte // of a compact data set
+}
+
+// parseLayout reads a layout message of version 3, 4 or 5 (as 4, with wider
+// sizes in the index).
+func parseLayout(b []byte) (layoutMsg, error) {
+	if len(b) < 2 {
+		return layoutMsg{}, errHeader
+	}
+	version, l := b[0], layoutMsg{class: int(b[1])}
+	if version < 3 || version > 5 {
+		return l, errIndex
+	}
+	b = b[2:]
+	switch l.class {
+	case layoutCompact:
+		if len(b) < 2 || len(b)-2 < int(binary.LittleEndian.Uint16(b)) {
+			return l, errHeader
+		}
+		l.data = b[2 : 2+binary.LittleEndian.Uint16(b)]
+	case layoutContig:
+		if len(b) < 8 {
+			return l, errHeader
+		}
+		l.addr = binary.LittleEndian.Uint64(b)
+	case layoutChunked:
+		if version == 3 {
+			return l, l.parseBTree(b)
+		}
+		return l, l.parseIndexed(b)
+	default:
+		return l, errIndex
+	}
+	return l, nil
+}
+
+func (l *layoutMsg) parseBTree(b []byte) error {
+	if len(b) < 9 || len(b) < 9+4*int(b[0]) {
+		return errHeader
+	}
+	l.kind, l.addr = indexBTree1, binary.LittleEndian.Uint64(b[1:])
+	for i := range int(b[0]) {
+		l.chunk = append(l.chunk, uint64(binary.LittleEndian.Uint32(b[9+4*i:])))
+	}
+	return nil
+}
+
+func (l *layoutMsg) parseIndexed(b []byte) error {
+	const partialEdge, singleFiltered = 1, 2
+	if len(b) < 3 || b[2] > 8 || len(b) < 4+int(b[1])*int(b[2]) {
+		return errHeader
+	}
+	flags, rank, width := b[0], int(b[1]), int(b[2])
+	if flags&partialEdge != 0 {
+		return errIndex // edge chunks without filters
+	}
+	for i := range rank {
+		l.chunk = append(l.chunk, uint64LE(b[3+i*width:][:width]))
+	}
+	b = b[3+rank*width:]
+	l.kind = int(b[0])
+	b = b[1:]
+	skip := 0 // parameters that the index's own header repeats
+	switch l.kind {
+	case indexSingle:
+		if flags&singleFiltered != 0 {
+			if len(b) < 12 {
+				return errHeader
+			}
+			l.filtered, l.size, l.mask = true, binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:])
+			if l.size > maxChunk {
+				return fmt.Errorf("%w: a chunk of %d bytes", errHeader, l.size)
+			}
+			skip = 12
+		}
+	case indexImplicit:
+	case indexFixed:
+		skip = 1
+	case indexExtensible:
+		skip = 5
+	default:
+		return errIndex
+	}
+	if len(b) < skip+8 {
+		return errHeader
+	}
+	l.addr = binary.LittleEndian.Uint64(b[skip:])
+	return nil
+}
+
+// dtype names the element type as envs.Column does; booleans, which are
+// enums in some files, are uint8. "" is a type without numbers.
+func (d *described) dtype() string {
+	switch {
+	case d.isBool && d.elem == 1:
+		return "uint8"
+	case d.class == classFloat && (d.elem == 2 || d.elem == 4 || d.elem == 8):
+		return fmt.Sprintf("float%d", 8*d.elem)
+	case d.class == classInteger && (d.elem == 1 || d.elem == 2 || d.elem == 4 || d.elem == 8):
+		if d.signed {
+			return fmt.Sprintf("int%d", 8*d.elem)
+		}
+		return fmt.Sprintf("uint%d", 8*d.elem)
+	}
+	return ""
+}
+
+// widen turns stored elements into float64; integers beyond 2^53 lose their
+// last bits, everything else is exact.
+func (d *described) widen(dst []float64, src []byte) {
+	var order binary.ByteOrder = binary.LittleEndian
+	if d.bigEndian {
+		order = binary.BigEndian
+	}
+	dt := d.dtype()
+	for i := range dst {
+		b := src[i*d.elem : (i+1)*d.elem]
+		switch dt {
+		case "float16":
+			dst[i] = half(order.Uint16(b))
+		case "float32":
+			dst[i] = float64(math.Float32frombits(order.Uint32(b)))
+		case "float64":
+			dst[i] = math.Float64frombits(order.Uint64(b))
+		case "int8":
+			dst[i] = float64(int8(b[0]))
+		case "uint8":
+			dst[i] = float64(b[0])
+		case "int16":
+			dst[i] = float64(int16(order.Uint16(b)))
+		case "uint16":
+			dst[i] = float64(order.Uint16(b))
+		case "int32":
+			dst[i] = float64(int32(order.Uint32(b)))
+		case "uint32":
+			dst[i] = float64(order.Uint32(b))
+		case "int64":
+			dst[i] = float64(int64(order.Uint64(b)))
+		case "uint64":
+			dst[i] = float64(order.Uint64(b))
+		}
+	}
+}
+
+// half widens an IEEE binary16.
+func half(h uint16) float64 {
+	sign, exp, frac := 1.0, int(h>>10&31), float64(h&1023)
+	if h>>15 != 0 {
+		sign = -1
+	}
+	switch exp {
+	case 0:
+		return sign * math.Ldexp(frac, -24)
+	case 31:
+		if frac != 0 {
+			return math.NaN()
+		}
+		return math.Inf(int(sign))
+	}
+	return sign * math.Ldexp(1024+frac, exp-25)
+}
+
+// writable maps the types our files use to their width; float16 columns are
+// written as float32, which holds them exactly.
+var writable = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4,
+	"uint64": 8, "int64": 8, "float32": 4, "float64": 8}
+
+// narrow appends v in a writable type. It reports a value the type cannot hold,
+// so that no column changes silently.
+func narrow(dst []byte, dtype string, v float64) ([]byte, error) {
+	le := binary.LittleEndian
+	if dtype == "float64" {
+		return le.AppendUint64(dst, math.Float64bits(v)), nil
+	}
+	if dtype == "float32" {
+		return le.AppendUint32(dst, math.Float32bits(float32(v))), nil
+	}
+	bits := 8 * writable[dtype]
+	lo, hi := 0.0, math.Ldexp(1, bits)
+	if dtype[0] == 'i' {
+		lo, hi = -hi/2, hi/2
+	}
+	if v != math.Trunc(v) || v < lo || v >= hi {
+		return nil, fmt.Errorf("%v is not a value of type %s", v, dtype)
+	}
+	u := uint64(v)
+	if v < 0 {
+		u = uint64(int64(v))
+	}
+	for i := range bits / 8 {
+		dst = append(dst, byte(u>>(8*i)))
+	}
+	return dst, nil
+}
