@@ -21,6 +21,10 @@ const (
 	FrameBytes = FrameSize * FrameSize * 3
 )
 
+// DefaultMaxSteps is how many steps a collected episode has at most where the task does
+// not say it.
+const DefaultMaxSteps = 200
+
 // ErrNotExact is returned by Restarter.Restart for a row that does not carry
 // enough hidden state to continue exactly as the original did.
 var ErrNotExact = errors.New("envs: the row does not hold enough state to restart exactly")
@@ -89,15 +93,16 @@ type Q struct {
 }
 
 // Spec is what a task says of itself; the same value is shared by all its Envs
-// and is never changed.
+// and, once Register has filled in what a task left out, is never changed.
 type Spec struct {
 	Name      string // tworoom
-	ID        string // swm/TwoRoom-v1
-	Title     string // Two-Room
+	ID        string // swm/TwoRoom-v1; Name where it is left out
+	Title     string // Two-Room; Name where it is left out
 	ActionDim int
-	// ActionLow and ActionHigh are the bounds of the original's action space.
+	// ActionLow and ActionHigh are the bounds of the original's action space; -1 and 1
+	// where they are left out.
 	ActionLow, ActionHigh []float64
-	ActionDType           string
+	ActionDType           string // float32 where it is left out
 	Columns               []Column
 	// GoalColumns are read by SetGoal, in order of preference. The goal of an
 	// evaluation is "goal_"+name of the first that the data set has.
@@ -105,7 +110,7 @@ type Spec struct {
 	// GoalAliases are columns of a recording that hold its goal under another
 	// name than "goal_"+column; SetGoal takes their values as GoalColumns[0].
 	GoalAliases []string
-	MaxSteps    int // of a collected episode
+	MaxSteps    int // of a collected episode; DefaultMaxSteps where it is left out
 	Qs          []Q // Qs[0] is the default
 	Switches    []Switch
 	Factors     []Factor // what may vary, in the order in which it is drawn; empty where the original has nothing

@@ -30,6 +30,16 @@ func TestRegistry(t *testing.T) {
 	Register(Task{Spec: testSpec})
 }
 
+// What a task leaves out of its Spec has the values that Spec's comments say.
+func TestSpecIsFilledIn(t *testing.T) {
+	s := &Spec{Name: "ff-test", ActionDim: 2, Title: "Own"}
+	Register(Task{Spec: s})
+	if s.ID != "ff-test" || s.Title != "Own" || s.ActionDType != "float32" || s.MaxSteps != 200 ||
+		!slices.Equal(s.ActionLow, []float64{-1, -1}) || !slices.Equal(s.ActionHigh, []float64{1, 1}) {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestResolve(t *testing.T) {
 	for _, c := range []struct {
 		in   Options

@@ -1,6 +1,7 @@
 package envs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -25,7 +26,7 @@ var (
 	tasks = map[string]Task{}
 )
 
-// Register adds a task. It is called from the init function of the task's
+// Register adds a task, and fills in what its Spec leaves out. It is called from the init function of the task's
 // package; registering a name twice is a bug of the program.
 func Register(t Task) {
 	mu.Lock()
@@ -33,7 +34,18 @@ func Register(t Task) {
 	if _, ok := tasks[t.Spec.Name]; ok {
 		panic("envs: task registered twice: " + t.Spec.Name)
 	}
+	t.Spec.fillIn()
 	tasks[t.Spec.Name] = t
+}
+
+// fillIn gives the fields that a task left out the values that Spec says of them.
+func (s *Spec) fillIn() {
+	s.ID, s.Title = cmp.Or(s.ID, s.Name), cmp.Or(s.Title, s.Name)
+	s.ActionDType = cmp.Or(s.ActionDType, "float32")
+	s.MaxSteps = cmp.Or(s.MaxSteps, DefaultMaxSteps)
+	if s.ActionLow == nil && s.ActionHigh == nil {
+		s.ActionLow, s.ActionHigh = slices.Repeat([]float64{-1}, s.ActionDim), slices.Repeat([]float64{1}, s.ActionDim)
+	}
 }
 
 // Lookup finds a task by name. The error lists the names there are.

@@ -25,14 +25,12 @@ const (
 )
 
 // The columns come back row by row in a data set. Env fills in those that it knows
-// (here all); a task tells the others in World.Enter.
+// (here all); a task tells the others in World.Enter. What is left out has the values
+// that envs.Spec says.
 var spec = &envs.Spec{
 	Name:      "pendulum",
-	ID:        "scalewm/Pendulum-v0",
 	Title:     "Pendulum",
-	ActionDim: 1,
-	ActionLow: []float64{-1}, ActionHigh: []float64{1},
-	ActionDType: "float32",
+	ActionDim: 1, // from -1 to 1
 	Columns: []envs.Column{
 		{Name: "qpos", DType: "float64", Width: 1, Doc: "angle in radians, not wrapped; 0 is upright"},
 		{Name: "qvel", DType: "float64", Width: 1, Doc: "angular velocity in rad/s"},
