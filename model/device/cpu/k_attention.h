@@ -1,9 +1,13 @@
-// k_attention.h: attention of one head of one sequence a task, on the
-// micro-kernels of k_gemm.h: in fp32 here, of bf16 matrices in
-// k_attention_half.h, of a handful of tokens in k_attention_few.h. All keys of a
-// query are scored at once (a sequence is a few hundred tokens), so softmax is
-// exact in one pass and the scores never leave the cache; the backward pass
-// makes them again from lse.
+// k_attention.h: out = softmax(q k^T / sqrt(dim)) v of one head of one sequence a
+// task, in three ways: in fp32, of bf16 matrices, and of a handful of tokens.
+//
+// Idea: all keys of a query are scored at once (a sequence is a few hundred tokens),
+// so softmax is exact in one pass and the scores never leave the cache; the backward
+// pass makes them again from lse, the log of each query's sum of exponentials:
+//   p = exp(s - lse), ds = p (dp - dout.out) / sqrt(dim), with dp = dout v^T,
+//   dq = ds k, dk = ds^T q, dv = p^T dout.
+// Memory traffic: q, k, v are read once and out is written once; backward reads
+// q, k, v, out, dout and lse and writes dq, dk, dv. Products are those of k_gemm.h.
 
 typedef struct {
 	const AttentionArgs *a;
@@ -194,9 +198,317 @@ static void attention_grad_task(const void *args, i64 i, Worker *w) {
 	store_head(&h, of_keys(&h, a->dv), sp.y);
 }
 
-#include "k_attention_few.h"
+// --- A handful of tokens ---------------------------------------------------
+//
+// The predictor's history: packing factors would cost more than it saves, so scores
+// are dot products, of all heads of a sequence together, a head a lane.
+
+enum { FEW = 8, FEW_GROUPS = 2, FEW_HEADS = 8 }; // groups of VL heads of a task; heads of a backward one
+
+static i64 few_groups(const AttentionArgs *a) { return (a->heads + VL - 1) / VL; }
+
+// weigh writes the sum of w[j*apart] * row j of m to row r of dst.
+static inline void weigh(Mat dst, i64 r, const float *w, i64 apart, Mat m, i64 rows) {
+	for (i64 c = 0; c < m.cols; c += VL) {
+		vf sum = vset(0.0f);
+		for (i64 j = 0; j < rows; j++) sum = vfma(vset(w[j * apart]), mload(m, j, c), sum);
+		mstore(dst, r, c, sum);
+	}
+}
+
+// beside is what the head i places further has.
+static inline Mat beside(Mat m, i64 i) {
+	m.p = mat_at(m, 0, i * m.cols);
+	return m;
+}
+
+// few_scores is q of row r times k of row j of n heads, from m's on.
+static inline vf few_scores(Mat q, i64 r, Mat k, i64 j, i64 n) {
+	vf t[VL];
+	for (i64 i = 0; i < VL; i++) t[i] = vset(0.0f);
+	for (i64 i = 0; i < n; i++) {
+		Mat qi = beside(q, i), ki = beside(k, i);
+		for (i64 c = 0; c < q.cols; c += VL) t[i] = vfma(mload(qi, r, c), mload(ki, j, c), t[i]);
+	}
+	vtranspose(t);
+#pragma GCC unroll 4
+	for (i64 half = VL / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+		for (i64 i = 0; i < half; i++) t[i] += t[i + half];
+	}
+	return t[0];
+}
+
+// few_softmax turns scores of n heads, by key, into dropped probabilities.
+static void few_softmax(const Head *h, i64 r, i64 n, vf *s) {
+	const AttentionArgs *a = h->a;
+	i64 keys = keys_of(a, r);
+	vf scale = vset(head_scale(h)), top = s[0], sum = vset(0.0f);
+	for (i64 j = 1; j < keys; j++) top = vmax(top, s[j]);
+	for (i64 j = 0; j < keys; j++) sum += s[j] = vexp(scale * (s[j] - top));
+	for (i64 j = 0; j < keys; j++) s[j] *= vset(1.0f) / sum;
+	if (a->lse.p) {
+		vf lse = vfma(scale, top, vlog(sum));
+		for (i64 i = 0; i < n; i++) a->lse.p[(h->head + i) * a->lse.stride + r] = lse[i];
+	}
+	for (i64 i = 0; a->p > 0 && i < n; i++) {
+		float keep[FEW];
+		Head other = *h;
+		other.head += i;
+		keep_factors(keep, h->len, a->p, a->key, drop_index(&other, r));
+		for (i64 j = 0; j < keys; j++) s[j][i] *= keep[j];
+	}
+}
+
+static void few_group(const AttentionArgs *a, i64 seq, i64 first) {
+	Head h = head_of(a, seq * a->heads + first);
+	Mat q = of_queries(&h, a->q), k = of_keys(&h, a->k), v = of_keys(&h, a->v), out = of_queries(&h, a->out);
+	i64 n = least(VL, a->heads - first);
+	for (i64 r = 0; r < h.queries; r++) {
+		i64 keys = keys_of(a, r);
+		vf s[FEW];
+		float w[FEW * VL];
+		for (i64 j = 0; j < keys; j++) s[j] = few_scores(q, r, k, j, n);
+		few_softmax(&h, r, n, s);
+		for (i64 j = 0; j < keys; j++) vstore(w + j * VL, s[j]);
+		for (i64 i = 0; i < n; i++) weigh(beside(out, i), r, w + i, VL, beside(v, i), keys);
+	}
+}
+
+static void few_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const AttentionArgs *a = args;
+	i64 groups = few_groups(a), end = least((i + 1) * FEW_GROUPS, a->seqs * groups);
+	for (i64 g = i * FEW_GROUPS; g < end; g++) few_group(a, g / groups, g % groups * VL);
+}
+
+static void few(Pool *pool, const AttentionArgs *a) {
+	pool_run(pool, few_task, a, (a->seqs * few_groups(a) + FEW_GROUPS - 1) / FEW_GROUPS);
+}
+
+// The weights of all keys for each query, as columns: what dk and dv sum up.
+typedef struct { float s[FEW][FEW], ds[FEW][FEW]; } FewGrads;
+
+static void few_head_grad(const AttentionArgs *a, i64 i) {
+	Head h = head_of(a, i);
+	Mat q = of_queries(&h, a->q), k = of_keys(&h, a->k), v = of_keys(&h, a->v);
+	Mat out = of_queries(&h, a->out), dout = of_queries(&h, a->dout);
+	float s[2 * VL + FEW] = {0}, ds[2 * VL + FEW] = {0}, keep[2 * VL + FEW];
+	FewGrads by_key = {0};
+	for (i64 j = 0; j < h.wide; j++) keep[j] = 1;
+	for (i64 r = 0; r < h.queries; r++) {
+		i64 keys = keys_of(a, r);
+		for (i64 j = 0; j < keys; j++) {
+			s[j] = row_dot(q, r, k, j);
+			ds[j] = row_dot(dout, r, v, j);
+		}
+		if (a->p > 0) keep_factors(keep, h.len, a->p, a->key, drop_index(&h, r));
+		score_grads(&h, r, s, ds, keep, row_dot(dout, r, out, r));
+		weigh(of_queries(&h, a->dq), r, ds, 1, k, keys);
+		for (i64 j = 0; j < keys; j++) {
+			by_key.s[j][r] = s[j];
+			by_key.ds[j][r] = ds[j];
+		}
+	}
+	for (i64 j = 0; j < h.len; j++) {
+		weigh(of_keys(&h, a->dk), j, by_key.ds[j], 1, q, h.queries);
+		weigh(of_keys(&h, a->dv), j, by_key.s[j], 1, dout, h.queries);
+	}
+}
+
+static void few_grad_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const AttentionArgs *a = args;
+	for (i64 h = i * FEW_HEADS; h < least((i + 1) * FEW_HEADS, a->seqs * a->heads); h++) few_head_grad(a, h);
+}
+
+static void few_grad(Pool *pool, const AttentionArgs *a) {
+	pool_run(pool, few_grad_task, a, (a->seqs * a->heads + FEW_HEADS - 1) / FEW_HEADS);
+}
+
 #if VEC_BF16
-#include "k_attention_half.h"
+// --- Matrices of bf16 ------------------------------------------------------
+//
+// Products multiply pairs of bf16 (probabilities and the gradients of scores are
+// rounded to it), softmax and all sums are fp32. Queries go by strips, so that
+// scores stay near.
+
+enum { STRIP = 96 }; // queries of a strip at most
+
+// strip_rows is the length of a strip.
+static i64 strip_rows(i64 queries) {
+	i64 strips = (queries + STRIP - 1) / STRIP;
+	return (queries + strips - 1) / strips;
+}
+
+// right_factor lays out m (k x columns) as the right factor of pair_product, right_transposed m's transpose.
+static void right_factor(Mat m, uint32_t *dst) { pack_panels(m, 1, dst, PANEL * whole_steps(1, m.rows)); }
+
+static void right_transposed(Mat m, uint32_t *dst) {
+	for (i64 c = 0; c < m.rows; c += PANEL) {
+		i64 n = least(PANEL, m.rows - c);
+		transpose_panel(part(m, c, 0, n, m.cols), dst + c * whole_steps(1, m.cols), whole(n), 1);
+	}
+}
+
+// pair_product writes rows x cols sums of k products to dst, whose rows hold whole vectors and whose
+// count of rows is whole too.
+static void pair_product(Rows a, i64 rows, i64 k, const uint32_t *factor, i64 cols, Sums dst) {
+	i64 steps = whole_steps(1, k);
+	for (i64 c = 0; c < cols; c += PANEL, factor += PANEL * steps) {
+		int vecs = (int)(whole(least(PANEL, cols - c)) / VL);
+		Sums to = {dst.p + c, dst.stride, dst.carry};
+#if TILES
+		Block none = {0};
+		for (i64 r = 0; r < rows; r += BLOCK_ROWS, to.p += BLOCK_ROWS * to.stride) {
+			Rows from = {a.p + r * a.row_step, a.row_step, a.step};
+			multiply_tiles(vecs, least(BLOCK_ROWS, rows - r), steps, from, factor, to, &none);
+		}
+#else
+		multiply(1, vecs, rows, steps, a, factor, to);
+#endif
+	}
+}
+
+// Scratch of a head: scores s and their gradients t of a strip, the products dk and dv, which go on
+// from strip to strip; a left factor; right factors of k and v, by row and transposed, and one more.
+typedef struct {
+	float *s, *t, *dk, *dv, *keep;
+	uint32_t *left, *kt, *vt, *rows, *x;
+} HalfSpace;
+
+static float *take(char **at, i64 words) {
+	float *p = (float *)*at;
+	*at += words * 4;
+	return p;
+}
+
+static HalfSpace bf16_space(const Head *h, char *at, size_t *bytes) {
+	char *begin = at;
+	i64 queries = whole(strip_rows(h->queries)), most = h->wide > h->deep ? h->wide : h->deep;
+	i64 longest = queries > most ? queries : most;
+	HalfSpace sp;
+	sp.s = take(&at, queries * most);
+	sp.t = take(&at, queries * most);
+	sp.dk = take(&at, h->wide * h->deep);
+	sp.dv = take(&at, h->wide * h->deep);
+	sp.keep = take(&at, h->wide);
+	sp.left = (uint32_t *)take(&at, longest * copy_step(whole_steps(1, longest)));
+	sp.kt = (uint32_t *)take(&at, whole_steps(1, h->dim) * h->wide);
+	sp.vt = (uint32_t *)take(&at, whole_steps(1, h->dim) * h->wide);
+	sp.rows = (uint32_t *)take(&at, whole_steps(1, h->len) * h->deep);
+	sp.x = (uint32_t *)take(&at, whole_steps(1, queries) * h->deep);
+	*bytes = at - begin;
+	return sp;
+}
+
+static size_t bf16_bytes(const Head *h) {
+	size_t bytes;
+	bf16_space(h, NULL, &bytes);
+	return bytes;
+}
+
+// left_rows is m as a left factor.
+static Rows left_rows(Mat m, const HalfSpace *sp) { return rows_along(m, 1, whole_steps(1, m.cols), sp->left); }
+
+// keep_row is the dropout factors of query r; without dropout they stay what they are, all ones.
+static void keep_row(const Head *h, i64 r, float *keep) {
+	if (h->a->p > 0) keep_factors(keep, h->len, h->a->p, h->a->key, drop_index(h, r));
+}
+
+static HalfSpace bf16_begin(const Head *h, Worker *w) {
+	size_t bytes;
+	HalfSpace sp = bf16_space(h, w->scratch, &bytes);
+	for (i64 j = 0; j < h->wide; j++) sp.keep[j] = 1;
+#if TILES
+	tiles_begin();
+#endif
+	return sp;
+}
+
+static void bf16_end(void) {
+#if TILES
+	tiles_end();
+#endif
+}
+
+// store_scaled stores the first rows of a product, each times its factor.
+static void store_scaled(Mat dst, const float *from, i64 stride, const float *factor) {
+	for (i64 r = 0; r < dst.rows; r++) {
+		vf f = vset(factor ? factor[r] : 1.0f);
+		for (i64 c = 0; c < dst.cols; c += VL) mstore(dst, r, c, vload(from + r * stride + c) * f);
+	}
+}
+
+static void bf16_strip(const Head *h, const HalfSpace *sp, i64 first, i64 rows) {
+	const AttentionArgs *a = h->a;
+	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
+	pair_product(left_rows(q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
+	float inv[STRIP];
+	for (i64 r = 0; r < rows; r++) {
+		float *s = sp->s + r * h->wide, top, total = exponentials(s, keys_of(a, first + r), h->wide, head_scale(h), &top);
+		inv[r] = 1.0f / total;
+		if (a->lse.p) *lse_at(h, first + r) = top + vlog(vset(total))[0];
+		if (a->p == 0) continue;
+		keep_row(h, first + r, sp->keep);
+		for (i64 j = 0; j < h->wide; j += VL) vstore(s + j, vload(s + j) * vload(sp->keep + j));
+	}
+	Mat p = {sp->s, rows, h->len, h->wide, 0};
+	pair_product(left_rows(p, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->t, h->deep, 0});
+	store_scaled(out, sp->t, h->deep, inv);
+}
+
+static void bf16_task(const void *args, i64 i, Worker *w) {
+	Head h = head_of(args, i);
+	HalfSpace sp = bf16_begin(&h, w);
+	right_transposed(of_keys(&h, h.a->k), sp.kt);
+	right_factor(of_keys(&h, h.a->v), sp.rows);
+	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
+		bf16_strip(&h, &sp, r, least(strip, h.queries - r));
+	}
+	bf16_end();
+}
+
+// add_keys adds the products of a strip's weights (queries x keys) and its queries' rows to dst.
+static void add_keys(const Head *h, const HalfSpace *sp, const float *weights, Mat rows, float *dst, int carry) {
+	right_factor(rows, sp->x);
+	for (i64 j = 0; j < h->len; j += MC) {
+		Mat w = {(float *)weights + j, rows.rows, least(MC, h->len - j), h->wide, 0};
+		Rows left = rows_across(w, 1, whole_steps(1, rows.rows), sp->left);
+		pair_product(left, w.cols, rows.rows, sp->x, h->dim, (Sums){dst + j * h->deep, h->deep, carry});
+	}
+}
+
+static void bf16_grad_strip(const Head *h, const HalfSpace *sp, i64 first, i64 rows) {
+	const AttentionArgs *a = h->a;
+	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), dq = part(of_queries(h, a->dq), first, 0, rows, h->dim);
+	Mat dout = part(of_queries(h, a->dout), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
+	pair_product(left_rows(q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
+	pair_product(left_rows(dout, sp), rows, h->dim, sp->vt, h->len, (Sums){sp->t, h->wide, 0});
+	for (i64 r = 0; r < rows; r++) {
+		keep_row(h, first + r, sp->keep);
+		score_grads(h, first + r, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, row_dot(dout, r, out, r));
+	}
+	add_keys(h, sp, sp->t, q, sp->dk, first > 0);
+	add_keys(h, sp, sp->s, dout, sp->dv, first > 0);
+	Mat ds = {sp->t, rows, h->len, h->wide, 0};
+	pair_product(left_rows(ds, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->s, h->deep, 0});
+	store_scaled(dq, sp->s, h->deep, NULL);
+}
+
+static void bf16_grad_task(const void *args, i64 i, Worker *w) {
+	Head h = head_of(args, i);
+	HalfSpace sp = bf16_begin(&h, w);
+	right_transposed(of_keys(&h, h.a->k), sp.kt);
+	right_transposed(of_keys(&h, h.a->v), sp.vt);
+	right_factor(of_keys(&h, h.a->k), sp.rows);
+	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
+		bf16_grad_strip(&h, &sp, r, least(strip, h.queries - r));
+	}
+	store_scaled(of_keys(&h, h.a->dk), sp.dk, h.deep, NULL);
+	store_scaled(of_keys(&h, h.a->dv), sp.dv, h.deep, NULL);
+	bf16_end();
+}
 #endif
 
 // attend runs one of the three ways, in both directions.

@@ -1,4 +1,11 @@
-// k_gemm.h: matrix products. A is M x K and B is K x N after op.
+// k_gemm.h: matrix products, dst = epilogue(A B). A is M x K and B is K x N after op.
+//
+// Idea: sums of a block stay in registers (or in the tiles of AMX) while K goes by,
+// both factors are laid out in the order in which they are read, and the epilogue
+// (scale, bias, activation or its gradient, dropout, gate, addition) runs on sums
+// that are still in the cache. Memory traffic: A is read once for each task beside
+// others, B once and written once as packed panels, of weights in evaluation only
+// the first time; dst and what the epilogue takes are touched once. 2 M N K operations.
 //
 // A task computes some rows by some columns, block by block of BLOCK_ROWS rows
 // by one panel of B: PANEL columns, zero-padded, laid out in the order in which
@@ -9,6 +16,89 @@
 //
 // Every element of the result is one chain of additions over ascending k that does
 // not depend on blocks, slices, or the other rows and columns.
+
+// --- The innermost loops ---------------------------------------------------
+//
+// A few rows of A times a panel of B, with the sums in registers.
+
+#define PANEL (VL * TILE_VECTORS)
+
+// A factor's slice as micro-kernels read it, in units of 4 bytes (a float or a
+// pair of bf16): element (row, step) is p[row*row_step + step*step].
+typedef struct { const uint32_t *p; i64 row_step, step; } Rows;
+
+// Where sums go, and whether they go on from what is there.
+typedef struct { float *p; i64 stride; int carry; } Sums;
+
+// A micro-kernel adds `steps` products to rows x vecs vectors of sums. The sums have to stay in
+// registers, which the compiler grants to variables but not to arrays: these macros write one
+// variable, c<row>_<vector>, for each.
+#define VECS1(X, r) X(r, 0)
+#define VECS2(X, r) VECS1(X, r) X(r, 1)
+#define VECS3(X, r) VECS2(X, r) X(r, 2)
+#define VECS4(X, r) VECS3(X, r) X(r, 3)
+#define ROWS1(F, V) F(0, V)
+#define ROWS2(F, V) ROWS1(F, V) F(1, V)
+#define ROWS4(F, V) ROWS2(F, V) F(2, V) F(3, V)
+#define ROWS6(F, V) ROWS4(F, V) F(4, V) F(5, V)
+#define ROWS8(F, V) ROWS6(F, V) F(6, V) F(7, V)
+#define ROWS12(F, V) ROWS8(F, V) F(8, V) F(9, V) F(10, V) F(11, V)
+
+#define BEGIN_ONE(r, v) vf c##r##_##v = to.carry ? vload(to.p + r * to.stride + v * VL) : vset(0.0f);
+#define BEGIN(r, V) V(BEGIN_ONE, r)
+#define COLUMN(r, v) vf b##v = vload(b + v * VL);
+#define ADD_ONE_0(r, v) c##r##_##v = vfma(x, b##v, c##r##_##v);
+#define ADD_ONE_1(r, v) c##r##_##v = vdot(x, b##v, c##r##_##v);
+#define ADD_0(r, V) { vf x = vset(p[r * a.row_step]); V(ADD_ONE_0, r) }
+#define ADD_1(r, V) { vf x = vset(p[r * a.row_step]); V(ADD_ONE_1, r) }
+#define END_ONE(r, v) vstore(to.p + r * to.stride + v * VL, c##r##_##v);
+#define END(r, V) V(END_ONE, r)
+
+typedef void (*Micro)(i64 steps, Rows a, const float *b, Sums to);
+
+#define MICRO(rows, vecs, native) \
+	static void micro_##rows##_##vecs##_##native(i64 steps, Rows a, const float *b, Sums to) { \
+		const float *p = (const float *)a.p; \
+		ROWS##rows(BEGIN, VECS##vecs) \
+		for (i64 s = 0; s < steps; s++, p += a.step, b += vecs * VL) { \
+			VECS##vecs(COLUMN, 0) \
+			ROWS##rows(ADD_##native, VECS##vecs) \
+		} \
+		ROWS##rows(END, VECS##vecs) \
+	}
+#define MICROS(full, vecs, native) \
+	MICRO(full, vecs, native) MICRO(4, vecs, native) MICRO(2, vecs, native) MICRO(1, vecs, native)
+#define ROW(full, vecs, native) \
+	{micro_##full##_##vecs##_##native, micro_4_##vecs##_##native, micro_2_##vecs##_##native, micro_1_##vecs##_##native}
+
+#if TILE_VECTORS == 4
+MICROS(12, 1, 0) MICROS(12, 2, 0) MICROS(8, 3, 0) MICROS(6, 4, 0)
+#if VEC_BF16
+MICROS(12, 1, 1) MICROS(12, 2, 1) MICROS(8, 3, 1) MICROS(6, 4, 1)
+#endif
+static const Micro micros[][5][4] = {
+	{{0}, ROW(12, 1, 0), ROW(12, 2, 0), ROW(8, 3, 0), ROW(6, 4, 0)},
+#if VEC_BF16
+	{{0}, ROW(12, 1, 1), ROW(12, 2, 1), ROW(8, 3, 1), ROW(6, 4, 1)},
+#endif
+};
+#else
+MICROS(8, 1, 0) MICROS(6, 2, 0)
+static const Micro micros[][3][4] = {{{0}, ROW(8, 1, 0), ROW(6, 2, 0)}};
+#endif
+
+// multiply adds rows of a times a packed slice of `vecs` vectors to the sums.
+static void multiply(int native, int vecs, i64 rows, i64 steps, Rows a, const void *panel, Sums to) {
+	const Micro *kind = micros[native][vecs];
+	const int sizes[4] = {tile_rows[vecs], 4, 2, 1};
+	for (i64 r = 0, s = 0; r < rows; r += sizes[s]) {
+		while (sizes[s] > rows - r) s++;
+		Rows here = {a.p + r * a.row_step, a.row_step, a.step};
+		kind[s](steps, here, panel, (Sums){to.p + r * to.stride, to.stride, to.carry});
+	}
+}
+
+// --- Sizes -----------------------------------------------------------------
 
 #if TILES
 enum { BLOCK_ROWS = 32 };
@@ -32,11 +122,339 @@ typedef struct {
 	size_t sums, a;         // bytes of a worker's scratch: sums, copied rows of A, then panels of B
 } Product;
 
-#include "k_gemm_pack.h"
-#include "k_gemm_finish.h"
-#if TILES
-#include "k_tiles.h"
+// --- Laying out factors ----------------------------------------------------
+//
+// Where products round to bf16 this is where they do: to pairs of bf16 (k, k+1)
+// for machines that multiply them, else to floats that bf16 could hold.
+
+static inline float bf16_round(float x) {
+	uint32_t b;
+	memcpy(&b, &x, 4);
+	if ((b & 0x7fffffff) > 0x7f800000) return x; // NaN stays one
+	b = (b + 0x7fff + (b >> 16 & 1)) & 0xffff0000;
+	memcpy(&x, &b, 4);
+	return x;
+}
+
+// pair is bf16 x in the lower and y in the upper half of a word.
+static inline uint32_t bf16_pair(float x, float y) {
+	uint32_t a, b;
+	x = bf16_round(x);
+	y = bf16_round(y);
+	memcpy(&a, &x, 4);
+	memcpy(&b, &y, 4);
+	// A NaN whose payload lies in the lower half must not become infinite.
+	a |= (a & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
+	b |= (b & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
+	return a >> 16 | (b & 0xffff0000);
+}
+
+// ahead asks for the line that is read a few rows later: rows of a long factor lie far apart.
+static inline void ahead(Mat m, i64 r) {
+	for (i64 c = 0; c < m.cols; c += m.bf16 ? 32 : 16) __builtin_prefetch(mat_at(m, r + 8, c));
+}
+
+// round_line writes n floats that bf16 could hold.
+static void round_line(uint32_t *dst, const float *src, i64 n) {
+	for (i64 i = 0; i < n; i++) {
+		float v = bf16_round(src[i]);
+		memcpy(dst + i, &v, 4);
+	}
+}
+
+#if VEC_BF16
+// mpair is the pairs (m[r][c], m[r+1][c]) of VL columns from c on: zeros past the last row and column.
+static inline vf mpair(Mat m, i64 r, i64 c) {
+	if (!m.bf16) return vpair(mload(m, r, c), r + 1 < m.rows ? mload(m, r + 1, c) : vset(0.0f));
+	vi lower = (vi)((vu)mload(m, r, c) >> 16);
+	return (vf)(r + 1 < m.rows ? lower | (vi)mload(m, r + 1, c) : lower);
+}
+
+// pairs_along is the VL pairs (m[r][c], m[r][c+1]), ...: zeros past the last column.
+static inline vf pairs_along(Mat m, i64 r, i64 c) {
+	if (m.bf16) {
+		i64 n = least(2 * VL, m.cols - c);
+		const uint16_t *p = (const uint16_t *)mat_at(m, r, c);
+		return (vf)(n == 2 * VL ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), p));
+	}
+	return vpairs(mload(m, r, c), c + VL < m.cols ? mload(m, r, c + VL) : vset(0.0f));
+}
+#else
+// Where `native` is never true these stand for what is never called.
+static inline vf mpair(Mat m, i64 r, i64 c) { return mload(m, r, c); }
+static inline vf pairs_along(Mat m, i64 r, i64 c) { return mload(m, r, c); }
 #endif
+
+// whole_steps is the words that k numbers of a row or column take: one each, or one a pair, padded
+// with zeros as the micro-kernels want it.
+static inline i64 whole_steps(int native, i64 k) {
+	if (!native) return k;
+	i64 pairs = (k + 1) / 2;
+	return TILES ? (pairs + VL - 1) / VL * VL : pairs;
+}
+
+// copy_step is the words from one copied row of A to the next: never a multiple of a page.
+static inline i64 copy_step(i64 steps) { return (steps + VL - 1) / VL * VL + VL; }
+
+// rows_along lays out rows of A whose steps follow one another in memory: in place where that is
+// what micro-kernels need, else a copy in `space`.
+static Rows rows_along(Mat a, int bf16, i64 steps, uint32_t *space) {
+	i64 apart = copy_step(steps);
+	if (!bf16) return (Rows){(const uint32_t *)a.p, a.stride, 1};
+	int fits = TILES ? a.cols % (2 * VL) == 0 && a.rows % VL == 0 : a.cols % 2 == 0;
+	if (a.bf16 && fits && a.stride % 2 == 0) return (Rows){(const uint32_t *)a.p, a.stride / 2, 1};
+	for (i64 r = 0; r < a.rows; r++) {
+		if (!VEC_BF16) round_line(space + r * apart, a.p + r * a.stride, a.cols);
+		else for (i64 s = 0; s < steps; s += VL) vstore((float *)(space + r * apart + s), pairs_along(a, r, 2 * s));
+	}
+	return (Rows){space, apart, 1};
+}
+
+// rows_across lays out rows of A, which are columns in memory (a is K x M). Vectors are multiplied
+// step by step: lines of all rows. Tiles want each row's steps side by side.
+static Rows rows_across(Mat a, int bf16, i64 steps, uint32_t *space) {
+	int native = bf16 && VEC_BF16;
+	if (native && TILES) {
+		i64 apart = copy_step(steps);
+		for (i64 s = 0; s < steps; s += VL) {
+			for (i64 c = 0; c < a.cols; c += VL) {
+				vf t[VL];
+				for (i64 j = 0; j < VL; j++) t[j] = 2 * (s + j) < a.rows ? mpair(a, 2 * (s + j), c) : vset(0.0f);
+				vtranspose(t);
+				for (i64 j = 0; j < VL; j++) vstore((float *)(space + (c + j) * apart + s), t[j]);
+			}
+			for (i64 k = 2 * s; k < 2 * (s + VL); k++) ahead(a, k + 2 * VL - 8);
+		}
+		return (Rows){space, apart, 1};
+	}
+	i64 apart = (a.cols + VL - 1) / VL * VL;
+	for (i64 s = 0; s < steps; s++) {
+		uint32_t *line = space + s * apart;
+		ahead(a, native ? 2 * s : s);
+		if (native) ahead(a, 2 * s + 1);
+		if (native) for (i64 c = 0; c < a.cols; c += VL) vstore((float *)(line + c), mpair(a, 2 * s, c));
+		else if (bf16) round_line(line, a.p + s * a.stride, a.cols);
+		else memcpy(line, a.p + s * a.stride, a.cols * 4);
+	}
+	return (Rows){space, 1, apart};
+}
+
+// pack_panels writes b (a slice of K x some columns) as panels, `apart` words from one to the next.
+// Lines of all panels are written side by side, since that is how b is read fastest.
+static void pack_panels(Mat b, int bf16, uint32_t *dst, i64 apart) {
+	int native = bf16 && VEC_BF16;
+	i64 steps = whole_steps(native, b.rows);
+	for (i64 s = 0; s < steps; s++) {
+		ahead(b, native ? 2 * s : s);
+		if (native) ahead(b, 2 * s + 1);
+		for (i64 c = 0; c < b.cols; c += VL) {
+			i64 n = least(PANEL, b.cols - c / PANEL * PANEL), width = (n + VL - 1) / VL * VL;
+			float *line = (float *)(dst + c / PANEL * apart + s * width + c % PANEL);
+			if (native) vstore(line, 2 * s < b.rows ? mpair(b, 2 * s, c) : vset(0.0f));
+			else vstore(line, mload(b, s, c));
+			if (bf16 && !native) round_line((uint32_t *)line, line, VL);
+		}
+	}
+}
+
+// transpose_panel packs b, some columns x a slice of K (a panel's column is a row of b), as lines of
+// `width` words.
+static void transpose_panel(Mat b, uint32_t *dst, i64 width, int bf16) {
+	int native = bf16 && VEC_BF16;
+	i64 steps = whole_steps(native, b.cols);
+	for (i64 c = 0; c < width; c += VL) {
+		for (i64 s = 0; s < steps; s += VL) {
+			vf t[VL];
+			for (i64 j = 0; j < VL; j++) {
+				if (c + j >= b.rows) t[j] = vset(0.0f);
+				else if (native) t[j] = pairs_along(b, c + j, 2 * s);
+				else t[j] = mload(b, c + j, s);
+				if (bf16 && !native) round_line((uint32_t *)&t[j], (const float *)&t[j], VL);
+			}
+			vtranspose(t);
+			for (i64 j = 0; j < least(VL, steps - s); j++) vstore((float *)(dst + (s + j) * width + c), t[j]);
+		}
+	}
+}
+
+// --- The epilogue ----------------------------------------------------------
+
+// A Block is sums of rows x cols elements of the result from (r, c) on, PANEL apart, of which
+// `done` rows are finished. It waits while the next block is multiplied, which finishes a few rows
+// of it now and then: so the memory that it goes to is waited for beside the multiplications.
+typedef struct { const GemmArgs *g; const float *sums; i64 r, c, rows, cols, done; } Block;
+
+// ask_ahead asks for what a block that waits will read: its gate, and what it is added to.
+static void ask_ahead(const Block *b) {
+	const GemmArgs *g = b->g;
+	for (i64 r = b->r; r < b->r + b->rows; r++) {
+		if (g->gate.p) prefetch(part(g->gate, 0, b->c, 1, b->cols), r);
+		if (g->add) prefetch(part(g->dst, 0, b->c, 1, b->cols), r);
+	}
+}
+
+static inline __attribute__((always_inline)) void finish_row(const int act, const int back, const Block *b, i64 i) {
+	const GemmArgs *g = b->g;
+	const float *sums = b->sums + i * PANEL;
+	i64 r = b->r + i;
+	float keep[PANEL];
+	if (g->drop_p > 0) keep_factors(keep, b->cols, g->drop_p, g->drop_key, (uint64_t)(r * g->dst.cols + b->c));
+	for (i64 j = 0; j < b->cols; j += VL) {
+		i64 c = b->c + j;
+		vf v = vload(sums + j);
+		if (g->scale.p) v *= mload(g->scale, 0, c);
+		if (g->bias.p) v += mload(g->bias, 0, c);
+		if (g->pre.p) mstore(g->pre, r, c, v);
+		if (back) v *= vact_grad(act, mload(g->grad, r, c));
+		else v = vact(act, v);
+		if (g->drop_p > 0) v *= vload(keep + j);
+		if (g->ungated.p) mstore(g->ungated, r, c, v);
+		if (g->gate.p) v *= mload(g->gate, r, c);
+		if (g->add) v += mload(g->dst, r, c);
+		mstore(g->dst, r, c, v);
+	}
+}
+
+#define FINISH(act, back) \
+	static void finish_##act##_##back(const Block *b, i64 from, i64 to) { \
+		for (i64 i = from; i < to; i++) finish_row(act, back, b, i); \
+	}
+FINISH(IDENTITY, 0) FINISH(GELU, 0) FINISH(SILU, 0) FINISH(RELU, 0) FINISH(GELU_SHORT, 0)
+FINISH(IDENTITY, 1) FINISH(GELU, 1) FINISH(SILU, 1) FINISH(RELU, 1) FINISH(GELU_SHORT, 1)
+#undef FINISH
+
+// finish does up to n more rows of a block.
+static void finish(Block *b, i64 n) {
+	typedef void (*Finish)(const Block *, i64, i64);
+	static const Finish kinds[2][ACTS] = {
+		{finish_IDENTITY_0, finish_GELU_0, finish_SILU_0, finish_RELU_0, finish_GELU_SHORT_0},
+		{finish_IDENTITY_1, finish_GELU_1, finish_SILU_1, finish_RELU_1, finish_GELU_SHORT_1},
+	};
+	i64 to = least(b->rows, b->done + n);
+	if (b->done == to) return;
+	int act = b->g->act == GELU && b->g->dst.bf16 ? GELU_SHORT : b->g->act;
+	kinds[b->g->grad.p != NULL][act](b, b->done, to);
+	b->done = to;
+}
+
+#if TILES
+// --- Tiles -----------------------------------------------------------------
+//
+// Products by the tile registers of AMX, and a stand-in for them that does in
+// vectors what Intel's manual says of each instruction, so that all of this runs
+// and is tested where there are none. A block of 32 x 32 sums lives in tiles 0 to
+// 3; 4 and 5 take rows of A, 6 and 7 columns of B.
+
+enum { TILE = 16 }; // rows of a tile, and words of a row
+
+#if TILES_HARDWARE
+
+// tiles_begin gives all tiles their full size; they belong to the thread until tiles_end.
+static inline void tiles_begin(void) {
+	struct { uint8_t palette, start, zero[14]; uint16_t bytes[16]; uint8_t rows[16]; } config = {.palette = 1};
+	for (int i = 0; i < 8; i++) {
+		config.bytes[i] = 4 * TILE;
+		config.rows[i] = TILE;
+	}
+	// gcc 12's own function tells the compiler of the first 8 bytes only: the other stores may come too late.
+	__asm__ volatile("ldtilecfg %0" ::"m"(config));
+}
+static inline void tiles_end(void) { _tile_release(); }
+// gcc 12 does not know that loading a tile reads memory: what was written for it must be written by now.
+static inline void tiles_ready(void) { __asm__ volatile("" ::: "memory"); }
+#define tile_zero(t) _tile_zero(t)
+#define tile_load(t, p, words) _tile_loadd(t, p, 4 * (words))
+#define tile_store(t, p, words) _tile_stored(t, p, 4 * (words))
+#define tile_dot(c, a, b) _tile_dpbf16ps(c, a, b)
+
+#else
+
+static _Thread_local vf tiles[8][TILE];
+
+static inline void tiles_begin(void) {}
+static inline void tiles_end(void) {}
+static inline void tiles_ready(void) {}
+static inline void tile_zero(int t) { memset(tiles[t], 0, sizeof tiles[t]); }
+static inline void tile_load(int t, const void *p, i64 words) {
+	for (i64 r = 0; r < TILE; r++) tiles[t][r] = vload((const float *)p + r * words);
+}
+static inline void tile_store(int t, void *p, i64 words) {
+	for (i64 r = 0; r < TILE; r++) vstore((float *)p + r * words, tiles[t][r]);
+}
+
+// tile_dot is TDPBF16PS: the first and the second numbers of the pairs are summed apart, each by one
+// chain of multiply-adds from zero, then together, then added. Denormals are flushed, which the pool
+// sees to.
+static inline void tile_dot(int c, int a, int b) {
+	vi upper = viset((int32_t)0xffff0000);
+	for (i64 r = 0; r < TILE; r++) {
+		vf first = vset(0.0f), second = vset(0.0f);
+		for (i64 k = 0; k < TILE; k++) {
+			vi x = (vi)vset(tiles[a][r][k]), y = (vi)tiles[b][k];
+			first = vfma((vf)(x << 16), (vf)(y << 16), first);
+			second = vfma((vf)(x & upper), (vf)(y & upper), second);
+		}
+		tiles[c][r] += first + second;
+	}
+}
+
+#endif
+
+// A TileJob is one block: rows of A, words of K, a packed panel of B from the block's column on.
+typedef struct {
+	Rows a;
+	const uint32_t *b;
+	i64 steps, width; // width: words from one line of b to the next
+	Sums to;
+} TileJob;
+
+static inline __attribute__((always_inline)) void tile_block(const int down, const int right, TileJob j, Block *before, i64 share) {
+	float *lower = j.to.p + TILE * j.to.stride;
+	const uint32_t *a = j.a.p, *b = j.b;
+	if (j.to.carry) {
+		tile_load(0, j.to.p, j.to.stride);
+		if (right) tile_load(1, j.to.p + TILE, j.to.stride);
+		if (down) tile_load(2, lower, j.to.stride);
+		if (down && right) tile_load(3, lower + TILE, j.to.stride);
+	} else {
+		tile_zero(0);
+		if (right) tile_zero(1);
+		if (down) tile_zero(2);
+		if (down && right) tile_zero(3);
+	}
+	for (i64 s = 0; s < j.steps; s += TILE, a += TILE, b += TILE * j.width) {
+		tile_load(4, a, j.a.row_step);
+		tile_load(6, b, j.width);
+		tile_dot(0, 4, 6);
+		if (right) tile_load(7, b + TILE, j.width);
+		if (right) tile_dot(1, 4, 7);
+		if (down) tile_load(5, a + TILE * j.a.row_step, j.a.row_step);
+		if (down) tile_dot(2, 5, 6);
+		if (down && right) tile_dot(3, 5, 7);
+		finish(before, share);
+	}
+	tile_store(0, j.to.p, j.to.stride);
+	if (right) tile_store(1, j.to.p + TILE, j.to.stride);
+	if (down) tile_store(2, lower, j.to.stride);
+	if (down && right) tile_store(3, lower + TILE, j.to.stride);
+}
+
+// multiply_tiles is multiply_block by tiles.
+static void multiply_tiles(int vecs, i64 rows, i64 steps, Rows a, const uint32_t *panel, Sums to, Block *before) {
+	i64 turns = steps / TILE * ((vecs + 1) / 2), share = turns ? (BLOCK_ROWS + turns - 1) / turns : 0;
+	tiles_ready();
+	for (int v = 0; v < vecs; v += 2) {
+		TileJob j = {a, panel + v * VL, steps, vecs * VL, {to.p + v * VL, to.stride, to.carry}};
+		int down = rows > TILE, right = vecs - v > 1;
+		if (down && right) tile_block(1, 1, j, before, share);
+		else if (down) tile_block(1, 0, j, before, share);
+		else if (right) tile_block(0, 1, j, before, share);
+		else tile_block(0, 0, j, before, share);
+	}
+}
+#endif
+
+// --- The product -----------------------------------------------------------
 
 // panel_words is the size of a panel of k numbers of each column; panels lie so far apart.
 static inline i64 panel_words(const Product *p, i64 k) { return PANEL * whole_steps(p->native, k); }

@@ -7,7 +7,6 @@
 #include "vecmath.h"
 #include "k_mat.h"
 #include "k_stream.h"
-#include "k_gemm_micro.h"
 #include "k_gemm.h"
 #include "k_pointwise.h"
 #include "k_columns.h"
@@ -16,7 +15,6 @@
 #include "k_losses.h"
 #include "k_sigreg.h"
 #include "k_search.h"
-#include "k_planner.h"
 #include "k_peak.h"
 
 const Kernel TABLE[K_COUNT] = {
