@@ -1,9 +1,11 @@
 package train
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"scalewm/dataset/rng"
 	"scalewm/model"
 	"scalewm/model/device"
+	"scalewm/model/device/devicetest"
 	"scalewm/model/device/ref"
 	"scalewm/model/nn"
 	"scalewm/model/objective"
@@ -91,6 +94,50 @@ func TestNewMethodAndFamily(t *testing.T) {
 	if err := o.validate(); err == nil || !strings.Contains(err.Error(), `a geometry of family "line" (hint: `) {
 		t.Errorf("another family's geometry: %v", err)
 	}
+}
+
+// counted is a backend of its own, which has everything computed by another one
+// and counts the products.
+type counted struct {
+	device.Device
+	products int
+}
+
+func (d *counted) Kind() device.Kind {
+	return device.Kind{Backend: "counted", ISA: "plain", Precision: device.FP64}
+}
+
+func (d *counted) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
+	d.products++
+	d.Device.Gemm(op, dst, a, b, ep)
+}
+
+// The recipe "a new backend": what passes the suite trains and loads models, and
+// nothing above it knows of it but by its kind.
+func TestNewBackend(t *testing.T) {
+	devicetest.Run(t, func(*testing.T, int) device.Device { return &counted{Device: ref.New()} })
+	want := options(t, model.Baseline)
+	mustRun(t, want)
+	got, dev := options(t, model.Baseline), &counted{Device: ref.New()}
+	got.Dev = dev
+	mustRun(t, got)
+	if dev.products == 0 || !bytes.Equal(readFile(t, got.Out, weights.FileName), readFile(t, want.Out, weights.FileName)) {
+		t.Errorf("%d products; the weights differ from those of the backend below", dev.products)
+	}
+	w, side, err := model.Load(dev, got.Out)
+	if err != nil || side.Device != "counted/plain/fp64" {
+		t.Fatalf("%+v, %v", side, err)
+	}
+	w.Free()
+}
+
+func readFile(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // lineConfig is the geometry of the toy: history 1, frames of the tests' world.
