@@ -106,22 +106,22 @@ func (j *Job) inGoroutines(ctx context.Context, workers int, missing []*shard, t
 			tasks = append(tasks, task{m, at})
 		}
 	}
-	crew := make([]*worker, parallel.Workers(workers, len(tasks)))
+	started := make([]*worker, parallel.Workers(workers, len(tasks)))
 	defer func() {
-		for _, w := range crew {
+		for _, w := range started {
 			if w != nil {
 				w.close()
 			}
 		}
 	}()
 	return parallel.For(ctx, workers, len(tasks), func(k, i int) (err error) {
-		if crew[k] == nil {
-			if crew[k], err = newWorker(j); err != nil {
+		if started[k] == nil {
+			if started[k], err = newWorker(j); err != nil {
 				return err
 			}
 		}
 		m, at := tasks[i].into, tasks[i].at
-		e, err := crew[k].record(ctx, m.From+at)
+		e, err := started[k].record(ctx, m.From+at)
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ func (t *trainer) losses(sums []float64) (l metrics.Losses) {
 // diagnose fills in what the latents and the terms' gradients at them are like.
 func (t *trainer) diagnose(d *metrics.Diagnostics, sums []float64, emb device.Mat) {
 	for i, term := range t.terms {
-		*column(term.name, &d.PredGrad, &d.SIGRegGrad, &d.ObjGrad) += math.Sqrt(sums[t.slope(i)])
+		*column(term.name, &d.PredGrad, &d.SIGRegGrad, &d.ObjGrad) += math.Sqrt(sums[t.gradNorm(i)])
 	}
 	z := make([]float64, emb.Len())
 	t.dev.Download64(z, emb)

@@ -79,9 +79,9 @@ func (t *trainer) free() {
 
 // Columns of trainer.sums: two numbers that term i writes, the squared norm of its
 // gradient at the latents, and that of the gradient of all parameters.
-func (t *trainer) result(i int) int { return 2 * i }
-func (t *trainer) slope(i int) int  { return 2*len(t.terms) + i }
-func (t *trainer) norm() int        { return 3 * len(t.terms) }
+func (t *trainer) result(i int) int   { return 2 * i }
+func (t *trainer) gradNorm(i int) int { return 2*len(t.terms) + i }
+func (t *trainer) norm() int          { return 3 * len(t.terms) }
 
 func (t *trainer) sum(at int) device.Mat { return t.sums.Columns(at, 1) }
 
@@ -134,7 +134,7 @@ func (t *trainer) step(n int, in inputs, diag *metrics.Diagnostics) (metrics.Los
 		}
 		t.dev.Axpy(demb, 1, g.Emb)
 		if diag != nil {
-			t.dev.SumSquares(t.sum(t.slope(i)), g.Emb)
+			t.dev.SumSquares(t.sum(t.gradNorm(i)), g.Emb)
 		}
 	}
 	t.model.EncoderGrad(p, demb)

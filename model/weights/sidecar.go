@@ -6,7 +6,7 @@ import "encoding/json"
 // determined by the training's spec, so that two equal trainings write equal
 // bytes.
 type Sidecar struct {
-	Kind   string          `json:"kind"`   // lewm, dinowm
+	Kind   string          `json:"kind"`   // lewm, or Published
 	Schema int             `json:"schema"` // model.Schema
 	ID     string          `json:"id"`     // cell.ID of the training's spec
 	Method string          `json:"method"` // lewm, scale, aux, untrained

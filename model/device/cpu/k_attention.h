@@ -375,7 +375,7 @@ static void pair_product(Rows a, i64 rows, i64 k, const uint32_t *factor, i64 co
 typedef struct {
 	float *s, *t, *dk, *dv, *keep;
 	uint32_t *left, *kt, *vt, *rows, *x;
-} HalfSpace;
+} Bf16Space;
 
 static float *take(char **at, i64 words) {
 	float *p = (float *)*at;
@@ -383,11 +383,11 @@ static float *take(char **at, i64 words) {
 	return p;
 }
 
-static HalfSpace bf16_space(const Head *h, char *at, size_t *bytes) {
+static Bf16Space bf16_space(const Head *h, char *at, size_t *bytes) {
 	char *begin = at;
 	i64 queries = whole(strip_rows(h->queries)), most = h->wide > h->deep ? h->wide : h->deep;
 	i64 longest = queries > most ? queries : most;
-	HalfSpace sp;
+	Bf16Space sp;
 	sp.s = take(&at, queries * most);
 	sp.t = take(&at, queries * most);
 	sp.dk = take(&at, h->wide * h->deep);
@@ -409,16 +409,16 @@ static size_t bf16_bytes(const Head *h) {
 }
 
 // left_rows is m as a left factor.
-static Rows left_rows(Mat m, const HalfSpace *sp) { return rows_along(m, 1, whole_steps(1, m.cols), sp->left); }
+static Rows left_rows(Mat m, const Bf16Space *sp) { return rows_along(m, 1, whole_steps(1, m.cols), sp->left); }
 
 // keep_row is the dropout factors of query r; without dropout they stay what they are, all ones.
 static void keep_row(const Head *h, i64 r, float *keep) {
 	if (h->a->p > 0) keep_factors(keep, h->len, h->a->p, h->a->key, drop_index(h, r));
 }
 
-static HalfSpace bf16_begin(const Head *h, Worker *w) {
+static Bf16Space bf16_begin(const Head *h, Worker *w) {
 	size_t bytes;
-	HalfSpace sp = bf16_space(h, w->scratch, &bytes);
+	Bf16Space sp = bf16_space(h, w->scratch, &bytes);
 	for (i64 j = 0; j < h->wide; j++) sp.keep[j] = 1;
 #if TILES
 	tiles_begin();
@@ -440,7 +440,7 @@ static void store_scaled(Mat dst, const float *from, i64 stride, const float *fa
 	}
 }
 
-static void bf16_strip(const Head *h, const HalfSpace *sp, i64 first, i64 rows) {
+static void bf16_strip(const Head *h, const Bf16Space *sp, i64 first, i64 rows) {
 	const AttentionArgs *a = h->a;
 	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
 	pair_product(left_rows(q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
@@ -460,7 +460,7 @@ static void bf16_strip(const Head *h, const HalfSpace *sp, i64 first, i64 rows) 
 
 static void bf16_task(const void *args, i64 i, Worker *w) {
 	Head h = head_of(args, i);
-	HalfSpace sp = bf16_begin(&h, w);
+	Bf16Space sp = bf16_begin(&h, w);
 	right_transposed(of_keys(&h, h.a->k), sp.kt);
 	right_factor(of_keys(&h, h.a->v), sp.rows);
 	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
@@ -470,7 +470,7 @@ static void bf16_task(const void *args, i64 i, Worker *w) {
 }
 
 // add_keys adds the products of a strip's weights (queries x keys) and its queries' rows to dst.
-static void add_keys(const Head *h, const HalfSpace *sp, const float *weights, Mat rows, float *dst, int carry) {
+static void add_keys(const Head *h, const Bf16Space *sp, const float *weights, Mat rows, float *dst, int carry) {
 	right_factor(rows, sp->x);
 	for (i64 j = 0; j < h->len; j += MC) {
 		Mat w = {(float *)weights + j, rows.rows, least(MC, h->len - j), h->wide, 0};
@@ -479,7 +479,7 @@ static void add_keys(const Head *h, const HalfSpace *sp, const float *weights, M
 	}
 }
 
-static void bf16_grad_strip(const Head *h, const HalfSpace *sp, i64 first, i64 rows) {
+static void bf16_grad_strip(const Head *h, const Bf16Space *sp, i64 first, i64 rows) {
 	const AttentionArgs *a = h->a;
 	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), dq = part(of_queries(h, a->dq), first, 0, rows, h->dim);
 	Mat dout = part(of_queries(h, a->dout), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
@@ -498,7 +498,7 @@ static void bf16_grad_strip(const Head *h, const HalfSpace *sp, i64 first, i64 r
 
 static void bf16_grad_task(const void *args, i64 i, Worker *w) {
 	Head h = head_of(args, i);
-	HalfSpace sp = bf16_begin(&h, w);
+	Bf16Space sp = bf16_begin(&h, w);
 	right_transposed(of_keys(&h, h.a->k), sp.kt);
 	right_transposed(of_keys(&h, h.a->v), sp.vt);
 	right_factor(of_keys(&h, h.a->k), sp.rows);

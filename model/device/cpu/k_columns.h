@@ -201,7 +201,7 @@ static void batchnorm_grad_task(const void *args, i64 i, Worker *w) {
 	const NormGradArgs *a = args;
 	i64 c = i * STRIPE, n = least(STRIPE, a->dy.cols - c), rows = a->dy.rows;
 	double sum[STRIPE], dot[STRIPE];
-	float mean[STRIPE], slope[STRIPE], scale[STRIPE];
+	float mean[STRIPE], mean_dot[STRIPE], scale[STRIPE];
 	Two both = {a->dy, a->xhat};
 	column_sums(&a->dy, rows, c, n, sum_term, sum);
 	column_sums(&both, rows, c, n, product_term, dot);
@@ -209,13 +209,13 @@ static void batchnorm_grad_task(const void *args, i64 i, Worker *w) {
 		a->dbeta.p[c + j] += (float)sum[j];
 		a->dgamma.p[c + j] += (float)dot[j];
 		mean[j] = (float)(sum[j] / (double)rows);
-		slope[j] = (float)(dot[j] / (double)rows);
+		mean_dot[j] = (float)(dot[j] / (double)rows);
 		scale[j] = a->gamma.p[c + j] * a->rstd.p[c + j];
 	}
 	for (i64 r = 0; r < rows; r++) {
 		const float *dy = a->dy.p + r * a->dy.stride + c, *h = a->xhat.p + r * a->xhat.stride + c;
 		float *dx = a->dx.p + r * a->dx.stride + c;
-		for (i64 j = 0; j < n; j++) dx[j] = scale[j] * (dy[j] - mean[j] - h[j] * slope[j]);
+		for (i64 j = 0; j < n; j++) dx[j] = scale[j] * (dy[j] - mean[j] - h[j] * mean_dot[j]);
 	}
 }
 

@@ -107,11 +107,11 @@ static void layernorm_grad_row(const NormGradArgs *a, i64 r, float *dgamma, floa
 		dot = vfma(g, h, dot);
 	}
 	vf inv = vset(a->rstd.p[r * a->rstd.stride]);
-	vf mean = vset(vsum(sum) / (float)n), slope = vset(vsum(dot) / (float)n);
+	vf mean = vset(vsum(sum) / (float)n), mean_dot = vset(vsum(dot) / (float)n);
 	for (i64 c = 0; c < n; c += VL) {
 		vf g = mload(a->dy, r, c), h = mload(a->xhat, r, c);
 		if (gamma) g *= vpart(gamma, c, n);
-		vf d = inv * (g - vfma(h, slope, mean));
+		vf d = inv * (g - vfma(h, mean_dot, mean));
 		if (a->add) d += mload(a->dx, r, c);
 		mstore(a->dx, r, c, d);
 	}
