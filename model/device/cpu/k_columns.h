@@ -1,5 +1,12 @@
-// k_columns.h: sums over rows. A column is summed in COLUMN_CHUNKS chunks of
-// rows at most, each in ascending order, and the chunks are added in order.
+// k_columns.h: sums over rows, and the BatchNorm and column norms that are made of them.
+//
+// Idea: a column is summed in COLUMN_CHUNKS chunks of rows at most, each in ascending order, and the chunks are
+// added in order, so that bits do not depend on threads. A task of BatchNorm has a stripe of four vectors of columns
+// from statistics to output: y = gamma (x - mean) / sqrt(variance + eps) + beta; gradient
+// dx = gamma rstd (dy - mean(dy) - xhat mean(dy xhat)), with means over the rows.
+// Memory traffic: sum_table reads src once and keeps one row of partial sums a chunk. BatchNorm reads x three
+// times in training (mean, variance, output) and once in evaluation, its gradient dy three times and xhat twice;
+// normalize_columns reads x twice. Each writes its outputs once; a stripe's sums stay in registers.
 
 enum { COLUMN_CHUNKS = 64, STRIPE = 4 * VL }; // STRIPE: columns of a task
 

@@ -1,5 +1,11 @@
-// k_losses.h: the objectives. Sums over elements run in fp32 within a chunk and
-// in double precision over chunks.
+// k_losses.h: the objectives and the planners' cost.
+//
+// mse: mean (pred-target)^2, gradients +-2 weight/n (pred-target); pred and target are read once, gradients
+//   read and written once where they are asked for. sum_squares reads each number once.
+// distance: |z_i - z_j|^2, two rows read and one number written a pair; its gradient adds
+//   +-2 ddist (z_i - z_j) to both rows of dz, a vector of columns a task, so that pairs are added in order.
+// correlation: 1 - corr of two rows. cost: |pred - goal|^2 or its mean; pred is read once, the goal for each candidate.
+// Sums over elements run in fp32 within a chunk and in double precision over chunks.
 
 enum { CHUNK = 4096 }; // elements of a chunk of a flat sum, at most
 

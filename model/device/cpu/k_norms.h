@@ -1,4 +1,11 @@
-// k_norms.h: LayerNorm, a row at a time; a row stays in the nearest cache over its passes.
+// k_norms.h: LayerNorm and AdaLN, a row at a time.
+//
+// LayerNorm: xhat = (x - mean) rstd with rstd = 1/sqrt(variance + eps), y = gamma xhat + beta. AdaLN norms twice:
+// y = gamma LN((1 + scale) LN(x) + shift) + beta. Gradient, with g = gamma dy and means over the row:
+// dx = rstd (g - mean(g) - xhat mean(g xhat)), dgamma = sum dy xhat and dbeta = sum dy over the rows.
+// Memory traffic: a row makes three passes (mean, variance, output) and stays in the nearest cache over them, so
+// that memory sees x once and y and xhat once; AdaLN's modulated row is kept in scratch. The gradient reads dy
+// and xhat twice, the second time from that cache; partial dgamma and dbeta are one row a chunk of rows.
 
 // row_sum is the sum over a row of (x - mean), or of its square. Four sums go side by side: one waits for
 // its last addition, and numbers past the end add nothing.

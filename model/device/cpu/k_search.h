@@ -1,4 +1,13 @@
 // k_search.h: the optimiser's and the planners' kernels, and frames to patches.
+//
+// adamw: m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2, p = (1 - lr decay) p - lr/c1 m / (sqrt(v/c2) + eps), with g
+//   clipped to max_norm and c1, c2 Adam's corrections: four floats read and three written a parameter.
+// normal: z = sqrt(-2 log u1) (cos and sin)(2 pi u2); one float written, nothing read. candidates: mean + std z.
+// smallest: the k lowest costs by insertion, each cost read once. moments: mean and standard deviation
+//   (ddof 1) of the chosen, read twice; weighted_mean and gather read them once.
+// softmin: w = exp((lowest - cost)/temperature) / sum. color: a circular filter over the horizon, then division by
+//   the standard deviation; a row of noise stays in the nearest cache. An episode or some rows are a task.
+// patches: byte scale + shift, channel by channel; each byte is read once and each number written once.
 
 static void adamw_task(const void *args, i64 i, Worker *w) {
 	(void)w;

@@ -1,4 +1,8 @@
 // k_stream.h: rows of numbers from a random stream, wherever in it they begin.
+//
+// Idea: number i is made of word i%4 of Philox's block i/4, so that any part of a stream can be made by itself and
+// bits do not depend on tasks. VL blocks are made at a time, a lane each.
+// Memory traffic: each number is written once, nothing is read.
 
 // A Stream makes 4*VL numbers in a row of words; where first lies within a block, by way of a copy.
 typedef void (*Stream)(uint64_t key, uint64_t block, float p, float *dst);

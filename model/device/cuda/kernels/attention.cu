@@ -1,7 +1,16 @@
-// attention.cu: attention in fp32, for any number of tokens and heads of up to
-// 128 columns. Keys (for the gradient of keys: queries) pass through shared
-// memory 32 at a time; a warp works on ROWS queries (keys), a lane has one of the
-// 32 for products along the head and every 32nd column for sums over the 32.
+// attention.cu: attention in fp32, for any number of tokens and heads of up to 128 columns.
+//
+// Idea: keys and values pass by 32 at a time, and softmax is kept up to date on the way, so that
+// scores never reach memory. With s = q k^T / sqrt(dim), m the highest score so far and m' the new one:
+//   total = total exp(m-m') + sum exp(s-m'), out = out exp(m-m') + sum exp(s-m') v, in the end out/total.
+// The backward pass makes p = exp(s - lse) again, with lse = m + log(total):
+//   ds = p (dp - delta), dp = dout v^T, delta = dout.out, dq = ds k / sqrt(dim), dk = ds^T q / sqrt(dim),
+//   dv = p^T dout; dropout's factors multiply p in out and dv, and dp.
+// A block has 16 rows of one head, a warp ROWS of them: a lane has one of the 32 others for products along
+// the head, and every 32nd column of the sums, which stay in registers.
+// Memory traffic: forward reads q once, writes out and lse once, and reads k and v once for every 16 queries.
+// The gradient of q reads k and v that often, and that of k and v reads q and dout once for every 16 keys.
+// Rows in shared memory are one float longer than a head, so that lanes with a row each read different banks.
 #include "heads.cuh"
 
 enum { HEAD = 128, PARTS = HEAD / WARP, ROWS = 4, TEAM = 4, BLOCK_ROWS = ROWS * TEAM };

@@ -1,8 +1,14 @@
-// attention_few.cu: attention over the few tokens of the predictor's window. For
-// heads of 64 bf16 columns eight lanes have a head, so that a plan's launch is few
-// instructions; for others a warp. The products of queries and keys are summed
-// such that each lane ends with one or two of them: it has as many exponentials
-// and masks of dropout to compute.
+// attention_few.cu: attention over the few tokens (at most 4) of the predictor's window.
+//
+// Idea: all tokens of a head fit into the registers of a few lanes, so that softmax is exact in one pass and
+// nothing goes through shared memory. out = p v with p = softmax(q k^T / sqrt(dim)); the backward pass takes p
+// from lse: ds = p (dout v^T - dout.out) / sqrt(dim), dq = ds k, dk = ds^T q, dv = p^T dout.
+// For heads of 64 bf16 columns eight lanes have a head, eight columns each, so that a plan's launch is few
+// instructions; for others of up to 128 columns a warp, four columns a lane. The products of queries and keys
+// (at most 16) are summed over the lanes such that each ends with one or two of them, and so
+// computes one or two exponentials and factors of dropout.
+// Memory traffic: q, k and v are read once and out is written once, with lse where it is asked for;
+// backward reads q, k, v, out, dout and lse once and writes dq, dk and dv once.
 #include "flash.cuh"
 
 enum { FEW = 4, WIDEST = 128 };

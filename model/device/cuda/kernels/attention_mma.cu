@@ -1,11 +1,15 @@
-// attention_mma.cu: attention with tensor cores. A warp carries 16 or 32 queries
-// through all keys. Keys and values of a head lie in shared memory, all of them
-// where there is room, and then each warp goes through several tiles of queries
-// without meeting the others; else by chunks, which all warps of a block share.
+// attention_mma.cu: attention with tensor cores, for heads of 64 bf16 columns.
 //
-// Probabilities are rounded to bf16 before they multiply values. They are
-// relative to a score that is at most 2^8 below the highest so far: sums are
-// rescaled when it rises by more, which after the first step is rare.
+// Idea: a warp carries 16 or 32 queries through all keys, out = softmax(q k^T / 8) v; its scores, sums and
+// results stay in registers. Keys and values of a head lie in shared memory, all of them where there is room
+// (CHUNK rows, 68 KiB for both), and then each warp goes through several tiles of queries without waiting for
+// the others; else by chunks, which all warps of a block share.
+//
+// Softmax is made on the way, as in attention.cu, but sums are rescaled only when the highest score rises by more
+// than 8 in base 2, which after the first step is rare: until then exponentials are at most 2^8. They
+// are rounded to bf16 before they multiply values.
+// Memory traffic: q is read once and out is written once, with lse where it is asked for. k and v are read once by
+// each block of a head; with masks, dropout or more than CHUNK keys, once for every 128 queries, as far as those see.
 #include "flash.cuh"
 
 // Keys is a block's head, and the keys and values that are in shared memory.

@@ -1,10 +1,14 @@
-// attention_mma_grad.cu: the gradients of attention with tensor cores. A block has
-// one head of one sequence and sweeps it twice: with keys and values in shared
-// memory, warps carry queries through them, for dq; then with queries and their
-// gradients there, warps carry keys through those, for dk and dv. What the second
-// sweep needs of a query, its sum of exponentials and delta = dout . out, stays in
-// shared memory. The scores are computed twice, so that nothing is added up
-// between warps; what is read twice comes from the second level cache.
+// attention_mma_grad.cu: the gradients of attention with tensor cores, for heads of 64 bf16 columns.
+//
+// Idea: a block has one head of one sequence and sweeps it twice: with keys and values in shared memory, warps
+// carry queries through them, for dq; then with queries and their gradients there, warps carry keys through those,
+// for dk and dv. With s = q k^T / 8, p = exp(s - lse) and delta = dout.out:
+//   ds = p (dout v^T - delta), dq = ds k / 8, dk = ds^T q / 8, dv = p^T dout.
+// The scores are computed twice, seven products instead of five, so that nothing is added up between warps.
+// Scores and sums stay in registers; lse and delta of the queries, which the second sweep needs, in shared memory.
+// Memory traffic: out and lse are read once, q, k, v and dout twice, the second time from the second level cache;
+// dq, dk and dv are written once. With masks, dropout or more than CHUNK rows, k and v are read once for
+// every 64 queries, and q and dout once for every 64 keys.
 #include "flash.cuh"
 
 // Grads is a block's head, the rows of two matrices that are in shared memory, and two numbers of each query.

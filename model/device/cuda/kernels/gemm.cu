@@ -1,6 +1,12 @@
-// gemm.cu: matrix products in float32, by plain multiply-adds, and the sum of a
-// product's pieces. One block computes a tile of the result; an element's sum
-// is walked in one order from the beginning of its piece, so it does not depend on the
+// gemm.cu: matrix products in fp32 by plain multiply-adds, dst = epilogue(A B), and the sum of a product's pieces.
+//
+// Idea: a block computes 128 x 64 of the result for one piece of the inner dimension, a thread 8 x 4 of
+// them in registers. Factors come by 16 inner indices to shared memory, in two places: while one is multiplied,
+// the next step is on its way in registers. A thread reads 12 numbers of shared memory for 32 multiply-adds.
+// Memory traffic: A is read once for every 64 columns of the result, B once for every 128 rows (mostly from the
+// second level cache), dst and what the epilogue takes once. Where K is cut into pieces, each piece's sums are
+// written to part as floats, and gemm_add reads them in order and applies the epilogue.
+// An element's sum is walked in one order from the beginning of its piece, so its bits do not depend on the
 // tile or on how many rows there are.
 #include "epilogue.cuh"
 

@@ -1,12 +1,16 @@
-// gemm_mma.cu: products of bf16 by tensor cores (mma.sync), for all GPUs from Ampere
-// on. Factors are stored as bf16 in rows that begin at multiples of 16 bytes; the
-// engine sees to it. They come to shared memory by asynchronous copies, some steps
-// ahead of the multiplication; ldmatrix makes fragments of them, turned where the inner
-// index runs along a matrix's rows.
+// gemm_mma.cu: products of bf16 by tensor cores (mma.sync), dst = epilogue(A B), for all GPUs from Ampere on.
+// Factors are stored as bf16 in rows that begin at multiples of 16 bytes; the engine sees to it.
 //
-// An element's sum is made of pieces of the inner dimension, `span` long: each begins
-// at zero and grows by 16 inner indices at a time, and pieces are added in order. So
-// all shapes of tiles give the same bits, and the engine may choose by the number of rows.
+// Idea: a block's sums stay in registers (128 x 192 of them where there are many rows, 64 x 64 or 32 x 32 where
+// there are few). Factors come to shared memory by asynchronous copies, some steps ahead of the multiplication;
+// ldmatrix makes fragments of them, turned where the inner index runs along a matrix's rows.
+// Memory traffic: A is read once for every tile's width of columns, B once for every tile's height of rows, two
+// bytes a number; dst and what the epilogue takes once. For NN and NT all pieces of a sum are added within a
+// block; TN (gradients of weights) has a block for each and gemm_add reads their sums from memory.
+//
+// An element's sum is made of pieces of the inner dimension, `span` long: each begins at zero and grows by
+// 16 inner indices at a time, and pieces are added in order. So all shapes of tiles give the same bits, and the
+// engine may choose by the number of rows.
 #include "async.cuh"
 #include "epilogue.cuh"
 #include "mma.cuh"

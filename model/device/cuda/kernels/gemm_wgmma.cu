@@ -1,12 +1,17 @@
-// gemm_wgmma.cu: products of bf16 by Hopper's own instructions (wgmma). As for
-// gemm_mma.cu factors are stored as bf16 in rows that begin at multiples of 16 bytes,
-// and an element's sum is made of pieces of the inner dimension: each begins at
-// zero and grows by 16 inner indices at a time, and pieces are added in order. So all
-// tiles give the same bits.
+// gemm_wgmma.cu: products of bf16 by Hopper's own instructions (wgmma), dst = epilogue(A B). As for
+// gemm_mma.cu factors are stored as bf16 in rows that begin at multiples of 16 bytes, and an element's sum is made
+// of pieces of the inner dimension: each begins at zero and grows by 16 inner indices at a time, and pieces are
+// added in order. So all tiles give the same bits.
 //
-// Factors come by each thread's own asynchronous copies. The tensor copy engine
-// would save few instructions: a thread has 4 copies to ask for while a warpgroup
-// multiplies for 400 cycles.
+// Idea: a warpgroup multiplies 64 rows by up to 192 columns straight from shared memory, with the sums in
+// registers. Either both factors stream through shared memory by 64 inner indices, or, for up to 192 of
+// them, 192 columns of B stay there while rows of A pass.
+// Memory traffic: A is read once for every tile's width of columns; B once for every tile's height of rows, or,
+// where it stays, once by each block; dst and what the epilogue takes once. Pieces of several blocks go through part,
+// as in gemm.cu.
+//
+// Factors come by each thread's own asynchronous copies. The tensor copy engine would save few instructions: a
+// thread has 4 copies to start while a warpgroup multiplies for 400 cycles.
 #include "epilogue.cuh"
 #include "wgmma.cuh"
 

@@ -1,5 +1,14 @@
-// losses.cu: the objectives. Flat sums go to a fixed number of partial sums in
-// double precision, which `add_up` adds in order.
+// losses.cu: the objectives and the planners' cost.
+//
+// mse: mean (pred-target)^2, gradients +-2 weight/n (pred-target); pred and target are read once, gradients
+//   read and written once where they are asked for. sum_squares reads each number once.
+// sigreg: clips/(T M) sum w_k |mean over clips of exp(i t_k u) - exp(-t_k^2/2)|^2; u is read twice and du
+//   written once; the sums of a block's columns stay in registers and shared memory.
+// pair_distance: |z_i - z_j|^2, two rows read and one number written a pair. Its gradient is
+//   gathered by row of dz, so that pairs are added in order without atomics: each block reads all pairs' indices.
+// correlation: 1 - corr of two rows of a few thousand numbers, by one block. latent_cost: |pred - goal|^2, or its
+//   mean; pred is read once, the goal for each candidate, and one number a candidate is written.
+// Flat sums go to a fixed number of partial sums in double precision, which add_up adds in order.
 #include "args.cuh"
 
 // dst = scale * the sum of part.

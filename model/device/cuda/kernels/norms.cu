@@ -1,5 +1,14 @@
-// norms.cu: LayerNorm by warps over rows, BatchNorm by blocks over columns, and
-// the sums over rows that gradients of gains, offsets and tables are.
+// norms.cu: LayerNorm by warps over rows, BatchNorm by blocks over 32 columns, and sums over rows.
+//
+// LayerNorm: xhat = (x - mean) rstd with rstd = 1/sqrt(variance + eps), y = gamma xhat + beta. AdaLN norms twice:
+// y = gamma LN((1 + scale) LN(x) + shift) + beta. Gradient, with g = gamma dy and means over the row:
+// dx = rstd (g - mean(g) - xhat mean(g xhat)), dgamma = sum dy xhat and dbeta = sum dy over the rows.
+// Memory traffic: a row of up to 192 columns (rows.cuh) stays in a warp's registers, so that all is read once and
+// written once; wider rows are read once for each pass. The sums of dgamma and dbeta are made on the way, and
+// their partial sums, one a chunk of rows, go through memory, since that keeps the order of additions without
+// atomics; of wider rows norm_grad_sums reads dy and xhat again. sum_table does the same for tables.
+// BatchNorm and normalize_columns go down a column: x is read three times in training (mean, variance, result),
+// dy and xhat twice in the gradient, a column to be normalised twice.
 #include "args.cuh"
 #include "rows.cuh"
 

@@ -1,6 +1,11 @@
-// pointwise.cu: element by element, a thread four columns. The caller sees dense
-// matrices as one long row, so that pieces of 1,024 columns fill the card, and a
-// row that repeats as rows without a stride. All take bf16.
+// pointwise.cu: element by element, y = f(x), and AdamW. All are bound by memory.
+//
+// Idea: a thread has four neighbouring columns and reads and writes them 16 bytes (of bf16 8) at once. The caller
+// sees dense matrices as one long row, so that pieces of 1,024 columns fill the card, and a row that repeats
+// as rows without a stride. All but candidates take bf16.
+// Memory traffic: each input is read once and each output written once, and read where it is added to.
+// adamw: m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2, p = (1 - lr decay) p - lr/c1 m / (sqrt(v/c2) + eps), with g
+// clipped to max_norm and c1, c2 Adam's corrections: 16 bytes read and 12 written a parameter.
 #include "args.cuh"
 #include "rows.cuh"
 

@@ -1,4 +1,13 @@
-// search.cu: the planners' kernels.
+// search.cu: the planners' kernels, from random numbers to the next mean. A kernel does one
+// whole step of a search for all episodes.
+//
+// normal: z = sqrt(-2 log u1) (cos or sin)(2 pi u2); one float written, nothing read but an episode's key.
+// nan_to_inf: costs are read once, only NaN is written. smallest_k: a candidate's place is the count of smaller
+//   costs; each 256 candidates read all costs of their episode once, by way of shared memory.
+// moments: mean and standard deviation (ddof 1) of the k chosen, read twice; weighted_mean reads them once.
+// softmin: w = exp(-(cost - lowest)/temperature) / sum; costs are read twice, weights written twice.
+// gather copies the first of the chosen. color: a circular filter over the horizon, then division by the
+//   standard deviation; H^2 reads a series of H numbers, from the nearest cache after the first.
 #include "args.cuh"
 
 // Box-Muller as in dataset/rng, in double precision: the numbers are the host's,

@@ -1,4 +1,9 @@
-// vision.cu: uint8 RGB frames to patch rows, columns (channel, y, x).
+// vision.cu: uint8 RGB frames to patch rows: dst = byte scale[channel] + shift[channel], columns (channel, y, x).
+//
+// Idea: a frame's bytes are pixel by pixel and a patch's numbers channel by channel. patches reads a byte for each
+// number it writes; patches_bf16 reads whole words, puts the patches of a strip together in shared
+// memory (3 numbers for each of its pixels), and writes them 16 bytes at a time.
+// Memory traffic: each byte of a patch is read once and one number is written for it, 2 bytes of bf16 or 4.
 #include "args.cuh"
 
 // Tones turn a byte into a number, by channel.
