@@ -61,6 +61,7 @@ var floors = []rule{
 	{of: "eval/record", ours: []string{"dataset/cell"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
+	{of: "eval/geometry", ours: []string{"envs/parallel", "eval/stats"}, libraries: []string{"gonum.org/v1/gonum", "gorgonia.org/gorgonia", "gorgonia.org/tensor"}},
 	{of: "eval/paired", ours: []string{"eval/record", "eval/stats", "model$", "dataset/cell", "dataset/rng"}},
 	{of: "eval/encode", ours: []string{"envs/parallel", "envs$", "dataset", "model$", "model/device", "model/weights", "eval/encode"}},
 	{of: "eval/report", ours: []string{"eval/paired", "eval/record", "eval/stats", "envs$", "model$", "model/train/metrics"}},

@@ -1,8 +1,9 @@
-package stats
+package stats_test
 
 import (
 	"math"
 	"math/rand/v2"
+	. "scalewm/eval/stats"
 	"testing"
 )
 
@@ -177,7 +178,7 @@ func TestRobustMeans(t *testing.T) {
 	}
 }
 
-// The bootstrap of a mean over 40 cells of 6 sets that all have one law has its
+// The InnerBootstrap of a mean over 40 cells of 6 sets that all have one law has its
 // standard error, sd/sqrt(240) less the (1 - 1/6) of resampling six; sets that do not vary have none.
 func TestAggregated(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))

@@ -1,12 +1,14 @@
-package stats
+package stats_test
 
 import (
 	"fmt"
 	"math"
+	. "scalewm/eval/stats"
 	"slices"
 	"strconv"
 	"testing"
 
+	"scalewm/eval/geometry"
 	"scalewm/model/objective"
 )
 
@@ -31,10 +33,10 @@ func (c *bootstrapCase) judge(t *testing.T) {
 	means := make([]float64, len(c.ResampleIndex))
 	var sum float64
 	for i, index := range c.ResampleIndex {
-		means[i] = resampledMean(d, func(s, e, _ int) int { return index[s][e] })
+		means[i] = ResampledMean(d, func(s, e, _ int) int { return index[s][e] })
 		sum += means[i]
 	}
-	given(t, "observed", resampledMean(d, func(_, e, _ int) int { return e }), c.Observed)
+	given(t, "observed", ResampledMean(d, func(_, e, _ int) int { return e }), c.Observed)
 	nearAll(t, "replicates_first_20", means[:len(c.First)], plain(c.First), tolValue)
 	given(t, "replicate_sum", sum, c.Sum)
 	_, sd := MeanSD(means)
@@ -42,7 +44,7 @@ func (c *bootstrapCase) judge(t *testing.T) {
 	slices.Sort(means)
 	limits := func(what string, tail float64, want []num) {
 		if want != nil {
-			nearAll(t, what, []float64{quantile(means, tail), quantile(means, 1-tail)}, plain(want), tolValue)
+			nearAll(t, what, []float64{Quantile(means, tail), Quantile(means, 1-tail)}, plain(want), tolValue)
 		}
 	}
 	limits("percentile_95_linear", 0.025, c.Percentile95)
@@ -106,8 +108,8 @@ type spectrumCase struct {
 	Eigenvalues []num `json:"eigenvalues_ddof1"`
 }
 
-func (c *spectrumCase) judge(t *testing.T) PCA {
-	p, err := Components(plainRows(c.Z))
+func (c *spectrumCase) judge(t *testing.T) geometry.Components {
+	p, err := geometry.Analyse(samples(c.Z))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,13 +142,13 @@ func (c *embeddingCase) judge(t *testing.T) {
 	if c.EffectiveRank != nil {
 		near(t, "effective_rank_exp_entropy", objective.EffectiveRank(p.Eigenvalues), float64(*c.EffectiveRank), tolSpectrum)
 	}
-	q := plainRows(c.Q)
+	q := samples(c.Q)
 	for text, want := range c.Ridge {
 		k, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := p.RidgeR2(q, k, c.Shuffle, 1e-2)
+		got, err := p.Linear(q, c.Shuffle, k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,35 +159,25 @@ func (c *embeddingCase) judge(t *testing.T) {
 
 // distances accepts both readings of q: the layout does not say whether a q that
 // is not standardised is to be standardised first, as the authors do.
-func (c *embeddingCase) distances(t *testing.T, q [][]float64) {
+func (c *embeddingCase) distances(t *testing.T, q geometry.Samples[float64]) {
 	if c.Pearson == nil || c.Spearman == nil {
 		return
 	}
-	got := DistanceAlignment(plainRows(c.Z), standardised(q))
-	if raw := DistanceAlignment(plainRows(c.Z), q); math.Abs(raw.Pearson-float64(*c.Pearson)) < math.Abs(got.Pearson-float64(*c.Pearson)) {
-		got = raw
+	dz, dq := geometry.SquaredDistances(samples(c.Z)), geometry.SquaredDistances(geometry.Standardised(q))
+	if raw := geometry.SquaredDistances(q); math.Abs(Pearson(dz, raw)-float64(*c.Pearson)) < math.Abs(Pearson(dz, dq)-float64(*c.Pearson)) {
+		dq = raw
 	}
-	given(t, "distance_pearson", got.Pearson, c.Pearson)
-	given(t, "distance_spearman", got.Spearman, c.Spearman)
-	given(t, "pairs", float64(got.Pairs), c.Pairs)
+	given(t, "distance_pearson", Pearson(dz, dq), c.Pearson)
+	given(t, "distance_spearman", Spearman(dz, dq), c.Spearman)
+	given(t, "pairs", float64(len(dz)), c.Pairs)
 }
 
-func standardised(q [][]float64) [][]float64 {
-	out := make([][]float64, len(q))
-	for i := range q {
-		out[i] = slices.Clone(q[i])
+func samples(rows [][]num) geometry.Samples[float64] {
+	s := geometry.Samples[float64]{N: len(rows), D: len(rows[0])}
+	for _, row := range rows {
+		s.X = append(s.X, plain(row)...)
 	}
-	column := make([]float64, len(q))
-	for j := range q[0] {
-		for i := range q {
-			column[i] = q[i][j]
-		}
-		mean, sd := MeanSD(column)
-		for i := range q {
-			out[i][j] = (q[i][j] - mean) / sd
-		}
-	}
-	return out
+	return s
 }
 
 type healthCase struct {

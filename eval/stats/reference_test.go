@@ -1,4 +1,4 @@
-package stats
+package stats_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	. "scalewm/eval/stats"
 	"slices"
 	"strings"
 	"testing"
@@ -105,7 +106,7 @@ func runReference(t *testing.T, path string) {
 			t.Run(name, func(t *testing.T) { c.judge(t) })
 		}
 	})
-	part("bootstrap", ref.Bootstrap != nil, func(t *testing.T) { ref.Bootstrap.judge(t) })
+	part("InnerBootstrap", ref.Bootstrap != nil, func(t *testing.T) { ref.Bootstrap.judge(t) })
 	part("mcnemar", ref.McNemar != nil, func(t *testing.T) { judgeMcNemar(t, ref.McNemar) })
 	part("wilson", ref.Wilson != nil, func(t *testing.T) { judgeWilson(t, ref.Wilson) })
 	part("multiplicity", ref.Multiplicity != nil, func(t *testing.T) { ref.Multiplicity.judge(t) })

@@ -137,7 +137,7 @@ func bootstrap(bySet [][]float64, resamples int, r *rand.Rand) Resamples {
 
 // Interval is the percentile interval of a level.
 func (m Resamples) Interval(level float64) Interval {
-	return Interval{quantile(m, (1-level)/2), quantile(m, (1+level)/2)}
+	return Interval{Quantile(m, (1-level)/2), Quantile(m, (1+level)/2)}
 }
 
 // resampledMean is the mean over all episodes of all sets, episode e of set s
@@ -154,8 +154,8 @@ func resampledMean(bySet [][]float64, draw func(s, e, n int) int) float64 {
 	return sum / float64(n)
 }
 
-// quantile of sorted values, linear between them.
-func quantile(sorted []float64, q float64) float64 {
+// Quantile of sorted values, linear between neighbours; NaN of none.
+func Quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
 	}

@@ -1,9 +1,10 @@
-package stats
+package stats_test
 
 import (
 	"math"
 	"math/rand/v2"
 	"os"
+	. "scalewm/eval/stats"
 	"strconv"
 	"testing"
 )
@@ -120,18 +121,18 @@ func TestCoverage(t *testing.T) {
 				newcombe++
 			}
 			if i < boots {
-				if iv := bootstrap(bySet, 400, r).Interval(.95); iv.Lo <= c.diff && c.diff <= iv.Hi {
+				if iv := InnerBootstrap(bySet, 400, r).Interval(.95); iv.Lo <= c.diff && c.diff <= iv.Hi {
 					boot++
 				}
 			}
 		}
 		a, b := float64(newcombe)/float64(n), float64(boot)/float64(boots)
-		t.Logf("p %.3f, q %.3f, difference %.3f: Newcombe covers %.4f of %d, bootstrap %.4f of %d", c.p, c.q, c.diff, a, n, b, boots)
+		t.Logf("p %.3f, q %.3f, difference %.3f: Newcombe covers %.4f of %d, InnerBootstrap %.4f of %d", c.p, c.q, c.diff, a, n, b, boots)
 		if slack := 3 * math.Sqrt(.05*.95/float64(n)); a < .94-slack || a > c.most+slack {
 			t.Errorf("Newcombe's interval covers %.4f at p = %.3f", a, c.p)
 		}
 		if slack := 3 * math.Sqrt(.05*.95/float64(boots)); c.p == .8 && (b < .94-slack || b > .97+slack) {
-			t.Errorf("the bootstrap's interval covers %.4f at p = %.3f", b, c.p)
+			t.Errorf("the InnerBootstrap's interval covers %.4f at p = %.3f", b, c.p)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package stats has the statistics of paired arms and of embeddings. Slices in,
+// Package stats has the statistics of paired arms. Slices in,
 // numbers out; where there is nothing to say (no data, no variance) the number
 // is NaN, as in SciPy, against which the package is held.
 //
@@ -6,7 +6,6 @@
 //	signflip.go    tests by flipping signs, exact and drawn; bootstraps
 //	family.go      adjustments for several tests: Holm, Benjamini-Hochberg, Westfall-Young
 //	rank.go        ranks and correlations of them
-//	latent.go      principal components, probes, distances
 //
 // It knows nothing of cells, models or files.
 package stats

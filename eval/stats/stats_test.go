@@ -1,8 +1,9 @@
-package stats
+package stats_test
 
 import (
 	"math"
 	"math/rand/v2"
+	. "scalewm/eval/stats"
 	"slices"
 	"testing"
 )
@@ -150,7 +151,7 @@ func TestSignFlipIsMcNemarForOneTier(t *testing.T) {
 		}
 		want, _ := McNemar(c[0], c[1])
 		got := SignFlip([][]float64{d, {0, 0, 0}}, rand.New(rand.NewPCG(3, 4)))
-		near(t, "p", got, want, 5*math.Sqrt(want*(1-want)/signFlips)+2.0/signFlips)
+		near(t, "p", got, want, 5*math.Sqrt(want*(1-want)/SignFlips)+2.0/SignFlips)
 	}
 }
 
@@ -159,7 +160,7 @@ func TestSignFlipOfAverages(t *testing.T) {
 	d := []float64{.2, .2, .6, -.2, 1, .4, -.6, .8, .2, 0, .4, .4}
 	want := signFlipSums(d)
 	got := SignFlip([][]float64{d[:5], d[5:]}, rand.New(rand.NewPCG(5, 6)))
-	near(t, "p", got, want, 5*math.Sqrt(want*(1-want)/signFlips))
+	near(t, "p", got, want, 5*math.Sqrt(want*(1-want)/SignFlips))
 	if again := SignFlip([][]float64{d[:5], d[5:]}, rand.New(rand.NewPCG(5, 6))); again != got {
 		t.Error("the same stream gives another p")
 	}
@@ -171,7 +172,7 @@ func TestHeadsIsBinomial(t *testing.T) {
 		var sum, square float64
 		const draws = 20000
 		for range draws {
-			h := float64(heads(n, r))
+			h := float64(Heads(n, r))
 			sum += h / draws
 			square += h * h / draws
 		}
@@ -252,28 +253,6 @@ func TestMeanSD(t *testing.T) {
 	}
 }
 
-// Known answers of a rank-one cloud, wide and narrow, and of no cloud.
-func TestComponentsDegenerate(t *testing.T) {
-	for _, dims := range []int{2, 9} {
-		z := make([][]float64, 5)
-		for i := range z {
-			z[i] = make([]float64, dims)
-			z[i][1] = float64(i)
-		}
-		p, err := Components(z)
-		if err != nil || len(p.Eigenvalues) != 1 {
-			t.Fatalf("%d dims: %v, %v", dims, p.Eigenvalues, err)
-		}
-		near(t, "variance of 0..4", p.Eigenvalues[0], 2.5, 1e-12)
-		near(t, "participation", p.ParticipationRatio(), 1, 1e-12)
-		near(t, "length of a score", math.Abs(p.scores.At(0, 0)), 2, 1e-12)
-	}
-	p, err := Components([][]float64{{1, 2}, {1, 2}})
-	if err != nil || len(p.Eigenvalues) != 0 {
-		t.Errorf("equal samples have the eigenvalues %v, %v", p.Eigenvalues, err)
-	}
-}
-
 func TestRankMetricsExtremes(t *testing.T) {
 	actual := []float64{3, 1, 2, 4, 5}
 	best := RankMetrics(actual, actual, 2)
@@ -295,5 +274,5 @@ func BenchmarkSignFlip600Episodes(b *testing.B) {
 	for b.Loop() {
 		SignFlip([][]float64{d}, r)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/signFlips/600, "ns/flip")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/SignFlips/600, "ns/flip")
 }

@@ -1,0 +1,151 @@
+// Package geometry measures latents: how their distances follow those of the task
+// state, how their variance spreads over directions, and what can be read from them
+// (docs/sources.md#latent-analyses). Numbers in, numbers out: it knows neither
+// models nor data sets.
+//
+//	geometry.go   samples and the distances of their pairs
+//	align.go      rank and linear correlation of distances, with their interval
+//	spectrum.go   principal components, their spectrum, linear probes
+//	mlp.go        the probe with a hidden layer
+package geometry
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"scalewm/envs/parallel"
+)
+
+// Samples are N samples of D numbers each, sample by sample: latents as `encode`
+// writes them, or task states.
+type Samples[T float32 | float64] struct {
+	N, D int
+	X    []T
+}
+
+// Row is sample i.
+func (s Samples[T]) Row(i int) []T { return s.X[i*s.D : (i+1)*s.D] }
+
+// Standardised is z-scored over the samples (divisor N); a component that does
+// not vary becomes 0. Sums are in the order of samples, as NumPy's over the first
+// axis, so that distances which are equal there are equal here.
+func Standardised(s Samples[float64]) Samples[float64] {
+	out := Samples[float64]{s.N, s.D, make([]float64, len(s.X))}
+	mean := means(s)
+	for j := range s.D {
+		variance := 0.0
+		for i := range s.N {
+			d := s.Row(i)[j] - mean[j]
+			variance += d * d
+		}
+		sd := math.Sqrt(variance / float64(s.N))
+		for i := range s.N {
+			if sd > 0 {
+				out.Row(i)[j] = (s.Row(i)[j] - mean[j]) / sd
+			}
+		}
+	}
+	return out
+}
+
+// wide is the number of components from which distances are made from dot
+// products, which a matrix product has ready, and no longer component by component.
+const wide = 4096
+
+// SquaredDistances are those of all pairs of samples i < j, i-major. Below wide
+// components each is one sum in the order of components, as SciPy's pdist, so
+// that pairs at equal distance have equal numbers.
+func SquaredDistances[T float32 | float64](s Samples[T]) []float64 {
+	out := make([]float64, s.N*(s.N-1)/2)
+	if s.D >= wide {
+		g := gram(s, nil)
+		for i, k := 0, 0; i < s.N; i++ {
+			for j := i + 1; j < s.N; j, k = j+1, k+1 {
+				out[k] = max(0, g.At(i, i)+g.At(j, j)-2*g.At(i, j))
+			}
+		}
+		return out
+	}
+	x := make([]float64, len(s.X))
+	for i, v := range s.X {
+		x[i] = float64(v)
+	}
+	parallel.For(context.Background(), parallel.Workers(0, s.N), s.N, func(_, i int) error { // no error: nothing fails
+		from := i*s.N - i*(i+1)/2
+		distancesFrom(out[from:from+s.N-1-i], x[i*s.D:(i+1)*s.D], x[(i+1)*s.D:])
+		return nil
+	})
+	return out
+}
+
+// distancesFrom are the squared distances of a to the samples that follow one
+// another in rest. Four sums run side by side, since each waits for its last addition.
+func distancesFrom(dst, a, rest []float64) {
+	d := len(a)
+	for len(dst) >= 4 {
+		b0, b1, b2, b3 := rest[:d], rest[d:2*d], rest[2*d:3*d], rest[3*d:4*d]
+		var s0, s1, s2, s3 float64
+		for k, v := range a {
+			d0, d1, d2, d3 := v-b0[k], v-b1[k], v-b2[k], v-b3[k]
+			s0 += d0 * d0
+			s1 += d1 * d1
+			s2 += d2 * d2
+			s3 += d3 * d3
+		}
+		dst[0], dst[1], dst[2], dst[3] = s0, s1, s2, s3
+		dst, rest = dst[4:], rest[4*d:]
+	}
+	for i := range dst {
+		var s float64
+		for k, v := range a {
+			s += (v - rest[i*d+k]) * (v - rest[i*d+k])
+		}
+		dst[i] = s
+	}
+}
+
+// columns is how many components of wide samples are turned into float64 at once.
+const columns = 512
+
+// gram is the matrix of dot products of the samples less a mean (nil: of the
+// samples as they are), made from blocks of columns, so that latents of 98,304
+// numbers need no copy in float64.
+func gram[T float32 | float64](s Samples[T], mean []float64) *mat.SymDense {
+	g := mat.NewSymDense(s.N, nil)
+	for from := 0; from < s.D; from += columns {
+		n := min(columns, s.D-from)
+		g.SymRankK(g, 1, block(s, from, n, mean))
+	}
+	return g
+}
+
+// block is n components from one on, less their means.
+func block[T float32 | float64](s Samples[T], from, n int, mean []float64) *mat.Dense {
+	b := mat.NewDense(s.N, n, nil)
+	for i := range s.N {
+		row := b.RawRowView(i)
+		for k, v := range s.Row(i)[from : from+n] {
+			row[k] = float64(v)
+			if mean != nil {
+				row[k] -= mean[from+k]
+			}
+		}
+	}
+	return b
+}
+
+// means are those of each component.
+func means[T float32 | float64](s Samples[T]) []float64 {
+	m := make([]float64, s.D)
+	for i := range s.N {
+		for k, v := range s.Row(i) {
+			m[k] += float64(v)
+		}
+	}
+	for k := range m {
+		m[k] /= float64(s.N)
+	}
+	return m
+}

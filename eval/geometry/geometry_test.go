@@ -1,0 +1,324 @@
+package geometry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"scalewm/dataset/rng"
+	"scalewm/dataset/rng/torch"
+	"scalewm/model/objective"
+)
+
+// reference is a case of testdata/reference.json, which testdata/fixture.py made
+// with SciPy, scikit-learn and PyTorch. null is NaN.
+type reference struct {
+	Name          string
+	Z, Q          [][]float64
+	Order         []int
+	Spearman      float64
+	Pearson       float64
+	Eigenvalues   []float64
+	Participation float64 `json:"participation_ratio"`
+	EffectiveRank float64 `json:"effective_rank"`
+	Ridge         map[string][]*float64
+	RidgeLast     map[string][]*float64 `json:"ridge_last"`
+	MLP           []*float64
+}
+
+func references(t testing.TB) (out []reference) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/reference.json")
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func samples[T float32 | float64](rows [][]float64) Samples[T] {
+	s := Samples[T]{N: len(rows), D: len(rows[0])}
+	for _, row := range rows {
+		for _, v := range row {
+			s.X = append(s.X, T(v))
+		}
+	}
+	return s
+}
+
+// near holds a number to a relative tolerance, or an absolute one below 1.
+func near(t *testing.T, what string, got, want, tol float64) {
+	t.Helper()
+	if math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > tol*max(1, math.Abs(want)) {
+		t.Errorf("%s: %.15g, want %.15g", what, got, want)
+	}
+}
+
+func nearAll(t *testing.T, what string, got []float64, want []*float64, tol float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i, w := range want {
+		if w == nil {
+			w = new(float64)
+			*w = math.NaN()
+		}
+		near(t, fmt.Sprintf("%s [%d]", what, i), got[i], *w, tol)
+	}
+}
+
+func TestReference(t *testing.T) {
+	for _, c := range references(t) {
+		t.Run(c.Name, func(t *testing.T) {
+			z, q := samples[float32](c.Z), samples[float64](c.Q)
+			a := Compare(z, q, make([]int, z.N)).Align(0, nil)
+			near(t, "spearman", a.Spearman, c.Spearman, 1e-10)
+			near(t, "pearson", a.Pearson, c.Pearson, 1e-10)
+			p, err := Analyse(z)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(p.Eigenvalues) != len(c.Eigenvalues) {
+				t.Fatalf("%d components, want %d", len(p.Eigenvalues), len(c.Eigenvalues))
+			}
+			for i, v := range p.Eigenvalues {
+				if math.Abs(v-c.Eigenvalues[i]) > 1e-9*c.Eigenvalues[0] {
+					t.Errorf("eigenvalue %d: %v, want %v", i, v, c.Eigenvalues[i])
+				}
+			}
+			near(t, "participation ratio", p.ParticipationRatio(), c.Participation, 1e-9)
+			near(t, "effective rank", objective.EffectiveRank(p.Eigenvalues), c.EffectiveRank, 1e-9)
+			for text, want := range c.Ridge {
+				k, _ := strconv.Atoi(text)
+				got, err := p.Linear(q, c.Order, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				nearAll(t, "ridge of the first "+text, got, want, 1e-8)
+				if got, err = p.LinearOfLast(q, c.Order, k); err != nil {
+					t.Fatal(err)
+				}
+				nearAll(t, "ridge of the last "+text, got, c.RidgeLast[text], 1e-8)
+			}
+			layers := DefaultLayers(len(p.Eigenvalues), q.D, torch.New(0).Uniform)
+			got, err := p.MLP(q, c.Order, layers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nearAll(t, "probe with a hidden layer", got, c.MLP, 1e-5)
+		})
+	}
+}
+
+// The mean squared distance of pairs is twice the sum of the eigenvalues
+// (docs/sources.md#latent-analyses).
+func TestLeverage(t *testing.T) {
+	for _, c := range references(t) {
+		p, err := Analyse(samples[float32](c.Z))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mean, sum float64
+		d := SquaredDistances(samples[float32](c.Z))
+		for _, v := range d {
+			mean += v / float64(len(d))
+		}
+		for _, v := range p.Eigenvalues {
+			sum += v
+		}
+		near(t, c.Name, mean, 2*sum, 1e-9)
+	}
+}
+
+// The distances of wide samples come from dot products; the plain sums are their twin.
+func TestWideDistances(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	s := Samples[float32]{N: 7, D: wide + 13}
+	for range s.N * s.D {
+		s.X = append(s.X, float32(r.NormFloat64()))
+	}
+	got := SquaredDistances(s)
+	k := 0
+	for i := range s.N {
+		for j := i + 1; j < s.N; j++ {
+			var want float64
+			for d := range s.D {
+				diff := float64(s.Row(i)[d]) - float64(s.Row(j)[d])
+				want += diff * diff
+			}
+			near(t, fmt.Sprint(i, j), got[k], want, 1e-11)
+			k++
+		}
+	}
+}
+
+// z = q gives a rank correlation of 1; a direction of q that z hides among its
+// smallest ones can still be read, though no distance shows it.
+func TestKnownGeometry(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	n := 400
+	q, hidden := Samples[float64]{N: n, D: 2}, Samples[float32]{N: n, D: 8}
+	order := r.Perm(n)
+	for range n {
+		a, b := r.NormFloat64(), r.NormFloat64()
+		q.X = append(q.X, a, b)
+		for range 6 {
+			hidden.X = append(hidden.X, float32(1000*r.NormFloat64()))
+		}
+		hidden.X = append(hidden.X, float32(a), float32(b))
+	}
+	same := Compare(Standardised(q), q, order).Align(0, nil)
+	near(t, "z = q", same.Spearman, 1, 1e-12)
+	if rho := Compare(hidden, q, order).Align(0, nil).Spearman; math.Abs(rho) > 0.05 {
+		t.Errorf("distances of a hidden q correlate: %v", rho)
+	}
+	p, err := Analyse(hidden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r2, err := p.Linear(q, order, 8)
+	if err != nil || slices.Min(r2) < 0.999 {
+		t.Errorf("a hidden q is read with R2 %v, %v, want 1", r2, err)
+	}
+	if r2, _ = p.Linear(q, order, 6); slices.Max(r2) > 0.05 {
+		t.Errorf("the large components read q with R2 %v, want 0", r2)
+	}
+}
+
+// Known answers of a rank-one cloud, wide and narrow.
+func TestComponentsDegenerate(t *testing.T) {
+	for _, dims := range []int{2, 9} {
+		z := make([][]float64, 5)
+		for i := range z {
+			z[i] = make([]float64, dims)
+			z[i][1] = float64(i)
+		}
+		p, err := Analyse(samples[float64](z))
+		if err != nil || len(p.Eigenvalues) != 1 {
+			t.Fatalf("%d dims: %v, %v", dims, p.Eigenvalues, err)
+		}
+		near(t, "variance of 0..4", p.Eigenvalues[0], 2.5, 1e-12)
+		near(t, "participation", p.ParticipationRatio(), 1, 1e-12)
+		near(t, "length of a score", math.Abs(p.scores.At(0, 0)), 2, 1e-12)
+	}
+}
+
+func TestConstant(t *testing.T) {
+	if _, err := Analyse(Samples[float32]{N: 3, D: 2, X: []float32{1, 2, 1, 2, 1, 2}}); !errors.Is(err, ErrConstant) {
+		t.Errorf("error %v, want ErrConstant", err)
+	}
+}
+
+// A bootstrap sample of episodes is what it is if its frames are written out as
+// often as they were drawn, and every pair of distinct frames is counted.
+func TestResampledSpearman(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	n := 24
+	z, q := Samples[float32]{N: n, D: 3}, Samples[float64]{N: n, D: 1}
+	episode := make([]int, n)
+	for i := range n {
+		episode[i] = i / 4
+		for range z.D {
+			z.X = append(z.X, float32(r.IntN(3))) // with ties
+		}
+		q.X = append(q.X, float64(r.IntN(4)))
+	}
+	d := Compare(z, q, episode)
+	for trial := range 20 {
+		counts := make([]float64, n/4)
+		for range counts {
+			counts[r.IntN(len(counts))]++
+		}
+		var copies []int
+		for i := range n {
+			for range int(counts[episode[i]]) {
+				copies = append(copies, i)
+			}
+		}
+		var dz, dq []float64
+		std := Standardised(q)
+		for a, i := range copies {
+			for _, j := range copies[a+1:] {
+				if i != j {
+					dz = append(dz, squared(z.Row(min(i, j)), z.Row(max(i, j))))
+					dq = append(dq, squared(std.Row(min(i, j)), std.Row(max(i, j))))
+				}
+			}
+		}
+		near(t, fmt.Sprint("draw ", trial), d.spearman(counts, make([]float32, 2*len(d.qAtZ))), spearman(dz, dq), 1e-12)
+	}
+}
+
+func squared[T float32 | float64](a, b []T) (s float64) {
+	for k := range a {
+		s += (float64(a[k]) - float64(b[k])) * (float64(a[k]) - float64(b[k]))
+	}
+	return s
+}
+
+// spearman by its definition.
+func spearman(x, y []float64) float64 {
+	rank := func(x []float64) []float64 {
+		out := make([]float64, len(x))
+		for i, a := range x {
+			for _, b := range x {
+				if b < a {
+					out[i]++
+				} else if b == a {
+					out[i] += 0.5
+				}
+			}
+		}
+		return out
+	}
+	rx, ry := rank(x), rank(y)
+	var mx, my, xx, xy, yy float64
+	for i := range rx {
+		mx, my = mx+rx[i]/float64(len(rx)), my+ry[i]/float64(len(rx))
+	}
+	for i := range rx {
+		xx, xy, yy = xx+(rx[i]-mx)*(rx[i]-mx), xy+(rx[i]-mx)*(ry[i]-my), yy+(ry[i]-my)*(ry[i]-my)
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+// bigSample is as large as the published one.
+func bigSample() (Samples[float32], Samples[float64], []int) {
+	r := rand.New(rand.NewPCG(7, 8))
+	z, q := Samples[float32]{N: 1500, D: 192}, Samples[float64]{N: 1500, D: 6}
+	episode := make([]int, z.N)
+	for i := range z.N {
+		episode[i] = i / 15
+		for range z.D {
+			z.X = append(z.X, float32(r.NormFloat64()))
+		}
+		for range q.D {
+			q.X = append(q.X, r.NormFloat64())
+		}
+	}
+	return z, q, episode
+}
+
+func BenchmarkAlignment(b *testing.B) {
+	z, q, episode := bigSample()
+	b.Run("pairs", func(b *testing.B) {
+		for b.Loop() {
+			Compare(z, q, episode).Align(0, nil)
+		}
+	})
+	d := Compare(z, q, episode)
+	b.Run("draws=100", func(b *testing.B) {
+		for b.Loop() {
+			d.Align(100, func(i int) *rand.Rand { return rng.Stream("alignment", i) })
+		}
+	})
+}
