@@ -32,7 +32,7 @@ func (s *recording) Attr(name string) (string, bool) {
 	v, ok := s.attr[name]
 	return v, ok
 }
-func (s *recording) Fingerprint() (string, error) { return "a recording for tests", nil }
+func (s *recording) Fingerprint() (string, error) { return "a-recording-for-tests", nil }
 func (s *recording) Close() error                 { return nil }
 func (s *recording) Columns() []envs.Column {
 	return []envs.Column{{Name: "state", DType: "float32", Width: 2}, {Name: "action", DType: "float32", Width: 2}}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -73,6 +72,9 @@ func setSeed(name string) (uint64, error) {
 	seed, err := strconv.ParseUint(digits, 10, 32)
 	if !ok || err != nil {
 		return 0, fmt.Errorf("unknown set %q (hint: s101 to s106, or s and another seed, or a file that ends in .json)", name)
+	}
+	if canonical := "s" + strconv.FormatUint(seed, 10); name != canonical {
+		return 0, fmt.Errorf("set %q is the set %s (hint: write it so; a set has one name)", name, canonical)
 	}
 	return seed, nil
 }
@@ -202,8 +204,6 @@ func (f setFile) set() Set {
 	return newSet(f.Name, starts)
 }
 
-var setName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
-
 // parseSet reads the bytes of a set file and checks what can be checked without
 // the data.
 func parseSet(b []byte) (f setFile, err error) {
@@ -212,8 +212,16 @@ func parseSet(b []byte) (f setFile, err error) {
 	if err := d.Decode(&f); err != nil {
 		return f, fmt.Errorf("it is no set: %w (hint: compare with a file that eval left in sets/)", err)
 	}
-	if !setName.MatchString(f.Name) || len(f.Episodes) == 0 || f.GoalOffset != GoalOffset {
-		return f, fmt.Errorf("name %q, %d episodes, goal offset %d (hint: a name of letters and digits, at least one episode, goals %d rows on)", f.Name, len(f.Episodes), f.GoalOffset, GoalOffset)
+	if err := cell.CheckNames(f); err != nil {
+		return f, err
+	}
+	if f.Name == "" || len(f.Episodes) == 0 || f.GoalOffset != GoalOffset {
+		return f, fmt.Errorf("name %q, %d episodes, goal offset %d (hint: a name, at least one episode, goals %d rows on)", f.Name, len(f.Episodes), f.GoalOffset, GoalOffset)
+	}
+	if digits, numbered := strings.CutPrefix(f.Name, "s"); numbered && strings.Trim(digits, "0123456789") == "" {
+		if _, err := setSeed(f.Name); err != nil {
+			return f, err
+		}
 	}
 	for i, e := range f.Episodes {
 		if e.Episode != i || e.Goal != e.Row+GoalOffset {

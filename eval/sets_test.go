@@ -181,7 +181,7 @@ func TestParseNames(t *testing.T) {
 	if s, err := ParseSets("s101, s7,s101"); err != nil || !slices.Equal(s, []string{"s101", "s7"}) {
 		t.Errorf("sets %v, %v", s, err)
 	}
-	for _, bad := range []string{"", "101", "s", "sx", "s-1", "s101,,s102"} {
+	for _, bad := range []string{"", "101", "s", "sx", "s-1", "s101,,s102", "s0101", "s007", "s00", "s+7"} {
 		if s, err := ParseSets(bad); err == nil {
 			t.Errorf("sets %q gave %v", bad, s)
 		}
@@ -245,6 +245,7 @@ func TestSetFileRefuses(t *testing.T) {
 		"protocol":   {edit(`"paper"`, `"strict"`), "--protocol strict"},
 		"offset":     {edit(`"goal_offset": 25`, `"goal_offset": 24`), "25 rows on"},
 		"name":       {edit(`"s101"`, `"../x"`), "letters"},
+		"other name": {edit(`"s101"`, `"s0101"`), "is the set s101"},
 		"empty":      {`{"name":"a","goal_offset":25,"episodes":[]}`, "0 episodes"},
 	} {
 		must(t, os.WriteFile(path, []byte(tc.text), 0o666))

@@ -64,7 +64,7 @@ var floors = []rule{
 	{of: "eval/geometry", ours: []string{"envs/parallel", "eval/stats"}, libraries: []string{"gonum.org/v1/gonum", "gorgonia.org/gorgonia", "gorgonia.org/tensor"}},
 	{of: "eval/paired", ours: []string{"eval/record", "eval/stats", "model$", "dataset/cell", "dataset/rng"}},
 	{of: "eval/encode", ours: []string{"envs/parallel", "envs$", "dataset", "model$", "model/device", "model/weights", "eval/encode"}},
-	{of: "eval/report", ours: []string{"eval/paired", "eval/record", "eval/stats", "envs$", "model$", "model/train/metrics"}},
+	{of: "eval/report", ours: []string{"dataset/cell", "eval/paired", "eval/record", "eval/stats", "envs$", "model$", "model/train/metrics"}},
 
 	{of: "cmd/scalewm", ours: []string{"envs", "dataset", "model", "eval", "mujoco", "third_party"},
 		libraries: []string{"github.com/cheggaaa/pb/v3", "golang.org/x/sys"}},

@@ -1,6 +1,7 @@
 package paired
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"scalewm/dataset/cell"
 )
 
 // required are the columns of an arm in CSV; columns named as Conditions
@@ -92,6 +95,9 @@ func (c columns) row(fields []string) (u unit, e int, o outcome, err error) {
 	u.set, u.tier = strings.TrimSpace(fields[c.set]), strings.TrimSpace(fields[c.tier])
 	if u.set == "" {
 		return u, e, o, errors.New("the set has no name")
+	}
+	if err := cmp.Or(cell.CheckName(u.set), cell.CheckName(u.tier)); err != nil {
+		return u, e, o, err
 	}
 	if e, err = strconv.Atoi(strings.TrimSpace(fields[c.episode])); err != nil || e < 0 {
 		return u, e, o, fmt.Errorf("the episode %q is no number from 0", fields[c.episode])

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"scalewm/dataset"
@@ -120,8 +119,13 @@ func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(sets, func(other eval.Set) bool { return other.Name == set.Name }) {
-			return nil, Requestf("--sets: two sets are named %s (hint: name each once, drawn or as a file)", set.Name)
+		for _, other := range sets {
+			switch {
+			case other.Name == set.Name:
+				return nil, Requestf("--sets: two sets are named %s (hint: name each once, drawn or as a file)", set.Name)
+			case other.Hash == set.Hash:
+				return nil, Requestf("--sets: %s and %s are the same episodes of %s, which would count twice (hint: leave one out, or take fewer episodes a set of more data)", other.Name, set.Name, name)
+			}
 		}
 		sets = append(sets, set)
 	}

@@ -63,6 +63,9 @@ func (f *Folder) addGate(path string) {
 	if err == nil {
 		err = json.Unmarshal(b, &g)
 	}
+	if err == nil {
+		err = cell.CheckNames(g)
+	}
 	if err != nil {
 		f.Problems = append(f.Problems, fmt.Sprintf("reading the render gate %s: %v", path, err))
 		return

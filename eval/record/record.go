@@ -3,6 +3,12 @@
 // and report share them; it knows nothing of how they come about.
 package record
 
+import (
+	"encoding/json"
+
+	"scalewm/dataset/cell"
+)
+
 // Kind is the cell kind of an evaluation (dataset/cell).
 const Kind = "eval"
 
@@ -34,6 +40,16 @@ type Spec struct {
 	Set        string `json:"set"`      // s101
 	SetHash    string `json:"set_hash"` // fingerprint of the drawn episodes
 	Episodes   int    `json:"episodes"`
+}
+
+// UnmarshalJSON refuses a text that is no name: what a spec says becomes a part of
+// paths, tables and pages.
+func (s *Spec) UnmarshalJSON(b []byte) error {
+	type plain Spec
+	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
+		return err
+	}
+	return cell.CheckNames(s)
 }
 
 // Row is the outcome of one episode.

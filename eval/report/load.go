@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"scalewm/dataset/cell"
 	"scalewm/eval/record"
 	"scalewm/model"
 	"scalewm/model/train/metrics"
@@ -42,7 +43,7 @@ type Training struct {
 
 // Clip is one episode to watch.
 type Clip struct {
-	Task, Method, Tier string // Task is "" where the folder does not say
+	Task, Method, Tier string // Task is "" where the file's name does not say
 	GIF                []byte
 }
 
@@ -105,19 +106,24 @@ func runName(folder string) (Training, bool) {
 		return Training{}, false
 	}
 	seed, err := strconv.Atoi(m[3])
-	return Training{Task: m[1], Method: m[2], Seed: seed}, err == nil
+	t := Training{Task: m[1], Method: m[2], Seed: seed}
+	return t, err == nil && cell.CheckNames(t) == nil
 }
 
 // loadClip reads <method>-<tier>.gif; <task>-<method>-<tier>.gif names the task too.
 func loadClip(path string) (Clip, error) {
 	parts := strings.Split(strings.TrimSuffix(filepath.Base(path), ".gif"), "-")
-	c := Clip{Method: parts[0]}
-	switch len(parts) {
+	var c Clip
+	switch last := len(parts) - 1; last {
+	case 0:
+		c.Method = parts[0]
 	case 1:
-	case 2:
-		c.Tier = parts[1]
+		c.Method, c.Tier = parts[0], parts[1]
 	default:
-		c.Task, c.Method, c.Tier = parts[0], parts[1], parts[2]
+		c.Task, c.Method, c.Tier = parts[0], strings.Join(parts[1:last], "-"), parts[last]
+	}
+	if err := cell.CheckNames(c); err != nil {
+		return Clip{}, fmt.Errorf("reading the clip %q: %w", path, err)
 	}
 	if !model.MethodOf(c.Method).Plans() {
 		c.Tier = "" // it plans nothing

@@ -132,6 +132,9 @@ func ParseSidecar(b []byte) (*Sidecar, error) {
 	if s.Kind == "" || s.SHA256 == "" {
 		return nil, fmt.Errorf("not a sidecar: kind or sha256 is missing (hint: is this the weights.json that train wrote?)")
 	}
+	if err := cell.CheckNames(s); err != nil {
+		return nil, fmt.Errorf("not a sidecar that train wrote: %w", err)
+	}
 	return &s, nil
 }
 

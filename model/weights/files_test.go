@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"scalewm/dataset/cell"
 )
 
 // write puts a checkpoint of the sample tensors into a folder.
@@ -52,7 +54,10 @@ func TestLoadRefuses(t *testing.T) {
 		"no weights": {func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, FileName)) }, "opening weights"},
 		"not JSON":   {func(t *testing.T, dir string) { put(t, filepath.Join(dir, SidecarName), []byte("{")) }, "not a sidecar"},
 		"other JSON": {func(t *testing.T, dir string) { put(t, filepath.Join(dir, SidecarName), []byte("{}")) }, "kind or sha256"},
-		"replaced":   {func(t *testing.T, dir string) { put(t, filepath.Join(dir, FileName), []byte("x")) }, "not those of their sidecar"},
+		"a path": {func(t *testing.T, dir string) {
+			put(t, filepath.Join(dir, SidecarName), []byte(`{"kind":"lewm","sha256":"00","method":"../../../../tmp/x"}`))
+		}, `its method: "../../../../tmp/x" is no name`},
+		"replaced": {func(t *testing.T, dir string) { put(t, filepath.Join(dir, FileName), []byte("x")) }, "not those of their sidecar"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := write(t)
@@ -67,8 +72,8 @@ func TestLoadRefuses(t *testing.T) {
 func FuzzSidecar(f *testing.F) {
 	f.Add([]byte(`{"kind":"lewm","schema":1,"sha256":"00","config":{},"action_mean":[0]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := ParseSidecar(b); err == nil && s.Kind == "" {
-			t.Error("a sidecar without a kind")
+		if s, err := ParseSidecar(b); err == nil && (s.Kind == "" || cell.CheckName(s.Method) != nil || cell.CheckName(s.Task) != nil) {
+			t.Errorf("a sidecar without names: %+v", s)
 		}
 	})
 }

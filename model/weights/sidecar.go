@@ -4,7 +4,7 @@ import "encoding/json"
 
 // Sidecar stands beside a checkpoint and says what it is. Everything in it is
 // determined by the training's spec, so that two equal trainings write equal
-// bytes.
+// bytes. Its texts are names (cell.CheckNames).
 type Sidecar struct {
 	Kind   string          `json:"kind"`   // lewm, or Published
 	Schema int             `json:"schema"` // model.Schema
@@ -19,8 +19,8 @@ type Sidecar struct {
 	Checkpoint string  `json:"checkpoint,omitempty"`
 	ValLoss    float64 `json:"val_loss,omitempty"`
 	Seed       int64   `json:"seed"`
-	Protocol   string  `json:"protocol"` // paper or strict
-	Device     string  `json:"device"`   // kind it was trained on: backend/ISA/precision
+	Protocol   string  `json:"protocol"`           // paper or strict
+	Device     string  `json:"device" text:"free"` // kind it was trained on: backend/ISA/precision
 
 	ActionMean []float64 `json:"action_mean"` // the scaler of the actions, per raw dimension (ddof 0)
 	ActionStd  []float64 `json:"action_std"`
@@ -28,8 +28,8 @@ type Sidecar struct {
 	QMean      []float64 `json:"q_mean,omitempty"`
 	QStd       []float64 `json:"q_std,omitempty"` // ddof 1
 
-	Data  string `json:"data"`  // fingerprint of the data set
-	Split string `json:"split"` // how clips were held out
+	Data  string `json:"data"`              // fingerprint of the data set
+	Split string `json:"split" text:"free"` // how clips were held out
 
 	SHA256 string `json:"sha256"` // of weights.safetensors
 }

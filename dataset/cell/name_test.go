@@ -1,0 +1,40 @@
+package cell
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCheckName(t *testing.T) {
+	for _, name := range []string{"", "s101", "scale", "dinowm-random", "scale@half", "scale@w=0.3", "T2p", "mppi_stock", strings.Repeat("a", 64)} {
+		if err := CheckName(name); err != nil {
+			t.Errorf("%q is refused: %v", name, err)
+		}
+	}
+	for _, name := range []string{"../../tmp/x", "a/b", ".hidden", "..", "-rf", "=cmd|' /C calc'!A0", "@x", "a b", "<script>", "a\n", "a\x00",
+		"é", "a\u202eb", "a|b", "a`b", "a$b", `a\b`, strings.Repeat("a", 65)} {
+		if err := CheckName(name); err == nil || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%q: %v, want a refusal with a hint", name, err)
+		}
+	}
+}
+
+// Every text of a struct is a name, those of other types included, unless its tag
+// says otherwise.
+func TestCheckNames(t *testing.T) {
+	type rules string
+	type read struct {
+		Method string `json:"method"`
+		Rules  rules  `json:"rules"`
+		Device string `json:"device" text:"free"`
+		Seed   int    `json:"seed"`
+	}
+	if err := CheckNames(&read{"scale", "paper", "a / b", 1}); err != nil {
+		t.Error(err)
+	}
+	for want, v := range map[string]read{"its method": {Method: "../x"}, "its rules": {Rules: "<b>"}} {
+		if err := CheckNames(v); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", v, err, want)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package record
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/cell"
+)
+
+// A cell whose names are none is a problem of the folder, whatever it would do to
+// a path, a table or a page.
+func TestLoadRefusesNames(t *testing.T) {
+	dir := t.TempDir()
+	cells := filepath.Join(dir, CellsDir)
+	for _, s := range []Spec{{Method: "../../../../tmp/x"}, {Task: "=cmd|' /C calc'!A0"}, {Tier: "<script>"}, {Set: "s 1"}} {
+		save(t, cells, s)
+	}
+	if err := os.Mkdir(filepath.Join(dir, GatesDir), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, GatesDir, "x.json"), `{"task":"<script>"}`)
+	f, err := Load(dir)
+	if err != nil || len(f.Cells) != 0 || len(f.Gates) != 0 || len(f.Problems) != 5 {
+		t.Errorf("%d cells, %d gates, problems %q, %v; want five problems", len(f.Cells), len(f.Gates), f.Problems, err)
+	}
+	for _, p := range f.Problems {
+		if !strings.Contains(p, "is no name (hint: ") {
+			t.Errorf("problem %q", p)
+		}
+	}
+}
+
+// A spec that is read has names alone, however it is spelled in JSON.
+func FuzzSpec(f *testing.F) {
+	f.Add([]byte(`{"schema":1,"task":"tworoom","method":"scale@w=0.3","set":"s101"}`))
+	f.Add([]byte(`{"task":"\u002e\u002e/x"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var s Spec
+		if json.Unmarshal(b, &s) == nil && (cell.CheckName(s.Task) != nil || cell.CheckName(s.Method) != nil || cell.CheckName(s.Set) != nil) {
+			t.Errorf("%q has the names %q, %q, %q", b, s.Task, s.Method, s.Set)
+		}
+	})
+}
