@@ -110,14 +110,30 @@ type Spec struct {
 	// GoalAliases are columns of a recording that hold its goal under another
 	// name than "goal_"+column; SetGoal takes their values as GoalColumns[0].
 	GoalAliases []string
-	MaxSteps    int // of a collected episode; DefaultMaxSteps where it is left out
-	Qs          []Q // Qs[0] is the default
-	Switches    []Switch
-	Factors     []Factor // what may vary, in the order in which it is drawn; empty where the original has nothing
-	Policies    []string // names in envs/policy; the first is the default of collect
-	Success     string   // the rule in one line
-	Source      string   // what the numbers were checked against
+	// GoalDistance is how far values of a goal column are from the goal's, in the task's
+	// physical measure (docs/sources.md#rollout-quality); the Euclidean distance where it
+	// is left out.
+	GoalDistance func(now, goal []float64) float64
+	MaxSteps     int // of a collected episode; DefaultMaxSteps where it is left out
+	Qs           []Q // Qs[0] is the default
+	Switches     []Switch
+	Factors      []Factor // what may vary, in the order in which it is drawn; empty where the original has nothing
+	Policies     []string // names in envs/policy; the first is the default of collect
+	Success      string   // the rule in one line
+	Source       string   // what the numbers were checked against
 }
+
+// Euclidean is the distance of two points.
+func Euclidean(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += (a[i] - b[i]) * (a[i] - b[i])
+	}
+	return math.Sqrt(sum)
+}
+
+// Turn is the angle between two directions, in [0, pi].
+func Turn(a, b float64) float64 { return math.Abs(math.Remainder(a-b, 2*math.Pi)) }
 
 // CheckAction says what is wrong with an action, so that every task refuses the
 // same things in the same words: a wrong length, NaN and infinities.

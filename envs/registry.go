@@ -43,6 +43,9 @@ func (s *Spec) fillIn() {
 	s.ID, s.Title = cmp.Or(s.ID, s.Name), cmp.Or(s.Title, s.Name)
 	s.ActionDType = cmp.Or(s.ActionDType, "float32")
 	s.MaxSteps = cmp.Or(s.MaxSteps, DefaultMaxSteps)
+	if s.GoalDistance == nil {
+		s.GoalDistance = Euclidean
+	}
 	if s.ActionLow == nil && s.ActionHigh == nil {
 		s.ActionLow, s.ActionHigh = slices.Repeat([]float64{-1}, s.ActionDim), slices.Repeat([]float64{1}, s.ActionDim)
 	}

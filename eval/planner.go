@@ -23,20 +23,57 @@ func (j Job) sideBySide() int {
 	return max(j.Arm.World.Device().Traits().PlanRows/j.Tier.Candidates, 1)
 }
 
+// frameEncoder turns frames at the model's size into latents.
+type frameEncoder struct {
+	world  model.World
+	info   model.Info
+	dev    device.Device
+	pixels device.Bytes // frames on their way to the encoder
+	host   []byte
+}
+
+func newFrameEncoder(w model.World) frameEncoder {
+	e := frameEncoder{world: w, info: w.Info(), dev: w.Device()}
+	e.host = make([]byte, encodeFrames*e.info.FrameBytes())
+	e.pixels = e.dev.AllocBytes(len(e.host))
+	return e
+}
+
+func (e *frameEncoder) newFrame() []byte { return make([]byte, e.info.FrameBytes()) }
+
+// encode writes the latents of frames, (n*P) x D, into dst.
+func (e *frameEncoder) encode(dst device.Mat, frames [][]byte) {
+	rows, size := e.info.Patches, e.info.FrameBytes()
+	for from := 0; from < len(frames); from += encodeFrames {
+		n := min(encodeFrames, len(frames)-from)
+		for i, f := range frames[from : from+n] {
+			copy(e.host[i*size:], f)
+		}
+		e.dev.UploadBytes(e.pixels, e.host[:n*size])
+		e.world.Encode(dst.RowRange(from*rows, n*rows), e.pixels, n)
+	}
+}
+
+// latents are those of frames, on the host: n x (P*D).
+func (e *frameEncoder) latents(frames [][]byte) ([]float32, error) {
+	z := device.NewMat(e.dev, len(frames)*e.info.Patches, e.info.Dim)
+	defer e.dev.Free(z.Buf)
+	e.encode(z, frames)
+	host := make([]float32, z.Len())
+	e.dev.Download(host, z)
+	return host, e.dev.Err()
+}
+
 // planner turns frames into actions: encode, search, scale back.
 type planner struct {
-	world      model.World
-	info       model.Info
-	dev        device.Device
+	frameEncoder
 	solver     plan.Solver
 	tier       Tier
 	sideBySide int // episodes planned at once
 	protocol   dataset.Protocol
 	sets       []Set
 	actions    dataset.Moments
-	low, high  []float64    // bounds of one action that iCEM clips to, z-scored
-	pixels     device.Bytes // frames on their way to the encoder
-	host       []byte
+	low, high  []float64 // bounds of one action that iCEM clips to, z-scored
 
 	encoding, planning time.Duration
 }
@@ -50,29 +87,10 @@ func newPlanner(j Job) (*planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := j.Arm.World
-	p := &planner{world: w, info: w.Info(), dev: w.Device(), solver: solver, tier: j.Tier, sideBySide: j.sideBySide(),
+	p := &planner{frameEncoder: newFrameEncoder(j.Arm.World), solver: solver, tier: j.Tier, sideBySide: j.sideBySide(),
 		protocol: j.Protocol, sets: j.Sets, actions: actions}
 	p.low, p.high = j.Clip.Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, p.actions.Mean, p.actions.Std)
-	p.host = make([]byte, encodeFrames*p.frameBytes())
-	p.pixels = p.dev.AllocBytes(len(p.host))
 	return p, nil
-}
-
-func (p *planner) frameBytes() int  { return 3 * p.info.FrameSize * p.info.FrameSize }
-func (p *planner) newFrame() []byte { return make([]byte, p.frameBytes()) }
-
-// encode writes the latents of frames, (n*P) x D, into dst.
-func (p *planner) encode(dst device.Mat, frames [][]byte) {
-	rows := p.info.Patches
-	for from := 0; from < len(frames); from += encodeFrames {
-		n := min(encodeFrames, len(frames)-from)
-		for i, f := range frames[from : from+n] {
-			copy(p.host[i*p.frameBytes():], f)
-		}
-		p.dev.UploadBytes(p.pixels, p.host[:n*p.frameBytes()])
-		p.world.Encode(dst.RowRange(from*rows, n*rows), p.pixels, n)
-	}
 }
 
 // encodeGoals keeps the latents of each episode's goal, which all its plans use.
@@ -81,16 +99,12 @@ func (p *planner) encodeGoals(eps []*episode) error {
 	for i, ep := range eps {
 		frames[i] = ep.goalFrame
 	}
-	z := device.NewMat(p.dev, len(eps)*p.info.Patches, p.info.Dim)
-	defer p.dev.Free(z.Buf)
-	p.encode(z, frames)
-	host := make([]float32, z.Len())
-	p.dev.Download(host, z)
+	host, err := p.latents(frames)
 	per := p.info.Patches * p.info.Dim
 	for i, ep := range eps {
 		ep.goal, ep.goalFrame = host[i*per:(i+1)*per], nil
 	}
-	return p.dev.Err()
+	return err
 }
 
 // plan gives each episode the actions of its plan number replan, as many
@@ -130,7 +144,7 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	p.dev.Free(found.Actions.Buf)
 	p.planning += time.Since(began)
 	for i, ep := range eps {
-		ep.actions = p.unscale(z[i*width : (i+1)*width])
+		ep.actions = unscale(p.actions, z[i*width:(i+1)*width])
 		ep.result.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.world.PredictorCalls(Horizon)
 		ep.result.NaNCosts += found.NaNs[i]
 		if replan == 0 {
@@ -155,12 +169,12 @@ func (p *planner) fill(c *latentCost, eps []*episode) {
 // unscale turns z-scored actions into the task's own: multiplied by the
 // deviation and shifted by the mean, rounded to float32 after each, as the
 // original's scaler does on float32 actions.
-func (p *planner) unscale(z []float32) []float64 {
+func unscale(m dataset.Moments, z []float32) []float64 {
 	out := make([]float64, len(z))
 	for i, v := range z {
-		d := i % len(p.actions.Mean)
-		scaled := float32(float64(v) * p.actions.Std[d])
-		out[i] = float64(float32(float64(scaled) + p.actions.Mean[d]))
+		d := i % len(m.Mean)
+		scaled := float32(float64(v) * m.Std[d])
+		out[i] = float64(float32(float64(scaled) + m.Mean[d]))
 	}
 	return out
 }
@@ -226,12 +240,10 @@ type Trial struct {
 // NewTrial is so many episodes whose frames and goals are stripes.
 func NewTrial(w model.World, t Tier, episodes int) *Trial {
 	info := w.Info()
-	p := &planner{world: w, info: info, dev: w.Device(), tier: t, sideBySide: episodes, protocol: dataset.Paper, sets: []Set{{}},
+	p := &planner{frameEncoder: newFrameEncoder(w), tier: t, sideBySide: episodes, protocol: dataset.Paper, sets: []Set{{}},
 		solver: plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}}
 	n := info.ActionWidth / info.FrameSkip
 	p.actions = dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}
-	p.host = make([]byte, encodeFrames*p.frameBytes())
-	p.pixels = p.dev.AllocBytes(len(p.host))
 	tr := &Trial{p: p}
 	for i := range episodes {
 		ep := &episode{frame: p.newFrame()}

@@ -51,6 +51,7 @@ var spec = &envs.Spec{
 	},
 	StateColumns: []string{"state"},
 	GoalColumns:  []string{"state"},
+	GoalDistance: func(now, goal []float64) float64 { return envs.Euclidean(now[:2], goal[:2]) },
 	MaxSteps:     99, // with the row of the reset these are the 100 rows of a published episode
 	Qs: []envs.Q{
 		{Name: "full", Columns: []string{"state"}, Parts: []string{"x", "y"}, // not pos, which some files lack

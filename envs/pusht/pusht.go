@@ -67,7 +67,10 @@ var spec = &envs.Spec{
 	},
 	StateColumns: []string{"state"},
 	GoalColumns:  []string{"state"},
-	MaxSteps:     246,
+	GoalDistance: func(now, goal []float64) float64 { // of the block
+		return envs.Euclidean(now[2:4], goal[2:4])/window + envs.Turn(now[4], goal[4])/math.Pi
+	},
+	MaxSteps: 246,
 	Qs: []envs.Q{
 		{Name: "full", Columns: []string{"state"}, Parts: []string{"agent x", "agent y", "block x", "block y", "cos block angle", "sin block angle"},
 			Of: func(row envs.Row, dst []float64) {
