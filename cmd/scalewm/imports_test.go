@@ -23,6 +23,7 @@ type rule struct {
 // The floors of docs/architecture.md, from the ground up.
 var floors = []rule{
 	{of: "envs/parallel"},
+	{of: "envs/fuzztest"},
 	{of: "third_party"},
 	{of: "mujoco", ours: []string{"mujoco", "third_party"}},
 	{of: "mujoco/internal/mjc", libraries: []string{"C"}},

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"scalewm/envs/fuzztest"
 )
 
 type spec struct {
@@ -344,7 +346,9 @@ func FuzzParse(f *testing.F) {
 	f.Add(b[:len(b)/2])
 	f.Add([]byte(`{"spec":{},"result":[],"kind":"","id":""}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := parse(b)
+		var c file
+		var err error
+		fuzztest.Read(t, len(b), func() { c, err = parse(b) })
 		if err != nil {
 			if !errors.Is(err, ErrTorn) {
 				t.Fatalf("error %v does not wrap ErrTorn", err)

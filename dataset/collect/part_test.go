@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"scalewm/envs"
+	"scalewm/envs/fuzztest"
 )
 
 var partColumns = []envs.Column{{Name: "action", DType: "float32", Width: 2}, {Name: "x", DType: "int32", Width: 1}}
@@ -77,7 +78,9 @@ func FuzzPart(f *testing.F) {
 	f.Add(whole[:len(whole)-4])
 	f.Add([]byte(partMagic + "\x02\x00\x00\x00{}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := decodePart(sealed(b))
+		var p *part
+		var err error
+		fuzztest.Read(t, len(b), func() { p, err = decodePart(sealed(b)) })
 		if err != nil {
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"scalewm/envs/fuzztest"
 )
 
 // stages are the filters the fuzzers go through.
@@ -20,9 +22,11 @@ func FuzzPipeline(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte, first, second uint8, size uint16) {
 		p := pipeline{stages: []filterInfo{{id: stages[int(first)%len(stages)]}, {id: stages[int(second)%len(stages)]}}, elem: int(first)%9 + 1}
 		dst := make([]byte, size)
-		for mask := range uint32(4) {
-			_ = p.decode(dst, src, mask)
-		}
+		fuzztest.Read(t, len(src), func() {
+			for mask := range uint32(4) {
+				_ = p.decode(dst, src, mask)
+			}
+		})
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing/fstest"
 	"unsafe"
 
+	"scalewm/envs/fuzztest"
 	"scalewm/envs/mjenv"
 )
 
@@ -178,8 +179,12 @@ func FuzzMJCF(f *testing.F) {
 		for _, p := range []string{"floor_wall.xml", "cube_outer.xml", "cube_inner.xml", "universal_robots_ur5e/ur5e.xml", "robotiq_2f85/2f85.xml"} {
 			files[p] = &fstest.MapFile{Data: b}
 		}
-		scene, err := assemble(files, usualLook())
-		arm, armErr := assembleArm(files)
+		var scene, arm string
+		var err, armErr error
+		fuzztest.Read(t, 5*len(b), func() {
+			scene, err = assemble(files, usualLook())
+			arm, armErr = assembleArm(files)
+		})
 		if err != nil || armErr != nil {
 			return
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"scalewm/dataset/cell"
+	"scalewm/envs/fuzztest"
 	"scalewm/eval/record"
 )
 
@@ -268,7 +269,9 @@ func FuzzReadCSV(f *testing.F) {
 	f.Add("set,episode,tier,success\n\"")
 	f.Fuzz(func(t *testing.T, text string) {
 		a := &Arm{}
-		if err := a.readCSV(strings.NewReader(text)); err != nil {
+		var err error
+		fuzztest.Read(t, len(text), func() { err = a.readCSV(strings.NewReader(text)) })
+		if err != nil {
 			return
 		}
 		r, err := compare(a, a)

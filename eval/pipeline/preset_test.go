@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"scalewm/envs/fuzztest"
 	"scalewm/model/lewm"
 )
 
@@ -151,7 +152,16 @@ func TestPresetFile(t *testing.T) {
 func FuzzPreset(f *testing.F) {
 	f.Add("[model]\npatch = 16\n")
 	f.Add("[train]\nscale_weight = { tworoom = 0.1 }\n")
-	f.Fuzz(func(t *testing.T, text string) { _, _ = parsePreset(text) })
+	for _, name := range PresetNames() {
+		text, err := presetFiles.ReadFile("presets/" + name + ".toml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		fuzztest.Read(t, len(text), func() { _, _ = parsePreset(text) })
+	})
 }
 
 func TestNearest(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"scalewm/dataset/cell"
+	"scalewm/envs/fuzztest"
 )
 
 // write puts a checkpoint of the sample tensors into a folder.
@@ -72,7 +73,10 @@ func TestLoadRefuses(t *testing.T) {
 func FuzzSidecar(f *testing.F) {
 	f.Add([]byte(`{"kind":"lewm","schema":1,"sha256":"00","config":{},"action_mean":[0]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := ParseSidecar(b); err == nil && (s.Kind == "" || cell.CheckName(s.Method) != nil || cell.CheckName(s.Task) != nil) {
+		var s *Sidecar
+		var err error
+		fuzztest.Read(t, len(b), func() { s, err = ParseSidecar(b) })
+		if err == nil && (s.Kind == "" || cell.CheckName(s.Method) != nil || cell.CheckName(s.Task) != nil) {
 			t.Errorf("a sidecar without names: %+v", s)
 		}
 	})

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"scalewm/envs/fuzztest"
 )
 
 // Files that torch.save wrote, with what PyTorch says they hold
@@ -228,15 +230,17 @@ func FuzzParsePT(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		file, err := ParsePT(b)
-		if err != nil {
-			return
-		}
-		for _, n := range file.Names() {
-			if v, err := file.Float64(n); err == nil && len(v)*2 > 4*len(b) {
-				t.Errorf("%s: %d numbers of a file of %d bytes", n, len(v), len(b))
+		fuzztest.Read(t, len(b), func() {
+			file, err := ParsePT(b)
+			if err != nil {
+				return
 			}
-		}
+			for _, n := range file.Names() {
+				if v, err := file.Float64(n); err == nil && len(v)*2 > 4*len(b) {
+					t.Errorf("%s: %d numbers of a file of %d bytes", n, len(v), len(b))
+				}
+			}
+		})
 	})
 }
 
@@ -249,7 +253,9 @@ func FuzzPickle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pickle string) {
 		a := &archive{storages: map[string][]byte{"0": storage}}
 		u := unpickler{r: bytes.NewReader([]byte(pickle)), known: knownGlobal, call: a.call}
-		v, err := u.run()
+		var v any
+		var err error
+		fuzztest.Read(t, len(pickle), func() { v, err = u.run() })
 		if err != nil {
 			return
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"scalewm/envs/fuzztest"
 )
 
 func sample() []Tensor {
@@ -132,16 +134,18 @@ func FuzzParse(f *testing.F) {
 	f.Add(encode(f, map[string]string{"a": "b"}, sample()))
 	f.Add(file(`{"t":{"dtype":"BOOL","shape":[],"data_offsets":[0,1]}}`, "1"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		file, err := Parse(b)
-		if err != nil {
-			return
-		}
-		for _, n := range file.Names() {
-			shape, _ := file.Shape(n)
-			want, _ := elements(shape)
-			if v, err := file.Float64(n); err == nil && len(v) != want {
-				t.Errorf("%s: %d numbers of shape %v", n, len(v), shape)
+		fuzztest.Read(t, len(b), func() {
+			file, err := Parse(b)
+			if err != nil {
+				return
 			}
-		}
+			for _, n := range file.Names() {
+				shape, _ := file.Shape(n)
+				want, _ := elements(shape)
+				if v, err := file.Float64(n); err == nil && len(v) != want {
+					t.Errorf("%s: %d numbers of shape %v", n, len(v), shape)
+				}
+			}
+		})
 	})
 }

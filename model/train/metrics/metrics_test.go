@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"scalewm/envs/fuzztest"
 )
 
 // What was written is read; a torn last line is no row, a torn one before it an error.
@@ -59,5 +61,7 @@ func TestLog(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"step":1,"split":"train","loss":0.5,"pred_grad":1}` + "\n" + `{"step":1,"split":"val"}`))
-	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parse(bytes.NewReader(b)) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fuzztest.Read(t, len(b), func() { _, _ = parse(bytes.NewReader(b)) })
+	})
 }
