@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-cuda-compile bench campaign-collect campaign-grid campaign-stats lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-cuda-compile bench campaign-collect campaign-grid campaign-stats torture lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,12 +82,16 @@ bench: setup ## benchmarks; each reports its rate or ratio
 	go test -run '^$$' -bench . ./...
 
 EPISODES ?= 300
-campaign-collect: setup ## rates and moments of EPISODES (300) collected episodes a task, kills survived; minutes
+campaign-collect: setup ## rates and moments of EPISODES (300) collected episodes a task; minutes
 	SCALEWM_CAMPAIGN=$(EPISODES) nice go test -count 1 -timeout 0 -run '^TestCampaign' -v ./dataset/collect
 
-KILLS ?= 50
-campaign-grid: setup ## a grid killed KILLS (50) times, one of 10^5 cells planned, dealt out and merged; minutes
-	SCALEWM_CAMPAIGN=$(KILLS) nice go test -count 1 -timeout 0 -run '^TestCampaign' -v ./cmd/scalewm
+campaign-grid: setup ## a grid of 10^5 cells planned, dealt out and merged; minutes
+	SCALEWM_CAMPAIGN=1 nice go test -count 1 -timeout 0 -run '^TestCampaign' -v ./cmd/scalewm
+
+KILLS ?= 1000
+torture: setup ## KILLS (1000) kills, half as many failing system calls, full disks; counts in out/torture.json; an hour
+	@mkdir -p out
+	SCALEWM_TORTURE=$(KILLS) SCALEWM_TORTURE_JSON=$(CURDIR)/out/torture.json nice go test -count 1 -timeout 0 -run '^TestTorture$$' -v ./cmd/scalewm
 
 campaign-stats: setup ## size, coverage and power of the paired tests in 20,000 simulated evaluations; a minute
 	SCALEWM_REPETITIONS=20000 nice go test -count 1 -run '^Test(SizeUnderTheNull|Coverage|Power)$$' -v ./eval/stats

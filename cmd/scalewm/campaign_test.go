@@ -15,66 +15,11 @@ import (
 	"time"
 
 	"scalewm/dataset/cell"
-	"scalewm/dataset/rng"
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/record"
 	"scalewm/model/weights"
 )
-
-// campaignEnv says how often the campaign kills: `make campaign-grid`.
-const campaignEnv = "SCALEWM_CAMPAIGN"
-
-func campaign(t *testing.T) int {
-	t.Helper()
-	n, err := strconv.Atoi(os.Getenv(campaignEnv))
-	if err != nil {
-		t.Skip("campaign: takes minutes (hint: make campaign-grid)")
-	}
-	return n
-}
-
-// TestCampaignKills runs a grid of all three solvers, kills it at that many
-// random moments, and compares every file with those of a run that was left
-// alone. A grid that ends before it is killed loses its cells and begins anew.
-func TestCampaignKills(t *testing.T) {
-	kills := campaign(t)
-	more := []string{"--solvers", "all", "--tiers", "T3,T4,T5", "--episodes", "10", "--temperature", "stock"}
-	whole, dir := t.TempDir(), t.TempDir()
-	began := time.Now()
-	if out, errs, code := session(reproduceArgs(whole, more...)...); code != exitDone {
-		t.Fatalf("exit %d\n%s%s", code, out, errs)
-	}
-	lasts, want := time.Since(began), gridFiles(t, whole)
-	r := rng.Stream("campaign kills")
-	finished := 0
-	for n := 0; n < kills; {
-		cmd := exec.Command("scalewm", reproduceArgs(dir, append(more, "--workers", strconv.Itoa(1+r.IntN(2)), "--batch", strconv.Itoa(1+r.IntN(16)))...)...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		timer := time.AfterFunc(time.Duration(r.Float64()*float64(lasts)/4), func() { cmd.Process.Kill() })
-		err := cmd.Wait()
-		timer.Stop()
-		if err != nil {
-			if !strings.Contains(err.Error(), "killed") {
-				t.Fatal(err)
-			}
-			n++
-			continue
-		}
-		finished++
-		sameResults(t, fmt.Sprintf("after %d kills", n), gridFiles(t, dir), want)
-		if err := os.RemoveAll(filepath.Join(dir, "cells")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if out, errs, code := session(reproduceArgs(dir, more...)...); code != exitDone {
-		t.Fatalf("exit %d\n%s%s", code, out, errs)
-	}
-	sameResults(t, "after all kills", gridFiles(t, dir), want)
-	t.Logf("%d kills of a grid of %s; it came to its end %d times on the way", kills, lasts.Round(time.Second), finished)
-}
 
 // The big grid: three methods, 15 jobs, six sets, and as many seeds as it takes.
 const bigSeeds, bigCells = 371, 3 * 371 * 15 * 6
@@ -92,7 +37,9 @@ func bigArgs(dir string, more ...string) []string {
 // their folders and finds everything done: under 10 s and 1 GB in all. The cells
 // have 20 rows each and were not evaluated.
 func TestCampaignBigGrid(t *testing.T) {
-	campaign(t)
+	if os.Getenv("SCALEWM_CAMPAIGN") == "" {
+		t.Skip("campaign: takes minutes (hint: make campaign-grid)")
+	}
 	dir := t.TempDir()
 	total := dryRun(t, "plan", bigArgs(filepath.Join(dir, "empty")), bigCells, bigCells)
 

@@ -95,7 +95,7 @@ func TestCampaignDrawn(t *testing.T) {
 	}
 	for _, p := range publishedStates {
 		t.Run(p.task, func(t *testing.T) {
-			one := run{p.task, filepath.Join(t.TempDir(), "1.h5"), drawnEpisodes[p.task], rowsPerShard, 1}
+			one := run{p.task, filepath.Join(t.TempDir(), "1.h5"), drawnEpisodes[p.task], 1}
 			two := one
 			two.out, two.workers = filepath.Join(t.TempDir(), "2.h5"), 2
 			f1, f2 := one.mustRun(t), two.mustRun(t)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,14 +21,10 @@ import (
 
 // The campaign takes minutes, so that it runs only where SCALEWM_CAMPAIGN says
 // how many episodes: `make campaign-collect`. In a process that it starts itself
-// campaignOut names the file to collect, as task, episodes, shard rows and workers say.
+// campaignOut names the file to collect, as task, episodes and workers say.
 const (
 	campaignEnv = "SCALEWM_CAMPAIGN"
 	campaignOut = "SCALEWM_CAMPAIGN_OUT"
-	kills       = 20
-	// Killed runs are shorter and cut into more shards, so that kills fall into
-	// the middle of work and not only into its first shard.
-	killEpisodes, killShard = 60, 1000
 )
 
 // published is what is known of a published set: its size, and of columns the
@@ -76,8 +71,8 @@ var publishedSets = []published{
 	}},
 }
 
-// TestCampaign collects each task with 1 and 2 workers, kills the collection 20
-// times, and says how fast it is and how the data compare with the published.
+// TestCampaign collects each task with 1 and 2 workers and says how fast it is and
+// how the data compare with the published.
 // What it says is Markdown, for docs/performance.md.
 func TestCampaign(t *testing.T) {
 	if out := os.Getenv(campaignOut); out != "" {
@@ -91,7 +86,7 @@ func TestCampaign(t *testing.T) {
 	for _, p := range publishedSets {
 		t.Run(p.task, func(t *testing.T) {
 			dir := t.TempDir()
-			one := run{p.task, filepath.Join(dir, "1.h5"), episodes, rowsPerShard, 1}
+			one := run{p.task, filepath.Join(dir, "1.h5"), episodes, 1}
 			two := one
 			two.out, two.workers = filepath.Join(dir, "2.h5"), 2
 			f1, f2 := one.mustRun(t), two.mustRun(t)
@@ -100,31 +95,30 @@ func TestCampaign(t *testing.T) {
 			}
 			p.rates(t, one.out, f1, f2)
 			p.moments(t, one.out)
-			p.killed(t, dir)
 		})
 	}
 }
 
 // run is a collection in a process of its own.
 type run struct {
-	task, out                    string
-	episodes, shardRows, workers int
+	task, out         string
+	episodes, workers int
 }
 
 func (r run) command() *exec.Cmd {
 	c := exec.Command(os.Args[0], "-test.run=^TestCampaign$", "-test.timeout=0")
-	c.Env = append(os.Environ(), campaignOut+"="+r.out, fmt.Sprintf("CAMPAIGN_RUN=%s %d %d %d", r.task, r.episodes, r.shardRows, r.workers))
+	c.Env = append(os.Environ(), campaignOut+"="+r.out, fmt.Sprintf("CAMPAIGN_RUN=%s %d %d", r.task, r.episodes, r.workers))
 	return c
 }
 
 func collectInChild(t *testing.T, out string) {
 	var s Spec
-	var shardRows, workers int
-	if _, err := fmt.Sscan(os.Getenv("CAMPAIGN_RUN"), &s.Task, &s.Episodes, &shardRows, &workers); err != nil {
+	var workers int
+	if _, err := fmt.Sscan(os.Getenv("CAMPAIGN_RUN"), &s.Task, &s.Episodes, &workers); err != nil {
 		t.Fatal(err)
 	}
 	s.Seed = 1
-	j, err := prepare(out, s, shardRows)
+	j, err := Prepare(out, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,49 +140,6 @@ func (r run) mustRun(t *testing.T) cost {
 		t.Fatalf("%+v: %v\n%s", r, err, msg)
 	}
 	return cost{time.Since(began), c.ProcessState.UserTime() + c.ProcessState.SystemTime()}
-}
-
-// killed kills a collection at random moments, each time going on with what the
-// killed one left; one that comes to its end before its kill begins anew.
-func (p published) killed(t *testing.T, dir string) {
-	whole := run{p.task, filepath.Join(dir, "whole.h5"), killEpisodes, rowsPerShard, 2}
-	took := whole.mustRun(t).clock
-	want := read(t, whole.out)
-	r := whole
-	r.out, r.shardRows = filepath.Join(dir, "killed.h5"), killShard
-	ended := 0
-	check := func(after int) {
-		if !bytes.Equal(want, read(t, r.out)) {
-			t.Errorf("after %d kills the bytes differ", after)
-		}
-		if left, _ := filepath.Glob(r.out + ".*"); len(left) != 0 {
-			t.Errorf("after %d kills: left %v", after, left)
-		}
-	}
-	for n := 0; n < kills; {
-		c := r.command()
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		timer := time.AfterFunc(rand.N(took), func() { c.Process.Kill() })
-		err := c.Wait()
-		timer.Stop()
-		switch {
-		case c.ProcessState.ExitCode() == -1:
-			n++
-		case err != nil:
-			t.Fatal(err)
-		default:
-			check(n)
-			ended++
-			if err := os.Remove(r.out); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	r.mustRun(t)
-	check(kills)
-	t.Logf("%d kills within %v at random moments, %d runs came to their end between them and one after: the bytes of an undisturbed run, nothing left", kills, took.Round(time.Millisecond), ended)
 }
 
 // rates says how fast the two runs were, and what the published size would

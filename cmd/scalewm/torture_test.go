@@ -1,0 +1,617 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"scalewm/dataset/rng"
+)
+
+// The program is disturbed while it fills a folder: it is killed and interrupted
+// at random moments, alone and two at a time, its system calls fail, its disk
+// fills up. Then the same command must leave the folder of a run that was let
+// alone: every file byte by byte, and no other.
+//
+// `go test` does a bounded part of this. SCALEWM_TORTURE says how many kills there
+// are to be (`make torture`), SCALEWM_TORTURE_SEED draws other moments, and the
+// file that SCALEWM_TORTURE_JSON names gets the counts.
+const (
+	tortureEnv     = "SCALEWM_TORTURE"
+	tortureSeedEnv = "SCALEWM_TORTURE_SEED"
+	tortureJSONEnv = "SCALEWM_TORTURE_JSON"
+
+	quickKills = 12
+	trialEnv   = "SCALEWM_TORTURE_TRIAL" // marks the processes of a trial and those that they start
+	hangs      = time.Minute             // a process that runs on so long after a signal
+	lingers    = 5 * time.Second         // a worker that outlives so long the process that it works for
+)
+
+// stage is a command that fills a folder.
+type stage struct {
+	name  string
+	share float64                   // of the kills; 0: the quick campaign leaves it out
+	args  func(dir string) []string // the command
+	base  string                    // folder that it begins with, "" an empty one
+	timed *regexp.Regexp            // files that hold measured times
+
+	span  time.Duration     // of a run that was let alone
+	want  map[string]string // what that run left: a digest of each file
+	bytes int64             // that it added to what it began with
+}
+
+// torture is a campaign: what it needs, and what it has counted.
+type torture struct {
+	*testing.T `json:"-"`
+	rand       *rand.Rand
+	stages     []*stage
+
+	Seed        string                    `json:"seed"`
+	Kills       map[string]map[string]int `json:"kills"`    // by stage and signal: processes ended by it
+	Early       int                       `json:"early"`    // of these, ended by INT or TERM before the program listened
+	Spared      int                       `json:"spared"`   // processes that had ended before their signal
+	Pairs       int                       `json:"pairs"`    // times that two processes were at work on a folder
+	Refused     int                       `json:"refused"`  // of these processes, those that said that another is at work
+	Faults      map[string]map[string]int `json:"faults"`   // disturbed system calls, by call and by what became of it
+	Survived    int                       `json:"survived"` // of these, those in spite of which the command succeeded
+	FullDisks   int                       `json:"full_disks"`
+	ClocksSet   int                       `json:"clocks_set"` // folders whose dates were changed before the next run
+	Reruns      map[string]int            `json:"reruns"`     // by stage: folders that a last run completed and that were compared
+	Lost        int                       `json:"lost"`       // files missing or with other bytes after the last run
+	Leftovers   int                       `json:"leftovers"`  // files beside those of a run that was let alone
+	Orphans     int                       `json:"orphans"`    // processes that outlived the command
+	SlowestStop float64                   `json:"slowest_stop_seconds"`
+}
+
+func TestTorture(t *testing.T) {
+	kills, err := strconv.Atoi(cmp.Or(os.Getenv(tortureEnv), strconv.Itoa(quickKills)))
+	if err != nil || kills < 1 {
+		t.Fatalf("%s=%s: want a number of kills", tortureEnv, os.Getenv(tortureEnv))
+	}
+	c := &torture{T: t, Seed: cmp.Or(os.Getenv(tortureSeedEnv), "1"), Reruns: map[string]int{},
+		Kills: map[string]map[string]int{}, Faults: map[string]map[string]int{}}
+	c.rand = rng.Stream("torture", c.Seed)
+	c.prepare(os.Getenv(tortureEnv) != "")
+	c.part("kills", func() { c.killAtRandom(kills) })
+	c.part("faults", func() { c.injectFaults(max(8, kills/2)) })
+	c.part("full disks", func() { c.fillDisks(max(3, kills/20)) })
+	c.print()
+}
+
+// part runs a part of the campaign as a test of its own, so that one that cannot
+// run here is listed.
+func (c *torture) part(name string, f func()) {
+	whole := c.T
+	defer func() { c.T = whole }()
+	whole.Run(name, func(t *testing.T) { c.T = t; f() })
+}
+
+// Stages.
+
+// prepare makes what stages begin with, and what each leaves when it is let alone.
+func (c *torture) prepare(long bool) {
+	ref := c.TempDir()
+	preset := []string{"--preset", c.preset(ref)}
+	data, grid := filepath.Join(ref, "data.h5"), filepath.Join(ref, "grid")
+	run := filepath.Join(ref, "lewm")
+	collect := func(task string, episodes int) func(string) []string {
+		return func(dir string) []string {
+			return []string{"collect", task, "--episodes", strconv.Itoa(episodes), "--out", filepath.Join(dir, "data.h5")}
+		}
+	}
+	train := func(method string) func(string) []string {
+		return func(dir string) []string {
+			return append([]string{"train", "--task", "tworoom", "--method", method, "--data", data, "--out", dir}, preset...)
+		}
+	}
+	reproduce := func(methods string) func(string) []string {
+		return func(dir string) []string {
+			return append([]string{"reproduce", "--tasks", "tworoom", "--methods", methods, "--out", dir}, preset...)
+		}
+	}
+	c.mustRun(collect("tworoom", 4)(ref)...)
+	c.mustRun(train("lewm")(run)...)
+	c.mustRun(reproduce("lewm,random")(grid)...)
+	runFile := regexp.MustCompile(`run\.json$`)
+	c.stages = []*stage{
+		{name: "collect pointmaze", share: 6, args: collect("pointmaze", 4)},
+		{name: "collect tworoom", share: 8, args: collect("tworoom", 6)},
+		{name: "train lewm", share: 15, args: train("lewm"), timed: runFile},
+		{name: "train scale", share: 15, args: train("scale"), timed: runFile},
+		{name: "train aux", share: 15, args: train("aux"), timed: runFile},
+		{name: "eval", share: 17, timed: runFile, args: func(dir string) []string {
+			return []string{"eval", "--task", "tworoom", "--weights", run, "--data", data, "--solver", "all", "--temperature", "stock",
+				"--tier", "T4,T5", "--sets", "s101,s102", "--episodes", "2", "--out", dir}
+		}},
+		{name: "report", share: 10, base: grid, args: func(dir string) []string { return []string{"report", dir} }},
+	}
+	if long { // sets of several shards, tasks that draw slowly, and all stages in one command
+		c.stages = append(c.stages,
+			&stage{name: "collect pusht", share: 6, args: collect("pusht", 50)},
+			&stage{name: "collect reacher", share: 1.5, args: collect("reacher", 2)},
+			&stage{name: "collect cube", share: 0.5, args: collect("cube", 1)},
+			&stage{name: "reproduce", share: 8, args: reproduce("lewm,scale,aux,untrained,random"), timed: regexp.MustCompile(`run\.json$|^report`)})
+	}
+	for _, s := range c.stages {
+		dir := c.folder(s)
+		before, began := size(c.T, dir), time.Now()
+		c.mustRun(s.args(dir)...)
+		s.span, s.want, s.bytes = time.Since(began), c.contents(dir, s.timed), size(c.T, dir)-before
+		c.Kills[s.name] = map[string]int{}
+		c.Logf("%s: %d files in %s when it is let alone", s.name, len(s.want), s.span.Round(time.Millisecond))
+	}
+}
+
+// preset is the tests' smallest with fewer frames, and with more steps, so that
+// kills fall between them.
+func (c *torture) preset(dir string) string {
+	small := strings.NewReplacer("batch = 16", "batch = 4", "episodes = 16", "episodes = 4", "steps = 8", "steps = 200",
+		"save_every = 2", "save_every = 20", "log_every = 2", "log_every = 10", "eval_every = 4", "eval_every = 20")
+	b, err := os.ReadFile("testdata/tiny.toml")
+	path := filepath.Join(dir, "preset.toml")
+	if err == nil {
+		err = os.WriteFile(path, []byte(small.Replace(string(b))), 0o666)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	return path
+}
+
+// command is that of a stage, at work on one core or two.
+func (c *torture) command(s *stage, dir string) []string {
+	words := append([]string{"scalewm"}, s.args(dir)...)
+	if s.base == "" {
+		words = append(words, "--workers", strconv.Itoa(1+c.rand.IntN(2)))
+	}
+	return words
+}
+
+func (c *torture) mustRun(args ...string) {
+	c.Helper()
+	if out, err := exec.Command("scalewm", args...).CombinedOutput(); err != nil {
+		c.Fatalf("scalewm %v: %v\n%s", args, err, out)
+	}
+}
+
+// folder is a new one as the stage begins with.
+func (c *torture) folder(s *stage) string {
+	dir := c.TempDir()
+	if s.base != "" {
+		if err := os.CopyFS(dir, os.DirFS(s.base)); err != nil {
+			c.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// contents is a digest of every file below dir, hidden ones too; of one that holds
+// measured times only that it is there.
+func (c *torture) contents(dir string, timed *regexp.Regexp) map[string]string {
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		found[name] = "measured"
+		if timed == nil || !timed.MatchString(name) {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			found[name] = fmt.Sprintf("%x", sha256.Sum256(b))
+		}
+		return nil
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return found
+}
+
+// size is the sum of the sizes of all files below dir, each in whole pages of 4 KiB.
+func size(t *testing.T, dir string) (bytes int64) {
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			bytes += (info.Size() + 4095) &^ 4095
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
+// compare counts what differs between a folder and that of a run that was let alone.
+func (c *torture) compare(s *stage, dir string) (same bool) {
+	got := c.contents(dir, s.timed)
+	same = maps.Equal(got, s.want)
+	for name, sum := range s.want {
+		if got[name] != sum {
+			c.Lost++
+			c.Errorf("%s differs or is missing", name)
+		}
+	}
+	for name := range got {
+		if _, ok := s.want[name]; !ok {
+			c.Leftovers++
+			c.Errorf("%s is left over", name)
+		}
+	}
+	return same
+}
+
+// finish lets the command come to its end and compares what it leaves.
+func (c *torture) finish(s *stage, dir string, history []string) {
+	if c.rand.IntN(3) == 0 {
+		c.setClock(s, dir)
+		history = append(history, "dates changed")
+	}
+	p := c.start(dir, c.command(s, dir)...)
+	code, _ := c.end(p)
+	c.Reruns[s.name]++
+	if same := c.compare(s, dir); !same || code != exitDone {
+		c.Errorf("%s, seed %s, after %s: the last run ends with %d\n%s", s.name, c.Seed, strings.Join(history, "; "), code, p.said.String())
+	}
+	os.RemoveAll(dir)
+}
+
+var startedField = regexp.MustCompile(`"started":"[0-9]{4}`)
+
+// setClock gives every file a date years away, and every run file that the command
+// has written another year. The clock of the machine is not ours to set; what a run
+// can know of the time of earlier ones is in these places.
+func (c *torture) setClock(s *stage, dir string) {
+	c.ClocksSet++
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		date := time.Now().AddDate(c.rand.IntN(21)-10, 0, 0)
+		if s.timed != nil && strings.HasSuffix(path, "run.json") {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			b = startedField.ReplaceAll(b, fmt.Appendf(nil, `"started":"%d`, date.Year()))
+			if err := os.WriteFile(path, b, 0o666); err != nil {
+				return err
+			}
+		}
+		return os.Chtimes(path, date, date)
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// Processes.
+
+// process is the program at work on a folder.
+type process struct {
+	*exec.Cmd
+	said  bytes.Buffer
+	ended chan struct{}
+}
+
+// start runs a command of the program, or of one that runs it.
+func (c *torture) start(dir string, words ...string) *process {
+	p := &process{Cmd: exec.Command(words[0], words[1:]...), ended: make(chan struct{})}
+	p.Stderr = &p.said
+	p.Env = append(os.Environ(), trialEnv+"="+dir)
+	if err := p.Start(); err != nil {
+		c.Fatal(err)
+	}
+	go func() { p.Wait(); close(p.ended) }()
+	return p
+}
+
+// end waits for a process, which must not have panicked, and returns its exit code,
+// or -1 and the signal that ended it.
+func (c *torture) end(p *process) (code int, by syscall.Signal) {
+	<-p.ended
+	if said := p.said.String(); strings.Contains(said, "panic: ") || strings.Contains(said, "\ngoroutine ") {
+		c.Errorf("%v panics: %s", p.Args, said)
+	}
+	if status := p.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		by = status.Signal()
+	}
+	return p.ProcessState.ExitCode(), by
+}
+
+// orphans waits until no process of a trial is left, and counts those that stay.
+func (c *torture) orphans(dir string) {
+	began := time.Now()
+	left := ofTrial(dir)
+	for ; len(left) > 0 && time.Since(began) < lingers; left = ofTrial(dir) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if c.Orphans += len(left); len(left) > 0 {
+		c.Errorf("processes %v outlive the command by %s", left, lingers)
+	}
+}
+
+// ofTrial lists the processes that carry the mark of a trial.
+func ofTrial(dir string) (ids []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range all {
+		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(trialEnv+"="+dir+"\x00")) {
+			ids = append(ids, filepath.Base(filepath.Dir(path)))
+		}
+	}
+	return ids
+}
+
+// Kills.
+
+var signalNames = map[syscall.Signal]string{syscall.SIGKILL: "KILL", syscall.SIGTERM: "TERM", syscall.SIGINT: "INT"}
+
+// killAtRandom disturbs folders until that many processes were ended. The stage
+// whose share is the least fulfilled is next.
+func (c *torture) killAtRandom(kills int) {
+	fulfilled := func(s *stage) float64 { return float64(1+sum(c.Kills[s.name])) / s.share }
+	for c.killed() < kills {
+		c.killTrial(slices.MinFunc(c.stages, func(a, b *stage) int { return cmp.Compare(fulfilled(a), fulfilled(b)) }))
+	}
+}
+
+func (c *torture) killed() (n int) {
+	for _, s := range c.stages {
+		n += sum(c.Kills[s.name])
+	}
+	return n
+}
+
+func sum(counts map[string]int) (n int) {
+	for _, k := range counts {
+		n += k
+	}
+	return n
+}
+
+// killTrial kills a command up to four times on one folder, in half of the trials
+// two processes at once.
+func (c *torture) killTrial(s *stage) {
+	dir, atOnce := c.folder(s), 1+c.rand.IntN(2)
+	var history []string
+	for rounds, whole := 1+c.rand.IntN(4), false; rounds > 0 && !whole; rounds-- {
+		c.Pairs += atOnce - 1
+		var blows []*blow
+		for range atOnce {
+			b := c.strike(s, dir)
+			blows, history = append(blows, b), append(history, fmt.Sprintf("%s after %s", signalNames[b.signal], b.moment))
+		}
+		for _, b := range blows {
+			whole = c.outcome(s, b) || whole
+		}
+		c.orphans(dir)
+	}
+	c.finish(s, dir, history)
+}
+
+// blow is a signal that a process gets at a random moment of the time that a run
+// takes, unless it ends before.
+type blow struct {
+	*process
+	signal syscall.Signal
+	moment time.Duration
+	over   chan struct{} // the process has ended
+	hit    bool          // it was still running at that moment
+	stop   time.Duration // from the signal to its end
+}
+
+func (c *torture) strike(s *stage, dir string) *blow {
+	b := &blow{signal: []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT}[c.rand.IntN(3)],
+		moment: time.Duration(c.rand.Float64() * float64(s.span)), over: make(chan struct{})}
+	b.process = c.start(dir, c.command(s, dir)...)
+	go func() {
+		defer close(b.over)
+		select {
+		case <-b.ended:
+			return
+		case <-time.After(b.moment):
+		}
+		began := time.Now()
+		b.hit = b.Process.Signal(b.signal) == nil
+		select {
+		case <-b.ended:
+		case <-time.After(hangs):
+			b.Process.Kill()
+		}
+		b.stop = time.Since(began)
+	}()
+	return b
+}
+
+// outcome counts how a process ended, and says whether it had done its work.
+func (c *torture) outcome(s *stage, b *blow) (whole bool) {
+	code, by := c.end(b.process)
+	<-b.over
+	said := b.said.String()
+	switch {
+	case b.stop >= hangs:
+		c.Errorf("%v goes on after %s", b.Args, signalNames[b.signal])
+	case b.hit && (by == b.signal || code == exitInterrupted):
+		c.Kills[s.name][signalNames[b.signal]]++
+		c.SlowestStop = max(c.SlowestStop, b.stop.Seconds())
+		if by != 0 && by != syscall.SIGKILL {
+			c.Early++
+		}
+	case code == exitDone:
+		c.Spared++
+		return true
+	case c.Pairs > 0 && (strings.Contains(said, "another run is at work") || strings.Contains(said, "by another process")):
+		c.Refused++
+	default:
+		c.Errorf("%v, %s after %s: exit %d, signal %v\n%s", b.Args, signalNames[b.signal], b.moment, code, by, said)
+	}
+	return false
+}
+
+// Faults.
+
+// disturbances lists what may become of each kind of system call; testdata/torture/fault.c
+// says what the words mean.
+var disturbances = map[string][]string{
+	"open":   {"ENOSPC", "EIO", "EIO+", "kill"},
+	"write":  {"ENOSPC", "ENOSPC+", "EIO", "short", "kill"},
+	"sync":   {"ENOSPC", "EIO", "EIO+", "kill"},
+	"rename": {"ENOSPC", "EIO", "EIO+", "kill"},
+}
+
+// injectFaults disturbs one system call after the other, or all from one on, of
+// stages in turn.
+func (c *torture) injectFaults(n int) {
+	fault := filepath.Join(c.TempDir(), "fault")
+	if out, err := exec.Command("cc", "-O2", "-o", fault, "testdata/torture/fault.c").CombinedOutput(); err != nil {
+		c.Skipf("system calls are disturbed by a program in C, for x86-64 only: %v: %.200s", err, out)
+	}
+	kinds := slices.Sorted(maps.Keys(disturbances))
+	calls := map[string]map[string]int{} // of each kind, in a run that is let alone
+	for i := range n {
+		s := c.stages[i%len(c.stages)]
+		if s.share < 2 { // it takes minutes
+			continue
+		}
+		if calls[s.name] == nil {
+			calls[s.name] = c.faultTrial(s, fault, "any", 0, "EIO")
+		}
+		kind := kinds[c.rand.IntN(len(kinds))]
+		if k := calls[s.name][kind]; k > 0 {
+			c.faultTrial(s, fault, kind, 1+c.rand.IntN(k), disturbances[kind][c.rand.IntN(len(disturbances[kind]))])
+		}
+	}
+}
+
+// faultTrial disturbs the n-th call of a kind; it returns how many of each there were.
+func (c *torture) faultTrial(s *stage, fault, kind string, n int, action string) (calls map[string]int) {
+	dir, counts := c.folder(s), filepath.Join(c.TempDir(), "counts")
+	p := c.start(dir, append([]string{fault, dir, counts, kind, strconv.Itoa(n), action}, c.command(s, dir)...)...)
+	code, _ := c.end(p)
+	b, err := os.ReadFile(counts)
+	if err == nil {
+		err = json.Unmarshal(b, &calls)
+	}
+	if err != nil {
+		c.Skipf("system calls cannot be traced here: %v: %s", err, p.said.String())
+	}
+	history := []string{fmt.Sprintf("%s at %s %d", action, kind, n)}
+	if calls["disturbed"] > 0 {
+		if c.Faults[kind] == nil {
+			c.Faults[kind] = map[string]int{}
+		}
+		c.Faults[kind][action]++
+		c.mayFail(s, dir, action, code, p)
+	}
+	c.orphans(dir)
+	if n > 0 {
+		c.finish(s, dir, history)
+	}
+	return calls
+}
+
+// mayFail checks a run that was disturbed: it says what failed, or its folder is
+// as it should be.
+func (c *torture) mayFail(s *stage, dir, how string, code int, p *process) {
+	switch {
+	case code == exitDone:
+		c.Survived++
+		if c.compare(s, dir) {
+			return
+		}
+	case how == "kill", (code == exitFailed || code == exitFailedCells) && strings.Contains(p.said.String(), "scalewm: "):
+		return
+	}
+	c.Errorf("%s: %s: exit %d\n%s", s.name, how, code, p.said.String())
+}
+
+// fillDisks runs stages on disks that are too small for them, or nearly so.
+func (c *torture) fillDisks(n int) {
+	for i := range n {
+		s := c.stages[i%len(c.stages)]
+		if s.share < 2 {
+			continue
+		}
+		dir := c.TempDir()
+		if err := syscall.Mount("none", dir, "tmpfs", 0, "size=1g"); err != nil {
+			c.Skipf("a disk of a given size needs root: %v", err)
+		}
+		c.fullTrial(s, dir)
+		if err := syscall.Unmount(dir, 0); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+func (c *torture) fullTrial(s *stage, disk string) {
+	resize := func(bytes int64) {
+		if err := syscall.Mount("none", disk, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", bytes)); err != nil {
+			c.Fatal(err)
+		}
+	}
+	dir := filepath.Join(disk, "out")
+	if err := os.CopyFS(dir, os.DirFS(cmp.Or(s.base, c.TempDir()))); err != nil {
+		c.Fatal(err)
+	}
+	free := int64(c.rand.Float64() * 2 * float64(s.bytes))
+	resize(size(c.T, disk) + free)
+	p := c.start(dir, c.command(s, dir)...)
+	code, _ := c.end(p)
+	c.FullDisks++
+	c.mayFail(s, dir, fmt.Sprintf("%d bytes of disk", free), code, p)
+	resize(1 << 30)
+	c.finish(s, dir, []string{fmt.Sprintf("a disk with %d bytes free", free)})
+}
+
+// print shows the counts as Markdown, and writes them as JSON where it is asked to.
+func (c *torture) print() {
+	c.Logf("seed %s: %d kills and interrupts, %d of them before the program listened; slowest end after one %.1f s", c.Seed, c.killed(), c.Early, c.SlowestStop)
+	c.Logf("%d pairs of processes on one folder, %d processes refused since another was at work, %d signals came too late", c.Pairs, c.Refused, c.Spared)
+	c.Logf("| stage | KILL | TERM | INT | folders completed and compared |")
+	c.Logf("|---|---|---|---|---|")
+	for _, s := range c.stages {
+		k := c.Kills[s.name]
+		c.Logf("| %s | %d | %d | %d | %d |", s.name, k["KILL"], k["TERM"], k["INT"], c.Reruns[s.name])
+	}
+	c.Logf("| call | what became of it |")
+	c.Logf("|---|---|")
+	for _, kind := range slices.Sorted(maps.Keys(c.Faults)) {
+		var each []string
+		for _, action := range disturbances[kind] {
+			each = append(each, fmt.Sprintf("%s %d", action, c.Faults[kind][action]))
+		}
+		c.Logf("| %s | %s |", kind, strings.Join(each, ", "))
+	}
+	c.Logf("%d disturbed calls did not keep the command from success; %d full disks; dates of %d folders changed", c.Survived, c.FullDisks, c.ClocksSet)
+	c.Logf("%d files lost, %d left over, %d orphans", c.Lost, c.Leftovers, c.Orphans)
+	if path := os.Getenv(tortureJSONEnv); path != "" {
+		b, err := json.MarshalIndent(c, "", "  ")
+		if err == nil {
+			err = os.WriteFile(path, append(b, '\n'), 0o666)
+		}
+		if err != nil {
+			c.Fatal(err)
+		}
+	}
+}
