@@ -58,15 +58,15 @@ func newCursor(r io.ReaderAt, size int64) *cursor {
 
 func (c *cursor) read(addr, n uint64) ([]byte, error) {
 	if addr > c.size || n > c.size-addr {
-		return nil, fmt.Errorf("the chunk index points outside the file (%d bytes at %d of %d)", n, addr, c.size)
+		return nil, fmt.Errorf("it points outside the file (%d bytes at %d of %d)", n, addr, c.size)
 	}
 	if n > c.budget {
-		return nil, errors.New("the chunk index refers to itself")
+		return nil, errors.New("its metadata refer to themselves")
 	}
 	c.budget -= n
 	b := make([]byte, n)
 	if _, err := c.r.ReadAt(b, int64(addr)); err != nil {
-		return nil, fmt.Errorf("reading the chunk index: %w", err)
+		return nil, fmt.Errorf("reading its metadata: %w", err)
 	}
 	return b, nil
 }
@@ -75,7 +75,7 @@ func (c *cursor) read(addr, n uint64) ([]byte, error) {
 func (c *cursor) signed(addr, n uint64, sig string) ([]byte, error) {
 	b, err := c.read(addr, n)
 	if err == nil && (n < 4 || string(b[:4]) != sig) {
-		err = fmt.Errorf("the chunk index is damaged: no %s at %d", sig, addr)
+		err = fmt.Errorf("there is no %s at byte %d (hint: the file is damaged, fetch or make it again)", structures[sig], addr)
 	}
 	return b, err
 }
@@ -110,7 +110,7 @@ func parseIndex(c *cursor, header uint64, g chunkGrid) ([]chunkRef, error) {
 		return refs, nil
 	}
 	// The arrays number chunks by the largest extent; that is ours when only the rows can grow.
-	if lay.kind != indexBTree1 {
+	if lay.kind == indexFixed || lay.kind == indexExtensible || lay.kind == indexImplicit {
 		for i := 1; i < len(g.dims); i++ {
 			if g.max[i] != g.dims[i] {
 				return nil, errIndex
@@ -133,6 +133,8 @@ func parseIndex(c *cursor, header uint64, g chunkGrid) ([]chunkRef, error) {
 		err = readFixedArray(c, lay.addr, g, refs)
 	case indexExtensible:
 		err = readExtensibleArray(c, lay.addr, g, refs)
+	case indexBTree2:
+		err = readBTree2(c, lay.addr, g, refs)
 	default:
 		return nil, errIndex
 	}
@@ -232,9 +234,36 @@ func (g chunkGrid) linear(b []byte, counts []uint64) (uint64, bool) {
 	return i, true
 }
 
+// readBTree2 fills refs from a version 2 B-tree (several extents that can grow).
+// A record is an address, with filters the stored size and the mask, and the
+// chunk's place in the grid.
+func readBTree2(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error {
+	counts := g.counts()
+	client := byte(0)
+	if g.filtered {
+		client = 1
+	}
+	return walkBTree2(c, addr, func(record []byte) error {
+		at := len(record) - 8*len(counts)
+		e, err := newEntries(client, byte(max(at, 0)), g)
+		if err != nil {
+			return err
+		}
+		i := uint64(0)
+		for d, n := range counts {
+			v := binary.LittleEndian.Uint64(record[at+8*d:])
+			if v >= n {
+				return nil // outside the present extent
+			}
+			i = i*n + v
+		}
+		return e.decode(refs[i:i+1], record)
+	})
+}
+
 // readFixedArray fills refs from a fixed array (rows that cannot grow).
 func readFixedArray(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error {
-	h, err := c.signed(addr, 28, "FAHD")
+	h, err := c.sealed(addr, 28, "FAHD")
 	if err != nil {
 		return err
 	}
@@ -251,42 +280,41 @@ func readFixedArray(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error 
 		return nil
 	}
 	const prefix = 4 + 1 + 1 + 8
-	if _, err := c.signed(at, prefix, "FADB"); err != nil {
+	page := uint64(1) << pageBits
+	if n > c.size/e.size {
+		return errHeader
+	}
+	if n <= page {
+		b, err := c.sealed(at, prefix+n*e.size+4, "FADB")
+		if err != nil {
+			return err
+		}
+		return e.decode(refs, b[prefix:len(b)-4])
+	}
+	bitmap := ((n+page-1)/page + 7) / 8
+	b, err := c.sealed(at, prefix+bitmap+4, "FADB")
+	if err != nil {
 		return err
 	}
-	at += prefix
-	n = min(n, uint64(len(refs)))
-	page := uint64(1) << pageBits
-	if total := binary.LittleEndian.Uint64(h[8:]); total <= page {
-		b, err := c.read(at, n*e.size)
-		if err != nil {
-			return err
-		}
-		return e.decode(refs[:n], b)
-	} else {
-		bitmap := ((total+page-1)/page + 7) / 8
-		used, err := c.read(at, bitmap)
-		if err != nil {
-			return err
-		}
-		return readPages(c, at+bitmap+4, page, refs[:n], e, func(p uint64) bool { return bit(used, p) })
-	}
+	return readPages(c, at+uint64(len(b)), page, n, refs[:min(n, uint64(len(refs)))], e, func(p uint64) bool { return bit(b[prefix:], p) })
 }
 
-// readPages decodes consecutive pages of page elements, each followed by a checksum.
-func readPages(c *cursor, at, page uint64, refs []chunkRef, e entries, used func(p uint64) bool) error {
+// readPages decodes an array's n elements, stored in consecutive pages that each
+// end with a checksum, into the first of them, refs.
+func readPages(c *cursor, at, page, n uint64, refs []chunkRef, e entries, used func(p uint64) bool) error {
 	for p := uint64(0); len(refs) > 0; p++ {
-		n := min(page, uint64(len(refs)))
+		elems := min(page, n-p*page)
+		mine := min(elems, uint64(len(refs)))
 		if used(p) {
-			b, err := c.read(at, n*e.size)
+			b, err := c.read(at, elems*e.size+4)
 			if err != nil {
 				return err
 			}
-			if err := e.decode(refs[:n], b); err != nil {
+			if err := errors.Join(c.match(b, at, "page of a chunk index"), e.decode(refs[:mine], b)); err != nil {
 				return err
 			}
 		}
-		refs = refs[n:]
+		refs = refs[mine:]
 		at += page*e.size + 4
 	}
 	return nil
@@ -313,7 +341,7 @@ type extensible struct {
 
 // readExtensibleArray fills refs from an extensible array (rows that can grow).
 func readExtensibleArray(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error {
-	h, err := c.signed(addr, 12+48+8, "EAHD")
+	h, err := c.sealed(addr, 12+48+8+4, "EAHD")
 	if err != nil {
 		return err
 	}
@@ -343,7 +371,7 @@ func (a *extensible) readIndexBlock(addr uint64, refs []chunkRef) error {
 		return errHeader
 	}
 	elems := a.indexElem * a.e.size
-	b, err := a.c.signed(addr, 14+elems+8*(ndata+a.nsuper-direct), "EAIB")
+	b, err := a.c.sealed(addr, 14+elems+8*(ndata+a.nsuper-direct)+4, "EAIB")
 	if err != nil {
 		return err
 	}
@@ -382,14 +410,13 @@ func (a *extensible) readSuperBlock(addr, blocks, each uint64, refs []chunkRef) 
 	if addr == undefAddr {
 		return nil
 	}
-	// Only as many data blocks as the extent needs are looked at.
 	need := (uint64(len(refs)) + each - 1) / each
 	prefix, bitmap, pages := 14+a.offBytes, uint64(0), uint64(0)
 	if each > a.page {
 		pages = each / a.page
 		bitmap = blocks * ((pages + 7) / 8)
 	}
-	b, err := a.c.signed(addr, prefix+bitmap+8*need, "EASB")
+	b, err := a.c.sealed(addr, prefix+bitmap+8*blocks+4, "EASB")
 	if err != nil {
 		return err
 	}
@@ -409,15 +436,18 @@ func (a *extensible) readDataBlock(addr, each uint64, refs []chunkRef, used []by
 		return nil
 	}
 	prefix := 14 + a.offBytes
-	if _, err := a.c.signed(addr, prefix, "EADB"); err != nil {
-		return err
+	if each > a.c.size {
+		return errHeader
 	}
 	if each <= a.page {
-		b, err := a.c.read(addr+prefix, uint64(len(refs))*a.e.size)
+		b, err := a.c.sealed(addr, prefix+each*a.e.size+4, "EADB")
 		if err != nil {
 			return err
 		}
-		return a.e.decode(refs, b)
+		return a.e.decode(refs, b[prefix:])
 	}
-	return readPages(a.c, addr+prefix+4, a.page, refs, a.e, func(p uint64) bool { return bit(used, firstPage+p) })
+	if _, err := a.c.sealed(addr, prefix+4, "EADB"); err != nil {
+		return err
+	}
+	return readPages(a.c, addr+prefix+4, a.page, each, refs, a.e, func(p uint64) bool { return bit(used, firstPage+p) })
 }

@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"sync"
 )
 
@@ -12,7 +12,7 @@ import (
 // goroutines without the library.
 type dset struct {
 	described
-	f          *os.File
+	in         io.ReaderAt
 	cache      *chunkCache
 	rows       int
 	rowBytes   int
@@ -25,8 +25,8 @@ type dset struct {
 }
 
 // newDset prepares reading; the error is for the user, without the file's name.
-func newDset(d described, f *os.File, size int64, simple bool, cache *chunkCache) (*dset, error) {
-	s := &dset{described: d, f: f, cache: cache, rows: int(d.dims[0]), rowBytes: d.elem}
+func newDset(d described, in io.ReaderAt, size int64, simple bool, cache *chunkCache) (*dset, error) {
+	s := &dset{described: d, in: in, cache: cache, rows: int(d.dims[0]), rowBytes: d.elem}
 	for _, n := range d.dims {
 		if n > 1<<40 {
 			return nil, fmt.Errorf("its shape %v is not plausible", d.dims)
@@ -94,7 +94,7 @@ func (s *dset) openChunks(size int64, simple bool) error {
 	if !simple {
 		return nil
 	}
-	refs, err := parseIndex(newCursor(s.f, size), s.header, g)
+	refs, err := parseIndex(newCursor(s.in, size), s.header, g)
 	if errors.Is(err, errIndex) && s.id >= 0 {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (s *dset) decodeChunk(index int, dst []byte) error {
 		return nil
 	}
 	if len(s.filters) == 0 {
-		_, err := s.f.ReadAt(dst, int64(ref.addr))
+		_, err := s.in.ReadAt(dst, int64(ref.addr))
 		return err
 	}
 	buf := rawPool.Get().(*[]byte)
@@ -136,7 +136,7 @@ func (s *dset) decodeChunk(index int, dst []byte) error {
 		*buf = make([]byte, ref.size)
 	}
 	raw := (*buf)[:ref.size]
-	if _, err := s.f.ReadAt(raw, int64(ref.addr)); err != nil {
+	if _, err := s.in.ReadAt(raw, int64(ref.addr)); err != nil {
 		return fmt.Errorf("%w (hint: the file is torn, fetch or make it again)", err)
 	}
 	return s.pipe.decode(dst, raw, ref.mask)
@@ -173,7 +173,7 @@ func (s *dset) read(from, to int, dst []byte) error {
 	case s.layout == layoutContig && s.offset == undefAddr:
 		s.fillIn(dst)
 	case s.layout == layoutContig:
-		_, err = s.f.ReadAt(dst, int64(s.offset)+int64(from)*int64(s.rowBytes))
+		_, err = s.in.ReadAt(dst, int64(s.offset)+int64(from)*int64(s.rowBytes))
 	case s.wholeRows:
 		err = s.readRows(from, to, dst)
 	default:

@@ -17,6 +17,7 @@ package hdf5
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +45,7 @@ type File struct {
 	path     string
 	list     *listing
 	f        *os.File
+	in       io.ReaderAt // the file from its superblock on
 	cache    chunkCache
 	rows     int
 	episodes []dataset.Episode
@@ -59,25 +61,57 @@ var _ dataset.Source = (*File)(nil)
 // Open opens a data set, ours or a published one. Errors name the file and say
 // what is wrong with it in one line.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	size, err := regular(path)
 	if err != nil {
-		return nil, fmt.Errorf("opening the data set: %w (hint: `scalewm collect` makes one)", err)
+		return nil, fmt.Errorf("opening the data set %w", err)
 	}
-	st, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("opening the data set: %w", err)
+	h := &File{path: path, sets: map[string]*dset{}, skipped: map[string]string{}}
+	if h.f, err = os.Open(path); err != nil {
+		return nil, fmt.Errorf("opening the data set: %w (hint: may you read it?)", err)
 	}
-	h := &File{path: path, f: f, sets: map[string]*dset{}, skipped: map[string]string{}}
-	if h.list, err = openListing(path, newCursor(f, st.Size())); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("opening the data set %s: %w (hint: is it a whole HDF5 file?)", path, err)
-	}
-	if err := h.load(st.Size()); err != nil {
+	if err := h.open(size); err != nil {
 		h.Close()
+		if !strings.Contains(err.Error(), "(hint: ") {
+			err = fmt.Errorf("%w (hint: is it a whole HDF5 file?)", err)
+		}
 		return nil, fmt.Errorf("opening the data set %s: %w", path, err)
 	}
 	return h, nil
+}
+
+// regular is the size of a file. Anything else is refused before it is opened: a
+// pipe would wait for a writer.
+func regular(path string) (size int64, err error) {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s: %w (hint: is the path right? `scalewm collect` makes a data set)", path, errors.Unwrap(err))
+	case st.IsDir() && (strings.HasSuffix(path, ".lance") || isDir(filepath.Join(path, "_versions"))):
+		return 0, fmt.Errorf("%s: it is a Lance folder, not an HDF5 file (hint: stable_worldmodel.data.convert(%q, \"out.h5\", dest_format=\"hdf5\") in Python converts it)", path, path)
+	case st.IsDir():
+		return 0, fmt.Errorf("%s: it is a folder (hint: give the .h5 file in it)", path)
+	case !st.Mode().IsRegular():
+		return 0, fmt.Errorf("%s: it is no regular file (hint: copy what it holds to a file on a disk)", path)
+	}
+	return st.Size(), nil
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+// open verifies what libhdf5 is about to read, lists the file and takes its columns in.
+func (h *File) open(size int64) error {
+	super, err := readSuperblock(h.f, size)
+	if err != nil {
+		return err
+	}
+	h.in, size = io.NewSectionReader(h.f, super.base, size-super.base), size-super.base
+	if h.list, err = openListing(h.path, super, newCursor(h.in, size)); err != nil {
+		return err
+	}
+	return h.load(size)
 }
 
 func (h *File) load(size int64) error {
@@ -133,7 +167,7 @@ func (h *File) readIndex(byName map[string]described, name string, size int64) (
 	if len(d.dims) != 1 || d.dtype() == "" {
 		return nil, fmt.Errorf("%s is not a list of numbers", name)
 	}
-	s, err := newDset(d, h.f, size, h.list.simple, &h.cache)
+	s, err := newDset(d, h.in, size, h.list.simple, &h.cache)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -167,7 +201,7 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 	case int(d.dims[0]) != h.rows:
 		return "", fmt.Errorf("it has %d rows, the episodes %d (hint: the file is torn or of another layout)", d.dims[0], h.rows)
 	}
-	s, err := newDset(d, h.f, size, h.list.simple, &h.cache)
+	s, err := newDset(d, h.in, size, h.list.simple, &h.cache)
 	if err != nil {
 		return "", err
 	}
@@ -255,11 +289,11 @@ func (h *File) Frame(row int, dst []byte) error {
 
 // Close implements dataset.Source.
 func (h *File) Close() error {
-	err := h.list.close()
-	if e := h.f.Close(); err == nil {
-		err = e
+	var err error
+	if h.list != nil {
+		err = h.list.close()
 	}
-	return err
+	return errors.Join(err, h.f.Close())
 }
 
 // Storage says in words how frames are stored: chunk length and filters.

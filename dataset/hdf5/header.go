@@ -181,12 +181,14 @@ func (d *described) readLayout(b []byte) error {
 
 // Messages of an object header that matter here.
 const (
-	msgSpace        = 0x01
-	msgType         = 0x03
-	msgFill         = 0x05
-	msgLayout       = 0x08
-	msgFilters      = 0x0b
-	msgContinuation = 0x10
+	msgSpace         = 0x01
+	msgLinkInfo      = 0x02
+	msgType          = 0x03
+	msgFill          = 0x05
+	msgLayout        = 0x08
+	msgFilters       = 0x0b
+	msgContinuation  = 0x10
+	msgAttributeInfo = 0x15
 )
 
 var errHeader = errors.New("the object header is damaged")
@@ -209,13 +211,13 @@ func readHeader(c *cursor, addr uint64) (header, error) {
 		return h, h.read2(c, addr, head[5])
 	case head[0] == 1:
 		first := block{addr + 16, uint64(binary.LittleEndian.Uint32(head[8:]))}
-		return h, h.walk(c, first, func(b []byte, _ bool) ([]byte, int, error) { return b, 8, nil })
+		return h, h.walk(8, first, func(b block, _ bool) ([]byte, error) { return c.read(b.addr, b.size) })
 	}
 	return nil, errIndex
 }
 
 // read2 reads a version 2 header, which has a size of variable width, shorter
-// message prefixes and framed continuations.
+// message prefixes, and blocks that are framed by a signature and a checksum.
 func (h header) read2(c *cursor, addr uint64, flags byte) error {
 	at := addr + 6
 	if flags&0x20 != 0 {
@@ -225,7 +227,7 @@ func (h header) read2(c *cursor, addr uint64, flags byte) error {
 		at += 4 // attribute storage
 	}
 	width := uint64(1) << (flags & 3)
-	b, err := c.read(at, width)
+	size, err := c.read(at, width)
 	if err != nil {
 		return err
 	}
@@ -233,14 +235,20 @@ func (h header) read2(c *cursor, addr uint64, flags byte) error {
 	if flags&0x04 != 0 {
 		prefix = 6
 	}
-	return h.walk(c, block{at + width, uint64LE(b)}, func(b []byte, continued bool) ([]byte, int, error) {
-		if !continued {
-			return b, prefix, nil
+	frame := at + width - addr
+	return h.walk(prefix, block{addr, frame + uint64LE(size) + 4}, func(b block, continued bool) ([]byte, error) {
+		sig, skip := "OHDR", frame
+		if continued {
+			sig, skip = "OCHK", 4
 		}
-		if len(b) < 8 || string(b[:4]) != "OCHK" {
-			return nil, 0, errHeader
+		if b.size < skip+4 {
+			return nil, errHeader
 		}
-		return b[4 : len(b)-4], prefix, nil
+		raw, err := c.sealed(b.addr, b.size, sig)
+		if err != nil {
+			return nil, err
+		}
+		return raw[skip : b.size-4], nil
 	})
 }
 
@@ -252,17 +260,13 @@ func uint64LE(b []byte) (v uint64) {
 	return v
 }
 
-// walk goes through the messages of a header's blocks. open strips a block's
-// frame and says how long a message's prefix is: 8 bytes in version 1 (kind and
+// walk goes through the messages of a header's blocks, which read hands out
+// without their frames. A message's prefix is 8 bytes long in version 1 (kind and
 // size of 2 bytes), less in version 2 (kind of 1 byte).
-func (h header) walk(c *cursor, first block, open func(b []byte, continued bool) ([]byte, int, error)) error {
+func (h header) walk(prefix int, first block, read func(b block, continued bool) ([]byte, error)) error {
 	todo := []block{first}
 	for i := 0; i < len(todo); i++ {
-		raw, err := c.read(todo[i].addr, todo[i].size)
-		if err != nil {
-			return err
-		}
-		b, prefix, err := open(raw, i > 0)
+		b, err := read(todo[i], i > 0)
 		if err != nil {
 			return err
 		}
@@ -296,6 +300,7 @@ const (
 	indexImplicit   = 2
 	indexFixed      = 3
 	indexExtensible = 4
+	indexBTree2     = 5
 )
 
 // layoutMsg is what the data layout message says.
@@ -387,6 +392,8 @@ func (l *layoutMsg) parseIndexed(b []byte) error {
 		skip = 1
 	case indexExtensible:
 		skip = 5
+	case indexBTree2:
+		skip = 6
 	default:
 		return errIndex
 	}

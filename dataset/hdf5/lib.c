@@ -59,16 +59,6 @@ hid_t sw_open(const char *path) {
   return f;
 }
 
-int sw_geometry(hid_t file) {
-  size_t addr = 0, len = 0;
-  hsize_t block = 0;
-  hid_t p = H5Fget_create_plist(file);
-  if (p < 0) return -1;
-  int ok = H5Pget_sizes(p, &addr, &len) >= 0 && H5Pget_userblock(p, &block) >= 0;
-  H5Pclose(p);
-  return ok ? addr == 8 && len == 8 && block == 0 : -1;
-}
-
 long long sw_links(hid_t file) {
   H5G_info_t info;
   return H5Gget_info(file, &info) < 0 ? -1 : (long long)info.nlinks;
@@ -191,7 +181,7 @@ static int read_string(hid_t a, hid_t type, char **value) {
     H5Tset_cset(mem, H5Tget_cset(type));
     int rc = H5Aread(a, mem, &s);
     H5Tclose(mem);
-    if (rc < 0) return -1;
+    if (rc < 0) return SW_UNREADABLE;
     *value = strdup(s ? s : "");
     if (s) H5free_memory(s);
     return 1;
@@ -201,20 +191,24 @@ static int read_string(hid_t a, hid_t type, char **value) {
   *value = calloc(n + 1, 1);
   if (H5Aread(a, type, *value) < 0) {
     free(*value);
-    return -1;
+    return SW_UNREADABLE;
   }
   return 1;
 }
 
 int sw_attr(hid_t file, int i, char *name, int nname, char **value) {
   hid_t a = H5Aopen_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT);
-  if (a < 0) return -1;
+  if (a < 0) {
+    sw_note();
+    return -1;
+  }
   int rc = 0;
   hid_t type = H5Aget_type(a), space = H5Aget_space(a);
   if (H5Aget_name(a, nname, name) < 0 || type < 0 || space < 0)
     rc = -1;
   else if (H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1)
     rc = read_string(a, type, value);
+  if (rc < 0) sw_note();
   if (type >= 0) H5Tclose(type);
   if (space >= 0) H5Sclose(space);
   H5Aclose(a);
@@ -228,11 +222,7 @@ static void to_hsize(hsize_t *dst, const unsigned long long *src, int n) {
 long long sw_chunk_size(hid_t dset, const unsigned long long *at, int ndims) {
   hsize_t o[SW_MAX_DIMS], n = 0;
   to_hsize(o, at, ndims);
-  if (H5Dget_chunk_storage_size(dset, o, &n) < 0) {
-    H5Eclear2(H5E_DEFAULT); /* an unwritten chunk is an error in some versions */
-    return 0;
-  }
-  return (long long)n;
+  return H5Dget_chunk_storage_size(dset, o, &n) < 0 ? -1 : (long long)n;
 }
 
 int sw_read_chunk(hid_t dset, const unsigned long long *at, unsigned *mask, void *dst) {

@@ -46,16 +46,18 @@ void sw_error(char *dst, int n);
 void sw_no_locks(hid_t fapl);
 
 hid_t sw_open(const char *path);
-/* sw_geometry says whether addresses and lengths take 8 bytes and no user block precedes them. */
-int sw_geometry(hid_t file);
 long long sw_links(hid_t file);
 /* sw_describe returns 1 for a data set, 0 for anything else; when it fails, name
    and header are set as far as it came. */
 int sw_describe(hid_t file, long long i, sw_dataset *d);
 int sw_attrs(hid_t file);
-/* sw_attr copies attribute i of the root group; 1 if it is one string, 0 if not. */
+/* sw_attr copies attribute i of the root group; 1 if it is one string, 0 if not,
+   SW_UNREADABLE where its value cannot be read, -1 where the library does not
+   know its type. */
+#define SW_UNREADABLE (-2)
 int sw_attr(hid_t file, int i, char *name, int nname, char **value);
 
+/* sw_chunk_size is the stored size of a chunk, 0 where it was never written. */
 long long sw_chunk_size(hid_t dset, const unsigned long long *at, int ndims);
 int sw_read_chunk(hid_t dset, const unsigned long long *at, unsigned *mask, void *dst);
 int sw_read_all(hid_t dset, void *dst);

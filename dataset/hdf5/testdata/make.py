@@ -144,3 +144,12 @@ with h5py.File("userblock.h5", "w", userblock_size=512) as f:
 make("latest", [5, 6], libver="latest", more=latest,
      pixels=dict(chunks=(1, 224, 224, 3), maxshape=(None, 224, 224, 3), compression="gzip"),
      state=dict(chunks=(1, 7), maxshape=(None, 7), shuffle=True, fletcher32=True, compression="lzf"))
+
+
+# An index that our parser leaves to the library: the second extent can grow.
+def sideways(f, rows):
+    d = f.create_dataset("sideways", shape=(rows, 3), dtype="f4", chunks=(2, 2), maxshape=(rows, None), fillvalue=-7, compression="gzip")
+    d[4:8] = values(rows, 3, np.float32)[4:8]
+
+
+make("sideways", [5, 6], libver=V110, more=sideways)

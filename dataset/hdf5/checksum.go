@@ -1,0 +1,336 @@
+package hdf5
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+)
+
+// Since version 2 of the superblock, every structure of a file but the raw data
+// and the global heap ends with a checksum of its own. Whatever this package
+// reads of them goes through cursor.sealed; verifyObject goes through those that
+// only libhdf5 reads: the links and attributes of an object.
+
+// errSealed is the damage that a checksum shows.
+var errSealed = errors.New("does not match its checksum")
+
+// structures names what a signature stands for.
+var structures = map[string]string{
+	"OHDR": "object header", "OCHK": "continuation of an object header",
+	"FRHP": "fractal heap", "FHDB": "direct block of a fractal heap", "FHIB": "indirect block of a fractal heap", "FSHD": "free space of a fractal heap",
+	"BTHD": "B-tree", "BTIN": "inner node of a B-tree", "BTLF": "leaf of a B-tree",
+	"FAHD": "fixed array", "FADB": "data block of a fixed array", "EAHD": "extensible array",
+	"EAIB": "index block of an extensible array", "EASB": "super block of an extensible array", "EADB": "data block of an extensible array",
+}
+
+// sealed reads a structure of n bytes that begins with a signature and ends with
+// its checksum.
+func (c *cursor) sealed(addr, n uint64, sig string) ([]byte, error) {
+	b, err := c.signed(addr, n, sig)
+	if err != nil {
+		return nil, err
+	}
+	return b, c.match(b, addr, structures[sig])
+}
+
+// match holds the bytes of a structure against the checksum at their end.
+func (c *cursor) match(b []byte, addr uint64, what string) error {
+	if end := len(b) - 4; end < 0 || lookup3(b[:end]) != binary.LittleEndian.Uint32(b[end:]) {
+		return fmt.Errorf("the %s at byte %d %w (hint: the file is damaged, fetch or make it again)", what, addr, errSealed)
+	}
+	return nil
+}
+
+// lookup3 is Bob Jenkins' hash of that name, the checksum of HDF5's metadata.
+func lookup3(p []byte) uint32 {
+	a := 0xdeadbeef + uint32(len(p))
+	b, c := a, a
+	for ; len(p) > 12; p = p[12:] {
+		a += binary.LittleEndian.Uint32(p)
+		b += binary.LittleEndian.Uint32(p[4:])
+		c += binary.LittleEndian.Uint32(p[8:])
+		a, c = (a-c)^bits.RotateLeft32(c, 4), c+b
+		b, a = (b-a)^bits.RotateLeft32(a, 6), a+c
+		c, b = (c-b)^bits.RotateLeft32(b, 8), b+a
+		a, c = (a-c)^bits.RotateLeft32(c, 16), c+b
+		b, a = (b-a)^bits.RotateLeft32(a, 19), a+c
+		c, b = (c-b)^bits.RotateLeft32(b, 4), b+a
+	}
+	if len(p) == 0 {
+		return c
+	}
+	var tail [12]byte
+	copy(tail[:], p)
+	a += binary.LittleEndian.Uint32(tail[:])
+	b += binary.LittleEndian.Uint32(tail[4:])
+	c += binary.LittleEndian.Uint32(tail[8:])
+	c = (c ^ b) - bits.RotateLeft32(b, 14)
+	a = (a ^ c) - bits.RotateLeft32(c, 11)
+	b = (b ^ a) - bits.RotateLeft32(a, 25)
+	c = (c ^ b) - bits.RotateLeft32(b, 16)
+	a = (a ^ c) - bits.RotateLeft32(c, 4)
+	b = (b ^ a) - bits.RotateLeft32(a, 14)
+	return (c ^ b) - bits.RotateLeft32(b, 24)
+}
+
+// superblock is the beginning of a file.
+type superblock struct {
+	base   int64  // where it lies, behind a user block; addresses count from there
+	sealed bool   // version 2 or 3: metadata carry checksums
+	simple bool   // addresses and lengths take 8 bytes: our own parser applies
+	root   uint64 // header of the root group, of a sealed and simple file
+}
+
+// readSuperblock finds the superblock and verifies it with the root group, where
+// columns are linked and attributes stand. Files of versions before 2 carry
+// nothing to verify.
+func readSuperblock(r io.ReaderAt, size int64) (superblock, error) {
+	const sig = "\x89HDF\r\n\x1a\n"
+	for base := int64(0); base+48 <= size; base = max(512, 2*base) {
+		c := newCursor(io.NewSectionReader(r, base, size-base), size-base)
+		b, err := c.read(0, 48)
+		if err != nil {
+			return superblock{}, err
+		}
+		if string(b[:8]) != sig {
+			continue
+		}
+		if b[8] < 2 {
+			return superblock{base: base, simple: b[13] == 8 && b[14] == 8}, nil
+		}
+		s := superblock{base: base, sealed: true, simple: b[9] == 8 && b[10] == 8, root: binary.LittleEndian.Uint64(b[36:])}
+		if !s.simple {
+			return s, nil
+		}
+		if err := c.match(b, 0, "superblock"); err != nil {
+			return s, err
+		}
+		return s, verifyObject(c, s.root)
+	}
+	return superblock{}, errors.New("it has no signature of HDF5")
+}
+
+// verifyObject verifies the header of an object and, where its links or
+// attributes became too many for the header, their heap and B-trees.
+func verifyObject(c *cursor, addr uint64) error {
+	h, err := readHeader(c, addr)
+	if err != nil {
+		return err
+	}
+	return errors.Join(verifyDense(c, h[msgLinkInfo], 8), verifyDense(c, h[msgAttributeInfo], 2))
+}
+
+// verifyDense verifies what a link or attribute info message points to; order is
+// the width of the largest creation order in it.
+func verifyDense(c *cursor, body []byte, order int) error {
+	if body == nil {
+		return nil
+	}
+	if len(body) < 2 {
+		return errHeader
+	}
+	const tracked, indexed = 1, 2
+	flags, at := body[1], 2
+	if flags&tracked != 0 {
+		at += order
+	}
+	trees := 1
+	if flags&indexed != 0 {
+		trees = 2
+	}
+	if len(body) < at+8*(1+trees) {
+		return errHeader
+	}
+	heap := binary.LittleEndian.Uint64(body[at:])
+	if heap == undefAddr {
+		return nil // all of them lie in the header
+	}
+	if err := verifyHeap(c, heap); err != nil {
+		return err
+	}
+	for i := range trees {
+		if err := walkBTree2(c, binary.LittleEndian.Uint64(body[at+8*(i+1):]), func([]byte) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fractalHeap is the geometry of a fractal heap: rows of width blocks, whose sizes
+// double every row from the third; rows beyond direct hold indirect blocks.
+type fractalHeap struct {
+	c        *cursor
+	start    uint64 // size of the blocks of the first two rows
+	width    uint64
+	direct   uint64
+	offBytes uint64 // width of a block's offset
+	sums     bool   // direct blocks carry checksums
+}
+
+// verifyHeap verifies a fractal heap, its huge objects apart, which carry no checksum.
+func verifyHeap(c *cursor, addr uint64) error {
+	head, err := c.read(addr, 16)
+	if err != nil {
+		return err
+	}
+	filters := uint64(binary.LittleEndian.Uint16(head[7:]))
+	n := uint64(146)
+	if filters > 0 {
+		n += 12 + filters
+	}
+	b, err := c.sealed(addr, n, "FRHP")
+	if err != nil {
+		return err
+	}
+	if filters > 0 {
+		return nil // checksums of the blocks are within the filters: libhdf5 verifies them
+	}
+	if huge := binary.LittleEndian.Uint64(b[22:]); huge != undefAddr {
+		if err := walkBTree2(c, huge, func([]byte) error { return nil }); err != nil {
+			return err
+		}
+	}
+	// libhdf5 reads the header of a heap's free space even where it only reads.
+	if free := binary.LittleEndian.Uint64(b[38:]); free != undefAddr {
+		if _, err := c.sealed(free, 82, "FSHD"); err != nil {
+			return err
+		}
+	}
+	const dblockSums = 2
+	maxDirect := binary.LittleEndian.Uint64(b[120:])
+	h := fractalHeap{c: c, start: binary.LittleEndian.Uint64(b[112:]), width: uint64(binary.LittleEndian.Uint16(b[110:])), sums: b[9]&dblockSums != 0}
+	if !pow2(h.start) || !pow2(h.width) || !pow2(maxDirect) || maxDirect < h.start {
+		return errHeader
+	}
+	h.offBytes = (uint64(binary.LittleEndian.Uint16(b[128:])) + 7) / 8
+	h.direct = uint64(bits.Len64(maxDirect)-bits.Len64(h.start)) + 2
+	root, rows := binary.LittleEndian.Uint64(b[132:]), uint64(binary.LittleEndian.Uint16(b[140:]))
+	if rows == 0 {
+		return h.block(root, h.start)
+	}
+	return h.indirect(root, rows)
+}
+
+// block verifies a direct block, whose checksum stands in its header and was
+// computed with zeros there.
+func (h fractalHeap) block(addr, size uint64) error {
+	if addr == undefAddr || !h.sums {
+		return nil
+	}
+	b, err := h.c.signed(addr, size, "FHDB")
+	if err != nil {
+		return err
+	}
+	at := 13 + h.offBytes
+	if size < at+4 {
+		return errHeader
+	}
+	sum := append([]byte(nil), b[at:at+4]...)
+	clear(b[at : at+4])
+	return h.c.match(append(b, sum...), addr, structures["FHDB"])
+}
+
+// indirect verifies an indirect block and everything below it.
+func (h fractalHeap) indirect(addr, rows uint64) error {
+	if addr == undefAddr {
+		return nil
+	}
+	prefix := 13 + h.offBytes
+	b, err := h.c.sealed(addr, prefix+rows*h.width*8+4, "FHIB")
+	if err != nil {
+		return err
+	}
+	for row := range rows {
+		size := h.start << max(row, 1) >> 1
+		for i := range h.width {
+			child := binary.LittleEndian.Uint64(b[prefix+8*(row*h.width+i):])
+			if row < h.direct {
+				err = h.block(child, size)
+			} else if below := uint64(bits.Len64(size)-bits.Len64(h.start*h.width)) + 1; below < rows {
+				err = h.indirect(child, below)
+			} else {
+				err = errHeader
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// btree2 is the geometry of a version 2 B-tree.
+type btree2 struct {
+	c            *cursor
+	node, record uint64
+	below        []btree2Level // of depth 0, 1, ...
+	visit        func(record []byte) error
+}
+
+// btree2Level says how large a child's pointer is that leads to this depth: an
+// address, the records of the child, and all records below it.
+type btree2Level struct{ count, total uint64 }
+
+// walkBTree2 visits every record of a version 2 B-tree.
+func walkBTree2(c *cursor, addr uint64, visit func(record []byte) error) error {
+	if addr == undefAddr {
+		return nil
+	}
+	b, err := c.sealed(addr, 38, "BTHD")
+	if err != nil {
+		return err
+	}
+	t := btree2{c: c, visit: visit, node: uint64(binary.LittleEndian.Uint32(b[6:])), record: uint64(binary.LittleEndian.Uint16(b[10:]))}
+	depth, root, n := int(binary.LittleEndian.Uint16(b[12:])), binary.LittleEndian.Uint64(b[16:]), uint64(binary.LittleEndian.Uint16(b[24:]))
+	const frame = 10 // signature, version, type and checksum
+	if t.record == 0 || t.node < frame+t.record || t.node > c.size || depth > 16 {
+		return errHeader
+	}
+	if root == undefAddr {
+		return nil
+	}
+	most := (t.node - frame) / t.record // records of a node, and of the tree below it
+	count, all := encoded(most), most
+	t.below = []btree2Level{{count: count}}
+	for range depth {
+		pointer := 8 + count + t.below[len(t.below)-1].total
+		if t.node < frame+pointer {
+			return errHeader
+		}
+		most = (t.node - frame - pointer) / (t.record + pointer)
+		all = min((most+1)*all+most, 1<<56)
+		t.below = append(t.below, btree2Level{count: count, total: encoded(all)})
+	}
+	return t.walk(root, n, depth)
+}
+
+// encoded is the number of bytes that hold numbers up to most.
+func encoded(most uint64) uint64 { return uint64(bits.Len64(most)+7) / 8 }
+
+func (t btree2) walk(addr, n uint64, depth int) error {
+	sig, pointer := "BTLF", uint64(0)
+	if depth > 0 {
+		l := t.below[depth-1]
+		sig, pointer = "BTIN", 8+l.count+l.total
+	}
+	size := 6 + n*t.record + 4
+	if depth > 0 {
+		size += (n + 1) * pointer
+	}
+	if size > t.node {
+		return errHeader
+	}
+	b, err := t.c.sealed(addr, size, sig)
+	if err != nil {
+		return err
+	}
+	for b = b[6:]; n > 0 && err == nil; n-- {
+		err, b = t.visit(b[:t.record]), b[t.record:]
+	}
+	for ; depth > 0 && err == nil && len(b) > 4; b = b[pointer:] {
+		err = t.walk(binary.LittleEndian.Uint64(b), uint64LE(b[8:8+t.below[depth-1].count]), depth-1)
+	}
+	return err
+}
