@@ -91,18 +91,57 @@ type place struct {
 	last               bool
 }
 
+func (p place) String() string {
+	return fmt.Sprintf("episode %d, step %d (row %d)", p.episode, p.step, p.row)
+}
+
+// badAction says that a number of an action is none: the last row of an episode
+// may have no action, which is NaN.
+func badAction(a float64, last bool) bool { return math.IsInf(a, 0) || math.IsNaN(a) && !last }
+
+// CheckFinite names the first number of the actions, and of the task state q
+// where one is given, that nothing can be learnt from.
+func CheckFinite(src Source, q *envs.Q) error {
+	for i, e := range src.Episodes() {
+		at := func(t int) place { return place{i, t, e.Offset + t, t == e.Len-1} }
+		actions, err := src.Read("action", e.Offset, e.Offset+e.Len)
+		if err != nil {
+			return err
+		}
+		width := len(actions) / max(e.Len, 1)
+		for k, a := range actions {
+			if p := at(k / width); badAction(a, p.last) {
+				return fmt.Errorf("%v: action[%d] is %v (hint: `scalewm data check` lists all such rows)", p, k%width, a)
+			}
+		}
+		if q == nil {
+			continue
+		}
+		state, err := readQ(src, *q, e.Offset, e.Offset+e.Len)
+		if err != nil {
+			return err
+		}
+		for k, v := range state {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("%v: %s of q is %v (hint: leave that episode out, or collect the data set again)", at(k/len(q.Parts)), q.Parts[k%len(q.Parts)], v)
+			}
+		}
+	}
+	return nil
+}
+
 func (r *CheckReport) checkRow(c envs.Column, v []float64, p place) {
 	switch c.Name {
 	case "action":
-		for _, a := range v {
-			if math.IsInf(a, 0) || math.IsNaN(a) && !p.last {
-				r.add("episode %d, step %d (row %d): the action is %v", p.episode, p.step, p.row, a)
+		for i, a := range v {
+			if badAction(a, p.last) {
+				r.add("%v: action[%d] is %v", p, i, a)
 				return
 			}
 		}
 	case "step_idx":
 		if v[0] != float64(p.step) {
-			r.add("episode %d, step %d (row %d): step_idx is %v", p.episode, p.step, p.row, v[0])
+			r.add("%v: step_idx is %v", p, v[0])
 		}
 	}
 }

@@ -14,8 +14,8 @@ func TestCheck(t *testing.T) {
 		want  []string
 	}{
 		{"sound", func(*fake) {}, nil},
-		{"NaN in the middle", func(f *fake) { f.action[2*7+1] = math.NaN() }, []string{"episode 1, step 2 (row 7): the action is NaN"}},
-		{"infinite in a last row", func(f *fake) { f.action[2*4] = math.Inf(-1) }, []string{"episode 0, step 4 (row 4): the action is -Inf"}},
+		{"NaN in the middle", func(f *fake) { f.action[2*7+1] = math.NaN() }, []string{"episode 1, step 2 (row 7): action[1] is NaN"}},
+		{"infinite in a last row", func(f *fake) { f.action[2*4] = math.Inf(-1) }, []string{"episode 0, step 4 (row 4): action[0] is -Inf"}},
 		{"gap", func(f *fake) { f.episodes[1] = Episode{6, 5} }, []string{"rows 5 to 5 belong to no episode", "episode 1, step 0 (row 6): step_idx is 1"}},
 		{"overlap", func(f *fake) { f.episodes[1] = Episode{4, 7} }, []string{"row 4 belongs to two episodes"}},
 		{"short", func(f *fake) { f.rows = 12 }, []string{"the episodes end at row 11 of 12"}},

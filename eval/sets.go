@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sort"
@@ -167,17 +166,34 @@ type setMember struct {
 // setSuffix tells a set's file from a set's name.
 const setSuffix = ".json"
 
-// WriteSet writes a set that was drawn from d. The same set gives the same bytes.
-func (d *Data) WriteSet(path string, s Set) error {
+// EncodeSet is the file of a set that was drawn from d.
+func (d *Data) EncodeSet(s Set) []byte {
 	f := setFile{Name: s.Name, Task: d.task.Spec.Name, Protocol: d.protocol, Data: d.Fingerprint, GoalOffset: GoalOffset, Hash: s.Hash}
 	for i, start := range s.Starts {
 		f.Episodes = append(f.Episodes, setMember{i, start, start.Row + GoalOffset})
 	}
-	return cell.WriteFile(path, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", " ")
-		return e.Encode(f)
-	})
+	b, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		panic("eval: a set does not marshal: " + err.Error())
+	}
+	return append(b, '\n')
+}
+
+// Origin says where the set in a file was drawn from.
+type Origin struct {
+	Task     string
+	Protocol dataset.Protocol
+	Data     string // fingerprint of the data set
+}
+
+// OriginOf reads the file of a set.
+func OriginOf(path string) (Origin, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Origin{}, err
+	}
+	f, err := parseSet(b)
+	return Origin{f.Task, f.Protocol, f.Data}, err
 }
 
 // readSet reads a set that was drawn from this data under this protocol.

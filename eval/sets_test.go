@@ -203,7 +203,7 @@ func TestSetFile(t *testing.T) {
 	s, err := d.Set("s103", 7)
 	must(t, err)
 	path := filepath.Join(t.TempDir(), "mine.json")
-	must(t, d.WriteSet(path, s))
+	must(t, os.WriteFile(path, d.EncodeSet(s), 0o666))
 	back, err := d.Set(path, 3) // a file is taken whole
 	must(t, err)
 	if back.Name != "s103" || back.Hash != s.Hash || !slices.Equal(back.Starts, s.Starts) {
@@ -211,7 +211,7 @@ func TestSetFile(t *testing.T) {
 	}
 	first, err := os.ReadFile(path)
 	must(t, err)
-	must(t, d.WriteSet(path, back))
+	must(t, os.WriteFile(path, d.EncodeSet(back), 0o666))
 	if second, err := os.ReadFile(path); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("written again it differs: %v", err)
 	}
@@ -226,7 +226,7 @@ func TestSetFileRefuses(t *testing.T) {
 	s, err := d.Set("s101", 3)
 	must(t, err)
 	path := filepath.Join(t.TempDir(), "set.json")
-	must(t, d.WriteSet(path, s))
+	must(t, os.WriteFile(path, d.EncodeSet(s), 0o666))
 	good, err := os.ReadFile(path)
 	must(t, err)
 	edit := func(old, new string) string {
@@ -258,7 +258,7 @@ func TestSetFileRefuses(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 	outside := newSet("far", []Start{{Trajectory: 0, Row: 1 << 20}})
-	must(t, d.WriteSet(path, outside))
+	must(t, os.WriteFile(path, d.EncodeSet(outside), 0o666))
 	if _, err := d.Set(path, 1); err == nil || !strings.Contains(err.Error(), "has no rows") {
 		t.Errorf("rows that are not there: %v", err)
 	}
@@ -273,7 +273,7 @@ func TestStrictSetFile(t *testing.T) {
 		trained++
 	}
 	path := filepath.Join(t.TempDir(), "set.json")
-	must(t, d.WriteSet(path, newSet("s101", []Start{{Trajectory: trained}})))
+	must(t, os.WriteFile(path, d.EncodeSet(newSet("s101", []Start{{Trajectory: trained}})), 0o666))
 	if _, err := d.Set(path, 1); err == nil || !strings.Contains(err.Error(), "trained on") {
 		t.Errorf("a start that was trained on: %v", err)
 	}

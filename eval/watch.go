@@ -8,6 +8,7 @@ import (
 	"image/color/palette"
 	"image/gif"
 	"io"
+	"os"
 
 	"scalewm/dataset/cell"
 	"scalewm/envs"
@@ -63,6 +64,33 @@ const (
 // Save writes the film as a GIF, the goal's frame to the right.
 func (f Film) Save(path string) error {
 	return cell.WriteFile(path, f.encode)
+}
+
+// WholeFilm says whether a file begins as a GIF and ends as one; fs.ErrNotExist where
+// there is none.
+func WholeFilm(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, fmt.Errorf("looking at a film: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return false, fmt.Errorf("looking at a film: %w", err)
+	}
+	const head, tail = "GIF8", "\x00;" // the last picture's last block, and the end
+	var begin [len(head)]byte
+	var end [len(tail)]byte
+	if st.Size() < int64(len(head)+len(tail)) {
+		return false, nil
+	}
+	if _, err = f.ReadAt(begin[:], 0); err == nil {
+		_, err = f.ReadAt(end[:], st.Size()-int64(len(tail)))
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking at a film: %w", err)
+	}
+	return string(begin[:]) == head && string(end[:]) == tail, nil
 }
 
 func (f Film) encode(w io.Writer) error {

@@ -77,7 +77,7 @@ func TestDataCheck(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if code != exitFailed || r.OK || len(r.Problems) != 1 || r.Problems[0] != "episode 1, step 2 (row 6): the action is NaN" {
+	if code != exitFailed || r.OK || len(r.Problems) != 1 || r.Problems[0] != "episode 1, step 2 (row 6): action[0] is NaN" {
 		t.Errorf("exit %d, %+v", code, r)
 	}
 	if strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "1 problems, the first: episode 1, step 2") {

@@ -80,6 +80,9 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if *dry {
 		return c.dryRun(ctx, steps, *asJSON)
 	}
+	if err := steps.Check(ctx); err != nil {
+		return err
+	}
 	if err := grid.Preset.WriteTo(*out); err != nil {
 		return err
 	}

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -15,11 +20,59 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the sessions of testdata/script, each in an empty folder.
 func TestScripts(t *testing.T) {
+	tiny, err := filepath.Abs("testdata/tiny.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"truncate": truncate, "emptydir": emptydir},
+		Setup:               func(e *testscript.Env) error { e.Setenv("TINY", tiny); return nil },
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"truncate": truncate, "emptydir": emptydir,
+			"edit": edit, "refused": refused},
 	})
+}
+
+// edit FILE OLD NEW OUT writes a file with its first OLD replaced.
+func edit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: edit FILE OLD NEW OUT")
+	}
+	text := ts.ReadFile(args[0])
+	if !strings.Contains(text, args[1]) {
+		ts.Fatalf("%s has no %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[3]), []byte(strings.Replace(text, args[1], args[2], 1)), 0o666))
+}
+
+// refused DIR COMMAND runs a command that must exit as a wrong command line does and
+// leave every file and folder below DIR as it was.
+func refused(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: refused DIR COMMAND")
+	}
+	listing := func() string {
+		var all strings.Builder
+		ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			st, err := d.Info()
+			if err == nil {
+				fmt.Fprintln(&all, path, st.Size(), st.ModTime())
+			}
+			return err
+		}))
+		return all.String()
+	}
+	before := listing()
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
+		ts.Fatalf("%v: %v, not refused", args[1:], err)
+	}
+	if after := listing(); after != before {
+		ts.Fatalf("%v: refused, and changed\n%s to\n%s", args[1:], before, after)
+	}
 }
 
 // truncate PATTERN tears the one file that fits: its second half is lost.

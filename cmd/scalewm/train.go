@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"scalewm/dataset"
@@ -12,7 +11,6 @@ import (
 	"scalewm/eval/pipeline"
 	"scalewm/model"
 	"scalewm/model/train"
-	"scalewm/model/train/metrics"
 )
 
 func init() {
@@ -77,6 +75,9 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	defer w.Trainer.Close()
 	step := pipeline.Of[*pipeline.Train](w.Graph())[0]
 	step.Resume = *resume
+	if err := (pipeline.Graph{step}).Check(ctx); err != nil {
+		return err
+	}
 	_, err = step.Run(ctx)
 	l.line()
 	if err != nil {
@@ -86,9 +87,6 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 }
 
 func (c *command) showTraining(r train.Result, asJSON bool) error {
-	if r.Skipped {
-		r.Loss = finalLoss(filepath.Dir(r.Weights))
-	}
 	if asJSON {
 		return c.printJSON(r)
 	}
@@ -101,18 +99,4 @@ func (c *command) showTraining(r train.Result, asJSON bool) error {
 	}
 	_, err := fmt.Fprintf(c.stdout, "%s: %s\n", r.Weights, note)
 	return err
-}
-
-// finalLoss is that of the last step of a finished training; 0 where its metrics are gone.
-func finalLoss(dir string) (loss float64) {
-	rows, err := metrics.Read(dir)
-	if err != nil {
-		return 0
-	}
-	for _, r := range rows {
-		if r.Split == "train" {
-			loss = r.Loss
-		}
-	}
-	return loss
 }

@@ -91,13 +91,14 @@ func TestTrain(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		args []string
+		code int
 		want string
 	}{
-		"another training":  {[]string{"--seed", "7"}, "another --out"},
-		"nothing to resume": {[]string{"--seed", "7", "--resume", "--out", filepath.Join(dir, "new")}, "no resume point"},
-		"too few clips":     {[]string{"--preset", wide, "--out", filepath.Join(dir, "wide")}, "training clips"},
+		"another training":  {[]string{"--seed", "7"}, exitUsage, "another --out"},
+		"nothing to resume": {[]string{"--seed", "7", "--resume", "--out", filepath.Join(dir, "new")}, exitFailed, "no resume point"},
+		"too few clips":     {[]string{"--preset", wide, "--out", filepath.Join(dir, "wide")}, exitFailed, "training clips"},
 	} {
-		if _, errs, code := train("lewm", c.args...); code != exitFailed || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+		if _, errs, code := train("lewm", c.args...); code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q", name, code, errs)
 		}
 	}

@@ -8,6 +8,8 @@ package cell
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +50,20 @@ func writeFile(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// SHA256 is the hex SHA-256 of a file, fs.ErrNotExist where there is none.
+func SHA256(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, plain(err))
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Remove removes what WriteFile wrote to path, and what a killed writer of it

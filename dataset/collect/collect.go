@@ -122,6 +122,19 @@ func newJob(out string, s Spec) (*Job, error) {
 	return &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec, s.Switches), parts: out + ".parts"}, nil
 }
 
+// ErrOther is wrapped by the errors of asking for a data set where another one is.
+var ErrOther = errors.New("it holds another data set")
+
+// Find says whether the data set of a spec is there already, and claims nothing.
+// Where another one is, the error is ErrOther.
+func Find(out string, s Spec) (bool, error) {
+	j, err := newJob(out, s)
+	if err != nil {
+		return false, err
+	}
+	return j.exists()
+}
+
 // exists says whether the output is there with the same spec; another file is
 // never overwritten.
 func (j *Job) exists() (bool, error) {
@@ -135,7 +148,7 @@ func (j *Job) exists() (bool, error) {
 	defer f.Close()
 	have, _ := f.Attr(SpecAttr)
 	if have != j.specText() {
-		return false, fmt.Errorf("collecting into %s: it holds another data set, collected as %s (hint: remove it or choose another --out)", j.Out, orUnknown(have))
+		return false, fmt.Errorf("collecting %s into %s: %w, collected as %s (hint: remove it or choose another --out)", j.specText(), j.Out, ErrOther, orUnknown(have))
 	}
 	return true, nil
 }

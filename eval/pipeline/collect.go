@@ -1,12 +1,12 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,7 +21,7 @@ import (
 
 // Collect makes a task's data set, data/TASK.h5, and checks that this machine
 // draws the task as the data set has it: gates/TASK.json. It also leaves the
-// episodes of the evaluation sets, sets/TASK-SET.json.
+// episodes of the evaluation sets, sets/TASK-SET-FINGERPRINT.json.
 type Collect struct {
 	w    *Workspace
 	task envs.Task
@@ -41,12 +41,18 @@ func (c *Collect) spec() collect.Spec {
 }
 
 func (c *Collect) State(context.Context) (State, error) {
-	_, err := os.Stat(c.w.dataPath(c.task.Spec.Name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return State{Text: fmt.Sprintf("to do: %d episodes", c.spec().Episodes)}, nil
+	there, err := collect.Find(c.w.dataPath(c.task.Spec.Name), c.spec())
+	switch {
+	case errors.Is(err, collect.ErrOther):
+		return State{}, Requestf("%v", err)
+	case err != nil:
+		return State{}, err
+	case !there:
+		return State{Text: fmt.Sprintf("to do: %d episodes", c.spec().Episodes)}, c.w.belongs(c.task, "")
 	}
+	t, err := c.w.openSets(c.task)
 	if err == nil {
-		_, err = c.w.openSets(c.task)
+		err = c.w.belongs(c.task, t.data.Fingerprint)
 	}
 	return done, err
 }
@@ -82,9 +88,13 @@ func (w *Workspace) Collect(ctx context.Context, path string, s collect.Spec) (r
 }
 
 // RenderGate compares frames that are drawn here with the task's stored ones and
-// keeps the verdict in the results folder, with the episodes of the sets.
+// keeps the verdict in the results folder, with the episodes of the sets. A folder
+// of other results is refused.
 func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (record.Gate, error) {
 	t, err := w.openSets(task)
+	if err == nil {
+		err = w.belongs(task, t.data.Fingerprint)
+	}
 	if err != nil {
 		return record.Gate{}, err
 	}
@@ -93,13 +103,29 @@ func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (record.Gate
 		return record.Gate{}, err
 	}
 	gate := record.Gate{Task: task.Spec.Name, Data: t.data.Fingerprint, Error: diff, Limit: eval.MaxRenderError}
-	err = cell.WriteFile(filepath.Join(w.Dir, record.GatesDir, gate.Task+".json"), func(out io.Writer) error {
-		return json.NewEncoder(out).Encode(gate)
-	})
+	verdict, err := json.Marshal(gate)
+	if err != nil {
+		return gate, fmt.Errorf("writing the verdict of the render gate: %w", err)
+	}
+	err = w.keep(filepath.Join(w.Dir, record.GatesDir, gate.Task+".json"), append(verdict, '\n'), json.Valid)
 	for _, s := range t.sets {
+		text := t.data.EncodeSet(s)
 		if err == nil {
-			err = t.data.WriteSet(filepath.Join(w.Dir, "sets", gate.Task+"-"+s.Name+".json"), s)
+			err = w.keep(filepath.Join(w.setsDir(), gate.Task+"-"+s.Name+"-"+s.Hash+".json"), text, func(there []byte) bool { return bytes.Equal(there, text) })
 		}
 	}
 	return gate, err
+}
+
+// keep writes a file that can be made again at any time, unless it is there, and
+// says so where what is there is damaged.
+func (w *Workspace) keep(path string, text []byte, whole func(there []byte) bool) error {
+	there, err := os.ReadFile(path)
+	if err == nil && bytes.Equal(there, text) {
+		return nil
+	}
+	if err == nil && !whole(there) {
+		w.Listener.Note(fmt.Sprintf("%s is damaged and is made again", path))
+	}
+	return cell.WriteFile(path, func(out io.Writer) error { _, err := out.Write(text); return err })
 }

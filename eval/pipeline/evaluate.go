@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"scalewm/dataset/cell"
 	"scalewm/eval"
 	"scalewm/eval/record"
+	"scalewm/model/weights"
 )
 
 // Evaluate makes an arm's cells of one solver and tier in cells/, a cell for each
@@ -92,7 +93,7 @@ func (s *Evaluate) State(context.Context) (State, error) {
 			return State{}, err
 		}
 		missing, torn = len(todo), len(broken)
-	} else if !errors.Is(err, fs.ErrNotExist) { // what it needs is not there yet
+	} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, weights.ErrDamaged) && !errors.Is(err, cell.ErrTorn) { // what it needs is not there yet
 		return State{}, err
 	}
 	text := fmt.Sprintf("%d of %d cells to do", missing, len(s.sets))
@@ -203,10 +204,15 @@ func (s *Evaluate) missingFilm() (string, error) {
 	if !s.film {
 		return "", nil
 	}
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+	whole, err := eval.WholeFilm(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, nil
+	case err == nil && !whole:
+		s.w.Listener.Note(fmt.Sprintf("%s is damaged and is made again", path))
+		return path, nil
 	}
-	return path, nil
+	return "", err
 }
 
 // Verify runs up to n cells of the grid's only arm again and compares them with

@@ -10,6 +10,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,7 +25,8 @@ type Step interface {
 	// Needs lists the IDs of the steps whose results this one reads. The first
 	// one is the most particular: Divisible steps that share it go to one shard.
 	Needs() []string
-	// State says what is there of the result. It writes nothing.
+	// State says what is there of the result. It writes nothing. A RequestError
+	// refuses a step whose result does not belong beside what is there.
 	State(ctx context.Context) (State, error)
 	// Run makes what is missing of the result and says in a few words what became
 	// of it. A result that is there is kept, and checked to be what is asked for.
@@ -102,6 +104,21 @@ func (g Graph) Run(ctx context.Context, l Listener) (failed []string, err error)
 		}
 	}
 	return failed, nil
+}
+
+// Check refuses a graph of which a step cannot be done beside what is there, before
+// anything is written. A state that cannot be had otherwise is for Run to tell of.
+func (g Graph) Check(ctx context.Context) error {
+	for _, s := range g {
+		_, err := s.State(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if refused := (*RequestError)(nil); errors.As(err, &refused) {
+			return refused
+		}
+	}
+	return nil
 }
 
 // DryRun tells of each step what is there, and counts the cells of all.

@@ -127,6 +127,17 @@ func (p *Preset) validate() error {
 	if p.Collect.Episodes < 1 {
 		return fmt.Errorf("collect: episodes is %d (hint: it must be at least 1)", p.Collect.Episodes)
 	}
+	if p.Collect.Seed < 0 {
+		return fmt.Errorf("collect: seed is %d (hint: it must not be negative)", p.Collect.Seed)
+	}
+	for key, byTask := range map[string]map[string]int{"collect.episodes_by_task": p.Collect.EpisodesByTask, "collect.at_most": p.Collect.AtMost,
+		"eval.at_most": p.Eval.AtMost, "eval.sets_at_most": p.Eval.SetsAtMost} {
+		for task, n := range byTask {
+			if n < 1 {
+				return fmt.Errorf("%s: %s is %d (hint: it must be at least 1; leave the task out for no bound)", key, task, n)
+			}
+		}
+	}
 	if p.Eval.Episodes < 1 || len(p.Eval.Sets) == 0 || len(p.Eval.Tiers) == 0 || len(p.Eval.Solvers) == 0 {
 		return fmt.Errorf("eval: solvers, tiers, sets and episodes must not be empty (hint: see presets/nano.toml)")
 	}
@@ -138,13 +149,16 @@ func (p *Preset) validate() error {
 	return p.Train.Validate()
 }
 
+// configName is the file of a preset that is kept beside results.
+const configName = "config.toml"
+
 // WriteTo keeps the preset as it was resolved beside results, as DIR/config.toml.
 func (p *Preset) WriteTo(dir string) error {
 	text, err := p.encode()
 	if err != nil {
 		return err
 	}
-	return cell.WriteFile(filepath.Join(dir, "config.toml"), func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+	return cell.WriteFile(filepath.Join(dir, configName), func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 }
 
 func (p *Preset) encode() (string, error) {

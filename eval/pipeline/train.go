@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
+	"strconv"
 	"time"
 
 	"scalewm/dataset"
-	"scalewm/dataset/cell"
 	"scalewm/model/train"
-	"scalewm/model/weights"
 )
 
 // Train makes an arm's checkpoint, train/TASK-METHOD-sSEED/: weights, sidecar,
@@ -38,18 +36,57 @@ func (s *Train) ID() string      { return trainID(s.arm) }
 func (s *Train) Needs() []string { return []string{collectID(s.task)} }
 
 func (s *Train) State(context.Context) (State, error) {
-	side, err := weights.ReadSidecar(filepath.Join(s.w.checkpoint(s.arm), weights.SidecarName))
+	dir := s.w.checkpoint(s.arm)
+	if err := s.refuse(dir); err != nil {
+		return State{}, err
+	}
+	damaged, err := train.Damaged(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return toDo, nil
-	case err == nil && side.Protocol != string(s.w.Grid.Protocol):
-		return State{Text: fmt.Sprintf("refused: the folder holds a training under the protocol %s (hint: choose another --out)", side.Protocol)}, nil
+	case damaged != "":
+		return State{Text: fmt.Sprintf("to do again: %s is damaged or missing", damaged)}, nil
 	}
 	return done, err
 }
 
-// Run trains. Another process that trains the same arm in the same folder is
-// waited for.
+// refuse says why a training that a folder holds is not the one that is asked for.
+func (s *Train) refuse(dir string) error {
+	side, there := trained(dir)
+	if there != nil {
+		if key, is, asked := there.differs(s.w.Grid.Preset.recipe()); key != "" {
+			return s.other(dir, key, is, asked)
+		}
+	}
+	if side == nil {
+		return nil
+	}
+	data := side.Data
+	if t, err := s.w.open(s.task); err == nil {
+		if data, err = t.file.Fingerprint(); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct{ what, is, asked string }{
+		{"task", side.Task, s.task.Spec.Name},
+		{"method", side.Method, s.method.Name},
+		{"seed", strconv.FormatInt(side.Seed, 10), strconv.FormatInt(s.seed, 10)},
+		{"protocol", side.Protocol, string(s.w.Grid.Protocol)},
+		{"data set", fmt.Sprintf("%.12s", side.Data), fmt.Sprintf("%.12s", data)},
+		{"device", side.Device, s.w.Trainer.Kind().String()},
+	} {
+		if f.is != f.asked {
+			return s.other(dir, f.what, f.is, f.asked)
+		}
+	}
+	return nil
+}
+
+func (s *Train) other(dir, what, is, asked string) error {
+	return Requestf("%s holds a training with %s %s, and %s is asked for (hint: choose another --out, or delete that folder)", dir, what, is, asked)
+}
+
+// Run trains.
 func (s *Train) Run(ctx context.Context) (string, error) {
 	dir := s.w.checkpoint(s.arm)
 	t, err := s.w.open(s.task)
@@ -60,11 +97,6 @@ func (s *Train) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	release, err := cell.Lock(ctx, dir)
-	if err != nil {
-		return "", err
-	}
-	defer release()
 	began := time.Now()
 	s.Result, err = train.Run(ctx, o)
 	switch {
@@ -85,7 +117,7 @@ func (s *Train) options(t *openTask, dir string) (train.Options, error) {
 	geometry.ActionDim = spec.ActionDim
 	o := train.Options{Dev: s.w.Trainer, Data: t.file, DataPath: s.w.dataPath(spec.Name), Method: s.method, Seed: s.seed,
 		Task: train.Task{Name: spec.Name, ID: spec.ID}, Config: g.Preset.Train, Model: geometry, Protocol: g.Protocol,
-		Out: dir, Resume: s.Resume, Workers: s.w.Workers, Progress: s.w.Listener.Progress}
+		Out: dir, Resume: s.Resume, Workers: s.w.Workers, Progress: s.w.Listener.Progress, Note: s.w.Listener.Note}
 	for _, q := range spec.Qs {
 		if q.Name == o.Config.Q {
 			o.Task.Q = q

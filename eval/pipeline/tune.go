@@ -8,9 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"scalewm/dataset/cell"
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/model"
+	"scalewm/model/weights"
 )
 
 // Tune chooses MPPI's temperature on a task with the baseline's checkpoint. The
@@ -55,7 +57,10 @@ func (s *Tune) Needs() []string { return []string{trainID(s.arm), collectID(s.ta
 
 func (s *Tune) State(context.Context) (State, error) {
 	_, err := s.chosen()
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, cell.ErrTorn):
+		return State{Text: "to do again: the choice is torn"}, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, weights.ErrDamaged):
 		return toDo, nil
 	}
 	return done, err
@@ -94,6 +99,9 @@ func (s *Tune) job(read func(*openTask, string) (eval.Arm, error)) (j eval.Job, 
 
 func (s *Tune) Run(ctx context.Context) (string, error) {
 	began := time.Now()
+	if _, err := s.chosen(); errors.Is(err, cell.ErrTorn) {
+		s.w.Listener.Note(fmt.Sprintf("the temperature chosen on %s is torn and is chosen again", s.task.Spec.Name))
+	}
 	j, err := s.job(s.w.load)
 	if err != nil {
 		return "", err

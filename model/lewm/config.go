@@ -82,7 +82,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model: patch %d is larger than image_size %d (hint: choose a divisor)", c.Patch, c.ImageSize)
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("model: heads %d do not divide width %d (hint: choose a divisor)", c.Heads, c.Width)
-	case c.Dropout < 0 || c.Dropout >= 1:
+	case !(c.Dropout >= 0 && c.Dropout < 1):
 		return fmt.Errorf("model: dropout is %g (hint: it must be in [0, 1))", c.Dropout)
 	}
 	return nil

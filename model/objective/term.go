@@ -80,8 +80,8 @@ type Recipe struct {
 // Validate names the first field that cannot work.
 func (r Recipe) Validate() error {
 	switch {
-	case r.Directions < 1 || r.Pairs < 1 || r.AuxHidden < 0:
-		return fmt.Errorf("train: directions %d, pairs %d, aux_hidden %d (hint: see presets/nano.toml)", r.Directions, r.Pairs, r.AuxHidden)
+	case r.Directions < 1 || r.Pairs < 1 || r.AuxHidden < 0 || max(r.Directions, r.Pairs, r.AuxHidden) > 1<<20:
+		return fmt.Errorf("train: directions %d, pairs %d, aux_hidden %d (hint: see presets/nano.toml; at most %d)", r.Directions, r.Pairs, r.AuxHidden, 1<<20)
 	case r.Correlation != "authors" && r.Correlation != "paper":
 		return fmt.Errorf("train: correlation is %q (hint: authors or paper)", r.Correlation)
 	case r.AuxLoss != "authors" && r.AuxLoss != "paper":

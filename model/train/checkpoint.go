@@ -14,6 +14,7 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/model"
 	"scalewm/model/device"
+	"scalewm/model/train/metrics"
 	"scalewm/model/weights"
 )
 
@@ -25,6 +26,10 @@ const (
 	bestName  = "best.safetensors"
 	keptSteps = 3
 )
+
+// beside are the files that a finished training has besides its last weights and
+// their sidecar, which lists them; the best ones only where it validated.
+var beside = []string{metrics.FileName, bestName, weights.SidecarOf(bestName)}
 
 func stepName(step int) string { return fmt.Sprintf("step-%06d.safetensors", step) }
 
@@ -95,28 +100,73 @@ func (l *loop) keepStep() error {
 
 // finish writes the last weights, their sidecar at the end, and drops the resume point.
 func (l *loop) finish() error {
+	if l.o.Method.Trained() {
+		for _, name := range beside {
+			sum, err := cell.SHA256(filepath.Join(l.o.Out, name))
+			if errors.Is(err, fs.ErrNotExist) { // nothing was validated
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("finishing a training: %w", err)
+			}
+			if l.side.Files == nil {
+				l.side.Files = map[string]string{}
+			}
+			l.side.Files[name] = sum
+		}
+	}
 	if err := l.checkpoint(weights.FileName, "last"); err != nil {
 		return err
 	}
 	return l.dropResume()
 }
 
-// finished says whether this very training was done before.
+// finished says whether this very training was done before. One whose files are
+// damaged is not: training again gives them the same bytes.
 func (l *loop) finished() (bool, error) {
 	s, err := weights.ReadSidecar(filepath.Join(l.o.Out, weights.SidecarName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	if err == nil && s.ID != l.side.ID {
+		return false, errOther(l.o.Out)
+	}
+	damaged, err := Damaged(l.o.Out)
 	if err != nil {
 		return false, err
 	}
-	if s.ID != l.side.ID {
-		return false, errOther(l.o.Out)
-	}
-	if _, _, err := weights.Load(l.o.Out); err != nil {
-		return false, err
+	if damaged != "" {
+		l.note("%s is damaged or missing: its training is done again", filepath.Join(l.o.Out, damaged))
+		return false, nil
 	}
 	return true, l.dropResume() // which a kill may have left
+}
+
+// Damaged names a file of the finished training in dir that is missing or not as
+// it was written; "" is none. The weights of resume points may be deleted, and of
+// trainings by older versions only the last weights are known.
+func Damaged(dir string) (string, error) {
+	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
+	if errors.Is(err, weights.ErrDamaged) {
+		return weights.SidecarName, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, name := range append(beside, weights.FileName) {
+		want := side.Files[name]
+		if name == weights.FileName {
+			want = side.SHA256
+		}
+		sum, err := cell.SHA256(filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if want != "" && sum != want {
+			return name, nil
+		}
+	}
+	return "", nil
 }
 
 // resumeName is the resume point of an unfinished training: one file, so that
@@ -128,6 +178,7 @@ func (l *loop) dropResume() error { return cell.Remove(filepath.Join(l.o.Out, re
 // point is where a training goes on.
 type point struct {
 	step    int     // next step
+	due     bool    // what follows the step before, see settle, is still to be done
 	metrics int64   // bytes of the metrics file that belong to the steps before
 	best    float64 // lowest validation loss so far, +Inf before the first
 }
@@ -157,6 +208,9 @@ func (l *loop) save() (err error) {
 	}
 	meta := map[string]string{"id": l.side.ID, "step": strconv.Itoa(l.at.step), "metrics": strconv.FormatInt(l.at.metrics, 10),
 		"best": strconv.FormatFloat(l.at.best, 'g', -1, 64)}
+	if l.at.due {
+		meta["due"] = "true"
+	}
 	return cell.WriteFile(filepath.Join(l.o.Out, resumeName), func(w io.Writer) error { return weights.Write(w, meta, ts) })
 }
 
@@ -173,42 +227,76 @@ func (t *trainer) tensor(r namedRow) weights.Tensor {
 	return ts
 }
 
-// resume reads the resume point of this training, if there is one.
-func (l *loop) resume() (err error) {
-	path := filepath.Join(l.o.Out, resumeName)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if l.o.Resume {
-			return fmt.Errorf("--resume: %s has no resume point (hint: leave --resume out to train from the start)", l.o.Out)
+// begun says whether there is something to go on with, or to be found finished.
+func (l *loop) begun() bool {
+	for _, name := range []string{resumeName, weights.SidecarName} {
+		if _, err := os.Stat(filepath.Join(l.o.Out, name)); err == nil {
+			return true
 		}
-		l.at = point{best: math.Inf(1)}
-		return nil
 	}
+	return false
+}
+
+// resume reads the resume point of this training, if there is one. Where it, or
+// what it counts on, is damaged, the training begins anew: its bytes are the same.
+func (l *loop) resume() error {
+	l.at = point{best: math.Inf(1)}
+	path := filepath.Join(l.o.Out, resumeName)
 	f, err := weights.Open(path)
-	if err != nil {
-		return fmt.Errorf("resuming: %w (hint: delete %s to train from the start)", err, path)
-	}
-	if f.Meta["id"] != l.side.ID {
+	var unreadable *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.As(err, &unreadable):
+		return fmt.Errorf("resuming: %w", err)
+	case err == nil && f.Meta["id"] != l.side.ID:
 		return errOther(l.o.Out)
 	}
-	l.at.step, err = strconv.Atoi(f.Meta["step"])
+	var at point
 	if err == nil {
-		l.at.metrics, err = strconv.ParseInt(f.Meta["metrics"], 10, 64)
-	}
-	if err == nil {
-		l.at.best, err = strconv.ParseFloat(f.Meta["best"], 64)
+		at, err = l.point(f)
 	}
 	if err == nil {
 		err = l.t.restore(f)
 	}
-	if err != nil || l.at.step < 0 || l.at.step > l.total || l.at.metrics < 0 {
-		return fmt.Errorf("resuming from %s, step %d of %d: %v (hint: delete the file to train from the start)", path, l.at.step, l.total, err)
+	if err != nil {
+		l.note("%s is damaged, training from the start: %v", path, err)
+		return nil
 	}
-	l.t.model.SetBatches(int64(l.at.step))
+	l.at = at
+	l.t.model.SetBatches(int64(at.step))
 	return nil
 }
 
-// restore uploads the state that f holds.
+// point is where the training stood when f was written. Metrics and best weights
+// must still be there as they were then.
+func (l *loop) point(f *weights.File) (at point, err error) {
+	at.due = f.Meta["due"] == "true"
+	at.step, err = strconv.Atoi(f.Meta["step"])
+	if err == nil {
+		at.metrics, err = strconv.ParseInt(f.Meta["metrics"], 10, 64)
+	}
+	if err == nil {
+		at.best, err = strconv.ParseFloat(f.Meta["best"], 64)
+	}
+	if err != nil {
+		return at, err
+	}
+	if at.step < 0 || at.step > l.total || at.metrics < 0 {
+		return at, fmt.Errorf("it says step %d of %d after %d bytes of metrics", at.step, l.total, at.metrics)
+	}
+	if st, err := os.Stat(filepath.Join(l.o.Out, metrics.FileName)); at.metrics > 0 && (err != nil || st.Size() < at.metrics) {
+		return at, fmt.Errorf("%s is shorter than its %d bytes", metrics.FileName, at.metrics)
+	}
+	if !math.IsInf(at.best, 1) {
+		_, _, err = weights.Load(filepath.Join(l.o.Out, bestName))
+	}
+	return at, err
+}
+
+// restore uploads the state that f holds, once all of it is known to fit.
 func (t *trainer) restore(f *weights.File) error {
+	var values [][]float64
 	for _, r := range t.state() {
 		v, err := f.Float64(r.name)
 		if err != nil {
@@ -217,7 +305,10 @@ func (t *trainer) restore(f *weights.File) error {
 		if len(v) != r.Len() {
 			return fmt.Errorf("%s has %d numbers, the model needs %d", r.name, len(v), r.Len())
 		}
-		t.dev.Upload64(r.Mat, v)
+		values = append(values, v)
+	}
+	for i, r := range t.state() {
+		t.dev.Upload64(r.Mat, values[i])
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"scalewm/dataset"
@@ -79,12 +80,13 @@ type Options struct {
 	Seed     int64
 	Protocol dataset.Protocol // paper: validation clips at random; strict: whole episodes held out
 	Out      string           // directory
-	// Begin, where set, is called once everything is known to fit, before the
-	// first byte goes to Out.
+	// Begin, where set, is called once everything is known to fit and there is
+	// something to do, before the first byte goes to Out.
 	Begin    func() error
 	Resume   bool // fail if there is nothing to go on from
 	Workers  int  // goroutines that decode frames; 0: one a core
 	Progress func(done, total int64, note string)
+	Note     func(text string) // where set, is told which damaged files are made again
 }
 
 // Result is what a finished training reports.
@@ -92,12 +94,15 @@ type Result struct {
 	Weights string  `json:"weights"` // path of weights.safetensors
 	ID      string  `json:"id"`      // of the spec that determines the bytes
 	Steps   int     `json:"steps"`
-	Loss    float64 `json:"loss"` // last step
+	Loss    float64 `json:"loss"` // last step; 0 where nothing was trained or its metrics are gone
 	MsStep  float64 `json:"ms_step"`
 	// LoaderWait is the share of the steps' time that was spent waiting for data.
 	LoaderWait float64 `json:"loader_wait_share"`
 	Skipped    bool    `json:"skipped"` // it was finished before
 }
+
+// maxBatch is a thousand times the published batch.
+const maxBatch = 1 << 16
 
 // Validate names the first field that cannot work.
 func (c Config) Validate() error {
@@ -111,11 +116,29 @@ func (c Config) Validate() error {
 			return fmt.Errorf("train: %s is too small (hint: see presets/nano.toml)", f.name)
 		}
 	}
-	switch {
-	case (c.Steps > 0) == (c.Epochs > 0):
+	if c.Batch > maxBatch {
+		return fmt.Errorf("train: batch is %d (hint: at most %d)", c.Batch, maxBatch)
+	}
+	if c.Steps < 0 || c.Epochs < 0 || (c.Steps > 0) == (c.Epochs > 0) {
 		return fmt.Errorf("train: steps %d and epochs %d (hint: set one of them and leave the other 0)", c.Steps, c.Epochs)
-	case c.LR <= 0 || c.WarmUp < 0 || c.WarmUp >= 1 || c.WeightDecay < 0 || c.Clip < 0 || c.SIGReg < 0:
-		return fmt.Errorf("train: lr, weight_decay, warm_up, clip or sigreg out of range (hint: see presets/nano.toml)")
+	}
+	if !(c.LR > 0) {
+		return fmt.Errorf("train: lr is %g (hint: a positive number)", c.LR)
+	}
+	if c.WarmUp >= 1 {
+		return fmt.Errorf("train: warm_up is %g (hint: a fraction of the steps, below 1)", c.WarmUp)
+	}
+	weights := map[string]float64{"lr": c.LR, "weight_decay": c.WeightDecay, "warm_up": c.WarmUp, "clip": c.Clip, "sigreg": c.SIGReg}
+	for task, w := range c.ScaleWeight {
+		weights["scale_weight of "+task] = w
+	}
+	for task, w := range c.AuxWeight {
+		weights["aux_weight of "+task] = w
+	}
+	for _, name := range slices.Sorted(maps.Keys(weights)) {
+		if w := weights[name]; !(w >= 0 && w <= math.MaxFloat32) {
+			return fmt.Errorf("train: %s is %g (hint: a finite number, not negative)", name, w)
+		}
 	}
 	return c.Recipe.Validate()
 }

@@ -48,6 +48,13 @@ const constant = 1e-8
 // scale takes the scalers over the whole file (paper) or over the training
 // episodes only (strict).
 func (c *clips) scale(o Options, fp string) (err error) {
+	var q *envs.Q
+	if o.Method.UsesQ() {
+		q = &o.Task.Q
+	}
+	if err := dataset.CheckFinite(o.Data, q); err != nil {
+		return fmt.Errorf("training on this data set: %w", err)
+	}
 	var episodes []int
 	if o.Protocol == dataset.Strict {
 		episodes = dataset.TrainEpisodes(fp, len(o.Data.Episodes()))
@@ -55,10 +62,7 @@ func (c *clips) scale(o Options, fp string) (err error) {
 	if c.action, err = dataset.ColumnMoments(o.Data, "action", episodes, 0); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(c.action.Std, func(sd float64) bool { return !isFinite(sd) }) {
-		return fmt.Errorf("the actions of the data set have deviations %v (hint: `scalewm data check` finds the rows that are not finite)", c.action.Std)
-	}
-	if !o.Method.UsesQ() {
+	if q == nil {
 		return nil
 	}
 	if c.q, err = dataset.QMoments(o.Data, o.Task.Q, episodes); err != nil {

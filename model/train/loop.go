@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"scalewm/dataset"
+	"scalewm/dataset/cell"
 	"scalewm/model/device"
 	"scalewm/model/train/metrics"
 	"scalewm/model/weights"
@@ -15,8 +16,10 @@ import (
 
 // Run trains and writes to Options.Out: weights.safetensors with its sidecar
 // when it is done, metrics.jsonl, run.json with what a clock measured, and until
-// it is done a resume point. The same call goes on after an interruption, and
-// returns at once when the training was finished before.
+// it is done a resume point. The same call goes on after an interruption, trains
+// again where files of a finished training are damaged, and otherwise returns at
+// once when the training was finished before. A process that trains in the same
+// folder is waited for.
 func Run(ctx context.Context, o Options) (Result, error) {
 	if err := o.validate(); err != nil {
 		return Result{}, err
@@ -25,25 +28,36 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if o.Begin != nil {
-		if err := o.Begin(); err != nil {
-			return Result{}, err
-		}
+	if o.Resume && !l.begun() {
+		return Result{}, fmt.Errorf("--resume: %s has no resume point (hint: leave --resume out to train from the start)", o.Out)
 	}
-	r := Result{Weights: filepath.Join(o.Out, weights.FileName), ID: l.side.ID}
-	if r.Skipped, err = l.finished(); r.Skipped || err != nil {
-		r.Steps = l.total
-		return r, err
+	release, err := cell.Lock(ctx, o.Out)
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
+	r := Result{Weights: filepath.Join(o.Out, weights.FileName), ID: l.side.ID, Steps: l.total}
+	if r.Skipped, err = l.finished(); err != nil {
+		return Result{}, err
+	}
+	if r.Skipped {
+		r.Loss = metrics.FinalLoss(o.Out)
+		return r, nil
 	}
 	if l.t, err = newTrainer(o, l.total); err != nil {
 		return Result{}, err
 	}
 	defer l.t.free()
-	if !o.Method.Trained() {
-		return r, l.finish()
-	}
 	if err := l.resume(); err != nil {
 		return Result{}, err
+	}
+	if o.Begin != nil {
+		if err := o.Begin(); err != nil {
+			return Result{}, err
+		}
+	}
+	if !o.Method.Trained() {
+		return r, l.finish()
 	}
 	frames, err := o.Frames(ctx)
 	if err != nil {
@@ -53,8 +67,14 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r.Steps, r.Loss, r.MsStep, r.LoaderWait = l.total, l.last.Loss, c.MsStep, c.LoaderWait
+	r.Loss, r.MsStep, r.LoaderWait = metrics.FinalLoss(o.Out), c.MsStep, c.LoaderWait
 	return r, nil
+}
+
+func (l *loop) note(format string, args ...any) {
+	if l.o.Note != nil {
+		l.o.Note(fmt.Sprintf(format, args...))
+	}
 }
 
 // loop is a training under way.
@@ -71,7 +91,6 @@ type loop struct {
 	whole      device.Bytes // all frames, once they are on the device
 	times      []time.Duration
 	waited     time.Duration // for the loaders of feeds that are closed
-	last       metrics.Losses
 }
 
 // newLoop decides everything before the first step.
@@ -106,10 +125,13 @@ func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (c clock, er
 	if err := l.openFeeds(frames); err != nil {
 		return c, err
 	}
-	for l.at.step < l.total {
+	for l.at.step < l.total || l.at.due {
 		err := ctx.Err()
-		if err == nil {
+		if err == nil && !l.at.due {
 			err = l.next(ctx)
+		}
+		if err == nil {
+			err = l.settle(ctx)
 		}
 		if err == nil && l.at.step == from+1 {
 			err = l.reside(ctx, frames)
@@ -126,7 +148,7 @@ func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (c clock, er
 	return c, l.finish()
 }
 
-// next is one step with everything that is due around it.
+// next is one step and its row of metrics.
 func (l *loop) next(ctx context.Context) error {
 	n, cfg := l.at.step, l.o.Config
 	began := time.Now()
@@ -151,7 +173,7 @@ func (l *loop) next(ctx context.Context) error {
 	if err := l.t.finite(n, batch, row.Losses, row.GradNorm); err != nil {
 		return err
 	}
-	l.at.step, l.last = n+1, row.Losses
+	l.at.step, l.at.due = n+1, true
 	l.times = append(l.times, time.Since(began))
 	if n%cfg.LogEvery == 0 || row.Diagnostics != nil || l.at.step == l.total {
 		if err := l.metrics.Write(row); err != nil {
@@ -162,12 +184,19 @@ func (l *loop) next(ctx context.Context) error {
 		rate := float64(cfg.Batch) / l.times[len(l.times)-1].Seconds()
 		l.o.Progress(int64(l.at.step), int64(l.total), fmt.Sprintf("loss %.4f  %.0f clips/s", row.Loss, rate))
 	}
+	return nil
+}
+
+// settle does what follows a step: validation, where it is time for it, and then
+// the resume point. An interruption in between leaves it due.
+func (l *loop) settle(ctx context.Context) error {
+	cfg := l.o.Config
 	if l.at.step%cfg.EvalEvery == 0 || l.at.step == l.total {
-		// Not interruptible: a resume point of this step counts on its row.
-		if err := l.validate(context.WithoutCancel(ctx)); err != nil {
+		if err := l.validate(ctx); err != nil {
 			return err
 		}
 	}
+	l.at.due = false
 	if l.at.step%cfg.SaveEvery == 0 && l.at.step < l.total {
 		if err := l.keepStep(); err != nil {
 			return err
@@ -187,6 +216,9 @@ func (l *loop) validate(ctx context.Context) error {
 	row := metrics.Row{Step: l.at.step - 1, Split: metrics.Val}
 	for i := range batches {
 		b, frames, err := l.val.take(ctx, i)
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}

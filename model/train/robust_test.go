@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -133,6 +134,105 @@ func trainUntil(t *testing.T, out string, steps int) bool {
 	return finished
 }
 
+// Whatever is damaged of a finished training is said and made again with the same
+// bytes; what a training needs no more may be deleted.
+func TestDamageIsRepaired(t *testing.T) {
+	o := longer(t, "aux")
+	mustRun(t, o)
+	want := folder(t, o.Out)
+	var told []string
+	o.Note = func(text string) { told = append(told, text) }
+	tear := func(path string) error { return os.Truncate(path, int64(len(want[filepath.Base(path)])/2)) }
+	flip := func(path string) error {
+		b := slices.Clone(want[filepath.Base(path)])
+		b[len(b)/2] ^= 1
+		return os.WriteFile(path, b, 0o666)
+	}
+	for name, spoil := range map[string]func(string) error{weights.FileName: tear, weights.SidecarName: tear, metrics.FileName: os.Remove,
+		bestName: flip, weights.SidecarOf(bestName): os.Remove} {
+		if err := spoil(filepath.Join(o.Out, name)); err != nil {
+			t.Fatal(err)
+		}
+		if damaged, err := Damaged(o.Out); damaged != name {
+			t.Errorf("%s is damaged, not %q (%v)", name, damaged, err)
+		}
+		told = nil
+		if r := mustRun(t, o); r.Skipped || len(told) != 1 || !strings.Contains(told[0], name) {
+			t.Errorf("%s: told %q", name, told)
+		}
+		sameFolder(t, "after damage to "+name, folder(t, o.Out), want)
+	}
+	if err := os.Remove(filepath.Join(o.Out, stepName(15))); err != nil {
+		t.Fatal(err)
+	}
+	if r := mustRun(t, o); !r.Skipped {
+		t.Error("trained again for the weights of a resume point")
+	}
+}
+
+// A resume point that is torn, or whose metrics or best weights are, is said and
+// the training begins anew, with the same bytes at the end.
+func TestDamagedResumePoint(t *testing.T) {
+	whole := longer(t, "lewm")
+	mustRun(t, whole)
+	want := folder(t, whole.Out)
+	for _, name := range []string{resumeName, metrics.FileName, bestName} {
+		o := longer(t, "lewm")
+		ctx, cancel := context.WithCancel(context.Background())
+		o.Progress = func(done, _ int64, _ string) {
+			if done == 8 {
+				cancel()
+			}
+		}
+		if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(o.Out, name), 50); err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		o.Progress, o.Note = nil, func(text string) { told = append(told, text) }
+		mustRun(t, o)
+		if len(told) != 1 || !strings.Contains(told[0], "training from the start") {
+			t.Errorf("%s: told %q", name, told)
+		}
+		sameFolder(t, "after a torn "+name, folder(t, o.Out), want)
+	}
+}
+
+// A validation can be interrupted; it is done again, before the next step.
+func TestInterruptedValidation(t *testing.T) {
+	whole := longer(t, "lewm")
+	mustRun(t, whole)
+	want := folder(t, whole.Out)
+	o := longer(t, "lewm")
+	ctx, cancel := context.WithCancel(context.Background())
+	o.Dev = &stopping{ref.New(), cancel}
+	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if rows, err := metrics.Read(o.Out); err != nil || slices.ContainsFunc(rows, func(r metrics.Row) bool { return r.Split == metrics.Val }) {
+		t.Fatalf("the validation came to its end: %+v, %v", rows, err)
+	}
+	o.Dev = ref.New()
+	mustRun(t, o)
+	sameFolder(t, "after an interrupted validation", folder(t, o.Out), want)
+}
+
+// stopping cancels at the first mean squared error without a gradient, as only
+// validations have it.
+type stopping struct {
+	device.Device
+	cancel func()
+}
+
+func (d *stopping) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64) {
+	d.Device.MSE(loss, dpred, dtarget, pred, target, weight)
+	if !dpred.Given() {
+		d.cancel()
+	}
+}
+
 // The folder keeps the weights of the lowest validation loss and of the last
 // three resume points, each loadable and saying what it is.
 func TestKeptCheckpoints(t *testing.T) {
@@ -217,7 +317,10 @@ func TestHopelessData(t *testing.T) {
 		want   string
 	}{
 		"long clips":       {func(o *Options) { o.Model = tiny(func(c *lewm.Config) { c.FrameSkip = 7 }) }, "has the 28 rows of a clip"},
-		"infinite actions": {func(o *Options) { o.Data.(*world).act[7] = math.Inf(1) }, "have deviations"},
+		"infinite actions": {func(o *Options) { o.Data.(*world).act[7] = math.Inf(1) }, "episode 0, step 3 (row 3): action[1] is +Inf"},
+		"infinite last":    {func(o *Options) { o.Data.(*world).act[2*length-1] = math.Inf(-1) }, "action[1] is -Inf"},
+		"missing actions":  {func(o *Options) { o.Data.(*world).nan = length + 2 }, "episode 1, step 2 (row 26): action[0] is NaN"},
+		"missing q":        {func(o *Options) { o.Data.(*world).pos[2*length-1] = math.NaN() }, "episode 0, step 23 (row 23): y of q is NaN"},
 		"constant q": {func(o *Options) {
 			o.Task.Q.Of = func(_ envs.Row, dst []float64) { dst[0], dst[1] = 3, 4 }
 		}, "same in all rows"},
@@ -242,7 +345,7 @@ func TestGuards(t *testing.T) {
 				w.act[i] = 0.5
 			}
 		},
-		"one episode": func(_ *Options, w *world) { w.episodes = []dataset.Episode{{Len: episodes * length}} },
+		"one episode": func(_ *Options, w *world) { w.episodes, w.nan = []dataset.Episode{{Len: episodes * length}}, -1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, "scale")

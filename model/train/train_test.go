@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -38,7 +39,7 @@ const (
 )
 
 func newWorld() *world {
-	w := &world{nan: 5}
+	w := &world{nan: length - 1}
 	r := rng.Stream("test-world")
 	for e := range episodes {
 		w.episodes = append(w.episodes, dataset.Episode{Offset: e * length, Len: length})
@@ -337,12 +338,17 @@ func TestOtherTraining(t *testing.T) {
 	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "another --out") {
 		t.Errorf("got %v", err)
 	}
-	if err := os.Truncate(filepath.Join(o.Out, weights.FileName), 100); err != nil {
-		t.Fatal(err)
+}
+
+// What is refused leaves no folder behind.
+func TestRefusedLeavesNothing(t *testing.T) {
+	o := options(t, "lewm")
+	o.Resume = true
+	if _, err := Run(context.Background(), o); err == nil {
+		t.Fatal("there was nothing to resume")
 	}
-	o.Seed--
-	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "(hint: ") {
-		t.Errorf("torn weights: %v", err)
+	if _, err := os.Stat(o.Out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a refused training left its folder: %v", err)
 	}
 }
 

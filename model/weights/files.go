@@ -49,7 +49,12 @@ func Load(path string) (*File, *Sidecar, error) {
 	return f, s, err
 }
 
-const whereHint = "(hint: give the folder that train --out wrote, or one with weights.pt and config.json)"
+const whereHint = "(hint: give the folder that train --out wrote, or one with weights.pt and config.json; what was lost the same train command writes again)"
+
+// ErrDamaged is wrapped by the errors of reading files that are not as they were written.
+var ErrDamaged = errors.New("damaged")
+
+const againHint = "(hint: the same command that wrote it makes it again)"
 
 // locate finds the file of tensors in a folder: ours, or else the only .pt file,
 // which is the rule of stable-worldmodel.
@@ -90,7 +95,7 @@ func sidecarOf(path, sum string) (*Sidecar, error) {
 		return nil, err
 	}
 	if s.SHA256 != sum {
-		return nil, fmt.Errorf("weights %s are not those of their sidecar (hint: the file is torn or was replaced; train again)", path)
+		return nil, fmt.Errorf("weights %s are %w: they are not those of their sidecar %s", path, ErrDamaged, againHint)
 	}
 	return s, nil
 }
@@ -127,7 +132,7 @@ func ReadSidecar(path string) (*Sidecar, error) {
 func ParseSidecar(b []byte) (*Sidecar, error) {
 	var s Sidecar
 	if err := json.Unmarshal(b, &s); err != nil {
-		return nil, fmt.Errorf("not a sidecar: %v (hint: is this the weights.json that train wrote?)", err)
+		return nil, fmt.Errorf("%w, not a sidecar: %v %s", ErrDamaged, err, againHint)
 	}
 	if s.Kind == "" || s.SHA256 == "" {
 		return nil, fmt.Errorf("not a sidecar: kind or sha256 is missing (hint: is this the weights.json that train wrote?)")

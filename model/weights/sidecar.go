@@ -32,4 +32,6 @@ type Sidecar struct {
 	Split string `json:"split" text:"free"` // how clips were held out
 
 	SHA256 string `json:"sha256"` // of weights.safetensors
+	// Files are SHA-256 of what a finished training left beside its last weights.
+	Files map[string]string `json:"files,omitempty"`
 }

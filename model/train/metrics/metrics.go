@@ -70,6 +70,20 @@ func Read(folder string) ([]Row, error) {
 	return rows, nil
 }
 
+// FinalLoss is the loss of the last training step in a folder; 0 where its metrics are gone.
+func FinalLoss(folder string) (loss float64) {
+	rows, err := Read(folder)
+	if err != nil {
+		return 0
+	}
+	for _, r := range rows {
+		if r.Split == Train {
+			loss = r.Loss
+		}
+	}
+	return loss
+}
+
 func parse(r io.Reader) (rows []Row, err error) {
 	in := bufio.NewReader(r)
 	for line := 1; ; line++ {
