@@ -22,18 +22,15 @@ type Failure struct {
 }
 
 // Missing lists the sets of a job (by index) whose cells are not in the store,
-// and the ids of those among them whose files are there and torn.
+// and the ids of those among them whose files are there and torn. A cell in the
+// older schema is as good as one in ours.
 func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 	for i := range j.Sets {
-		id, err := cell.ID(record.Kind, j.Spec(i))
-		if err != nil {
-			return nil, nil, err
-		}
-		switch err := store.Load(id, nil, nil); {
+		switch c, err := record.Find(store, j.Spec(i)); {
 		case err == nil:
 			continue
 		case errors.Is(err, cell.ErrTorn):
-			torn = append(torn, id)
+			torn = append(torn, c.ID)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, nil, err
 		}
@@ -43,7 +40,8 @@ func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 }
 
 // Cells makes the missing cells of a job and returns every cell of the job that
-// is then there. Sets run side by side, but only as many as keep the device
+// is then there. One in the older schema is written again in ours, with the same
+// result. Sets run side by side, but only as many as keep the device
 // busy, so that an interruption loses little. If sets fail together, each is
 // tried alone, so that a failing one does not take the others with it.
 func Cells(ctx context.Context, store cell.Store, j Job) ([]record.Cell, []Failure, error) {
@@ -127,7 +125,7 @@ func (j Job) save(store cell.Store, results []SetResult) error {
 	return nil
 }
 
-// load reads the job's cells, except those that failed.
+// load reads the job's cells, in our schema, except those that failed.
 func (j Job) load(store cell.Store, failed []Failure) ([]record.Cell, error) {
 	bad := map[string]bool{}
 	for _, f := range failed {
@@ -139,11 +137,7 @@ func (j Job) load(store cell.Store, failed []Failure) ([]record.Cell, error) {
 		if bad[set.Name] {
 			continue
 		}
-		var c record.Cell
-		var err error
-		if c.ID, err = cell.ID(record.Kind, j.Spec(i)); err == nil {
-			err = store.Load(c.ID, &c.Spec, &c.Result)
-		}
+		c, err := record.Renewed(store, j.Spec(i))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("reading the cell of set %s: %w", set.Name, err))
 			continue
@@ -215,10 +209,8 @@ func (j Job) there(store cell.Store) (whole []verifiable, damaged []Verdict, err
 	for i, set := range j.Sets {
 		one := verifiable{Job: j}
 		one.Sets = []Set{set}
-		if one.id, err = cell.ID(record.Kind, one.Spec(0)); err != nil {
-			return nil, nil, err
-		}
-		switch {
+		c, _ := record.Find(store, one.Spec(0)) // Missing has told of errors
+		switch one.id = c.ID; {
 		case slices.Contains(torn, one.id):
 			damaged = append(damaged, Verdict{ID: one.id, Unit: one.verified(), Compare: "checksum",
 				Differs: "the file is torn or was edited: its checksum is wrong (hint: eval without --verify makes the cell again)"})

@@ -134,7 +134,11 @@ func (d *Data) Set(name string, n int) (Set, error) {
 	if err != nil {
 		return Set{}, fmt.Errorf("set %s: %w", name, err)
 	}
-	return newSet(name, starts), nil
+	set := newSet(name, starts)
+	if d.protocol == dataset.Paper { // the other rules have a pool of their own
+		set.Pool = d.Pool
+	}
+	return set, nil
 }
 
 func (d *Data) lengths() []int {

@@ -12,6 +12,7 @@ import (
 	"scalewm/eval/record"
 	"scalewm/model"
 	"scalewm/model/device"
+	"scalewm/model/train"
 	"scalewm/model/weights"
 )
 
@@ -20,6 +21,7 @@ type Arm struct {
 	Method    string // lewm, scale, aux, untrained, random
 	TrainSeed int    // of the checkpoint, or of an untrained model's weights
 	Weights   string // SHA-256 of the weights file; "": uniform random actions
+	Recipe    train.Recipe
 	Precision string // of the products while planning
 	// World is the loaded model. Without it an arm that plans can be asked for its
 	// cells, but not run.
@@ -33,7 +35,7 @@ type Arm struct {
 
 // ArmOf is the arm of a checkpoint that plans in a precision, so far without its model.
 func ArmOf(s *weights.Sidecar, p device.Precision) Arm {
-	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Precision: string(p), Protocol: dataset.Protocol(s.Protocol),
+	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Recipe: train.RecipeOf(s), Precision: string(p), Protocol: dataset.Protocol(s.Protocol),
 		Actions: filled(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
 	if s.Method == model.Untrained {
 		a.Protocol = ""
@@ -67,15 +69,16 @@ type Job struct {
 // Spec determines the cell of the job's set i.
 func (j Job) Spec(i int) record.Spec {
 	s := record.Spec{
-		Schema: schema, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
+		Schema: record.Schema, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
 		Method: j.Arm.Method, Data: j.Data.Fingerprint,
 		Budget: Budget, GoalOffset: GoalOffset,
-		Set: j.Sets[i].Name, SetHash: j.Sets[i].Hash, Episodes: len(j.Sets[i].Starts),
+		Set: j.Sets[i].Name, SetHash: j.Sets[i].Hash, Episodes: len(j.Sets[i].Starts), Pool: j.Sets[i].Pool.String(),
 	}
 	if !j.Arm.Plans() {
 		return s
 	}
 	s.TrainSeed, s.Weights, s.Precision = j.Arm.TrainSeed, j.Arm.Weights, j.Arm.Precision
+	s.Recipe, s.Q, s.LossWeight = j.Arm.Recipe.Hash, j.Arm.Recipe.Q, j.Arm.Recipe.Weight
 	s.Solver, s.Tier, s.Horizon = j.Solver, j.Tier.Name, Horizon
 	s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
 	switch j.Solver {

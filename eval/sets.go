@@ -30,6 +30,7 @@ type Set struct {
 	Name   string // s101
 	Starts []Start
 	Hash   string // fingerprint of Starts
+	Pool   Pool   // that it was drawn from
 }
 
 // newSet names and fingerprints starts: the first 12 hex digits of the SHA-256
@@ -89,6 +90,14 @@ const (
 	// 2026 (docs/sources.md#evaluation-sets).
 	Full
 )
+
+// String is the pool's name in a cell's spec, "" for that of the published sets.
+func (p Pool) String() string {
+	if p == Full {
+		return "full"
+	}
+	return ""
+}
 
 // ParsePool reads a pool's name.
 func ParsePool(s string) (Pool, error) {

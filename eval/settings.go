@@ -27,9 +27,6 @@ const (
 	GoalOffset = 25 // rows from start to goal
 )
 
-// schema is the version of record.Spec that this package writes.
-const schema = 1
-
 // noiseKey is the stream of an episode's planner noise, the same for every arm.
 func noiseKey(p dataset.Protocol, set string, seed uint32) uint64 {
 	if p == dataset.Strict {

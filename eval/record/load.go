@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -30,7 +31,8 @@ type Folder struct {
 // Load reads every evaluation cell in the folders named CellsDir at or below
 // dir. A torn file is a problem of the folder and no error; a missing dir is
 // one, and so is a cell that stands there twice with different results. Equal
-// copies, as shards that were put side by side have, count once.
+// copies, as shards that were put side by side have, count once, and so does a cell
+// that is there in the older schema and in ours.
 func Load(dir string) (Folder, error) {
 	f := Folder{Runs: map[string]Run{}}
 	seen := map[string]found{}
@@ -53,7 +55,32 @@ func Load(dir string) (Folder, error) {
 		return Folder{}, fmt.Errorf("reading the results folder %s: %w", dir, err)
 	}
 	slices.SortFunc(f.Cells, func(a, b Cell) int { return strings.Compare(a.ID, b.ID) })
-	return f, nil
+	return f, f.dropOlder()
+}
+
+// dropOlder leaves out the cells of the older schema that stand there in ours too.
+func (f *Folder) dropOlder() error {
+	byID := map[string]Cell{}
+	for _, c := range f.Cells {
+		byID[c.ID] = c
+	}
+	renewed := map[string]bool{}
+	for _, c := range f.Cells {
+		id, err := cell.ID(Kind, c.Spec.Older())
+		if err != nil {
+			return err
+		}
+		old, ok := byID[id]
+		if !ok || id == c.ID {
+			continue
+		}
+		if !reflect.DeepEqual(old.Result, c.Result) {
+			return fmt.Errorf("cell %s is cell %s in the older schema, and their results differ (hint: they come from different kinds of device or versions; keep one of them)", old.ID, c.ID)
+		}
+		renewed[id] = true
+	}
+	f.Cells = slices.DeleteFunc(f.Cells, func(c Cell) bool { return renewed[c.ID] })
+	return nil
 }
 
 // addGate reads the verdict on a task's frames.

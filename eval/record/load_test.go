@@ -87,6 +87,37 @@ func TestLoadRefusesDifferingCopies(t *testing.T) {
 	}
 }
 
+// A cell of a newer schema could mean anything.
+func TestLoadRefusesNewerSchema(t *testing.T) {
+	dir := t.TempDir()
+	save(t, filepath.Join(dir, CellsDir), Spec{Schema: Schema + 1, Set: "s101"})
+	f, err := Load(dir)
+	if err != nil || len(f.Cells) != 0 || len(f.Problems) != 1 || !strings.Contains(f.Problems[0], "schema 3, this program reads up to 2 (hint: ") {
+		t.Errorf("%+v, %v; want the cell as a problem with a hint", f, err)
+	}
+}
+
+// The older copy of a cell is left out, unless it says something else.
+func TestLoadOlderSchema(t *testing.T) {
+	dir := t.TempDir()
+	s := Spec{Schema: Schema, Set: "s101", Recipe: "0a"}
+	save(t, filepath.Join(dir, "a", CellsDir), s.Older())
+	id := save(t, filepath.Join(dir, "b", CellsDir), s)
+	if f, err := Load(dir); err != nil || len(f.Cells) != 1 || f.Cells[0].ID != id {
+		t.Errorf("%+v, %v; want the present one alone", f.Cells, err)
+	}
+	old, err := cell.ID(Kind, s.Older())
+	if err == nil {
+		err = (cell.Store{Dir: filepath.Join(dir, "a", CellsDir)}).Save(old, Kind, s.Older(), Result{Device: "another"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "in the older schema, and their results differ (hint: ") {
+		t.Errorf("error %v, want a refusal with a hint", err)
+	}
+}
+
 func TestLoadMissingFolder(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "nowhere"))
 	if err == nil || !strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "(hint:") {

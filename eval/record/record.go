@@ -5,6 +5,7 @@ package record
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"scalewm/dataset/cell"
 )
@@ -13,21 +14,29 @@ import (
 const Kind = "eval"
 
 // Spec determines an evaluation cell: one arm on one set at one tier. Its
-// canonical JSON names the cell's file.
+// canonical JSON names the cell's file. What each field is to a comparison (a
+// place, the arm, a setting) says the table of package paired.
 type Spec struct {
-	Schema     int    `json:"schema"`
-	Protocol   string `json:"protocol"` // paper or strict
-	Task       string `json:"task"`
-	Method     string `json:"method"` // of the table in package model
-	TrainSeed  int    `json:"train_seed"`
-	Weights    string `json:"weights"` // SHA-256 of the weights file, "" for random
-	Data       string `json:"data"`    // fingerprint of the data set
-	Precision  string `json:"precision"`
-	Solver     string `json:"solver"` // "" for random
-	Tier       string `json:"tier"`   // "" for random
-	Candidates int    `json:"candidates"`
-	Iterations int    `json:"iterations"`
-	Elites     int    `json:"elites"` // 0 for gd, whose candidates are restarts
+	Schema    int    `json:"schema"`
+	Protocol  string `json:"protocol"` // paper or strict
+	Task      string `json:"task"`
+	Method    string `json:"method"` // of the table in package model
+	TrainSeed int    `json:"train_seed"`
+	Weights   string `json:"weights"` // SHA-256 of the weights file, "" for random
+	// Recipe is a hash of the training recipe and the geometry, equal for all tasks,
+	// methods and seeds of a preset; Q is the task state that the method's loss saw and
+	// LossWeight the weight of the term that saw it. Each is absent where the
+	// checkpoint does not say or has none.
+	Recipe     string  `json:"recipe,omitempty"`
+	Q          string  `json:"q,omitempty"`
+	LossWeight float64 `json:"loss_weight,omitempty"`
+	Data       string  `json:"data"` // fingerprint of the data set
+	Precision  string  `json:"precision"`
+	Solver     string  `json:"solver"` // "" for random
+	Tier       string  `json:"tier"`   // "" for random
+	Candidates int     `json:"candidates"`
+	Iterations int     `json:"iterations"`
+	Elites     int     `json:"elites"` // 0 for gd, whose candidates are restarts
 	// Temperature is MPPI's, and Clip says in which space iCEM clips; absent elsewhere.
 	Temperature float64 `json:"temperature,omitempty"`
 	Clip        string  `json:"clip,omitempty"`
@@ -40,14 +49,19 @@ type Spec struct {
 	Set        string `json:"set"`      // s101
 	SetHash    string `json:"set_hash"` // fingerprint of the drawn episodes
 	Episodes   int    `json:"episodes"`
+	Pool       string `json:"pool,omitempty"` // "full" where all valid starts could be drawn
 }
 
-// UnmarshalJSON refuses a text that is no name: what a spec says becomes a part of
-// paths, tables and pages.
+// UnmarshalJSON refuses a spec of a newer schema, whose fields could mean anything,
+// and a text that is no name: what a spec says becomes a part of paths, tables and
+// pages.
 func (s *Spec) UnmarshalJSON(b []byte) error {
 	type plain Spec
 	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
 		return err
+	}
+	if s.Schema > Schema {
+		return fmt.Errorf("it has schema %d, this program reads up to %d (hint: use the program that wrote it, or a later one)", s.Schema, Schema)
 	}
 	return cell.CheckNames(s)
 }
