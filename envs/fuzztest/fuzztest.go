@@ -4,6 +4,7 @@ package fuzztest
 
 import (
 	"fmt"
+	"runtime/debug"
 	"runtime/metrics"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ const (
 func Read(t *testing.T, size int, read func()) {
 	t.Helper()
 	hung := time.AfterFunc(patience, func() {
+		debug.SetTraceback("all")
 		panic(fmt.Sprintf("an input of %d bytes is still being read after %v", size, patience))
 	})
 	before := allocated()
