@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"scalewm/dataset/cell"
 	"scalewm/envs"
 	"scalewm/envs/parallel"
 )
@@ -157,7 +158,7 @@ func sidecar(ctx context.Context, src Source, opt ResizeOptions, bytes int64, pr
 }
 
 func mapSidecar(path, header string, bytes int64, size int) (*ResizedSet, error) {
-	f, err := os.Open(path)
+	f, err := cell.Open(path, cell.MaxData)
 	if err != nil {
 		return nil, err
 	}

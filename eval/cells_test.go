@@ -108,7 +108,7 @@ func TestOlderCells(t *testing.T) {
 	if err != nil || len(failed) > 0 || !reflect.DeepEqual(again, made) {
 		t.Errorf("%v, failed %v, %v; want the cells as they were", again, failed, err)
 	}
-	f, err := record.Load(dir)
+	f, err := record.Load(t.Context(), dir)
 	if err != nil || len(f.Cells) != 2 || f.Cells[0].Spec.Q != "half" || f.Runs[f.Cells[0].ID].Host != "older" {
 		t.Errorf("%+v, %v; want two cells in the present schema with their times", f, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sort"
 	"strconv"
@@ -197,7 +196,7 @@ type Origin struct {
 
 // OriginOf reads the file of a set.
 func OriginOf(path string) (Origin, error) {
-	b, err := os.ReadFile(path)
+	b, err := cell.ReadFile(path, cell.MaxSet)
 	if err != nil {
 		return Origin{}, err
 	}
@@ -207,7 +206,7 @@ func OriginOf(path string) (Origin, error) {
 
 // readSet reads a set that was drawn from this data under this protocol.
 func (d *Data) readSet(path string) (Set, error) {
-	b, err := os.ReadFile(path)
+	b, err := cell.ReadFile(path, cell.MaxSet)
 	if err != nil {
 		return Set{}, fmt.Errorf("reading an evaluation set: %w (hint: give a name such as s101, or a file that eval left in sets/)", err)
 	}

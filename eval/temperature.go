@@ -159,8 +159,8 @@ func asIs(s record.Spec) record.Spec { return s }
 // FindChoice reads the choice in the store that was made for the job's task,
 // data, protocol and precision, with whichever baseline; fs.ErrNotExist where
 // there is none.
-func FindChoice(store cell.Store, j Job) (found Choice, err error) {
-	ids, err := store.List(choiceKind)
+func FindChoice(ctx context.Context, store cell.Store, j Job) (found Choice, err error) {
+	ids, err := store.List(ctx, choiceKind)
 	if err != nil {
 		return Choice{}, err
 	}

@@ -63,7 +63,7 @@ func TestTemperatures(t *testing.T) {
 func TestTune(t *testing.T) {
 	j := testJob(t, "T5", 3, TuningSet)
 	ctx, store := context.Background(), cell.Store{Dir: t.TempDir()}
-	if _, err := FindChoice(store, j); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := FindChoice(t.Context(), store, j); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("before tuning: %v", err)
 	}
 	c, err := Tune(ctx, store, j)
@@ -93,14 +93,14 @@ func TestTune(t *testing.T) {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	j.Arm.Method, j.Arm.Weights = "scale", "other"
-	if found, err := FindChoice(store, j); err != nil || found.Temperature != c.Temperature {
+	if found, err := FindChoice(t.Context(), store, j); err != nil || found.Temperature != c.Temperature {
 		t.Errorf("another arm finds %+v, %v", found, err)
 	}
 	if _, err := Tune(ctx, store, j); err == nil || !strings.Contains(err.Error(), "lewm") {
 		t.Errorf("tuning with another method: %v", err)
 	}
 	j.Data.Fingerprint = "other data"
-	if _, err := FindChoice(store, j); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := FindChoice(t.Context(), store, j); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("on other data: %v", err)
 	}
 }

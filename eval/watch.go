@@ -8,7 +8,6 @@ import (
 	"image/color/palette"
 	"image/gif"
 	"io"
-	"os"
 
 	"scalewm/dataset/cell"
 	"scalewm/envs"
@@ -69,7 +68,7 @@ func (f Film) Save(path string) error {
 // WholeFilm says whether a file begins as a GIF and ends as one; fs.ErrNotExist where
 // there is none.
 func WholeFilm(path string) (bool, error) {
-	f, err := os.Open(path)
+	f, err := cell.Open(path, cell.MaxData)
 	if err != nil {
 		return false, fmt.Errorf("looking at a film: %w", err)
 	}

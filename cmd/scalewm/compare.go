@@ -16,7 +16,7 @@ func init() {
 		example: "scalewm compare out/demo:scale out/demo:lewm\nscalewm compare ours.csv theirs.csv --json", run: runCompare})
 }
 
-func runCompare(_ context.Context, c *command, args []string) error {
+func runCompare(ctx context.Context, c *command, args []string) error {
 	var f paired.Filter
 	c.StringVar(&f.Task, "task", "", "`task` of the cells, where there are several")
 	c.StringVar(&f.Solver, "solver", "", "`solver` of the cells, where there are several")
@@ -30,7 +30,7 @@ func runCompare(_ context.Context, c *command, args []string) error {
 	}
 	var arms [2]*paired.Arm
 	for i, name := range pos {
-		if arms[i], err = paired.Load(name, f); err != nil {
+		if arms[i], err = paired.Load(ctx, name, f); err != nil {
 			return err
 		}
 		for _, p := range arms[i].Problems {

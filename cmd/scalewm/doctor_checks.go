@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs/cube"
 	"scalewm/model/device/cpu"
@@ -229,7 +230,7 @@ func (m machine) isFile(path string) bool {
 
 // read returns a small file, or "" where it cannot be read.
 func (m machine) read(path string) string {
-	b, err := os.ReadFile(m.root + path)
+	b, err := cell.ReadFile(m.root+path, cell.MaxRecord)
 	if err != nil {
 		return ""
 	}

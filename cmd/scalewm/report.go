@@ -18,7 +18,7 @@ func init() {
 		example: "scalewm report out/demo\nscalewm report out/demo --out out/demo/report --format html,json", run: runReport})
 }
 
-func runReport(_ context.Context, c *command, args []string) error {
+func runReport(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "`folder` of the report (default DIR/report)")
 	format := c.String("format", "all", "`formats`, with commas: "+strings.Join(report.Formats(), ", ")+", or all")
 	var o paired.Options
@@ -35,7 +35,7 @@ func runReport(_ context.Context, c *command, args []string) error {
 	if *out == "" {
 		*out = filepath.Join(pos[0], "report")
 	}
-	r, path, err := pipeline.WriteReport(pos[0], *out, formats, o)
+	r, path, err := pipeline.WriteReport(ctx, pos[0], *out, formats, o)
 	if err != nil {
 		return err
 	}

@@ -120,10 +120,10 @@ func TestSaveLoad(t *testing.T) {
 			t.Error("saving the same cell again changed its bytes")
 		}
 	}
-	if ids, err := s.List("test"); err != nil || !reflect.DeepEqual(ids, []string{id}) {
+	if ids, err := s.List(t.Context(), "test"); err != nil || !reflect.DeepEqual(ids, []string{id}) {
 		t.Errorf("List = %v, %v; want only %s", ids, err, id)
 	}
-	if ids, err := s.List("other"); err != nil || len(ids) != 0 {
+	if ids, err := s.List(t.Context(), "other"); err != nil || len(ids) != 0 {
 		t.Errorf("List of another kind = %v, %v", ids, err)
 	}
 	if err := s.Save("0123", "test", someSpec, someResult); err == nil {
@@ -153,7 +153,7 @@ func TestTornFilesAreNotDone(t *testing.T) {
 		if err := s.Load(id, nil, nil); !errors.Is(err, ErrTorn) || !strings.Contains(err.Error(), "hint") {
 			t.Errorf("%s: Load says %v", name, err)
 		}
-		if ids, err := s.List("test"); err != nil || len(ids) != 0 {
+		if ids, err := s.List(t.Context(), "test"); err != nil || len(ids) != 0 {
 			t.Errorf("%s: List = %v, %v", name, ids, err)
 		}
 	}
@@ -183,7 +183,7 @@ func TestTornFilesAreNotDone(t *testing.T) {
 }
 
 func TestListWithoutFolder(t *testing.T) {
-	if ids, err := (Store{filepath.Join(t.TempDir(), "none")}).List("test"); err != nil || len(ids) != 0 {
+	if ids, err := (Store{filepath.Join(t.TempDir(), "none")}).List(t.Context(), "test"); err != nil || len(ids) != 0 {
 		t.Errorf("List = %v, %v; want nothing", ids, err)
 	}
 }

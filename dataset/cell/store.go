@@ -2,6 +2,7 @@ package cell
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -147,7 +148,10 @@ func (f file) into(spec, result any) error {
 }
 
 func read(path string) (file, error) {
-	b, err := os.ReadFile(path)
+	b, err := ReadFile(path, MaxCell)
+	if errors.Is(err, ErrUnfit) {
+		err = fmt.Errorf("%w: %w", ErrTorn, plain(err))
+	}
 	if err != nil {
 		return file{}, err
 	}
@@ -222,7 +226,7 @@ func (s Store) Done(id string) (bool, error) {
 
 // List is the ids of the valid cells of a kind, sorted. Torn files, which the
 // next run makes again, and foreign files are left out; a missing folder is empty.
-func (s Store) List(kind string) ([]string, error) {
+func (s Store) List(ctx context.Context, kind string) ([]string, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listing the cells of %s: %w%s", s.Dir, plain(err), hint(err))
@@ -232,6 +236,9 @@ func (s Store) List(kind string) ([]string, error) {
 		name, isJSON := strings.CutSuffix(e.Name(), ".json")
 		if !isJSON || e.IsDir() || strings.HasSuffix(e.Name(), runSuffix) {
 			continue
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 		f, err := read(s.Path(name))
 		if errors.Is(err, ErrTorn) || errors.Is(err, fs.ErrNotExist) {

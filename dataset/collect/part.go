@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"os"
 	"slices"
 
 	"scalewm/dataset/cell"
@@ -91,7 +90,7 @@ func encodePart(w io.Writer, columns []envs.Column, eps []episode) error {
 }
 
 func readPart(path string) (*part, error) {
-	b, err := os.ReadFile(path)
+	b, err := cell.ReadFile(path, cell.MaxShard)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ import (
 	"strings"
 
 	"scalewm/dataset"
+	"scalewm/dataset/cell"
 	"scalewm/envs"
 )
 
@@ -66,7 +67,7 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("opening the data set %w", err)
 	}
 	h := &File{path: path, sets: map[string]*dset{}, skipped: map[string]string{}}
-	if h.f, err = os.Open(path); err != nil {
+	if h.f, err = cell.Open(path, cell.MaxData); err != nil {
 		return nil, fmt.Errorf("opening the data set: %w (hint: may you read it?)", err)
 	}
 	if err := h.open(size); err != nil {

@@ -1,6 +1,7 @@
 package paired
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -108,7 +109,7 @@ type Filter struct{ Task, Solver, Seed string }
 
 // Load reads an arm: a CSV file, a cell file, or a results folder, each of the
 // latter with an optional ":method" behind it.
-func Load(name string, f Filter) (*Arm, error) {
+func Load(ctx context.Context, name string, f Filter) (*Arm, error) {
 	a := &Arm{Name: name}
 	path, method := splitMethod(name)
 	info, err := os.Stat(path)
@@ -120,7 +121,7 @@ func Load(name string, f Filter) (*Arm, error) {
 	}
 	switch {
 	case info.IsDir():
-		err = a.loadFolder(path, method, f)
+		err = a.loadFolder(ctx, path, method, f)
 	case strings.EqualFold(filepath.Ext(path), ".csv"):
 		err = a.loadCSV(path)
 	case !strings.EqualFold(filepath.Ext(path), ".json"):
@@ -145,8 +146,8 @@ func splitMethod(name string) (path, method string) {
 	return name, ""
 }
 
-func (a *Arm) loadFolder(dir, method string, f Filter) error {
-	folder, err := record.Load(dir)
+func (a *Arm) loadFolder(ctx context.Context, dir, method string, f Filter) error {
+	folder, err := record.Load(ctx, dir)
 	if err != nil {
 		return err
 	}

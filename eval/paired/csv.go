@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +18,7 @@ import (
 var required = []string{"set", "episode", "tier", "success"}
 
 func (a *Arm) loadCSV(path string) error {
-	f, err := os.Open(path)
+	f, err := cell.Open(path, cell.MaxCSV)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package paired_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,7 +34,7 @@ func ExampleCompare() {
 			fmt.Println(err)
 			return
 		}
-		if arms[i], err = paired.Load(path, paired.Filter{}); err != nil {
+		if arms[i], err = paired.Load(context.Background(), path, paired.Filter{}); err != nil {
 			fmt.Println(err)
 			return
 		}

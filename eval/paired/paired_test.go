@@ -205,7 +205,7 @@ func TestCells(t *testing.T) {
 	one := store(t, cells, "cpu", spec("untrained", "T1", "s101", 0), 0)
 	load := func(name string) *Arm {
 		t.Helper()
-		a, err := Load(name, Filter{Solver: "cem"})
+		a, err := Load(t.Context(), name, Filter{Solver: "cem"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,14 +251,14 @@ func TestLoadRefuses(t *testing.T) {
 		filepath.Join(dir, "x.json"):            "not a valid cell",
 		filepath.Join(dir, "x.json") + ":scale": "not a valid cell",
 	} {
-		if _, err := Load(name, Filter{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Load(t.Context(), name, Filter{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
 	}
-	if a, err := Load(dir+":scale", Filter{Seed: "1", Task: "tworoom"}); err != nil || len(a.at(1, "T1")) != 4 {
+	if a, err := Load(t.Context(), dir+":scale", Filter{Seed: "1", Task: "tworoom"}); err != nil || len(a.at(1, "T1")) != 4 {
 		t.Errorf("one seed of two: %v", err)
 	}
-	if _, err := Load(dir, Filter{Task: "pusht"}); err == nil {
+	if _, err := Load(t.Context(), dir, Filter{Task: "pusht"}); err == nil {
 		t.Error("no cell of the task: no error")
 	}
 }

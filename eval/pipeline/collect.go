@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -120,7 +119,7 @@ func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (record.Gate
 // keep writes a file that can be made again at any time, unless it is there, and
 // says so where what is there is damaged.
 func (w *Workspace) keep(path string, text []byte, whole func(there []byte) bool) error {
-	there, err := os.ReadFile(path)
+	there, err := cell.ReadFile(path, cell.MaxSet)
 	if err == nil && bytes.Equal(there, text) {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"sort"
@@ -75,7 +74,7 @@ func LoadPreset(name string) (*Preset, error) {
 	known := strings.Join(PresetNames(), ", ")
 	text, err := presetFiles.ReadFile(path.Join("presets", name+".toml"))
 	if strings.HasSuffix(name, ".toml") {
-		if text, err = os.ReadFile(name); err != nil {
+		if text, err = cell.ReadFile(name, cell.MaxRecord); err != nil {
 			return nil, fmt.Errorf("reading a preset: %w (hint: %s need no file)", err, known)
 		}
 	} else if err != nil {

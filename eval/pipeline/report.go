@@ -36,8 +36,8 @@ func (s *Report) ID() string                           { return "report" }
 func (s *Report) Needs() []string                      { return nil }
 func (s *Report) State(context.Context) (State, error) { return toDo, nil }
 
-func (s *Report) Run(context.Context) (_ string, err error) {
-	s.Page, s.Path, err = WriteReport(s.w.Dir, s.w.Dir, report.Formats(), paired.Options{})
+func (s *Report) Run(ctx context.Context) (_ string, err error) {
+	s.Page, s.Path, err = WriteReport(ctx, s.w.Dir, s.w.Dir, report.Formats(), paired.Options{})
 	if errors.Is(err, report.ErrNothing) { // all that plans has failed, and was told of
 		return report.ErrNothing.Error(), nil
 	}
@@ -46,8 +46,8 @@ func (s *Report) Run(context.Context) (_ string, err error) {
 
 // WriteReport reads the results below dir and writes the report's files into
 // out. It returns the path of the first.
-func WriteReport(dir, out string, formats []string, o paired.Options) (*report.Report, string, error) {
-	d, err := report.Load(dir)
+func WriteReport(ctx context.Context, dir, out string, formats []string, o paired.Options) (*report.Report, string, error) {
+	d, err := report.Load(ctx, dir)
 	if err != nil {
 		return nil, "", err
 	}

@@ -121,7 +121,7 @@ func (w *Workspace) UseChoice(ctx context.Context, task envs.Task, may bool) err
 	if !slices.ContainsFunc(w.Grid.Methods, w.Grid.tuned) {
 		return nil
 	}
-	c, err := eval.FindChoice(w.tuning(), w.job(w.now, w.loaded.arm, w.now.sets))
+	c, err := eval.FindChoice(ctx, w.tuning(), w.job(w.now, w.loaded.arm, w.now.sets))
 	if errors.Is(err, fs.ErrNotExist) && may {
 		s := newTune(w, arm{task: task})
 		if _, err = s.Run(ctx); err == nil {

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,11 +35,11 @@ type Folder struct {
 // one, and so is a cell that stands there twice with different results. Equal
 // copies, as shards that were put side by side have, count once, and so does a cell
 // that is there in the older schema and in ours.
-func Load(dir string) (Folder, error) {
+func Load(ctx context.Context, dir string) (Folder, error) {
 	f := Folder{Runs: map[string]Run{}}
 	seen := map[string]found{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if !d.IsDir() && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json" {
@@ -46,7 +48,7 @@ func Load(dir string) (Folder, error) {
 		if !d.IsDir() || d.Name() != CellsDir {
 			return nil
 		}
-		return f.readStore(cell.Store{Dir: path}, seen)
+		return f.readStore(ctx, cell.Store{Dir: path}, seen)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return Folder{}, fmt.Errorf("reading the results folder %s: it does not exist (hint: give the --out folder of `scalewm reproduce` or `scalewm eval`)", dir)
@@ -86,7 +88,7 @@ func (f *Folder) dropOlder() error {
 // addGate reads the verdict on a task's frames.
 func (f *Folder) addGate(path string) {
 	var g Gate
-	b, err := os.ReadFile(path)
+	b, err := cell.ReadFile(path, cell.MaxRecord)
 	if err == nil {
 		err = json.Unmarshal(b, &g)
 	}
@@ -104,16 +106,19 @@ func (f *Folder) addGate(path string) {
 type found struct{ path, sum string }
 
 // readStore adds the cells of one store. The same cell may lie in several.
-func (f *Folder) readStore(s cell.Store, seen map[string]found) error {
+func (f *Folder) readStore(ctx context.Context, s cell.Store, seen map[string]found) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
 		return err
 	}
-	ids, err := s.List(Kind)
+	ids, err := s.List(ctx, Kind)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		id, isJSON := strings.CutSuffix(e.Name(), ".json")
 		if !isJSON || e.IsDir() || strings.HasSuffix(e.Name(), runSuffix) || strings.HasPrefix(id, ".") {
 			continue
@@ -157,7 +162,7 @@ func (f *Folder) add(s cell.Store, id string) {
 	}
 	f.Cells = append(f.Cells, c)
 	path := filepath.Join(s.Dir, id+runSuffix)
-	b, err := os.ReadFile(path)
+	b, err := cell.ReadFile(path, cell.MaxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}

@@ -49,7 +49,7 @@ func TestLoad(t *testing.T) {
 	write(t, filepath.Join(one, "torn.json"), `{"id":"torn","kind":"eval"`)
 	write(t, filepath.Join(one, a+runSuffix), `{"started":`)
 
-	f, err := Load(dir)
+	f, err := Load(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestLoadRefusesDifferingCopies(t *testing.T) {
 	if err := other.Save(id, Kind, Spec{Set: "s101"}, Result{Device: "another"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Load(dir)
+	_, err := Load(t.Context(), dir)
 	if err == nil || !strings.Contains(err.Error(), id) || !strings.Contains(err.Error(), "twice with different results") || !strings.Contains(err.Error(), "(hint:") {
 		t.Errorf("error %v, want the cell named, both places and a hint", err)
 	}
@@ -91,7 +91,7 @@ func TestLoadRefusesDifferingCopies(t *testing.T) {
 func TestLoadRefusesNewerSchema(t *testing.T) {
 	dir := t.TempDir()
 	save(t, filepath.Join(dir, CellsDir), Spec{Schema: Schema + 1, Set: "s101"})
-	f, err := Load(dir)
+	f, err := Load(t.Context(), dir)
 	if err != nil || len(f.Cells) != 0 || len(f.Problems) != 1 || !strings.Contains(f.Problems[0], "schema 3, this program reads up to 2 (hint: ") {
 		t.Errorf("%+v, %v; want the cell as a problem with a hint", f, err)
 	}
@@ -103,7 +103,7 @@ func TestLoadOlderSchema(t *testing.T) {
 	s := Spec{Schema: Schema, Set: "s101", Recipe: "0a"}
 	save(t, filepath.Join(dir, "a", CellsDir), s.Older())
 	id := save(t, filepath.Join(dir, "b", CellsDir), s)
-	if f, err := Load(dir); err != nil || len(f.Cells) != 1 || f.Cells[0].ID != id {
+	if f, err := Load(t.Context(), dir); err != nil || len(f.Cells) != 1 || f.Cells[0].ID != id {
 		t.Errorf("%+v, %v; want the present one alone", f.Cells, err)
 	}
 	old, err := cell.ID(Kind, s.Older())
@@ -113,20 +113,20 @@ func TestLoadOlderSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "in the older schema, and their results differ (hint: ") {
+	if _, err := Load(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "in the older schema, and their results differ (hint: ") {
 		t.Errorf("error %v, want a refusal with a hint", err)
 	}
 }
 
 func TestLoadMissingFolder(t *testing.T) {
-	_, err := Load(filepath.Join(t.TempDir(), "nowhere"))
+	_, err := Load(t.Context(), filepath.Join(t.TempDir(), "nowhere"))
 	if err == nil || !strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "(hint:") {
 		t.Errorf("error %v, want the folder and a hint", err)
 	}
 }
 
 func TestLoadEmptyFolder(t *testing.T) {
-	f, err := Load(t.TempDir())
+	f, err := Load(t.Context(), t.TempDir())
 	if err != nil || len(f.Cells) != 0 || len(f.Problems) != 0 {
 		t.Errorf("got %v, %v; want an empty folder", f, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"scalewm/dataset/cell"
@@ -48,7 +47,7 @@ func Renewed(store cell.Store, s Spec) (Cell, error) {
 	if err != nil || c.Spec.Schema == s.Schema {
 		return c, err
 	}
-	run, err := os.ReadFile(filepath.Join(store.Dir, c.ID+runSuffix))
+	run, err := cell.ReadFile(filepath.Join(store.Dir, c.ID+runSuffix), cell.MaxRecord)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, fmt.Errorf("reading the measured times of cell %s: %w", c.ID, err)
 	}

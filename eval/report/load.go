@@ -3,9 +3,9 @@ package report
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,9 +20,6 @@ import (
 
 // watchDir is the folder of films, <task>-<method>-<tier>.gif.
 const watchDir = "watch"
-
-// maxClip bounds the bytes of one embedded clip, so that a page stays loadable.
-const maxClip = 8 << 20
 
 // Data is a results folder as it was read.
 type Data struct {
@@ -50,14 +47,14 @@ type Clip struct {
 // Load reads a results folder: cells, measured times, training metrics and
 // clips, wherever below dir they lie. A missing folder is an error; what is
 // missing or broken inside becomes a problem.
-func Load(dir string) (*Data, error) {
-	f, err := record.Load(dir)
+func Load(ctx context.Context, dir string) (*Data, error) {
+	f, err := record.Load(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Problems: f.Problems}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		if err = cmp.Or(err, ctx.Err()); err != nil || e.IsDir() {
 			return err
 		}
 		d.take(path)
@@ -128,15 +125,12 @@ func loadClip(path string) (Clip, error) {
 	if !model.MethodOf(c.Method).Plans() {
 		c.Tier = "" // it plans nothing
 	}
-	b, err := os.ReadFile(path)
+	b, err := cell.ReadFile(path, cell.MaxFilm)
 	if err != nil {
-		return Clip{}, fmt.Errorf("reading the clip: %w", err)
+		return Clip{}, fmt.Errorf("reading the clip: %w (hint: it is left out of the page)", err)
 	}
 	if !bytes.HasPrefix(b, []byte("GIF8")) {
 		return Clip{}, fmt.Errorf("reading the clip %s: it is no GIF (hint: make it again)", path)
-	}
-	if len(b) > maxClip {
-		return Clip{}, fmt.Errorf("the clip %s has %d MB and is left out of the page, whose clips may have %d MB", path, len(b)>>20, maxClip>>20)
 	}
 	c.GIF = b
 	return c, nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/dataset/cell"
+
 	"github.com/google/go-cmp/cmp"
 
 	"scalewm/eval/record"
@@ -16,7 +18,7 @@ import (
 func TestLoadWhole(t *testing.T) {
 	dir := t.TempDir()
 	folder(t, dir)
-	d, err := Load(dir)
+	d, err := Load(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func TestLoadWithProblems(t *testing.T) {
 	put(t, filepath.Join(dir, "train", "tworoom-lewm-s1", metrics.FileName), "{\"step\":0,\"loss\":1}\nnot json\n{\"step\":2,\"loss\":1}\n")
 	put(t, filepath.Join(dir, "train", "somewhere", metrics.FileName), "{\"step\":0}\n")
 	put(t, filepath.Join(dir, watchDir, "scale-T3.gif"), "PNG")
-	d, err := Load(dir)
+	d, err := Load(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,14 +63,14 @@ func TestLoadWithProblems(t *testing.T) {
 }
 
 func TestLoadMissing(t *testing.T) {
-	if _, err := Load(filepath.Join(t.TempDir(), "nowhere")); err == nil || !strings.Contains(err.Error(), "(hint:") {
+	if _, err := Load(t.Context(), filepath.Join(t.TempDir(), "nowhere")); err == nil || !strings.Contains(err.Error(), "(hint:") {
 		t.Errorf("error %v, want one with a hint", err)
 	}
 }
 
 func TestLargeClipIsLeftOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lewm-T1.gif")
-	if err := os.WriteFile(path, append([]byte("GIF89a"), make([]byte, maxClip)...), 0o666); err != nil {
+	if err := os.WriteFile(path, append([]byte("GIF89a"), make([]byte, cell.MaxFilm)...), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := loadClip(path); err == nil || !strings.Contains(err.Error(), "left out") {

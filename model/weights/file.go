@@ -3,10 +3,11 @@ package weights
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
+
+	"scalewm/dataset/cell"
 )
 
 // File is the tensors of a parsed file, of either format.
@@ -26,7 +27,7 @@ type view struct {
 
 // Open reads and checks a whole file, safetensors or torch.save's.
 func Open(path string) (*File, error) {
-	b, err := os.ReadFile(path)
+	b, err := cell.ReadFile(path, cell.MaxWeights)
 	if err != nil {
 		return nil, fmt.Errorf("opening weights: %w (hint: train first, or give the path of weights.safetensors or weights.pt)", err)
 	}

@@ -36,7 +36,7 @@ func Load(path string) (*File, *Sidecar, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := os.ReadFile(path)
+	b, err := cell.ReadFile(path, cell.MaxWeights)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening weights: %w %s", err, whereHint)
 	}
@@ -105,7 +105,7 @@ func SidecarOf(path string) string { return strings.TrimSuffix(path, filepath.Ex
 
 func published(path, sum string) (*Sidecar, error) {
 	config := filepath.Join(filepath.Dir(path), HydraName)
-	b, err := os.ReadFile(config)
+	b, err := cell.ReadFile(config, cell.MaxRecord)
 	if err != nil {
 		return nil, fmt.Errorf("opening the config of %s: %w (hint: put the config.json that was published with it beside it)", path, err)
 	}
@@ -117,7 +117,7 @@ func published(path, sum string) (*Sidecar, error) {
 
 // ReadSidecar reads a sidecar file.
 func ReadSidecar(path string) (*Sidecar, error) {
-	b, err := os.ReadFile(path)
+	b, err := cell.ReadFile(path, cell.MaxRecord)
 	if err != nil {
 		return nil, fmt.Errorf("opening the sidecar of a checkpoint: %w (hint: give the folder that train --out wrote)", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"scalewm/dataset/cell"
 )
 
 // FileName is the file in a training's folder: one Row a line.
@@ -58,7 +60,7 @@ type Diagnostics struct {
 // Read reads the rows in the folder of a training. A torn last line, which a
 // killed training leaves and its resumption cuts off, is no row.
 func Read(folder string) ([]Row, error) {
-	f, err := os.Open(filepath.Join(folder, FileName))
+	f, err := cell.Open(filepath.Join(folder, FileName), cell.MaxMetrics)
 	if err != nil {
 		return nil, fmt.Errorf("reading metrics: %w (hint: give the folder that train --out wrote)", err)
 	}

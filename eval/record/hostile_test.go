@@ -1,7 +1,9 @@
 package record
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +24,7 @@ func TestLoadRefusesNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, GatesDir, "x.json"), `{"task":"<script>"}`)
-	f, err := Load(dir)
+	f, err := Load(t.Context(), dir)
 	if err != nil || len(f.Cells) != 0 || len(f.Gates) != 0 || len(f.Problems) != 5 {
 		t.Errorf("%d cells, %d gates, problems %q, %v; want five problems", len(f.Cells), len(f.Gates), f.Problems, err)
 	}
@@ -43,4 +45,15 @@ func FuzzSpec(f *testing.F) {
 			t.Errorf("%q has the names %q, %q, %q", b, s.Task, s.Method, s.Set)
 		}
 	})
+}
+
+// Whoever is told to stop while it reads cells stops.
+func TestLoadStops(t *testing.T) {
+	dir := t.TempDir()
+	save(t, filepath.Join(dir, CellsDir), Spec{Task: "tworoom", Set: "s101"})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := Load(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want the interruption", err)
+	}
 }

@@ -1,0 +1,78 @@
+package cell
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// Limit is how many bytes a file of a kind may have. A larger one is none of the
+// kind, and is refused before memory is taken for it.
+type Limit int64
+
+// The kinds of files that are read.
+const (
+	MaxCell    Limit = 16 << 20  // a cell, 70,000 episodes
+	MaxRecord  Limit = 1 << 20   // a run's times, a gate, a sidecar, a config.json, a preset
+	MaxSet     Limit = 16 << 20  // an evaluation set, 200,000 episodes
+	MaxFilm    Limit = 8 << 20   // a film in a page
+	MaxCSV     Limit = 64 << 20  // outcomes in CSV, two million
+	MaxMetrics Limit = 256 << 20 // the metrics of a training, a million rows
+	MaxShard   Limit = 16 << 30  // a shard of a collection
+	MaxWeights Limit = 64 << 30  // a checkpoint's tensors
+	MaxData    Limit = 1<<63 - 1 // what is read in pieces, such as a data set
+)
+
+// ErrUnfit is wrapped by the errors about what is there but not read: it is no
+// regular file, or larger than files of its kind.
+var ErrUnfit = errors.New("not a file to read")
+
+// Open opens a file for reading if it is a regular one of at most limit bytes. It
+// never waits, as opening a named pipe otherwise does.
+func Open(path string, limit Limit) (*os.File, error) {
+	unfit := func(what string) error {
+		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it %s", ErrUnfit, what)}
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return nil, unfit("is a socket or a device")
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+	case st.IsDir():
+		err = unfit("is a folder")
+	case !st.Mode().IsRegular():
+		err = unfit("is a named pipe or a device")
+	case st.Size() > int64(limit):
+		err = unfit(fmt.Sprintf("has %.1f MB, and a file of this kind at most %.0f", float64(st.Size())/(1<<20), float64(limit)/(1<<20)))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadFile reads a regular file of at most limit bytes whole.
+func ReadFile(path string, limit Limit) ([]byte, error) {
+	f, err := Open(path, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := bytes.NewBuffer(make([]byte, 0, st.Size()+bytes.MinRead)) // files of /proc have no size
+	_, err = b.ReadFrom(io.LimitReader(f, int64(limit)))           // one that grows is cut
+	return b.Bytes(), err
+}
