@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"scalewm/dataset"
 	"scalewm/envs"
@@ -31,14 +32,15 @@ type Arm struct {
 	// paper's protocol has seen the held-out episodes.
 	Protocol dataset.Protocol
 	Actions  dataset.Moments // of the checkpoint's training; empty where it does not say
+	Data     string          // fingerprint of the data set it was trained on; "" where nothing was trained or it does not say
 }
 
 // ArmOf is the arm of a checkpoint that plans in a precision, so far without its model.
 func ArmOf(s *weights.Sidecar, p device.Precision) Arm {
 	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Recipe: train.RecipeOf(s), Precision: string(p), Protocol: dataset.Protocol(s.Protocol),
-		Actions: filled(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
+		Data: s.Data, Actions: filled(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
 	if s.Method == model.Untrained {
-		a.Protocol = ""
+		a.Protocol, a.Data = "", ""
 	}
 	return a
 }
@@ -96,8 +98,9 @@ func (j Job) Spec(i int) record.Spec {
 // scaler is what turns planned z-scores into the task's actions: mean and
 // deviation of the actions that the model was trained on. The published evaluation
 // takes those of the data set that it evaluates on (docs/sources.md#action-scaling), and
-// so does protocol paper, which matters where that is another data set. The note
-// says so then; it is empty where both are the same.
+// so does protocol paper, which matters where that is another data set. Strict, which
+// has other data for untrained models only, keeps the checkpoint's. The note says so
+// then; it is empty where both are the same.
 func (j Job) scaler() (m dataset.Moments, note string, err error) {
 	const differ = "the actions of this data set have other means and deviations than those that the checkpoint was trained on; plans are scaled by "
 	own, data := j.Arm.Actions, j.Data.Actions
@@ -111,20 +114,30 @@ func (j Job) scaler() (m dataset.Moments, note string, err error) {
 	case j.Protocol == dataset.Strict:
 		m, note = own, differ+"the checkpoint's"
 	default:
-		m, note = data, differ+"this data set's, as in the published evaluation (--protocol strict takes the checkpoint's)"
+		m, note = data, differ+"this data set's, as in the published evaluation"
 	}
 	return m, note, checkScaler(m, j.Task.Spec.ActionDim)
 }
 
-// Note is what a person should know about a job that passes Check: that its
-// actions are not scaled as one might think. "" is nothing.
+// Note is what a person should know about a job that passes Check: that the model
+// was trained on other data, or that its actions are not scaled as one might think.
+// "" is nothing.
 func (j Job) Note() string {
 	if !j.Arm.Plans() {
 		return ""
 	}
-	_, note, _ := j.scaler()
-	return note
+	var notes []string
+	if j.otherData() {
+		notes = append(notes, fmt.Sprintf("the checkpoint was trained on another data set (fingerprint %.12s, not %.12s)", j.Arm.Data, j.Data.Fingerprint))
+	}
+	if _, note, _ := j.scaler(); note != "" {
+		notes = append(notes, note)
+	}
+	return strings.Join(notes, "; ")
 }
+
+// otherData says that the model was trained on another data set than this one.
+func (j Job) otherData() bool { return j.Arm.Data != "" && j.Arm.Data != j.Data.Fingerprint }
 
 func sameScaler(a, b dataset.Moments) bool {
 	return slices.Equal(a.Mean, b.Mean) && slices.Equal(a.Std, b.Std)
@@ -194,6 +207,9 @@ func (j Job) Check() error {
 	}
 	if j.Arm.Protocol != "" && j.Arm.Protocol != j.Protocol {
 		return fmt.Errorf("the checkpoint was trained with --protocol %s, which decides what it has seen and how actions are scaled (hint: train with --protocol %s)", j.Arm.Protocol, j.Protocol)
+	}
+	if j.otherData() && j.Protocol == dataset.Strict {
+		return fmt.Errorf("the checkpoint was trained on another data set (fingerprint %.12s, not %.12s), so that nobody knows which of these episodes it has not seen, as --protocol strict needs (hint: give the data set that it was trained on)", j.Arm.Data, j.Data.Fingerprint)
 	}
 	_, _, err := j.scaler()
 	return err

@@ -42,9 +42,12 @@ func newFrameEncoder(w model.World) frameEncoder {
 func (e *frameEncoder) newFrame() []byte { return make([]byte, e.info.FrameBytes()) }
 
 // encode writes the latents of frames, (n*P) x D, into dst.
-func (e *frameEncoder) encode(dst device.Mat, frames [][]byte) {
+func (e *frameEncoder) encode(ctx context.Context, dst device.Mat, frames [][]byte) error {
 	rows, size := e.info.Patches, e.info.FrameBytes()
 	for from := 0; from < len(frames); from += encodeFrames {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		n := min(encodeFrames, len(frames)-from)
 		for i, f := range frames[from : from+n] {
 			copy(e.host[i*size:], f)
@@ -52,13 +55,16 @@ func (e *frameEncoder) encode(dst device.Mat, frames [][]byte) {
 		e.dev.UploadBytes(e.pixels, e.host[:n*size])
 		e.world.Encode(dst.RowRange(from*rows, n*rows), e.pixels, n)
 	}
+	return e.dev.Err()
 }
 
 // latents are those of frames, on the host: n x (P*D).
-func (e *frameEncoder) latents(frames [][]byte) ([]float32, error) {
+func (e *frameEncoder) latents(ctx context.Context, frames [][]byte) ([]float32, error) {
 	z := device.NewMat(e.dev, len(frames)*e.info.Patches, e.info.Dim)
 	defer e.dev.Free(z.Buf)
-	e.encode(z, frames)
+	if err := e.encode(ctx, z, frames); err != nil {
+		return nil, err
+	}
 	host := make([]float32, z.Len())
 	e.dev.Download(host, z)
 	return host, e.dev.Err()
@@ -94,17 +100,20 @@ func newPlanner(j Job) (*planner, error) {
 }
 
 // encodeGoals keeps the latents of each episode's goal, which all its plans use.
-func (p *planner) encodeGoals(eps []*episode) error {
+func (p *planner) encodeGoals(ctx context.Context, eps []*episode) error {
 	frames := make([][]byte, len(eps))
 	for i, ep := range eps {
 		frames[i] = ep.goalFrame
 	}
-	host, err := p.latents(frames)
+	host, err := p.latents(ctx, frames)
+	if err != nil {
+		return err
+	}
 	per := p.info.Patches * p.info.Dim
 	for i, ep := range eps {
 		ep.goal, ep.goalFrame = host[i*per:(i+1)*per], nil
 	}
-	return err
+	return nil
 }
 
 // plan gives each episode the actions of its plan number replan, as many
@@ -122,7 +131,9 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	began := time.Now()
 	c := newLatentCost(p.world, len(eps), p.tier.Candidates)
 	defer c.free()
-	p.fill(c, eps)
+	if err := p.fill(ctx, c, eps); err != nil {
+		return err
+	}
 	p.dev.Sync()
 	p.encoding += time.Since(began)
 
@@ -155,15 +166,15 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 }
 
 // fill gives the cost its starts, from the episodes' present frames, and goals.
-func (p *planner) fill(c *latentCost, eps []*episode) {
+func (p *planner) fill(ctx context.Context, c *latentCost, eps []*episode) error {
 	frames := make([][]byte, len(eps))
 	var goals []float32
 	for i, ep := range eps {
 		frames[i] = ep.frame
 		goals = append(goals, ep.goal...)
 	}
-	p.encode(c.start, frames)
 	p.dev.Upload(c.goal, goals)
+	return p.encode(ctx, c.start, frames)
 }
 
 // unscale turns z-scored actions into the task's own: multiplied by the
@@ -262,7 +273,7 @@ func (t *Trial) Plan(ctx context.Context) error {
 	for _, ep := range t.eps {
 		ep.goalFrame = t.p.newFrame()
 	}
-	if err := t.p.encodeGoals(t.eps); err != nil {
+	if err := t.p.encodeGoals(ctx, t.eps); err != nil {
 		return err
 	}
 	return t.p.plan(ctx, t.eps, 0)

@@ -179,7 +179,7 @@ func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
 	if err != nil {
 		return err
 	}
-	return r.planner.encodeGoals(live)
+	return r.planner.encodeGoals(ctx, live)
 }
 
 // simulate executes up to steps steps of every live episode on all workers.
@@ -190,7 +190,7 @@ func (r *runner) simulate(ctx context.Context, live []*episode, from, steps int)
 		if err := r.enter(w, ep); err != nil {
 			return err
 		}
-		if err := r.execute(w, ep, from, steps); err != nil {
+		if err := r.execute(ctx, w, ep, from, steps); err != nil {
 			return err
 		}
 		if ep.done || from+steps >= Budget {
@@ -229,10 +229,13 @@ func (r *runner) enter(world envs.Env, ep *episode) error {
 
 // execute takes the steps of one plan and stops at the first success; the goal
 // is tested after each step, never before the first.
-func (r *runner) execute(world envs.Env, ep *episode, from, steps int) error {
+func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode, from, steps int) error {
 	dim := r.Task.Spec.ActionDim
 	action := make([]float64, dim)
 	for k := range min(steps, Budget-from) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if ep.policy != nil {
 			if err := ep.policy.Act(world, action); err != nil {
 				return fmt.Errorf("acting at step %d: %w", from+k+1, err)

@@ -336,6 +336,28 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// A cancel in the middle of what a plan executes, and of the frames that are encoded
+// for it, is seen before all of it is done.
+func TestInterruptedInTheMiddle(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := newRunner(testJob(t, "T5", 2, "s101"))
+	must(t, err)
+	defer r.close()
+	last := 0
+	r.watch = func(step int, _ envs.Env) error {
+		if last = step; step == 3 {
+			cancel()
+		}
+		return nil
+	}
+	if err := r.run(ctx); !errors.Is(err, context.Canceled) || last > 4 {
+		t.Errorf("cancelled at step 3, went on to step %d: %v", last, err)
+	}
+	if _, err := r.planner.latents(ctx, [][]byte{r.planner.newFrame()}); !errors.Is(err, context.Canceled) {
+		t.Errorf("frames are encoded after a cancel: %v", err)
+	}
+}
+
 // TestWatch: the film shows the episode that the batch ran, and its GIF has the
 // same bytes each time.
 func TestWatch(t *testing.T) {

@@ -48,6 +48,33 @@ func TestWhoseScaler(t *testing.T) {
 	}
 }
 
+// A checkpoint of other data has no held-out episodes here: strict refuses it, and
+// paper says so. What was not trained has seen nothing.
+func TestOtherData(t *testing.T) {
+	here := testJob(t, "T5", 1, "s101").Data.Fingerprint
+	for _, c := range []struct {
+		data     string
+		protocol dataset.Protocol
+		note     bool
+		refused  bool
+	}{
+		{"", dataset.Strict, false, false}, {here, dataset.Strict, false, false}, {"another", dataset.Strict, true, true},
+		{"", dataset.Paper, false, false}, {here, dataset.Paper, false, false}, {"another", dataset.Paper, true, false},
+	} {
+		j := testJob(t, "T5", 1, "s101")
+		j.Protocol, j.Arm.Protocol, j.Arm.Data, j.Arm.Actions = c.protocol, c.protocol, c.data, j.Data.Actions
+		if err := j.Check(); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "which of these episodes it has not seen") {
+			t.Errorf("%q under %s: %v", c.data, c.protocol, err)
+		}
+		if note := j.Note(); (note != "") != c.note {
+			t.Errorf("%q under %s: %q", c.data, c.protocol, note)
+		}
+	}
+	if a := ArmOf(&weights.Sidecar{Method: model.Untrained, Data: "x"}, device.FP32); a.Data != "" {
+		t.Errorf("an untrained model of data %q", a.Data)
+	}
+}
+
 // What cannot be meant is refused before anything is planned.
 func TestHopelessScalers(t *testing.T) {
 	good := testJob(t, "T5", 1, "s101")

@@ -93,7 +93,7 @@ func (u *Unroller) Unroll(ctx context.Context, s Start, candidates []float32) (o
 		frames = append(frames, u.encoder.newFrame())
 		w.resizer.Resize(frames[len(frames)-1], w.px)
 	}
-	z, err := u.encoder.latents(frames)
+	z, err := u.encoder.latents(ctx, frames)
 	if err != nil {
 		return out, err
 	}

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"context"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -20,7 +21,7 @@ func cpuTime(b *testing.B) time.Duration {
 // into a shard. The rate is per second of processor, so that it can be compared
 // on a busy machine.
 func BenchmarkTwoRoom(b *testing.B) {
-	j, err := Prepare(filepath.Join(b.TempDir(), "d.h5"), Spec{Task: "tworoom", Episodes: 1, Seed: 1})
+	j, err := Prepare(context.Background(), filepath.Join(b.TempDir(), "d.h5"), Spec{Task: "tworoom", Episodes: 1, Seed: 1})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func collectInChild(t *testing.T, out string) {
 		t.Fatal(err)
 	}
 	s.Seed = 1
-	j, err := Prepare(out, s)
+	j, err := Prepare(context.Background(), out, s)
 	if err != nil {
 		t.Fatal(err)
 	}

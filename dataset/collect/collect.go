@@ -80,9 +80,11 @@ type shard struct {
 
 // Prepare checks the spec ("" is the task's default policy), looks at what is
 // there already and claims the output. Close the job when it is no longer needed.
-func Prepare(out string, s Spec) (*Job, error) { return prepare(out, s, rowsPerShard) }
+func Prepare(ctx context.Context, out string, s Spec) (*Job, error) {
+	return prepare(ctx, out, s, rowsPerShard)
+}
 
-func prepare(out string, s Spec, shardRows int) (*Job, error) {
+func prepare(ctx context.Context, out string, s Spec, shardRows int) (*Job, error) {
 	j, err := newJob(out, s)
 	if err != nil {
 		return nil, err
@@ -93,7 +95,7 @@ func prepare(out string, s Spec, shardRows int) (*Job, error) {
 	if err := j.claim(); err != nil {
 		return nil, err
 	}
-	if err := j.plan(shardRows); err != nil {
+	if err := j.plan(ctx, shardRows); err != nil {
 		j.Close()
 		return nil, err
 	}
@@ -170,7 +172,7 @@ func (j *Job) specText() string {
 }
 
 // plan cuts the episodes into shards and finds those that are finished.
-func (j *Job) plan(shardRows int) error {
+func (j *Job) plan(ctx context.Context, shardRows int) error {
 	w, err := newWorker(j)
 	if err != nil {
 		return err
@@ -194,7 +196,7 @@ func (j *Job) plan(shardRows int) error {
 		}
 		j.shards = append(j.shards, s)
 	}
-	return j.estimate(w, missing)
+	return j.estimate(ctx, w, missing)
 }
 
 // shard is the run of episodes [from, to), in a file named by what it holds.
@@ -209,8 +211,8 @@ func (j *Job) shard(from, to int) (*shard, error) {
 }
 
 // estimate measures the beginning of the first episode and assumes episodes of full length.
-func (j *Job) estimate(w *worker, missing int) error {
-	e, err := w.begin(context.Background(), 0, measuredRows)
+func (j *Job) estimate(ctx context.Context, w *worker, missing int) error {
+	e, err := w.begin(ctx, 0, measuredRows)
 	if err != nil {
 		return fmt.Errorf("collecting %s into %s: %w", j.Spec.Task, j.Out, err)
 	}

@@ -3,6 +3,7 @@ package collect
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -25,7 +26,7 @@ var testSpec = Spec{Task: "fake", Episodes: 20, Seed: 4}
 
 func mustPrepare(t *testing.T, out string, s Spec) *Job {
 	t.Helper()
-	j, err := prepare(out, s, testShard)
+	j, err := prepare(context.Background(), out, s, testShard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,14 +254,14 @@ func TestRefusals(t *testing.T) {
 	} {
 		s := testSpec
 		c.change(&s)
-		_, err := prepare(c.out, s, testShard)
+		_, err := prepare(context.Background(), c.out, s, testShard)
 		refused(t, c.want, err, c.want)
 	}
 	if !bytes.Equal(before, read(t, out)) {
 		t.Error("a refused run changed the file")
 	}
 	busy := mustPrepare(t, filepath.Join(dir, "busy.h5"), testSpec)
-	_, err := prepare(busy.Out, testSpec, testShard)
+	_, err := prepare(context.Background(), busy.Out, testSpec, testShard)
 	refused(t, "two runs", err, "another run", "busy.h5")
 }
 
@@ -268,11 +269,23 @@ func TestPolicyOfNaN(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "d.h5")
 	s := testSpec
 	s.Policy = "broken"
-	_, err := prepare(out, s, testShard)
+	_, err := prepare(context.Background(), out, s, testShard)
 	refused(t, "NaN", err, "episode 0, step 4", "NaN", "d.h5")
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a file under the final name")
 	}
+}
+
+// A cancel while the first rows are measured ends the preparation, and leaves no
+// claim on the output.
+func TestPrepareInterrupted(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "d.h5")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := prepare(ctx, out, testSpec, testShard); !errors.Is(err, context.Canceled) {
+		t.Errorf("prepared after a cancel: %v", err)
+	}
+	mustRun(t, out, testSpec, 1)
 }
 
 // An episode whose simulation diverges ends with the row before, which has no action;

@@ -21,7 +21,7 @@ func Example() {
 	defer os.RemoveAll(dir)
 	spec := collect.Spec{Task: "tworoom", Policy: "uniform", Episodes: 1, Seed: 1}
 	for range 2 {
-		job, err := collect.Prepare(filepath.Join(dir, "walk.h5"), spec)
+		job, err := collect.Prepare(context.Background(), filepath.Join(dir, "walk.h5"), spec)
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -16,7 +16,7 @@ func TestNewTaskIsCollectedAndReplayed(t *testing.T) {
 	needMuJoCo(t)
 	openGL(t)
 	path := filepath.Join(t.TempDir(), "pendulum.h5")
-	job, err := collect.Prepare(path, collect.Spec{Task: "pendulum", Episodes: 2, Seed: 1, Switches: envs.Options{"ball.color": envs.Sample}})
+	job, err := collect.Prepare(context.Background(), path, collect.Spec{Task: "pendulum", Episodes: 2, Seed: 1, Switches: envs.Options{"ball.color": envs.Sample}})
 	must(t, err)
 	made, err := job.Run(context.Background(), 1, nil)
 	must(t, err)

@@ -106,7 +106,7 @@ func (b *Bench) loadData(ctx context.Context) (path string, remove func(), err e
 	}
 	remove = func() { os.RemoveAll(dir) }
 	path = filepath.Join(dir, "tworoom.h5")
-	job, err := collect.Prepare(path, collect.Spec{Task: "tworoom", Episodes: 20, Seed: 1})
+	job, err := collect.Prepare(ctx, path, collect.Spec{Task: "tworoom", Episodes: 20, Seed: 1})
 	if err == nil {
 		defer job.Close()
 		b.Note("collecting 20 episodes of Two-Room")

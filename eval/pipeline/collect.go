@@ -73,7 +73,7 @@ func (c *Collect) Run(ctx context.Context) (string, error) {
 
 // Collect makes a data set, unless it is there already.
 func (w *Workspace) Collect(ctx context.Context, path string, s collect.Spec) (res collect.Result, there bool, err error) {
-	job, err := collect.Prepare(path, s)
+	job, err := collect.Prepare(ctx, path, s)
 	if err != nil {
 		return res, false, err
 	}
