@@ -102,28 +102,29 @@ func badAction(a float64, last bool) bool { return math.IsInf(a, 0) || math.IsNa
 // CheckFinite names the first number of the actions, and of the task state q
 // where one is given, that nothing can be learnt from.
 func CheckFinite(src Source, q *envs.Q) error {
+	actions, err := src.Read("action", 0, src.Rows())
+	if err != nil {
+		return err
+	}
+	var state []float64
+	if q != nil {
+		if state, err = readQ(src, *q, 0, src.Rows()); err != nil {
+			return err
+		}
+	}
+	width := len(actions) / max(src.Rows(), 1)
 	for i, e := range src.Episodes() {
-		at := func(t int) place { return place{i, t, e.Offset + t, t == e.Len-1} }
-		actions, err := src.Read("action", e.Offset, e.Offset+e.Len)
-		if err != nil {
-			return err
-		}
-		width := len(actions) / max(e.Len, 1)
-		for k, a := range actions {
-			if p := at(k / width); badAction(a, p.last) {
-				return fmt.Errorf("%v: action[%d] is %v (hint: `scalewm data check` lists all such rows)", p, k%width, a)
+		for t := range e.Len {
+			p := place{i, t, e.Offset + t, t == e.Len-1}
+			for d, a := range actions[p.row*width:][:width] {
+				if badAction(a, p.last) {
+					return fmt.Errorf("%v: action[%d] is %v (hint: `scalewm data check` lists all such rows)", p, d, a)
+				}
 			}
-		}
-		if q == nil {
-			continue
-		}
-		state, err := readQ(src, *q, e.Offset, e.Offset+e.Len)
-		if err != nil {
-			return err
-		}
-		for k, v := range state {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("%v: %s of q is %v (hint: leave that episode out, or collect the data set again)", at(k/len(q.Parts)), q.Parts[k%len(q.Parts)], v)
+			for d := range len(state) / src.Rows() {
+				if v := state[p.row*len(q.Parts)+d]; math.IsNaN(v) || math.IsInf(v, 0) {
+					return fmt.Errorf("%v: %s of q is %v (hint: leave that episode out, or collect the data set again)", p, q.Parts[d], v)
+				}
 			}
 		}
 	}

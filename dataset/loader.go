@@ -144,7 +144,9 @@ func (l *Loader) Batch(ctx context.Context, step int) (*Batch, error) {
 	if len(l.held) == 2 {
 		l.free, l.held = append(l.free, l.held[0]), l.held[1:]
 	}
-	l.drop(step)
+	if err := l.drop(ctx, step); err != nil {
+		return nil, err
+	}
 	for i := range prefetch + 1 {
 		l.start(step + i)
 	}
@@ -165,12 +167,17 @@ func (l *Loader) Batch(ctx context.Context, step int) (*Batch, error) {
 }
 
 // drop forgets what was fetched for other steps than step and those after it.
-func (l *Loader) drop(step int) {
+func (l *Loader) drop(ctx context.Context, step int) error {
 	for len(l.ahead) > 0 && l.ahead[0].batch.Step != step {
-		<-l.ahead[0].done
+		select {
+		case <-l.ahead[0].done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		l.free = append(l.free, l.ahead[0].batch)
 		l.ahead = l.ahead[1:]
 	}
+	return ctx.Err()
 }
 
 // start begins to fetch a step unless it is under way.

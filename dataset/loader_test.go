@@ -227,9 +227,43 @@ func TestLoaderErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	l = newTestLoader(t, newFake(t, 60), 1)
-	if _, err := l.Batch(ctx, 0); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err := l.Batch(ctx, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+}
+
+// A cancel while a batch is fetched ends the wait for it, and so does one while a
+// batch of another step is; closing then waits for no more than the frame under way.
+func TestLoaderInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	src := newFake(t, 60)
+	stuck := &stuckFrames{Original(src), make(chan struct{}), cancel}
+	l, err := NewLoader(src, stuck, Clips(src, 4, 5), LoaderOptions{Batch: 3, Frames: 4, Skip: 5, Workers: 1, Action: Moments{Mean: make([]float64, 2), Std: []float64{1, 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []int{0, 7} {
+		if _, err := l.Batch(ctx, step); !errors.Is(err, context.Canceled) {
+			t.Errorf("step %d: %v", step, err)
+		}
+	}
+	close(stuck.free)
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// stuckFrames cancels when a frame is asked for, and gives none until it is freed.
+type stuckFrames struct {
+	FrameReader
+	free   chan struct{}
+	cancel func()
+}
+
+func (s *stuckFrames) Frame(row int, dst []byte) error {
+	s.cancel()
+	<-s.free
+	return s.FrameReader.Frame(row, dst)
 }
 
 func BenchmarkLoader(b *testing.B) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -161,6 +162,35 @@ func TestResizedStops(t *testing.T) {
 	if left, _ := filepath.Glob(path + "*"); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
+}
+
+// A cancel in the middle is seen before all frames are done.
+func TestResizedStopsInTheMiddle(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.h5")
+	for _, opt := range []ResizeOptions{{Size: 32, Workers: 1}, {Size: 32, Workers: 1, Budget: 1, Path: path}} {
+		ctx, cancel := context.WithCancel(context.Background())
+		src := &cancelling{Source: newFake(t, 40), cancel: cancel}
+		if _, err := Resized(ctx, src, opt, nil); !errors.Is(err, context.Canceled) || src.read != 3 {
+			t.Errorf("%+v: %d frames read, %v", opt, src.read, err)
+		}
+	}
+	if left, _ := filepath.Glob(path + "*"); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// cancelling cancels at its third frame.
+type cancelling struct {
+	Source
+	cancel func()
+	read   int
+}
+
+func (c *cancelling) Frame(row int, dst []byte) error {
+	if c.read++; c.read == 3 {
+		c.cancel()
+	}
+	return c.Source.Frame(row, dst)
 }
 
 func BenchmarkResize64(b *testing.B) {

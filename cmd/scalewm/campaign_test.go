@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"scalewm/dataset/cell"
+	"scalewm/dataset/hdf5"
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/record"
@@ -121,7 +123,7 @@ func fill(t *testing.T, dir, merged string) []string {
 	}
 	result := record.Result{Device: "test", Rows: make([]record.Row, 20)}
 	for _, s := range pipeline.Of[*pipeline.Train](w.Graph()) {
-		writeSidecar(t, merged, s.ID())
+		writeSidecar(t, w, s.ID())
 	}
 	for i, s := range pipeline.Of[*pipeline.Evaluate](w.Graph()) {
 		j, err := s.Job()
@@ -150,7 +152,7 @@ func fakeCells(s cell.Store, j eval.Job, result record.Result) error {
 }
 
 // writeSidecar writes what a training is known by, of the step "train TASK METHOD sSEED".
-func writeSidecar(t *testing.T, dir, step string) {
+func writeSidecar(t *testing.T, w *pipeline.Workspace, step string) {
 	t.Helper()
 	words := strings.Fields(step)[1:]
 	arm := strings.Join(words, "-")
@@ -158,11 +160,26 @@ func writeSidecar(t *testing.T, dir, step string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := (&weights.Sidecar{Kind: "lewm", Schema: 1, Method: words[1], Task: words[0], Seed: seed, Protocol: "paper", SHA256: "of " + arm,
-		Config: []byte("{}"), Train: []byte("{}")}).Encode()
-	if err == nil {
-		err = cell.WriteFile(filepath.Join(dir, "train", arm, weights.SidecarName), func(w io.Writer) error { _, err := w.Write(b); return err })
+	data, err := hdf5.Open(filepath.Join(w.Dir, "data", words[0]+".h5"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer data.Close()
+	fp, err := data.Fingerprint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := json.Marshal(w.Grid.Preset.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe, err := json.Marshal(w.Grid.Preset.Train)
+	if err != nil {
+		t.Fatal(err)
+	}
+	side := &weights.Sidecar{Kind: "lewm", Schema: 1, Method: words[1], Task: words[0], Seed: seed, Protocol: "paper",
+		Device: w.Trainer.Kind().String(), Data: fp, Config: config, Train: recipe}
+	err = weights.Save(filepath.Join(w.Dir, "train", arm, weights.FileName), []weights.Tensor{{Name: arm, Shape: []int{1}, F32: []float32{1}}}, side)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,6 +205,9 @@ func bigWorkspace(t *testing.T, out string) *pipeline.Workspace {
 	if w.Planner, err = dev.open(false); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.Close(); w.Planner.Close() })
+	if w.Trainer, err = dev.open(true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close(); w.Planner.Close(); w.Trainer.Close() })
 	return w
 }

@@ -48,7 +48,7 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "the `file` to write; finished shards wait in FILE.parts until it is whole")
 	episodes := c.Count("episodes", 200, "number of `episodes`")
 	policy := c.String("policy", "", "a `name` from `scalewm tasks`; the task's first is the default")
-	seed := c.Int64("seed", 1, "`seed` of the episodes")
+	seed := c.Seed("seed", 1, "`seed` of the episodes")
 	workers := c.Count("workers", 0, "`number` of goroutines, or of processes where OpenGL draws in software, at work; 0 is one a core (the file does not depend on it)")
 	size := c.Int("size", envs.FrameSize, "edge of the stored frames in `pixels`; only 224, since smaller presets resize when they read")
 	sw := switches{}

@@ -158,6 +158,32 @@ func (c *command) Count(name string, value int, usage string) *int {
 	return &n
 }
 
+// seed is a flag that a random stream begins with.
+type seed int64
+
+func (s *seed) String() string { return strconv.FormatInt(int64(*s), 10) }
+
+func (s *seed) Set(text string) error {
+	v, err := parseSeed(text)
+	*s = seed(v)
+	return err
+}
+
+// Seed defines a flag for a seed.
+func (c *command) Seed(name string, value int64, usage string) *int64 {
+	s := value
+	c.Var((*seed)(&s), name, usage)
+	return &s
+}
+
+func parseSeed(text string) (int64, error) {
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || v < 0 {
+		return 0, fmt.Errorf("seed %q is not a whole number from 0 on", text)
+	}
+	return v, nil
+}
+
 // printJSON writes v as one line, the last line of stdout under --json.
 func (c *command) printJSON(v any) error {
 	b, err := json.Marshal(v)

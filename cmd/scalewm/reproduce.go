@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"scalewm/dataset/cell"
@@ -162,13 +161,7 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if g.Methods, err = parseList(strings.Split(*f.methods, ","), parseMethod); err != nil {
 		return g, err
 	}
-	g.Seeds, err = parseList(strings.Split(*f.seeds, ","), func(s string) (int64, error) {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("seed %q is not a whole number", s)
-		}
-		return n, nil
-	})
+	g.Seeds, err = parseList(strings.Split(*f.seeds, ","), parseSeed)
 	return g, err
 }
 

@@ -24,7 +24,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	data := c.String("data", "", "the data set, a `file` in HDF5")
 	preset := c.presetFlag()
 	protocol := c.String("protocol", string(dataset.Paper), "`split`: paper (clips at random) or strict (whole episodes held out)")
-	seed := c.Int64("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
+	seed := c.Seed("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
 	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
 	steps := c.Count("steps", 0, "optimiser `steps` instead of the preset's")
 	q := c.String("q", "", "task `state` that scale and aux see, instead of the preset's: full, half or native")

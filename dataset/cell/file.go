@@ -54,7 +54,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 
 // SHA256 is the hex SHA-256 of a file, fs.ErrNotExist where there is none.
 func SHA256(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := Open(path, MaxData)
 	if err != nil {
 		return "", err
 	}

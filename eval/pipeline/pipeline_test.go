@@ -154,6 +154,25 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+// A check finds the step that is refused, and lets other states that cannot be
+// had be; it runs nothing.
+func TestCheck(t *testing.T) {
+	var ran []string
+	if err := fakeGraph(&ran, "train b").Check(t.Context()); err != nil {
+		t.Errorf("a state that cannot be read: %v", err)
+	}
+	g := fakeGraph(&ran)
+	g[2].(*fakeCells).err = fmt.Errorf("cells: %w", Requestf("another folder"))
+	if err := g.Check(t.Context()); err == nil || err.Error() != "another folder" || len(ran) > 0 {
+		t.Errorf("%v, ran %v", err, ran)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := fakeGraph(&ran).Check(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("after a cancel: %v", err)
+	}
+}
+
 // Shards are disjoint and complete whatever their number, each has what its cells
 // need and nothing else, and only the whole has a report.
 func TestShard(t *testing.T) {

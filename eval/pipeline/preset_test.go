@@ -95,16 +95,27 @@ func nanoText(t *testing.T) string {
 
 func TestPresetRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
-		"mistyped key":     {"weight_decay", "weight_decoy", `did you mean "train.weight_decay"?`},
-		"unknown section":  {"[eval]", "[evel]", "unknown key"},
-		"not TOML":         {"batch = 64", "batch = ", "line "},
-		"wrong type":       {"batch = 64", `batch = "many"`, "batch"},
-		"both lengths":     {"epochs = 0", "epochs = 3", "steps"},
-		"patch":            {"patch = 16", "patch = 160", "is larger than image_size"},
-		"form":             {`correlation = "authors"`, `correlation = "x"`, "authors or paper"},
-		"no tiers":         {`tiers = ["T1", "T3", "T5"]`, "tiers = []", "must not be empty"},
-		"no episodes":      {"[collect]\nepisodes = ", "[collect]\nepisodes = -", "at least 1"},
-		"no room for logs": {"log_every = 10", "log_every = 0", "log_every"},
+		"mistyped key":       {"weight_decay", "weight_decoy", `did you mean "train.weight_decay"?`},
+		"unknown section":    {"[eval]", "[evel]", "unknown key"},
+		"not TOML":           {"batch = 64", "batch = ", "line "},
+		"wrong type":         {"batch = 64", `batch = "many"`, "batch"},
+		"both lengths":       {"epochs = 0", "epochs = 3", "steps"},
+		"patch":              {"patch = 16", "patch = 160", "is larger than image_size"},
+		"form":               {`correlation = "authors"`, `correlation = "x"`, "authors or paper"},
+		"no tiers":           {`tiers = ["T1", "T3", "T5"]`, "tiers = []", "must not be empty"},
+		"no episodes":        {"[collect]\nepisodes = ", "[collect]\nepisodes = -", "at least 1"},
+		"no room for logs":   {"log_every = 10", "log_every = 0", "log_every"},
+		"NaN":                {"lr = 5e-4", "lr = nan", "lr is NaN"},
+		"infinite":           {"weight_decay = 1e-3", "weight_decay = inf", "weight_decay is +Inf"},
+		"NaN of a fraction":  {"warm_up = 0.01", "warm_up = nan", "warm_up is NaN"},
+		"NaN of dropout":     {"dropout = 0.0", "dropout = nan", "dropout is NaN"},
+		"NaN of a task":      {"scale_weight = { pusht = 0.1", "scale_weight = { pusht = nan", "scale_weight of pusht is NaN"},
+		"negative of a task": {"aux_weight = { pusht = 0.3", "aux_weight = { pusht = -0.3", "aux_weight of pusht is -0.3"},
+		"negative seed":      {"seed = 3072", "seed = -1", "seed is -1"},
+		"negative bound":     {"at_most = { cube = 30", "at_most = { cube = -30", "cube is -30"},
+		"huge batch":         {"batch = 64", "batch = 1000000000", "batch is 1000000000"},
+		"huge pairs":         {"pairs = 4096", "pairs = 4000000000", "pairs 4000000000"},
+		"negative steps":     {"steps = 2000\nepochs = 0", "steps = -5\nepochs = 3", "steps -5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(nanoText(t), c.old, c.new, 1)
