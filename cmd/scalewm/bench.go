@@ -22,7 +22,7 @@ func runBench(ctx context.Context, c *command, args []string) error {
 	what := c.String("what", "env,load,train,plan", "`parts` to measure; kernels, too, on a GPU")
 	preset := c.String("preset", "", "`name` of a preset or path of a .toml file, for another geometry than the one of 10.77 M parameters")
 	c.StringVar(&b.Peer, "peer", "", "a Python `interpreter` with torch and stable-worldmodel, which takes turns with this program")
-	c.StringVar(&b.Device, "device", "auto", "`where` to train and plan: auto, cpu or cuda")
+	where := c.OneOf("device", "`where` to train and plan: auto, cpu or cuda", "auto", "cpu", "cuda")
 	c.StringVar(&b.Data, "data", "", "the data `file` that load reads; without it a few episodes of Two-Room are collected")
 	rounds := c.Count("rounds", 5, "`number` of measurements, whose median counts")
 	side := c.Count("side", 0, "also time plans of so many `episodes` side by side; 0 does not")
@@ -38,7 +38,7 @@ func runBench(ctx context.Context, c *command, args []string) error {
 		}
 		parts = append(parts, name)
 	}
-	if b.Rounds, b.Side = *rounds, *side; b.Rounds < 1 {
+	if b.Rounds, b.Side, b.Device = *rounds, *side, *where; b.Rounds < 1 {
 		return usagef("bench: --rounds %d: at least 1", b.Rounds)
 	}
 	var err error

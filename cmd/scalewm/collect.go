@@ -71,9 +71,13 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	if known := task.Spec.Policies; *policy != "" && !slices.Contains(known, *policy) {
 		return usagef("collect: task %s has no policy %q%s (hint: one of %s)", pos[0], *policy, pipeline.Nearest(*policy, known), strings.Join(known, ", "))
 	}
+	spec := collect.Spec{Task: pos[0], Policy: *policy, Episodes: *episodes, Seed: *seed, Switches: envs.Options(sw)}
+	if err := spec.Check(); err != nil {
+		return usagef("%v", err)
+	}
 	began, w, l := time.Now(), c.workspace(pipeline.Grid{}, "", *workers), &teller{command: c, step: "collecting"}
 	w.Listener = l
-	res, there, err := w.Collect(ctx, *out, collect.Spec{Task: pos[0], Policy: *policy, Episodes: *episodes, Seed: *seed, Switches: envs.Options(sw)})
+	res, there, err := w.Collect(ctx, *out, spec)
 	l.line()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -85,6 +86,9 @@ func (c *command) parse(args []string, min, max int) ([]string, error) {
 		pos = append(pos, rest[0])
 		args = rest[1:]
 	}
+	if empty := c.empty(); empty != "" {
+		return nil, usagef("%s: --%s is empty (`scalewm %s --help` lists the flags; leave it out for its default)", c.verb.name, empty, c.verb.name)
+	}
 	if len(pos) < min {
 		return nil, usagef("%s needs %s (`scalewm %s --help` shows an example)", c.verb.name, c.verb.args, c.verb.name)
 	}
@@ -92,6 +96,17 @@ func (c *command) parse(args []string, min, max int) ([]string, error) {
 		return nil, usagef("%s: unexpected argument %q", c.verb.name, pos[max])
 	}
 	return pos, nil
+}
+
+// empty is the name of a flag that was given without a value, as an unset variable
+// of a script gives it, or "".
+func (c *command) empty() (name string) {
+	c.Visit(func(f *flag.Flag) {
+		if _, list := f.Value.(switches); !list && f.Value.String() == "" {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 // required refuses a command line that leaves one of these flags empty.
@@ -182,6 +197,34 @@ func parseSeed(text string) (int64, error) {
 		return 0, fmt.Errorf("seed %q is not a whole number from 0 on", text)
 	}
 	return v, nil
+}
+
+// oneOf is a flag that takes one of a few words.
+type oneOf struct {
+	value *string
+	words []string
+}
+
+func (o oneOf) String() string {
+	if o.value == nil { // of package flag's own making
+		return ""
+	}
+	return *o.value
+}
+
+func (o oneOf) Set(text string) error {
+	if !slices.Contains(o.words, text) {
+		return fmt.Errorf("choose among %s", strings.Join(o.words, ", "))
+	}
+	*o.value = text
+	return nil
+}
+
+// OneOf defines a flag that takes one of these words, of which the first is its default.
+func (c *command) OneOf(name, usage string, words ...string) *string {
+	value := words[0]
+	c.Var(oneOf{&value, words}, name, usage)
+	return &value
 }
 
 // printJSON writes v as one line, the last line of stdout under --json.

@@ -16,8 +16,8 @@ type deviceFlags struct {
 
 func (c *command) deviceFlags(precisions string) deviceFlags {
 	return deviceFlags{
-		c.String("device", "auto", "`where` to compute: auto, cpu or cuda (in the binary of make cuda, whose auto is the GPU if there is one)"),
-		c.String("precision", "auto", "`of` the matrix products: fp32, bf16, or auto: "+precisions),
+		c.OneOf("device", "`where` to compute: auto, cpu or cuda (in the binary of make cuda, whose auto is the GPU if there is one)", "auto", "cpu", "cuda"),
+		c.OneOf("precision", "`of` the matrix products: fp32, bf16, or auto: "+precisions, "auto", string(device.FP32), string(device.BF16)),
 		c.stderr,
 	}
 }
@@ -25,9 +25,6 @@ func (c *command) deviceFlags(precisions string) deviceFlags {
 // open starts the device; wantBF16 is what auto means where the machine multiplies bf16.
 func (f deviceFlags) open(wantBF16 bool) (device.Device, error) {
 	p := device.Precision(*f.precision)
-	if p != "auto" && p != device.FP32 && p != device.BF16 {
-		return nil, usagef("--precision %s: choose fp32, bf16 or auto", p)
-	}
 	pick := func(has bool) device.Precision {
 		switch {
 		case p != "auto":
@@ -47,8 +44,6 @@ func (f deviceFlags) open(wantBF16 bool) (device.Device, error) {
 			return d, nil
 		}
 		fmt.Fprintln(f.stderr, "scalewm: computing on the processor:", err)
-	case *f.name != "auto" && *f.name != "cpu":
-		return nil, usagef("--device %s: choose auto, cpu or cuda", *f.name)
 	}
 	return cpu.New(cpu.Options{Precision: pick(cpu.HasBF16())})
 }

@@ -2,6 +2,10 @@
 // and compares them episode by episode; `scalewm help` lists its verbs.
 package main
 
+// The C file start.c is a part of this package.
+
+import "C"
+
 import (
 	"context"
 	"errors"
@@ -9,7 +13,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
+	"time"
 
 	"scalewm/dataset/collect"
 	"scalewm/eval/pipeline"
@@ -30,19 +36,31 @@ var errFailedCells = errors.New("some cells failed")
 // usagef is a mistake in the command line.
 func usagef(format string, args ...any) error { return pipeline.Requestf(format, args...) }
 
+// grace is how long a verb may take to end in order once it is told to. What it has
+// not written by then the next run makes again, as after a kill.
+const grace = time.Second
+
 func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if os.Getenv(collect.ServeVariable) != "" {
 		signal.Ignore(os.Interrupt) // the process that is served gets it too, and ends this one
-		os.Exit(exitCode(collect.Serve(context.Background(), os.Stdin, os.Stdout), os.Stderr))
+		os.Exit(exitCode(collect.Serve(ctx, os.Stdin, os.Stdout), os.Stderr))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(exitCode(err, os.Stderr))
+	context.AfterFunc(ctx, func() {
+		stop() // a second signal ends the program at once, see start.c
+		time.Sleep(grace)
+		os.Exit(exitCode(context.Canceled, os.Stderr))
+	})
+	os.Exit(exitCode(run(ctx, os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
 }
 
 // run executes one command line; tests call it as the shell does.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	defer func() {
+		if bug := recover(); bug != nil {
+			err = fmt.Errorf("a bug: %v (hint: please report it with the command line and this)\n%s", bug, debug.Stack())
+		}
+	}()
 	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
 		if len(args) > 1 {
 			return run(ctx, []string{args[1], "--help"}, stdout, stderr)
@@ -57,12 +75,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if !ok {
 		return usagef("unknown verb %q%s; `scalewm help` lists the verbs", args[0], pipeline.Nearest(args[0], verbNames()))
 	}
-	c := newCommand(v, stdout, stderr)
-	err := v.run(ctx, c, args[1:])
-	if errors.Is(err, errHelp) {
+	err = v.run(ctx, newCommand(v, stdout, stderr), args[1:])
+	switch {
+	case errors.Is(err, errHelp):
 		return nil
-	}
-	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	case ctx.Err() != nil: // whatever the verb made of it
 		return context.Canceled
 	}
 	return err

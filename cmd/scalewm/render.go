@@ -31,7 +31,7 @@ const (
 )
 
 func runRender(ctx context.Context, c *command, args []string) error {
-	episode := c.Int("episode", 0, "`number` of the episode, from 0")
+	episode := c.Count("episode", 0, "`number` of the episode, from 0")
 	out := c.String("out", "", "the `file` to write: .gif, .png (a strip of 8 frames) or .mp4 (needs ffmpeg)")
 	pos, err := c.parse(args, 1, 1)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"scalewm/dataset"
@@ -56,6 +57,9 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		p.Train.Steps, p.Train.Epochs = *steps, 0
 	}
 	if *q != "" {
+		if !slices.ContainsFunc(t.Spec.Qs, func(known envs.Q) bool { return known.Name == *q }) {
+			return usagef("train: task %s has no --q %s (`scalewm tasks` lists what it has)", *task, *q)
+		}
 		p.Train.Q = *q
 	}
 	switch *reading {

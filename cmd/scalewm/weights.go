@@ -140,6 +140,14 @@ func (j weightsJob) convert() (string, error) {
 	if *j.spelling != 4 && *j.spelling != 5 {
 		return "", usagef("weights convert: --transformers %d: it is 4 or 5", *j.spelling)
 	}
+	if known := model.MethodNames(model.Method.Trained); *j.method != "" && !slices.Contains(known, *j.method) {
+		return "", usagef("weights convert: no method named %q (%s)", *j.method, strings.Join(known, ", "))
+	}
+	if *j.task != "" {
+		if _, err := envs.Lookup(*j.task); err != nil {
+			return "", usagef("weights convert: %v", err)
+		}
+	}
 	f, s, err := lewm.Read(j.in)
 	if err != nil {
 		return "", err
@@ -170,9 +178,6 @@ func (j weightsJob) convert() (string, error) {
 // claim says of a published checkpoint what its files do not.
 func (j weightsJob) claim(s *weights.Sidecar, cfg *lewm.Config) (err error) {
 	if *j.method != "" {
-		if !slices.Contains(model.MethodNames(model.Method.Trained), *j.method) {
-			return usagef("weights convert: no method named %q (%s)", *j.method, strings.Join(model.MethodNames(model.Method.Trained), ", "))
-		}
 		s.Method = *j.method
 	}
 	if *j.task == "" {
@@ -180,7 +185,7 @@ func (j weightsJob) claim(s *weights.Sidecar, cfg *lewm.Config) (err error) {
 	}
 	t, err := envs.Lookup(*j.task)
 	if err != nil {
-		return usagef("weights convert: %v", err)
+		return err
 	}
 	if t.Spec.ActionDim != cfg.ActionDim {
 		return fmt.Errorf("converting %s: its action blocks hold %d numbers a step, the task %s has %d (hint: name its own task)",

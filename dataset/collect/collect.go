@@ -102,6 +102,12 @@ func prepare(ctx context.Context, out string, s Spec, shardRows int) (*Job, erro
 	return j, nil
 }
 
+// Check says what is wrong with a spec, before anything is looked at or made.
+func (s Spec) Check() error {
+	_, err := newJob("", s)
+	return err
+}
+
 // newJob checks the spec and completes it.
 func newJob(out string, s Spec) (*Job, error) {
 	task, err := envs.Lookup(s.Task)
