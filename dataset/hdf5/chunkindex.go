@@ -102,7 +102,7 @@ func parseIndex(c *cursor, header uint64, g chunkGrid) ([]chunkRef, error) {
 	if err != nil {
 		return nil, err
 	}
-	lay, err := parseLayout(h[msgLayout])
+	lay, err := parseLayout(h.last(msgLayout))
 	if err != nil {
 		return nil, err
 	}

@@ -145,6 +145,8 @@ func (w whole) edit(edits []byte) (undo func()) {
 // FuzzDset reads data sets of edited files through our own parser alone: what
 // describes them, the index of their chunks, and the chunks.
 func FuzzDset(f *testing.F) {
+	unsealed = true
+	f.Cleanup(func() { unsealed = false })
 	files := wholes(f, "boxes", "indexes", "indexes_old", "latest", "lzf_growing", "swm_writer", "types", "zstd")
 	for i, w := range files {
 		for j, d := range w.sets {
@@ -172,10 +174,11 @@ func FuzzDset(f *testing.F) {
 	})
 }
 
-// FuzzOpen opens edited files as every verb does, which begins with libhdf5, and
-// reads all of them.
+// FuzzOpen opens edited files as every verb does, which is libhdf5's part too, and
+// reads all of them. The files have checksums: those of the earliest format have
+// none, and libhdf5 1.10 leaves its memory where their metadata are damaged.
 func FuzzOpen(f *testing.F) {
-	files := wholes(f, "plain", "swm_writer", "types", "userblock", "zstd")
+	files := wholes(f, "latest", "lzf_growing", "sideways", "swm_writer")
 	for i, w := range files {
 		for _, d := range w.sets {
 			f.Add(uint8(i), binary.LittleEndian.AppendUint32(nil, uint32(d.header+40)))

@@ -21,8 +21,8 @@ func describe(c *cursor, name string, addr uint64) (described, error) {
 		kind int
 		read func([]byte) error
 	}{{msgType, d.readType}, {msgSpace, d.readSpace}, {msgFilters, d.readFilters}, {msgFill, d.readFill}, {msgLayout, d.readLayout}} {
-		body, ok := h[part.kind]
-		if !ok && (part.kind == msgFilters || part.kind == msgFill) {
+		body := h.last(part.kind)
+		if body == nil && (part.kind == msgFilters || part.kind == msgFill) {
 			continue
 		}
 		if err := part.read(body); err != nil {
@@ -187,6 +187,7 @@ const (
 	msgFill          = 0x05
 	msgLayout        = 0x08
 	msgFilters       = 0x0b
+	msgAttribute     = 0x0c
 	msgContinuation  = 0x10
 	msgAttributeInfo = 0x15
 )
@@ -196,8 +197,16 @@ var errHeader = errors.New("the object header is damaged")
 // block is a stretch of header messages in the file.
 type block struct{ addr, size uint64 }
 
-// header is an object header: the body of each message, by kind.
-type header map[int][]byte
+// header is an object header: the bodies of its messages, by kind.
+type header map[int][][]byte
+
+// last is the message of a kind of which a header has one, nil where it has none.
+func (h header) last(kind int) []byte {
+	if n := len(h[kind]); n > 0 {
+		return h[kind][n-1]
+	}
+	return nil
+}
 
 // readHeader reads an object header of version 1 or 2 with its continuations.
 func readHeader(c *cursor, addr uint64) (header, error) {
@@ -281,7 +290,7 @@ func (h header) walk(prefix int, first block, read func(b block, continued bool)
 			body := b[prefix : prefix+size]
 			b = b[prefix+size:]
 			if kind != msgContinuation {
-				h[kind] = body
+				h[kind] = append(h[kind], body)
 			} else if len(body) < 16 {
 				return errHeader
 			} else {

@@ -2,6 +2,7 @@ package hdf5
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -131,6 +132,31 @@ func TestFlippedBytes(t *testing.T) {
 			}
 			g.Close()
 		}
+	}
+}
+
+// Files of the earliest format have no checksums, and the global heap of no file has
+// one. libhdf5 reads outside its memory for attributes that are longer than their
+// messages, never comes back from an object of no
+// size, and takes any number for that of an object.
+func TestDamagedAttributes(t *testing.T) {
+	b, err := os.ReadFile("testdata/plain.h5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := bytes.Index(b, []byte("GCOL"))
+	free := heap + 16 + 16 + len("tworoom\x00") + 8 // behind the collection's header and its first object: the size of the free space
+	name := bytes.Index(b, []byte("env\x00")) - 6   // its length in the attribute's message
+	value := bytes.Index(b, binary.LittleEndian.AppendUint64([]byte{7, 0, 0, 0}, uint64(heap)))
+	for want, at := range map[string]int{"leaves the heap": free, "there is none": value + 14, "an attribute leaves it": name + 1} {
+		damaged := bytes.Clone(b)
+		damaged[at] ^= 0x10
+		path := filepath.Join(t.TempDir(), "damaged.h5")
+		if err := os.WriteFile(path, damaged, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(path)
+		oneLine(t, want, err, path, want, "hint")
 	}
 }
 
