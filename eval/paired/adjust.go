@@ -9,7 +9,8 @@ import (
 const labelFlips = 100000
 
 // Adjust corrects the two families of every pair of arms among comparisons over
-// tasks and solvers: their means over tiers, which confirm, by Holm and by
+// tasks and solvers. A comparison that was adjusted before, among others, keeps the
+// larger number. The families are: their means over tiers, which confirm, by Holm and by
 // Westfall and Young, and their single tiers, which explore, by Benjamini and
 // Hochberg (docs/sources.md#multiplicity).
 func Adjust(all []*Comparison) {
@@ -37,14 +38,24 @@ func adjust(family []*Comparison, name [2]string) {
 		}
 	}
 	for i, p := range stats.Holm(pvalues(means)) {
-		means[i].HolmP = &p
+		if old := means[i].HolmP; old == nil || p > *old {
+			means[i].HolmP = &p
+		}
 	}
 	for i, p := range stats.StepDown(h.tests, labelFlips, rng.Stream("report step-down", name[0], name[1])) {
-		means[i].StepDown = p
+		means[i].StepDown = larger(means[i].StepDown, p)
 	}
 	for i, p := range stats.BenjaminiHochberg(pvalues(tiers)) {
-		tiers[i].BH = p
+		tiers[i].BH = larger(tiers[i].BH, p)
 	}
+}
+
+// larger is the larger of what was there, if it was a number, and p.
+func larger(old, p float64) float64 {
+	if old > p {
+		return old
+	}
+	return p
 }
 
 func pvalues(rows []*Difference) []float64 {

@@ -105,7 +105,7 @@ func (a *Arm) at(seed int, tier string) map[episode]outcome {
 }
 
 // Filter chooses the cells of an arm; empty texts choose all.
-type Filter struct{ Task, Solver, Seed string }
+type Filter struct{ Task, Solver, Seed, Settings string }
 
 // Load reads an arm: a CSV file, a cell file, or a results folder, each of the
 // latter with an optional ":method" behind it.
@@ -169,14 +169,19 @@ func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
 	placed, notes := Place(cells)
 	a.Notes = notes
 	fits := func(want, got string) bool { return want == "" || got == "" || want == got }
+	exact := slices.ContainsFunc(placed, func(p Placed) bool { return p.Arm == method })
 	found := map[string]bool{} // arms among the chosen cells
 	for _, c := range placed {
 		s := c.Spec
-		if method != "" && s.Method != method || !fits(f.Task, s.Task) || !fits(f.Solver, c.Table) || f.Seed != "" && f.Seed != strconv.Itoa(s.TrainSeed) {
+		if method != "" && c.Arm != method && (exact || s.Method != method) || !fits(f.Task, s.Task) || !fits(f.Solver, c.Table) ||
+			f.Seed != "" && f.Seed != strconv.Itoa(s.TrainSeed) || f.Settings != "" && f.Settings != c.Settings.Name {
 			continue
 		}
-		found[strings.TrimSpace(fmt.Sprintf("%s %s %s seed %d", s.Task, s.Method, c.Table, s.TrainSeed))] = true
-		if len(found) > 1 {
+		name := strings.TrimSpace(fmt.Sprintf("%s %s %s seed %d", s.Task, c.Arm, c.Table, s.TrainSeed))
+		if c.Settings.Name != "" {
+			name += fmt.Sprintf(" with %q", c.Settings.Name)
+		}
+		if found[name] = true; len(found) > 1 {
 			continue
 		}
 		if err := a.Add(c.Cell); err != nil {
@@ -197,5 +202,5 @@ func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
 		names = append(names, n)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("it holds %d arms (%s) (hint: name the method as PATH:METHOD and choose with --task, --solver, --seed)", len(found), strings.Join(names, "; "))
+	return fmt.Errorf("it holds %d arms (%s) (hint: name the method as PATH:METHOD and choose with --task, --solver, --seed, --settings)", len(found), strings.Join(names, "; "))
 }

@@ -67,7 +67,7 @@ func (a *Arm) readCSV(in io.Reader) error {
 // columns says where the fields of a line stand; -1 is absent.
 type columns struct {
 	set, episode, tier, success int
-	given                       []int // columns of Conditions
+	given                       []int // columns of the fields
 }
 
 func findColumns(header []string) (c columns, err error) {
@@ -83,8 +83,12 @@ func findColumns(header []string) (c columns, err error) {
 	if missing != nil {
 		return c, fmt.Errorf("it has no column %s (hint: its first line names the columns %s)", strings.Join(missing, ", "), strings.Join(required, ", "))
 	}
-	for _, name := range Conditions() {
-		c.given = append(c.given, slices.Index(header, name))
+	for _, f := range fields {
+		at := -1
+		if f.pair {
+			at = slices.Index(header, f.name)
+		}
+		c.given = append(c.given, at)
 	}
 	return c, nil
 }

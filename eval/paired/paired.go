@@ -4,8 +4,10 @@
 // and the table of scores show, so that the same cells have the same numbers
 // everywhere.
 //
-//	arm.go         an arm, from cells or from a CSV file; which table a cell belongs to
-//	conditions.go  what two outcomes must share to be paired
+//	fields.go      what every field of a cell is: place, arm, setting, outcome; what pairs share
+//	settings.go    which cells stand together, and which tables do
+//	place.go       the table, settings and arm of each cell of a folder
+//	arm.go, csv.go  an arm, from cells or from a CSV file
 //	paired.go      two arms: pairs, intervals, tests
 //	adjust.go      families of comparisons
 //	sets.go        numbers over evaluation sets: scores, the paper's test, aggregates

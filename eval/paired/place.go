@@ -1,9 +1,11 @@
 package paired
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"scalewm/eval/record"
 	"scalewm/model"
@@ -19,50 +21,204 @@ const (
 	stockTemperature = 0.5
 )
 
-// Placed is a cell and the table that it belongs to.
+// Placed is a cell and where it belongs. Two different cells never have the same
+// table, settings, arm, training seed, tier and set.
 type Placed struct {
 	record.Cell
-	Table string // a solver's name or StockMPPI; "" of random actions
+	Table    string // a solver's name or StockMPPI; "" of random actions
+	Settings *Settings
+	Arm      string // who acts, see ArmName
 }
 
-// Place says to which tables the cells of a folder belong, in their order: to
-// its solver's, but MPPI at stock temperature has a table of its own where the
-// task has MPPI at another one. A method that plans at the stock temperature
-// always stands in both. The notes say which cells belong to none.
+// Place says where the cells of a folder belong, in their order: to the table of
+// their solver and the settings that they agree with. MPPI at stock temperature
+// has a table of its own where the task has MPPI at another one and is else set
+// alike; a method that always plans at the stock temperature stands in both. The
+// notes say which cells belong to none.
 func Place(cells []record.Cell) (placed []Placed, notes []string) {
-	tuned := map[string]bool{}  // tasks whose MPPI has a chosen temperature
-	others := map[string]bool{} // those of them with other sets than the tuning set
-	isTuned := func(s record.Spec) bool {
-		return s.Solver == MPPI && s.Temperature > 0 && s.Temperature != stockTemperature
-	}
+	cells, notes = usable(complete(cells))
+	type solver struct{ task, name string }
+	bySolver := map[solver][]record.Cell{}
 	for _, c := range cells {
-		tuned[c.Spec.Task] = tuned[c.Spec.Task] || isTuned(c.Spec)
-		others[c.Spec.Task] = others[c.Spec.Task] || isTuned(c.Spec) && c.Spec.Set != tuningSet
+		s := solver{c.Spec.Task, c.Spec.Solver}
+		bySolver[s] = append(bySolver[s], c)
+	}
+	places := map[string][]*Settings{} // by cell
+	tables := map[solver][]*Settings{}
+	for s, of := range bySolver {
+		all, belong := split(of)
+		maps.Copy(places, belong)
+		for _, x := range all {
+			x.Task, x.Table = s.task, s.name
+		}
+		for _, x := range stock(all) {
+			x.Table = StockMPPI
+		}
+		for _, x := range all {
+			t := solver{x.Task, x.Table}
+			tables[t] = append(tables[t], x)
+		}
+	}
+	for _, all := range tables {
+		name(all)
+	}
+	for _, of := range places {
+		slices.SortFunc(of, func(a, b *Settings) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name)) })
+	}
+	others := map[*Settings]bool{} // MPPI at a chosen temperature with other sets than the tuning set
+	for _, c := range cells {
+		for _, s := range places[c.ID] {
+			others[s] = others[s] || s.chosen() && c.Spec.Set != tuningSet
+		}
 	}
 	dropped := map[string]int{}
 	for _, c := range cells {
-		s := c.Spec
-		if e, ok := c.Result.Double(); ok {
-			notes = append(notes, fmt.Sprintf("cell %s left out: episode %d stands twice in it", c.ID, e))
-			continue
-		}
-		tables := []string{s.Solver}
-		if s.Solver == MPPI && tuned[s.Task] && s.Temperature == stockTemperature {
-			tables = []string{StockMPPI}
-			if model.MethodOf(s.Method).Group == "" {
-				tables = []string{MPPI, StockMPPI}
-			}
-		}
-		for _, t := range tables {
-			if t == MPPI && s.Set == tuningSet && others[s.Task] {
+		for _, s := range places[c.ID] {
+			if others[s] && c.Spec.Set == tuningSet {
 				dropped[s.Task]++
 				continue
 			}
-			placed = append(placed, Placed{c, t})
+			placed = append(placed, Placed{Cell: c, Table: s.Table, Settings: s})
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(dropped)) {
 		notes = append(notes, fmt.Sprintf("%s, MPPI: %d cells of set %s left out, since that set chose the temperature", task, dropped[task], tuningSet))
 	}
+	nameArms(placed)
 	return placed, notes
+}
+
+// complete fills in what a cell of the older schema does not say of its weights and
+// another cell of the same weights does.
+func complete(cells []record.Cell) []record.Cell {
+	type training struct {
+		recipe, q string
+		weight    float64
+	}
+	of := map[string]training{} // by weights
+	for _, c := range cells {
+		s := c.Spec
+		told := training{s.Recipe, s.Q, s.LossWeight}
+		if other, twice := of[s.Weights]; twice && other != told {
+			told = training{} // they contradict each other
+		}
+		if s.Recipe != "" {
+			of[s.Weights] = told
+		}
+	}
+	cells = slices.Clone(cells)
+	for i := range cells {
+		s := &cells[i].Spec
+		if told := of[s.Weights]; s.Recipe == "" && told.recipe != "" {
+			s.Recipe, s.Q, s.LossWeight = told.recipe, told.q, told.weight
+		}
+	}
+	return cells
+}
+
+// usable leaves out damaged cells, and those of a set whose episodes an arm has
+// under another name too: they would count twice.
+func usable(cells []record.Cell) (out []record.Cell, notes []string) {
+	names := map[record.Spec]string{} // the set of what is else the same
+	same := func(s record.Spec) record.Spec {
+		s.Set, s.Schema, s.Pool = "", 0, ""
+		return s
+	}
+	for _, c := range cells {
+		k := same(c.Spec)
+		if old, ok := names[k]; !ok || cmp.Or(len(c.Spec.Set)-len(old), cmp.Compare(c.Spec.Set, old)) < 0 {
+			names[k] = c.Spec.Set
+		}
+	}
+	for _, c := range cells {
+		first := names[same(c.Spec)]
+		note := ""
+		if e, ok := c.Result.Double(); ok {
+			note = fmt.Sprintf("cell %s left out: episode %d stands twice in it", c.ID, e)
+		} else if first != c.Spec.Set && c.Spec.SetHash != "" {
+			note = fmt.Sprintf("%s: the sets %s and %s are the same episodes, which count once", c.Spec.Task, first, c.Spec.Set)
+		} else {
+			out = append(out, c)
+		}
+		if note != "" && !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
+	}
+	return out, notes
+}
+
+var temperatureKey = setKey{name: "temperature"}
+
+// chosen says that the settings are MPPI's at a temperature that was chosen.
+func (s *Settings) chosen() bool {
+	t := s.value[temperatureKey]
+	return s.Table == MPPI && t != "" && t != number(stockTemperature)
+}
+
+// stock are the settings of MPPI at stock temperature that stand beside a chosen
+// one. Their table's name says their temperature.
+func stock(all []*Settings) (out []*Settings) {
+	for _, s := range all {
+		if s.Table != MPPI || s.value[temperatureKey] != number(stockTemperature) {
+			continue
+		}
+		rest := maps.Clone(s.value)
+		delete(rest, temperatureKey)
+		if slices.ContainsFunc(all, func(o *Settings) bool { return o.chosen() && o.value.agrees(rest) }) {
+			s.value = rest
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// ArmName names who acts in a cell: the method, behind an @ each the task state
+// that its loss saw and the weight of its own term where these are not the
+// method's defaults, "scale@half@w=0.3".
+func ArmName(s record.Spec) string {
+	name := s.Method
+	if s.Q != "" && s.Q != defaultQ {
+		name += "@" + s.Q
+	}
+	for _, t := range model.MethodOf(s.Method).Terms {
+		if t.UsesQ && s.LossWeight != 0 && s.LossWeight != t.On(s.Task) {
+			name += "@w=" + number(s.LossWeight)
+		}
+	}
+	return name
+}
+
+// defaultQ is the task state that the presets train with.
+const defaultQ = "full"
+
+// MethodOf is the method of an arm's name.
+func MethodOf(arm string) model.Method {
+	method, _, _ := strings.Cut(arm, "@")
+	return model.MethodOf(method)
+}
+
+// nameArms names the arms. Trainings of one name and seed that left different
+// weights are different arms, and bear the head of their weights' hash.
+func nameArms(placed []Placed) {
+	type training struct {
+		*Settings
+		arm  string
+		seed int
+	}
+	weights := map[training]map[string]bool{}
+	for i := range placed {
+		p := &placed[i]
+		p.Arm = ArmName(p.Spec)
+		t := training{p.Settings, p.Arm, p.Spec.TrainSeed}
+		if weights[t] == nil {
+			weights[t] = map[string]bool{}
+		}
+		weights[t][p.Spec.Weights] = true
+	}
+	for i := range placed {
+		p := &placed[i]
+		if len(weights[training{p.Settings, p.Arm, p.Spec.TrainSeed}]) > 1 {
+			p.Arm += fmt.Sprintf("@%.8s", p.Spec.Weights)
+		}
+	}
 }

@@ -17,21 +17,30 @@ import (
 // Report is everything that is computed from a results folder; all rates and
 // differences are in percent.
 type Report struct {
-	Protocol   string
-	Blocks     []Block // one a task and solver
+	Protocol string   // several with "and" between them
+	Blocks   []*Block // one a task, solver and settings
+	Groups   []Group  // what the numbers over blocks are taken over
+	Checks   []Check
+	Warnings []string
+	Training []Training
+	Clips    []Clip
+	Origin   Origin
+}
+
+// Group are blocks that agree in their settings, and the numbers over them. A
+// report has one, unless its folder holds several settings of one task.
+type Group struct {
+	Name       string // what differs from the other groups; "" for the only one
+	Blocks     []*Block
 	SetTests   []SetTest
 	Tallies    []Tally
 	Aggregates []Aggregate
-	Checks     []Check
-	Warnings   []string
-	Training   []Training
-	Clips      []Clip
-	Origin     Origin
 }
 
-// Block holds the arms of one task and solver.
+// Block holds the arms of one task and solver under the same settings.
 type Block struct {
 	Task, Solver string // Solver as paired.Place names the table
+	Settings     string // what differs from other blocks of the same task and solver; "" for the only one
 	Tiers        []Tier // most compute first
 	Sets         []string
 	Arms         []Arm
@@ -52,9 +61,10 @@ func (t Tier) Rollouts() int { return t.Candidates * t.Iterations }
 
 // Arm is one trained model (or floor) on a block.
 type Arm struct {
+	Name    string // as paired.Place names it: the method, and what makes it a variant
 	Method  string
 	Seed    int
-	Weights []string         // SHA-256 of the weights files seen; more than one is a mix
+	Weights string           // SHA-256 of the weights file
 	Scores  map[string]Score // by tier
 	Mean    Score            // over the block's tiers
 }
@@ -81,58 +91,57 @@ type Tally struct {
 	Up, Down, Tied int // cells: task, solver and tier
 }
 
-// Aggregate sums up a method over all cells (task, solver, tier) that every
+// Aggregate sums up an arm over all cells (task, solver, tier) that every
 // trained method of the report has: success in percent.
 type Aggregate struct {
-	Method         string
+	Arm            string
 	Cells          int
 	Mean, IQM, Gap paired.Estimate // Gap: how far success falls short of 100 %
 }
 
-// place is where a cell stands in the grid. The random floor has neither
-// solver nor tier and stands in every block of its task.
-type place struct {
-	task, method string
-	seed         int
-	solver, tier string
-	set          string
+// slot is where a cell stands in its block. Random actions have no tier and stand
+// at every one.
+type slot struct {
+	arm       string
+	seed      int
+	tier, set string
 }
 
-// grid finds cells by place.
-type grid struct {
-	cells  map[place]record.Cell
-	places []place // in the order of the cells' IDs
-	runs   map[string]record.Run
+// desk is a block on which its cells lie.
+type desk struct {
+	Block
+	settings *paired.Settings
+	cells    map[slot]record.Cell
 }
 
 // ErrNothing says that no cell of a folder is of a method that plans.
 var ErrNothing = errors.New("nothing to compare")
 
 // Build computes the report of a folder. It fails where there is nothing to
-// report or two protocols are mixed; everything less becomes a warning.
+// report; everything less becomes a warning.
 func Build(d *Data, o paired.Options) (*Report, error) {
 	if len(d.Cells) == 0 {
 		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because(d.Problems))
 	}
-	protocol, err := oneProtocol(d.Cells)
+	placed, notes := paired.Place(d.Cells)
+	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Clips: d.Clips, Origin: originOf(d), Warnings: slices.Concat(d.Problems, notes)}
+	desks, err := desksOf(placed, d.Runs)
 	if err != nil {
 		return nil, err
 	}
-	g, notes := newGrid(d)
-	r := &Report{Protocol: protocol, Training: d.Training, Clips: d.Clips, Origin: originOf(d), Warnings: slices.Concat(d.Problems, notes)}
-	var pairs []*paired.Comparison
-	for _, k := range g.blocks() {
-		b := g.block(k[0], k[1])
-		g.pair(&b, o)
-		pairs = append(pairs, b.Pairs...)
-		r.Blocks = append(r.Blocks, b)
-	}
-	if len(r.Blocks) == 0 {
+	if len(desks) == 0 {
 		return nil, fmt.Errorf("report: %w: the folder holds cells of the random floor only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
 	}
-	paired.Adjust(pairs)
-	r.SetTests, r.Tallies, r.Aggregates = setTests(r.Blocks), tallies(r.Blocks), aggregates(r.Blocks)
-	r.Checks = g.checks(r, d.Gates)
+	var settings []*paired.Settings
+	for _, b := range desks {
+		b.pair(o)
+		r.Blocks = append(r.Blocks, &b.Block)
+		settings = append(settings, b.settings)
+	}
+	for _, g := range paired.Groups(settings) {
+		r.Groups = append(r.Groups, r.group(g))
+	}
+	r.Checks = checks(r, desks, d.Gates)
 	r.Warnings = append(r.Warnings, warnings(r)...)
 	return r, nil
 }
@@ -144,99 +153,83 @@ func because(problems []string) string {
 	return "; unusable: " + strings.Join(problems, "; ")
 }
 
-func oneProtocol(cells []record.Cell) (string, error) {
+func protocols(cells []record.Cell) []string {
 	seen := map[string]bool{}
 	for _, c := range cells {
 		seen[c.Spec.Protocol] = true
 	}
-	ps := slices.Sorted(maps.Keys(seen))
-	if len(ps) > 1 {
-		return "", fmt.Errorf("report: the folder mixes the protocols %s, whose numbers do not compare (hint: keep one folder a protocol)", strings.Join(ps, " and "))
-	}
-	return ps[0], nil
+	return slices.Sorted(maps.Keys(seen))
 }
 
-// newGrid places the cells. Where two stand in one place (a model was trained
-// again, say) the one measured last is kept, and the rest are counted.
-func newGrid(d *Data) (*grid, []string) {
-	g := &grid{cells: map[place]record.Cell{}, runs: d.Runs}
-	stale := map[string]int{}
-	placed, notes := paired.Place(d.Cells)
-	for _, c := range placed {
-		p := place{c.Spec.Task, c.Spec.Method, c.Spec.TrainSeed, c.Table, c.Spec.Tier, c.Spec.Set}
-		old, taken := g.cells[p]
-		if taken {
-			stale[methodName(p.method)+" on "+taskName(p.task)]++
-		} else {
-			g.places = append(g.places, p)
-		}
-		if !taken || d.Runs[c.ID].Started >= d.Runs[old.ID].Started {
-			g.cells[p] = c.Cell
-		}
+// group computes what is taken over several blocks.
+func (r *Report) group(of paired.Group) Group {
+	g := Group{Name: of.Name}
+	var pairs []*paired.Comparison
+	for _, i := range of.Members {
+		g.Blocks = append(g.Blocks, r.Blocks[i])
+		pairs = append(pairs, r.Blocks[i].Pairs...)
 	}
-	for _, arm := range slices.Sorted(maps.Keys(stale)) {
-		notes = append(notes, fmt.Sprintf("%s: %s left out, since a later one stands in the same place (task, seed, solver, tier, set) with other weights or settings", arm, count(stale[arm], "cell")))
-	}
-	return g, notes
+	paired.Adjust(pairs)
+	g.SetTests, g.Tallies, g.Aggregates = setTests(g.Blocks), tallies(g.Blocks), aggregates(g.Blocks)
+	return g
 }
 
-// blocks lists the (task, solver) pairs that hold a method with a solver.
-func (g *grid) blocks() [][2]string {
-	seen := map[[2]string]bool{}
-	for p := range g.cells {
-		if p.solver != "" {
-			seen[[2]string{p.task, p.solver}] = true
+// desksOf lays the cells out: a block for each task, table and settings that hold a
+// method with a solver, and random actions in all that they can stand beside.
+func desksOf(placed []paired.Placed, runs map[string]record.Run) ([]*desk, error) {
+	by := map[*paired.Settings]*desk{}
+	for _, p := range placed {
+		if p.Table != "" && by[p.Settings] == nil {
+			by[p.Settings] = &desk{Block: Block{Task: p.Settings.Task, Solver: p.Table, Settings: p.Settings.Name}, settings: p.Settings, cells: map[slot]record.Cell{}}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(seen), func(a, b [2]string) int {
-		return cmp.Or(compareTasks(a[0], b[0]), strings.Compare(a[1], b[1]))
+	desks := slices.SortedFunc(maps.Values(by), func(a, b *desk) int {
+		return cmp.Or(compareTasks(a.Task, b.Task), strings.Compare(a.Solver, b.Solver), strings.Compare(a.Settings, b.Settings))
 	})
+	for _, b := range desks {
+		arms, sets := map[string]Arm{}, map[string]bool{}
+		millis := map[string][]float64{}
+		for _, p := range placed {
+			if p.Settings != b.settings && (p.Table != "" || !p.Settings.Joins(b.settings)) {
+				continue
+			}
+			s := slot{p.Arm, p.Spec.TrainSeed, p.Spec.Tier, p.Spec.Set}
+			if other, taken := b.cells[s]; taken {
+				return nil, fmt.Errorf("report: the cells %s and %s stand in one place and differ in nothing that a cell says (hint: keep one of them)", other.ID, p.ID)
+			}
+			b.cells[s] = p.Cell
+			arms[fmt.Sprint(p.Arm, s.seed)] = Arm{Name: p.Arm, Method: p.Spec.Method, Seed: s.seed, Weights: p.Spec.Weights}
+			if p.Table == "" {
+				continue
+			}
+			sets[s.set] = true // not of random actions alone
+			if ms := runs[p.ID].PlanMillis; ms > 0 {
+				millis[s.tier] = append(millis[s.tier], ms)
+			}
+		}
+		b.Sets = slices.Sorted(maps.Keys(sets))
+		b.Tiers = b.tiers(millis)
+		b.Arms = slices.SortedFunc(maps.Values(arms), func(x, y Arm) int { return cmp.Or(compareArms(x.Name, y.Name), x.Seed-y.Seed) })
+		for i := range b.Arms {
+			b.score(&b.Arms[i])
+		}
+	}
+	return desks, nil
 }
 
-// block gathers the arms of one task and solver.
-func (g *grid) block(task, solver string) Block {
-	b := Block{Task: task, Solver: solver, Tiers: g.tiers(task, solver)}
-	type arm struct {
-		method string
-		seed   int
-	}
-	arms, sets := map[arm]bool{}, map[string]bool{}
-	for p := range g.cells {
-		if p.task == task && (p.solver == solver || p.solver == "") {
-			arms[arm{p.method, p.seed}] = true
-		}
-		if p.task == task && p.solver == solver { // not of the floor alone
-			sets[p.set] = true
-		}
-	}
-	b.Sets = slices.Sorted(maps.Keys(sets))
-	for _, a := range slices.SortedFunc(maps.Keys(arms), func(x, y arm) int {
-		return cmp.Or(model.CompareMethods(x.method, y.method), x.seed-y.seed)
-	}) {
-		b.Arms = append(b.Arms, g.arm(&b, a.method, a.seed))
-	}
-	return b
+// compareArms orders arms as tables do: by method, the plain one before its variants.
+func compareArms(a, b string) int {
+	return cmp.Or(model.CompareMethods(paired.MethodOf(a).Name, paired.MethodOf(b).Name), strings.Compare(a, b))
 }
 
 // tiers lists the tiers of a block, most compute first.
-func (g *grid) tiers(task, solver string) []Tier {
+func (b *desk) tiers(millis map[string][]float64) []Tier {
 	found := map[string]Tier{}
-	millis := map[string][]float64{}
-	for _, p := range g.places {
-		if p.task != task || p.solver != solver {
-			continue
+	for p, c := range b.cells {
+		if s := c.Spec; s.Solver != "" {
+			found[p.tier] = Tier{Name: s.Tier, Candidates: s.Candidates, Iterations: s.Iterations, Elites: s.Elites,
+				Horizon: s.Horizon, Budget: s.Budget, GoalOffset: s.GoalOffset, Episodes: s.Episodes, PlanMillis: median(millis[p.tier])}
 		}
-		c := g.cells[p]
-		s := c.Spec
-		found[p.tier] = Tier{Name: s.Tier, Candidates: s.Candidates, Iterations: s.Iterations, Elites: s.Elites,
-			Horizon: s.Horizon, Budget: s.Budget, GoalOffset: s.GoalOffset, Episodes: s.Episodes}
-		if ms := g.runs[c.ID].PlanMillis; ms > 0 {
-			millis[p.tier] = append(millis[p.tier], ms)
-		}
-	}
-	for n, t := range found {
-		t.PlanMillis = median(millis[n])
-		found[n] = t
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b Tier) int {
 		return cmp.Or(b.Rollouts()-a.Rollouts(), strings.Compare(a.Name, b.Name))
@@ -245,38 +238,46 @@ func (g *grid) tiers(task, solver string) []Tier {
 
 // at lists an arm's cells at a tier, by set; those of the random floor stand at
 // every tier.
-func (g *grid) at(b *Block, method string, seed int, tier string) (cells []record.Cell) {
-	p := place{task: b.Task, method: method, seed: seed, solver: b.Solver, tier: tier}
-	if !model.MethodOf(method).Plans() {
-		p.solver, p.tier = "", ""
+func (b *desk) at(a Arm, tier string) (cells []record.Cell) {
+	if !model.MethodOf(a.Method).Plans() {
+		tier = ""
 	}
-	for _, p.set = range b.Sets {
-		if c, ok := g.cells[p]; ok {
+	for _, set := range b.Sets {
+		if c, ok := b.cells[slot{a.Name, a.Seed, tier, set}]; ok {
 			cells = append(cells, c)
 		}
 	}
 	return cells
 }
 
-// arm scores one trained model (or floor) at every tier it has.
-func (g *grid) arm(b *Block, method string, seed int) Arm {
-	a := Arm{Method: method, Seed: seed, Scores: map[string]Score{}}
-	weights := map[string]bool{}
+// each lists the cells of a block in the order of arms, tiers and sets, those of
+// random actions once.
+func (b *desk) each(f func(record.Cell)) {
+	seen := map[string]bool{}
+	for _, a := range b.Arms {
+		for _, t := range b.Tiers {
+			for _, c := range b.at(a, t.Name) {
+				if !seen[c.ID] {
+					seen[c.ID] = true
+					f(c)
+				}
+			}
+		}
+	}
+}
+
+// score sums up one trained model (or floor) at every tier it has.
+func (b *desk) score(a *Arm) {
+	a.Scores = map[string]Score{}
 	var scores []paired.Score
 	for _, t := range b.Tiers {
-		cells := g.at(b, method, seed, t.Name)
-		for _, c := range cells {
-			weights[c.Spec.Weights] = true
-		}
-		if len(cells) > 0 {
+		if cells := b.at(*a, t.Name); len(cells) > 0 {
 			s := scoreOf(cells)
 			a.Scores[t.Name] = s
 			scores = append(scores, s.Score)
 		}
 	}
-	a.Weights = slices.Sorted(maps.Keys(weights))
 	a.Mean = Score{Score: paired.MeanScore(scores)}
-	return a
 }
 
 // scoreOf is the success of an arm at one tier, and when it came.
@@ -322,34 +323,32 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// pair compares the methods of a block with those that the table of methods
-// sets against them, all training seeds together.
-func (g *grid) pair(b *Block, o paired.Options) {
+// pair compares the arms of a block with those that the table of methods sets
+// against them, all training seeds together.
+func (b *desk) pair(o paired.Options) {
 	arms := map[string]*paired.Arm{}
-	added := map[string]bool{} // cells, since random actions stand at every tier
 	for _, a := range b.Arms {
-		if arms[a.Method] == nil {
-			arms[a.Method] = &paired.Arm{Name: a.Method}
-		}
-		for _, t := range b.Tiers {
-			for _, c := range g.at(b, a.Method, a.Seed, t.Name) {
-				if added[c.ID] {
-					continue
-				}
-				added[c.ID] = true
-				arms[a.Method].Add(c) // each place is taken once, so no episode is there twice
-			}
+		if arms[a.Name] == nil {
+			arms[a.Name] = &paired.Arm{Name: a.Name}
 		}
 	}
-	for _, m := range methodsOf(b.Arms) {
-		for _, against := range model.MethodOf(m).Against {
-			if arms[against] == nil || m == against {
-				continue
+	for p, c := range b.cells {
+		if slices.Contains(b.Sets, p.set) {
+			arms[p.arm].Add(c) // each slot is taken once, so no episode is there twice
+		}
+	}
+	names := armsOf(b.Arms)
+	for _, x := range names {
+		for _, method := range paired.MethodOf(x).Against {
+			for _, y := range names {
+				if x == y || paired.MethodOf(y).Name != method {
+					continue
+				}
+				c := paired.Compare(arms[x], arms[y], o)
+				c.Task = b.Task
+				slices.SortStableFunc(c.ByTier, func(x, y paired.Difference) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
+				b.Pairs = append(b.Pairs, c)
 			}
-			c := paired.Compare(arms[m], arms[against], o)
-			c.Task = b.Task
-			slices.SortStableFunc(c.ByTier, func(x, y paired.Difference) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
-			b.Pairs = append(b.Pairs, c)
 		}
 	}
 }
@@ -358,47 +357,50 @@ func (b *Block) tierIndex(name string) int {
 	return slices.IndexFunc(b.Tiers, func(t Tier) bool { return t.Name == name })
 }
 
-// methodsOf lists the methods of arms once each; the arms are in the order of methods.
-func methodsOf(arms []Arm) (out []string) {
+// armsOf lists the names of arms once each; those of several seeds stand together.
+func armsOf(arms []Arm) (out []string) {
 	for _, a := range arms {
-		if !slices.Contains(out, a.Method) {
-			out = append(out, a.Method)
+		if !slices.Contains(out, a.Name) {
+			out = append(out, a.Name)
 		}
 	}
 	return out
 }
 
-// methods lists those of all blocks, in the order of tables.
-func methods(blocks []Block) (out []string) {
-	for i := range blocks {
-		out = append(out, methodsOf(blocks[i].Arms)...)
+// names lists the arms of all blocks, in the order of tables.
+func names(blocks []*Block) (out []string) {
+	for _, b := range blocks {
+		out = append(out, armsOf(b.Arms)...)
 	}
-	slices.SortFunc(out, model.CompareMethods)
+	slices.SortFunc(out, compareArms)
 	return slices.Compact(out)
 }
 
-// versus lists the pairs of methods that some block compares, in the order of tables.
-func versus(blocks []Block) (out [][2]string) {
-	for _, a := range methods(blocks) {
-		for _, b := range model.MethodOf(a).Against {
-			if slices.ContainsFunc(blocks, func(x Block) bool {
-				return slices.ContainsFunc(x.Pairs, func(c *paired.Comparison) bool { return c.A == a && c.B == b })
-			}) {
-				out = append(out, [2]string{a, b})
+// versus lists the pairs of arms that some block compares, in the order of tables.
+func versus(blocks []*Block) (out [][2]string) {
+	for _, b := range blocks {
+		for _, c := range b.Pairs {
+			if v := [2]string{c.A, c.B}; !slices.Contains(out, v) {
+				out = append(out, v)
 			}
 		}
 	}
+	place := func(v [2]string) int { // of the second in the list that the first is set against
+		return slices.Index(paired.MethodOf(v[0]).Against, paired.MethodOf(v[1]).Name)
+	}
+	slices.SortStableFunc(out, func(v, w [2]string) int {
+		return cmp.Or(compareArms(v[0], w[0]), place(v)-place(w), compareArms(v[1], w[1]))
+	})
 	return out
 }
 
 // setTests has a line for every task and pair of methods.
-func setTests(blocks []Block) (out []SetTest) {
+func setTests(blocks []*Block) (out []SetTest) {
 	for _, v := range versus(blocks) {
 		for _, task := range tasksOf(blocks) {
 			var cells []map[string]float64
-			for i := range blocks {
-				b := &blocks[i]
-				stock := slices.ContainsFunc(blocks, func(x Block) bool { return x.Task == task && x.Solver == paired.StockMPPI })
+			for _, b := range blocks {
+				stock := slices.ContainsFunc(blocks, func(x *Block) bool { return x.Task == task && x.Solver == paired.StockMPPI })
 				if b.Task != task || b.Solver == paired.MPPI && stock {
 					continue
 				}
@@ -417,8 +419,8 @@ func setTests(blocks []Block) (out []SetTest) {
 }
 
 // setDifferences are the rates of A minus those of B on the sets that both have.
-func (b *Block) setDifferences(tier, methodA, methodB string) map[string]float64 {
-	ra, rb := b.setRates(tier, methodA), b.setRates(tier, methodB)
+func (b *Block) setDifferences(tier, armA, armB string) map[string]float64 {
+	ra, rb := b.setRates(tier, armA), b.setRates(tier, armB)
 	out := map[string]float64{}
 	for set, x := range ra {
 		if y, ok := rb[set]; ok {
@@ -428,11 +430,11 @@ func (b *Block) setDifferences(tier, methodA, methodB string) map[string]float64
 	return out
 }
 
-// setRates is a method's success by set, the mean over its training seeds.
-func (b *Block) setRates(tier, method string) map[string]float64 {
+// setRates is an arm's success by set, the mean over its training seeds.
+func (b *Block) setRates(tier, arm string) map[string]float64 {
 	sum, n := map[string]float64{}, map[string]float64{}
 	for _, a := range b.Arms {
-		if a.Method != method {
+		if a.Name != arm {
 			continue
 		}
 		for _, s := range a.Scores[tier].BySet {
@@ -446,16 +448,16 @@ func (b *Block) setRates(tier, method string) map[string]float64 {
 	return sum
 }
 
-// tallies counts where each method leads those that it is compared with.
-func tallies(blocks []Block) (out []Tally) {
+// tallies counts where each arm leads those that it is compared with.
+func tallies(blocks []*Block) (out []Tally) {
 	const tie = 1e-9 // sums of decimals
 	for _, v := range versus(blocks) {
 		t := Tally{A: v[0], B: v[1]}
-		for i := range blocks {
+		for _, b := range blocks {
 			sum, cells := 0.0, 0
-			for _, tier := range blocks[i].Tiers {
+			for _, tier := range b.Tiers {
 				var points []float64
-				for _, d := range blocks[i].setDifferences(tier.Name, t.A, t.B) {
+				for _, d := range b.setDifferences(tier.Name, t.A, t.B) {
 					points = append(points, d)
 				}
 				slices.Sort(points) // the order of a map must not show in a sum
@@ -494,12 +496,11 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// aggregates are the methods' numbers over the cells that all of them have.
-func aggregates(blocks []Block) []Aggregate {
-	names := slices.DeleteFunc(methods(blocks), func(m string) bool { return !model.MethodOf(m).Plans() })
+// aggregates are the arms' numbers over the cells that all of them have.
+func aggregates(blocks []*Block) []Aggregate {
+	names := slices.DeleteFunc(names(blocks), func(arm string) bool { return !paired.MethodOf(arm).Plans() })
 	cells := map[string][][]float64{}
-	for i := range blocks {
-		b := &blocks[i]
+	for _, b := range blocks {
 		for _, t := range b.Tiers {
 			rates := map[string][]float64{}
 			for _, m := range names {
@@ -519,7 +520,7 @@ func aggregates(blocks []Block) []Aggregate {
 	var out []Aggregate
 	for _, m := range names {
 		if c := cells[m]; len(c) > 0 {
-			a := Aggregate{Method: m, Cells: len(c)}
+			a := Aggregate{Arm: m, Cells: len(c)}
 			a.Mean, a.IQM, a.Gap = paired.Aggregate(m, c)
 			out = append(out, a)
 		}
@@ -527,10 +528,10 @@ func aggregates(blocks []Block) []Aggregate {
 	return out
 }
 
-// first is the first arm of a method.
-func (b *Block) first(method string) (Arm, bool) {
+// first is the first arm of a name.
+func (b *Block) first(name string) (Arm, bool) {
 	for _, a := range b.Arms {
-		if a.Method == method {
+		if a.Name == name {
 			return a, true
 		}
 	}
@@ -567,7 +568,7 @@ func (b *Block) headline() *paired.Comparison {
 	for _, c := range b.Pairs {
 		switch {
 		case c.Mean == nil:
-		case c.B == model.Baseline && !model.MethodOf(c.A).Floor:
+		case paired.MethodOf(c.B).Name == model.Baseline && !paired.MethodOf(c.A).Floor:
 			return c
 		case first == nil:
 			first = c
@@ -577,7 +578,7 @@ func (b *Block) headline() *paired.Comparison {
 }
 
 // tasksOf lists the tasks of blocks once each; the blocks are in their order.
-func tasksOf(blocks []Block) (out []string) {
+func tasksOf(blocks []*Block) (out []string) {
 	for _, b := range blocks {
 		if !slices.Contains(out, b.Task) {
 			out = append(out, b.Task)

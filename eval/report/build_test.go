@@ -32,7 +32,7 @@ func TestScores(t *testing.T) {
 	if len(r.Blocks) != 1 || r.Protocol != "paper" {
 		t.Fatalf("%d blocks, protocol %q; want one and paper", len(r.Blocks), r.Protocol)
 	}
-	b := &r.Blocks[0]
+	b := r.Blocks[0]
 	var names []string
 	for _, tier := range b.Tiers {
 		names = append(names, tier.Name)
@@ -73,7 +73,7 @@ func TestScores(t *testing.T) {
 }
 
 func TestDifferences(t *testing.T) {
-	b := &built(t, handPlan, nil).Blocks[0]
+	b := built(t, handPlan, nil).Blocks[0]
 	var names []string
 	for _, p := range b.Pairs {
 		names = append(names, p.A+"-"+p.B)
@@ -145,9 +145,6 @@ func TestPairingIsRefused(t *testing.T) {
 		edit func(*record.Cell)
 		want string
 	}{
-		{"set hash", func(c *record.Cell) { c.Spec.SetHash = c.Spec.Set + c.Spec.Method }, "tier T3, set s101, episode 0: set hash is s101scale in one arm"},
-		{"data", func(c *record.Cell) { c.Spec.Data = c.Spec.Method }, "tier T3, set s101, episode 0: data is scale in one arm and lewm in the other"},
-		{"planner", func(c *record.Cell) { c.Spec.Elites += len(c.Spec.Method) }, "tier T3, set s101, episode 0: elites is "},
 		{"seeds", func(c *record.Cell) { c.Result.Rows[3].PlannerSeed += uint32(len(c.Spec.Method)) }, "tier T3, set s101, episode 3: planner seed is "},
 		{"starts", func(c *record.Cell) { c.Result.Rows[4].Start += len(c.Spec.Method) }, "tier T3, set s101, episode 4: start is "},
 	} {
@@ -176,7 +173,7 @@ func TestDoubleEpisodesAreLeftOut(t *testing.T) {
 			c.Result.Rows[4].Episode = 5
 		}
 	})
-	if n := len(armOf(t, &r.Blocks[0], scale).Scores["T3"].BySet); n != 2 {
+	if n := len(armOf(t, r.Blocks[0], scale).Scores["T3"].BySet); n != 2 {
 		t.Errorf("%d sets at T3, want the 2 whole ones", n)
 	}
 	if text := strings.Join(r.Warnings, "\n"); !strings.Contains(text, "left out: episode 5 stands twice in it") {
@@ -243,7 +240,7 @@ func TestSeedsAreAveraged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &r.Blocks[0]
+	b := r.Blocks[0]
 	if len(b.Arms) != 4 || b.label(b.Arms[1]) != "LeWM seed 1" {
 		t.Fatalf("arms %d, second %q; want LeWM and SCALE with two seeds each", len(b.Arms), b.label(b.Arms[1]))
 	}
@@ -254,23 +251,107 @@ func TestSeedsAreAveraged(t *testing.T) {
 	near(t, "difference", d.Diff, 100*5.0/30, 1e-9)
 }
 
-func TestStaleCellsAreLeftOut(t *testing.T) {
-	old := cellsOf(t, handPlan[:1], func(c *record.Cell) { c.Spec.Weights = "old"; c.Result.Rows[0].Success = false })
-	cells := append(old, cellsOf(t, handPlan, nil)...)
+// Two trainings of one method and seed are two arms, whichever was evaluated later.
+func TestTwoTrainingsAreTwoArms(t *testing.T) {
+	other := cellsOf(t, handPlan[:1], func(c *record.Cell) { c.Spec.Weights = "0123456789abcdef"; c.Result.Rows[0].Success = false })
+	cells := append(other, cellsOf(t, handPlan, nil)...)
 	runs := map[string]record.Run{}
 	for i, c := range cells {
-		runs[c.ID] = record.Run{Started: map[bool]string{true: "2026-01-01T00:00:00Z", false: "2026-01-02T00:00:00Z"}[i < len(old)]}
+		runs[c.ID] = record.Run{Started: map[bool]string{true: "2030-01-01T00:00:00Z", false: "2026-01-02T00:00:00Z"}[i < len(other)]}
 	}
-	slices.SortFunc(cells, func(a, b record.Cell) int { return strings.Compare(a.ID, b.ID) })
 	r, err := Build(&Data{Cells: cells, Runs: runs}, paired.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := armOf(t, &r.Blocks[0], lewm).Scores["T1"]; s.Mean != 80 {
-		t.Errorf("LeWM at T1 %v, want the later evaluation's 80", s.Mean)
+	b := r.Blocks[0]
+	if len(b.Arms) != 6 || b.label(b.Arms[0]) != "LeWM@01234567" || b.Arms[0].Scores["T1"].Mean != 70 || b.label(b.Arms[1]) != "LeWM@weights-" || b.Arms[1].Scores["T1"].Mean != 80 {
+		t.Fatalf("%d arms, the first %+v and %+v", len(b.Arms), b.Arms[0], b.Arms[1])
 	}
-	if !strings.Contains(strings.Join(r.Warnings, "\n"), "LeWM on Two-Room: 3 cells left out") {
-		t.Errorf("warnings %q do not say that 3 cells are left out", r.Warnings)
+	if c := b.Pairs; c[0].A != scale || c[0].B != "lewm@01234567" || c[1].B != "lewm@weights-" || c[0].ByTier[0].Diff == c[1].ByTier[0].Diff {
+		t.Errorf("SCALE is set against %q and %q", c[0].B, c[1].B)
+	}
+	if text := string(rendered(t, r)["report.md"]); !strings.Contains(text, "tworoom LeWM seed 0 has 2") || !strings.Contains(text, "SCALE − LeWM@01234567") {
+		t.Errorf("the page does not tell them apart:\n%s", text)
+	}
+}
+
+// The task state and the weight of the method's own term are variants of a method;
+// what is the method's default is not said.
+func TestVariants(t *testing.T) {
+	cells := append(cellsOf(t, handPlan[:6], func(c *record.Cell) {
+		if c.Spec.Schema = 2; c.Spec.Method == scale {
+			c.Spec.Q, c.Spec.LossWeight = "full", .1
+		}
+	}), cellsOf(t, handPlan[3:4], func(c *record.Cell) { c.Spec.Q, c.Spec.LossWeight, c.Spec.Weights = "half", .3, "w" })...)
+	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := r.Blocks[0]; len(r.Blocks) != 1 || !slices.Equal(armsOf(b.Arms), []string{lewm, scale, "scale@half@w=0.3"}) || b.label(b.Arms[2]) != "SCALE@half@w=0.3" || len(b.Pairs) != 2 {
+		t.Errorf("arms %v, %d pairs", armsOf(r.Blocks[0].Arms), len(r.Blocks[0].Pairs))
+	}
+	if csv := string(rendered(t, r)["report.csv"]); !strings.Contains(csv, ",half@w=0.3\n") || !strings.Contains(csv, "pre_solved,settings,variant\n") {
+		t.Errorf("the CSV does not name the variant:\n%s", csv)
+	}
+}
+
+// What was evaluated under other settings stands apart: in blocks of its own, and in
+// numbers over blocks of its own. Nothing of it is paired with the rest.
+func TestSettingsStandApart(t *testing.T) {
+	on := func(yes bool, s *string, v string) {
+		if yes {
+			*s = v
+		}
+	}
+	for want, edit := range map[string]func(s *record.Spec){
+		"protocol strict":                    func(s *record.Spec) { s.Protocol = "strict" },
+		"data other":                         func(s *record.Spec) { s.Data = "other" },
+		"recipe 0a":                          func(s *record.Spec) { s.Recipe = "0a" },
+		"planned in bf16":                    func(s *record.Spec) { s.Precision = "bf16" },
+		"3 episodes a set":                   func(s *record.Spec) { s.Episodes, s.SetHash = 3, "3"+s.Set },
+		"pool full":                          func(s *record.Spec) { s.Pool, s.SetHash = "full", "full"+s.Set },
+		"40 steps allowed":                   func(s *record.Spec) { s.Budget = 40 },
+		"goals 20 rows on":                   func(s *record.Spec) { s.GoalOffset = 20 },
+		"horizon 4":                          func(s *record.Spec) { s.Horizon = 4 },
+		"actions scaled as the checkpoint's": func(s *record.Spec) { s.Actions = "checkpoint" },
+		"clip env":                           func(s *record.Spec) { s.Clip = "env" },
+		"s102 starts other":                  func(s *record.Spec) { on(s.Set == "s102", &s.SetHash, "other") },
+		"T3 60 candidates":                   func(s *record.Spec) { s.Candidates += map[string]int{"T3": 10}[s.Tier] },
+	} {
+		t.Run(want, func(t *testing.T) {
+			base := func(c *record.Cell) { c.Spec.Schema, c.Spec.Recipe, c.Spec.Clip = 2, "ff", "raw" }
+			cells := append(cellsOf(t, handPlan, base), cellsOf(t, handPlan[:6], func(c *record.Cell) { base(c); edit(&c.Spec) })...)
+			slices.SortFunc(cells, func(a, b record.Cell) int { return strings.Compare(a.ID, b.ID) })
+			cells = slices.CompactFunc(cells, func(a, b record.Cell) bool { return a.ID == b.ID })
+			r, err := Build(&Data{Cells: cells}, paired.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for _, b := range r.Blocks {
+				if strings.Contains(b.title(), want) {
+					n++
+				}
+				for _, a := range b.Arms {
+					for _, s := range a.Scores {
+						if s.N > 30 {
+							t.Errorf("%s, %s: %d episodes at a tier", b.title(), a.Name, s.N)
+						}
+					}
+				}
+			}
+			if n == 0 || len(r.Groups) < 2 || !strings.Contains(strings.Join(r.Warnings, "\n"), "they are shown apart and never paired") {
+				t.Errorf("%d blocks, %d groups (%q); want one titled %q", len(r.Blocks), len(r.Groups), r.groupNames(), want)
+			}
+			for _, g := range r.Groups {
+				for _, tally := range g.Tallies {
+					if tally.Of > 2 {
+						t.Errorf("%s: %+v is of several settings", g.Name, tally)
+					}
+				}
+			}
+			rendered(t, r)
+		})
 	}
 }
 
@@ -283,11 +364,6 @@ func TestBuildErrors(t *testing.T) {
 		{"empty", &Data{}, "holds no evaluation cells (hint:"},
 		{"only torn", &Data{Problems: []string{"reading cell x.json: torn"}}, "unusable: reading cell x.json: torn"},
 		{"only random", &Data{Cells: cellsOf(t, handPlan[len(handPlan)-1:], nil)}, "random floor only (hint:"},
-		{"two protocols", &Data{Cells: cellsOf(t, handPlan, func(c *record.Cell) {
-			if c.Spec.Method == scale {
-				c.Spec.Protocol = "strict"
-			}
-		})}, "mixes the protocols paper and strict"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := Build(c.d, paired.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -305,7 +381,7 @@ func TestSingleSetAndMissingArm(t *testing.T) {
 		}
 	}
 	r := built(t, plans, nil)
-	s := armOf(t, &r.Blocks[0], lewm).Scores["T1"]
+	s := armOf(t, r.Blocks[0], lewm).Scores["T1"]
 	if !math.IsNaN(s.SD) || pm(s) != "80.0" {
 		t.Errorf("one set: SD %v shown %q, want none and 80.0", s.SD, pm(s))
 	}

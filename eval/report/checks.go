@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"scalewm/eval/paired"
 	"scalewm/eval/record"
 	"scalewm/eval/stats"
 	"scalewm/model"
@@ -40,34 +41,38 @@ const (
 )
 
 // checks runs the gates over all cells in use.
-func (g *grid) checks(r *Report, gates []record.Gate) []Check {
+func checks(r *Report, desks []*desk, gates []record.Gate) []Check {
 	return []Check{
 		checkRender(gates),
-		g.unique("Same episodes", "every arm and tier saw the same episodes of each set", func(s record.Spec) (string, string) { return s.Task + " " + s.Set, s.SetHash }),
-		g.unique("Same data", "every cell of a task was evaluated on the same data", func(s record.Spec) (string, string) { return s.Task, s.Data }),
-		g.unique("One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(s record.Spec) (string, string) {
-			return fmt.Sprintf("%s %s seed %d", s.Task, methodName(s.Method), s.TrainSeed), s.Weights
+		unique(desks, "Same episodes", "every arm and tier saw the same episodes of each set", func(_ *desk, s record.Spec) (string, string) {
+			return strings.TrimSpace(fmt.Sprintf("%s %s of %s, protocol %s %s", s.Task, s.Set, count(s.Episodes, "episode"), s.Protocol, s.Pool)), s.SetHash
 		}),
-		g.oneDevice(),
-		g.sameSeeds(),
+		unique(desks, "Same data", "every cell of a task was evaluated on the same data", func(_ *desk, s record.Spec) (string, string) { return s.Task, s.Data }),
+		unique(desks, "One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(b *desk, s record.Spec) (string, string) {
+			return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s seed %d", s.Task, b.Settings, armTitle(paired.ArmName(s)), s.TrainSeed)), " "), s.Weights
+		}),
+		oneDevice(desks),
+		sameSeeds(desks),
 		checkComplete(r),
 		checkMonotone(r),
 		checkHomogeneous(r),
 		checkVariance(r),
 		checkPreSolved(r),
-		g.noNaN(),
+		noNaN(desks),
 	}
 }
 
 // unique checks that cells with the same key have the same value.
-func (g *grid) unique(title, good string, of func(record.Spec) (key, value string)) Check {
+func unique(desks []*desk, title, good string, of func(*desk, record.Spec) (key, value string)) Check {
 	values := map[string]map[string]bool{}
-	for _, p := range g.places {
-		k, v := of(g.cells[p].Spec)
-		if values[k] == nil {
-			values[k] = map[string]bool{}
-		}
-		values[k][v] = true
+	for _, b := range desks {
+		b.each(func(c record.Cell) {
+			k, v := of(b, c.Spec)
+			if values[k] == nil {
+				values[k] = map[string]bool{}
+			}
+			values[k][v] = true
+		})
 	}
 	var bad []string
 	for _, k := range slices.Sorted(maps.Keys(values)) {
@@ -92,12 +97,14 @@ func verdict(title, good string, bad []string) Check {
 }
 
 // oneDevice checks that all cells with a planner come from one device kind.
-func (g *grid) oneDevice() Check {
+func oneDevice(desks []*desk) Check {
 	kinds := map[string]bool{}
-	for _, p := range g.places {
-		if d := g.cells[p].Result.Device; p.solver != "" {
-			kinds[d] = true
-		}
+	for _, b := range desks {
+		b.each(func(c record.Cell) {
+			if c.Spec.Solver != "" {
+				kinds[c.Result.Device] = true
+			}
+		})
 	}
 	names := slices.Sorted(maps.Keys(kinds))
 	var bad []string
@@ -109,24 +116,26 @@ func (g *grid) oneDevice() Check {
 
 // sameSeeds checks that all arms got the same planner noise: one seed an
 // episode, set and tier.
-func (g *grid) sameSeeds() Check {
-	type slot struct {
-		task, solver, tier, set string
-		episode                 int
+func sameSeeds(desks []*desk) Check {
+	type place struct {
+		tier, set string
+		episode   int
 	}
-	seeds := map[slot]uint32{}
 	bad := map[string]bool{}
-	for _, p := range g.places {
-		if p.solver == "" {
-			continue
-		}
-		for _, row := range g.cells[p].Result.Rows {
-			s := slot{p.task, p.solver, p.tier, p.set, row.Episode}
-			if old, ok := seeds[s]; ok && old != row.PlannerSeed {
-				bad[fmt.Sprintf("%s %s %s", p.task, p.tier, p.set)] = true
+	for _, b := range desks {
+		seeds := map[place]uint32{}
+		b.each(func(c record.Cell) {
+			if c.Spec.Solver == "" {
+				return
 			}
-			seeds[s] = row.PlannerSeed
-		}
+			for _, row := range c.Result.Rows {
+				p := place{c.Spec.Tier, c.Spec.Set, row.Episode}
+				if old, ok := seeds[p]; ok && old != row.PlannerSeed {
+					bad[fmt.Sprintf("%s %s %s", b.Task, p.tier, p.set)] = true
+				}
+				seeds[p] = row.PlannerSeed
+			}
+		})
 	}
 	return verdict("Equal planner noise", "every arm planned each episode with the same seed", slices.Sorted(maps.Keys(bad)))
 }
@@ -136,7 +145,7 @@ func checkComplete(r *Report) Check {
 	var bad []string
 	cells := 0
 	for i := range r.Blocks {
-		b := &r.Blocks[i]
+		b := r.Blocks[i]
 		for _, a := range b.Arms {
 			for _, t := range b.Tiers {
 				n := len(a.Scores[t.Name].BySet)
@@ -154,7 +163,7 @@ func checkComplete(r *Report) Check {
 func checkMonotone(r *Report) Check {
 	var bad []string
 	for i := range r.Blocks {
-		b := &r.Blocks[i]
+		b := r.Blocks[i]
 		for _, a := range b.Arms {
 			for k := 1; k < len(b.Tiers); k++ {
 				high, okH := a.Scores[b.Tiers[k-1].Name]
@@ -175,7 +184,7 @@ func checkHomogeneous(r *Report) Check {
 	var bad []string
 	tested, chance := 0, 0.0
 	for i := range r.Blocks {
-		b := &r.Blocks[i]
+		b := r.Blocks[i]
 		for _, a := range b.Arms {
 			if a.Method != model.Baseline {
 				continue
@@ -259,7 +268,7 @@ func checkVariance(r *Report) Check {
 func checkPreSolved(r *Report) Check {
 	var bad []string
 	for i := range r.Blocks {
-		b := &r.Blocks[i]
+		b := r.Blocks[i]
 		share := 0.0
 		var rest []string
 		for _, a := range b.Arms {
@@ -275,16 +284,18 @@ func checkPreSolved(r *Report) Check {
 	return verdict("No start is solved already", "no episode begins at its goal", bad)
 }
 
-func (g *grid) noNaN() Check {
+func noNaN(desks []*desk) Check {
 	costs, cells := 0, 0
-	for _, p := range g.places {
-		n := 0
-		for _, row := range g.cells[p].Result.Rows {
-			n += row.NaNCosts
-		}
-		if costs += n; n > 0 {
-			cells++
-		}
+	for _, b := range desks {
+		b.each(func(c record.Cell) {
+			n := 0
+			for _, row := range c.Result.Rows {
+				n += row.NaNCosts
+			}
+			if costs += n; n > 0 {
+				cells++
+			}
+		})
 	}
 	var bad []string
 	if costs > 0 {
@@ -318,7 +329,7 @@ func warnings(r *Report) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for i := range r.Blocks {
-		b := &r.Blocks[i]
+		b := r.Blocks[i]
 		seeds := map[int]bool{}
 		methods := map[string]bool{}
 		for _, a := range b.Arms {
@@ -347,9 +358,12 @@ func warnings(r *Report) []string {
 		}
 		for _, c := range b.Pairs {
 			for _, why := range slices.Concat(c.Notes, c.Refused) {
-				add("%s, %s against %s: %s", b.title(), methodName(c.A), methodName(c.B), why)
+				add("%s, %s against %s: %s", b.title(), armTitle(c.A), armTitle(c.B), why)
 			}
 		}
+	}
+	if len(r.Groups) > 1 {
+		add("the folder holds results under %d different settings (%s); they are shown apart and never paired", len(r.Groups), strings.Join(r.groupNames(), "; "))
 	}
 	if len(r.Training) == 0 {
 		add("no training metrics were found, so there are no training curves")

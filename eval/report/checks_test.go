@@ -43,7 +43,7 @@ func TestChecksWarn(t *testing.T) {
 			if c.Spec.Method == aux && c.Spec.Set == "s102" {
 				c.Spec.SetHash = "another"
 			}
-		}, "tworoom s102 has 2"},
+		}, "tworoom s102 of 10 episodes, protocol paper has 2"},
 		{"Same data", func(c *record.Cell) {
 			if c.Spec.Method == aux {
 				c.Spec.Data = "another"
@@ -107,8 +107,8 @@ func score(n int, rates ...float64) Score {
 }
 
 func oneArm(s Score) *Report {
-	return &Report{Blocks: []Block{{Task: "cube", Solver: "cem", Tiers: []Tier{{Name: "T1"}},
-		Arms: []Arm{{Method: lewm, Scores: map[string]Score{"T1": s}}}}}}
+	return &Report{Blocks: []*Block{{Task: "cube", Solver: "cem", Tiers: []Tier{{Name: "T1"}},
+		Arms: []Arm{{Name: lewm, Method: lewm, Scores: map[string]Score{"T1": s}}}}}}
 }
 
 func TestCheckHomogeneous(t *testing.T) {

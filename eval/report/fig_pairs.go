@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"scalewm/eval/paired"
-	"scalewm/model"
 )
 
 // forestRow is one line of a forest plot.
@@ -117,7 +116,7 @@ func (b *Block) forest() template.HTML {
 func (r *Report) overviewForest() template.HTML {
 	var rows []forestRow
 	for i := range r.Blocks {
-		b := &r.Blocks[i]
+		b := r.Blocks[i]
 		if c := b.headline(); c != nil {
 			rows = append(rows, forestRow{group: minus(c.A, c.B), label: b.title(), d: *c.Mean, a: c.A})
 		}
@@ -139,8 +138,8 @@ func discordFigure(b *Block, p *paired.Comparison, most int) template.HTML {
 	height := float64(top + rowHeight*len(rows) + 8)
 	s := newSVG(width, height)
 	mid, unit := 178.0, 118/float64(most)
-	s.text(point{mid + 8, 15}, "label head", "only "+methodName(p.A))
-	s.text(point{mid - 8, 15}, "label head end", "only "+methodName(p.B))
+	s.text(point{mid + 8, 15}, "label head", "only "+armTitle(p.A))
+	s.text(point{mid - 8, 15}, "label head end", "only "+armTitle(p.B))
 	for i, d := range rows {
 		y := float64(top + rowHeight*i)
 		right, left := mid+unit*float64(d.OnlyA), mid-unit*float64(d.OnlyB)
@@ -151,7 +150,7 @@ func discordFigure(b *Block, p *paired.Comparison, most int) template.HTML {
 		s.text(point{left - 6, y + 16}, "tick end", itoa(d.OnlyB))
 	}
 	s.line(point{mid, top - 4}, point{mid, height - 4}, "axis")
-	return s.html(fmt.Sprintf("%s: episodes solved by %s only and by %s only", b.title(), methodName(p.A), methodName(p.B)))
+	return s.html(fmt.Sprintf("%s: episodes solved by %s only and by %s only", b.title(), armTitle(p.A), armTitle(p.B)))
 }
 
 // discordFigures draws one panel a pair of learned methods, on one scale.
@@ -173,5 +172,5 @@ func (b *Block) discordFigures() (out []template.HTML) {
 // learned leaves out the pairs with a floor: their large differences would
 // squeeze the others in a figure. The tables have them all.
 func (b *Block) learned() []*paired.Comparison {
-	return slices.DeleteFunc(slices.Clone(b.Pairs), func(c *paired.Comparison) bool { return model.MethodOf(c.A).Floor })
+	return slices.DeleteFunc(slices.Clone(b.Pairs), func(c *paired.Comparison) bool { return paired.MethodOf(c.A).Floor })
 }

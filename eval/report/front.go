@@ -12,7 +12,6 @@ import (
 	"scalewm/envs"
 	"scalewm/eval/paired"
 	"scalewm/eval/stats"
-	"scalewm/model"
 )
 
 // The chapters before and after those of the tasks, and the terminal's summary.
@@ -34,12 +33,20 @@ func (r *Report) title() string {
 	return "Planning with latent world models on " + listing(names)
 }
 
-// lead is the report in one sentence or two.
+// lead is the report in one sentence or two, and where settings stand apart in as
+// many for each of them.
 func (r *Report) lead() string {
-	if len(r.Blocks) > 1 {
-		return r.leadMany()
+	if len(r.Groups) > 1 {
+		var out []string
+		for _, g := range r.Groups {
+			out = append(out, "Under "+g.Name+": "+g.lead())
+		}
+		return strings.Join(out, " ")
 	}
-	b := &r.Blocks[0]
+	if len(r.Blocks) > 1 {
+		return r.Groups[0].lead()
+	}
+	b := r.Blocks[0]
 	c := b.headline()
 	if c == nil {
 		return fmt.Sprintf("%s was evaluated; no two arms could be paired.", b.title())
@@ -50,7 +57,7 @@ func (r *Report) lead() string {
 		more = "less"
 	}
 	return fmt.Sprintf("On %s, %s succeeds %s points %s often than %s, %s (95 %% interval %s, p %s, %s). %s",
-		strings.Replace(b.title(), ", ", " with ", 1), methodName(c.A), points(math.Abs(d.Diff)), more, methodName(c.B), over(d), interval(d.Lo, d.Hi), equals(d.P),
+		strings.Replace(b.title(), ", ", " with ", 1), armTitle(c.A), points(math.Abs(d.Diff)), more, armTitle(c.B), over(d), interval(d.Lo, d.Hi), equals(d.P),
 		count(d.N, "paired episode"), reading(c))
 }
 
@@ -66,18 +73,18 @@ func over(d *paired.Difference) string {
 func reading(c *paired.Comparison) string {
 	switch {
 	case c.Mean.Lo > 0:
-		return methodName(c.A) + " is ahead by more than the draw of episodes explains."
+		return armTitle(c.A) + " is ahead by more than the draw of episodes explains."
 	case c.Mean.Hi < 0:
-		return methodName(c.B) + " is ahead by more than the draw of episodes explains."
+		return armTitle(c.B) + " is ahead by more than the draw of episodes explains."
 	}
 	return "The interval includes zero: this evaluation does not tell the two apart."
 }
 
-func (r *Report) leadMany() string {
+func (g *Group) lead() string {
 	up, down, clear, n := 0, 0, 0, 0
 	var pair *paired.Comparison
-	for i := range r.Blocks {
-		c := r.Blocks[i].headline()
+	for _, b := range g.Blocks {
+		c := b.headline()
 		if pair == nil {
 			pair = c
 		}
@@ -99,7 +106,14 @@ func (r *Report) leadMany() string {
 		return "No two arms could be paired."
 	}
 	return fmt.Sprintf("%s is above %s on %d of %d task and solver averages and below on %d; %d of the differences remain significant at 5 %% after Holm's correction.",
-		methodName(pair.A), methodName(pair.B), up, n, down, clear)
+		armTitle(pair.A), armTitle(pair.B), up, n, down, clear)
+}
+
+func (r *Report) groupNames() (out []string) {
+	for _, g := range r.Groups {
+		out = append(out, g.Name)
+	}
+	return out
 }
 
 // tiles are the numbers a reader takes away from a single block.
@@ -107,12 +121,12 @@ func (r *Report) tiles() (out []Item) {
 	if len(r.Blocks) > 1 {
 		return nil
 	}
-	b := &r.Blocks[0]
+	b := r.Blocks[0]
 	if c := b.headline(); c != nil {
 		out = append(out, Item{minus(c.A, c.B) + ", points", signed(c.Mean.Diff), "95 % interval " + interval(c.Mean.Lo, c.Mean.Hi), class(c.A)})
 	}
-	for _, name := range methodsOf(b.Arms) {
-		m := model.MethodOf(name)
+	for _, name := range armsOf(b.Arms) {
+		m := paired.MethodOf(name)
 		a, _ := b.first(name)
 		top, ok := a.Scores[b.Tiers[0].Name]
 		if !ok || m.Floor && m.Plans() {
@@ -122,7 +136,7 @@ func (r *Report) tiles() (out []Item) {
 		if !m.Plans() {
 			note = "the floor: uniform random actions"
 		}
-		out = append(out, Item{methodName(name) + ", % solved", points(top.Mean), note, class(name)})
+		out = append(out, Item{armTitle(name) + ", % solved", points(top.Mean), note, class(name)})
 	}
 	return out
 }
@@ -130,9 +144,13 @@ func (r *Report) tiles() (out []Item) {
 // facts says what was evaluated, when, and on what.
 func (r *Report) facts() []Item {
 	b, o := r.Blocks[0], r.Origin
+	sets := fmt.Sprintf("%s of %s", count(len(b.Sets), "set"), count(b.Tiers[0].Episodes, "episode"))
+	if len(r.Groups) > 1 {
+		sets = fmt.Sprintf("%d different settings", len(r.Groups))
+	}
 	out := []Item{
 		{Name: "Protocol", Text: r.Protocol},
-		{Name: "Evaluation", Text: fmt.Sprintf("%s of %s, %s cells, %s episodes", count(len(b.Sets), "set"), count(b.Tiers[0].Episodes, "episode"), thousands(o.Cells), thousands(o.Episodes))},
+		{Name: "Evaluation", Text: fmt.Sprintf("%s, %s cells, %s episodes", sets, thousands(o.Cells), thousands(o.Episodes))},
 		{Name: "Goal", Text: fmt.Sprintf("%d env steps ahead, %d steps allowed, horizon %s", b.Tiers[0].GoalOffset, b.Tiers[0].Budget, count(b.Tiers[0].Horizon, "block"))},
 		{Name: "Device", Text: listing(o.Devices)},
 	}
@@ -169,9 +187,9 @@ func (r *Report) overview() []Section {
 // block leads with.
 func (r *Report) overviewTable() Table {
 	t := Table{Anchor: "overview", Head: []string{"Task, solver"}}
-	names := methods(r.Blocks)
-	for _, m := range names {
-		t.Head = append(t.Head, methodName(m))
+	names := names(r.Blocks)
+	for _, n := range names {
+		t.Head = append(t.Head, armTitle(n))
 	}
 	t.Head = append(t.Head, "Difference", "95 % interval", "p, adjusted")
 	compared := map[string]bool{} // the names of the differences, which are said in each row where they differ
@@ -187,7 +205,7 @@ func (r *Report) overviewTable() Table {
 		}
 	}
 	for i := range r.Blocks {
-		b := &r.Blocks[i]
+		b := r.Blocks[i]
 		row := []Field{words(b.title())}
 		best := b.best()
 		for _, m := range names {
@@ -210,25 +228,37 @@ func (r *Report) overviewTable() Table {
 	return t
 }
 
-// overEverything sums up tasks, solvers and tiers.
-func (r *Report) overEverything() []Section {
-	var parts []Part
-	for _, t := range []Table{r.aggregateTable(), r.tallyTable(), r.setTestTable()} {
-		if len(t.Rows) > 0 {
-			parts = append(parts, t)
+// overEverything sums up tasks, solvers and tiers, settings that differ apart.
+func (r *Report) overEverything() (out []Section) {
+	for i, g := range r.Groups {
+		s := Section{Title: "Over everything", Anchor: "everything", Level: 2, Nav: "Over everything"}
+		suffix := ""
+		if g.Name != "" {
+			suffix = fmt.Sprintf("-%d", i+1)
+			s.Title += ", " + g.Name
+			s.Anchor += suffix
+		}
+		if i > 0 {
+			s.Nav = ""
+		}
+		for _, t := range []Table{g.aggregateTable(), g.tallyTable(), g.setTestTable()} {
+			if len(t.Rows) > 0 {
+				t.Anchor += suffix
+				s.Parts = append(s.Parts, t)
+			}
+		}
+		if len(s.Parts) > 0 {
+			out = append(out, s)
 		}
 	}
-	if parts == nil {
-		return nil
-	}
-	return []Section{{Title: "Over everything", Anchor: "everything", Level: 2, Nav: "Over everything", Parts: parts}}
+	return out
 }
 
-func (r *Report) aggregateTable() Table {
+func (g *Group) aggregateTable() Table {
 	t := Table{Anchor: "aggregates", Head: []string{"Method", "Cells", "Mean", "95 %", "Interquartile mean", "95 %", "Gap to 100 %", "95 %"},
 		Caption: "Success (%) over all cells (task, solver, tier) that every method has, with 95 % intervals from a bootstrap of sets within cells. The intervals of two methods do not say whether they differ: the paired tables do."}
-	for _, a := range r.Aggregates {
-		row := []Field{words(methodName(a.Method)), whole(a.Cells)}
+	for _, a := range g.Aggregates {
+		row := []Field{words(armTitle(a.Arm)), whole(a.Cells)}
 		for _, e := range []paired.Estimate{a.Mean, a.IQM, a.Gap} {
 			row = append(row, number(points(e.Value), e.Value), words(points(e.Lo)+" to "+points(e.Hi)))
 		}
@@ -238,7 +268,7 @@ func (r *Report) aggregateTable() Table {
 }
 
 // tallyTable counts where a method leads another, the paper's counts below ours.
-func (r *Report) tallyTable() Table {
+func (g *Group) tallyTable() Table {
 	t := Table{Anchor: "tally", Head: []string{"Comparison", "Source", "Averages led", "of", "Cells up", "down", "tied"},
 		Caption: "Where the first method is above the second: averages over tiers (one a task and solver), and single cells (task, solver, tier). The paper's counts stand under ours."}
 	count := func(n *int) Field {
@@ -247,7 +277,7 @@ func (r *Report) tallyTable() Table {
 		}
 		return whole(*n)
 	}
-	for _, c := range r.Tallies {
+	for _, c := range g.Tallies {
 		t.Rows = append(t.Rows, []Field{words(minus(c.A, c.B)), words("ours"), whole(c.Leads), whole(c.Of), whole(c.Up), whole(c.Down), whole(c.Tied)})
 		for _, p := range published.Tallies {
 			if p.A == c.A && p.B == c.B {
@@ -259,10 +289,10 @@ func (r *Report) tallyTable() Table {
 }
 
 // setTestTable is the paper's significance test, task by task.
-func (r *Report) setTestTable() Table {
+func (g *Group) setTestTable() Table {
 	t := Table{Anchor: "sets", Head: []string{"Comparison", "Task", "Source", "Cells", "Sets", "Difference", "By set", "p"},
 		Caption: "The paper's test, task by task: of each set the mean over all solvers and tiers (MPPI at stock temperature where it was run), the difference of two methods in points set by set, and the exact two-sided Wilcoxon signed-rank test over sets. With six sets p is never below 0.031."}
-	for _, l := range r.SetTests {
+	for _, l := range g.SetTests {
 		var by []string
 		for _, d := range l.Points {
 			by = append(by, signed(d))
@@ -334,11 +364,9 @@ func (r *Report) howComputed() []Section {
 	weights := map[string]bool{}
 	for _, b := range r.Blocks {
 		for _, a := range b.Arms {
-			for _, w := range a.Weights {
-				if name := fmt.Sprintf("%s %s seed %d", b.Task, a.Method, a.Seed); w != "" && !weights[name+w] {
-					weights[name+w] = true
-					add(name, w)
-				}
+			if name := fmt.Sprintf("%s %s seed %d", b.Task, a.Name, a.Seed); a.Weights != "" && !weights[name+a.Weights] {
+				weights[name+a.Weights] = true
+				add(name, a.Weights)
 			}
 		}
 	}
@@ -348,7 +376,7 @@ func (r *Report) howComputed() []Section {
 // Summary is the report for a terminal, about ten lines.
 func (r *Report) Summary() string {
 	var w strings.Builder
-	b := &r.Blocks[0]
+	b := r.Blocks[0]
 	if len(r.Blocks) == 1 {
 		fmt.Fprintf(&w, "%s, success in %% over %s of %d, protocol %s\n", b.title(), count(len(b.Sets), "set"), b.Tiers[0].Episodes, r.Protocol)
 		plainTable(&w, b.successTable())

@@ -73,7 +73,7 @@ func TestStockTemperatureBesideTheChosenOne(t *testing.T) {
 	if a, b := r.Blocks[0].Sets, r.Blocks[1].Sets; len(a) != 2 || len(b) != 3 {
 		t.Errorf("sets %v and %v, want two and three", a, b)
 	}
-	for _, l := range r.SetTests {
+	for _, l := range r.Groups[0].SetTests {
 		if len(l.Sets) != 3 || l.Cells != 3 {
 			t.Errorf("%s over sets: %d cells of %v, want the stock block's alone", l.A, l.Cells, l.Sets)
 		}

@@ -79,6 +79,10 @@ type JSONCell struct {
 	N      int    `json:"n"` // episodes over all sets
 	Mean   value  `json:"mean"`
 	SD     value  `json:"sd"` // over sets, ddof 1; null with one set
+	// Settings are those of the block where several stand apart, and Variant what
+	// makes the arm one of its method's, as in "half" or "w=0.3"; else "".
+	Settings string `json:"settings,omitempty"`
+	Variant  string `json:"variant,omitempty"`
 }
 
 // JSONPair is A minus B over paired episodes; the tier "mean" is the average
@@ -94,6 +98,8 @@ type JSONPair struct {
 	Lo     value  `json:"lo"`
 	Hi     value  `json:"hi"`
 	P      value  `json:"p"`
+
+	Settings string `json:"settings,omitempty"`
 }
 
 // value is a number that JSON writes as null where it is NaN.
@@ -111,10 +117,10 @@ func (v value) MarshalJSON() ([]byte, error) {
 func (r *Report) JSON() JSON {
 	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}}
 	r.eachScore(func(b *Block, a Arm, t Tier, s Score) {
-		out.Cells = append(out.Cells, JSONCell{b.Task, a.Method, a.Seed, b.Solver, t.Name, len(s.BySet), s.N, value(s.Mean), value(s.SD)})
+		out.Cells = append(out.Cells, JSONCell{b.Task, a.Method, a.Seed, b.Solver, t.Name, len(s.BySet), s.N, value(s.Mean), value(s.SD), b.Settings, a.variant()})
 	})
 	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Difference) {
-		out.Paired = append(out.Paired, JSONPair{c.A, c.B, b.Task, b.Solver, d.Tier, d.N, value(d.Diff), value(d.Lo), value(d.Hi), value(d.P)})
+		out.Paired = append(out.Paired, JSONPair{c.A, c.B, b.Task, b.Solver, d.Tier, d.N, value(d.Diff), value(d.Lo), value(d.Hi), value(d.P), b.Settings})
 	})
 	return out
 }
@@ -122,7 +128,7 @@ func (r *Report) JSON() JSON {
 // eachScore calls f for every arm and tier that has cells.
 func (r *Report) eachScore(f func(*Block, Arm, Tier, Score)) {
 	for i := range r.Blocks {
-		b := &r.Blocks[i]
+		b := r.Blocks[i]
 		for _, a := range b.Arms {
 			for _, t := range b.Tiers {
 				if s, ok := a.Scores[t.Name]; ok {
@@ -138,7 +144,7 @@ func (r *Report) eachPair(f func(*Block, *paired.Comparison, paired.Difference))
 	for i := range r.Blocks {
 		for _, c := range r.Blocks[i].Pairs {
 			for _, d := range c.All() {
-				f(&r.Blocks[i], c, d)
+				f(r.Blocks[i], c, d)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"scalewm/eval/paired"
 	"scalewm/model"
 )
 
@@ -80,9 +81,9 @@ func pathOf(ps []point) string {
 }
 
 // mark draws the sign of a method, since colours alone do not print.
-func (s *svg) mark(p point, method, title string) {
-	class := "mark " + class(method)
-	switch styleOf(method) {
+func (s *svg) mark(p point, arm, title string) {
+	class := "mark " + class(arm)
+	switch styleOf(arm) {
 	case 1:
 		fmt.Fprintf(&s.b, `<rect class="%s" x="%s" y="%s" width="8" height="8">%s</rect>`, class, px(p.x-4), px(p.y-4), tip(title))
 	case 2:
@@ -110,15 +111,15 @@ func tip(title string) string {
 // learned are the methods that are no floor, which have a colour and a mark each.
 var learned = model.MethodNames(func(m model.Method) bool { return !m.Floor })
 
-// styleOf is a method's number among them, or -1.
-func styleOf(method string) int { return slices.Index(learned, method) }
+// styleOf is the number of an arm's method among them, or -1.
+func styleOf(arm string) int { return slices.Index(learned, paired.MethodOf(arm).Name) }
 
-// class is a method's style class on the page, whose style has colours for the
+// class is an arm's style class on the page: its method's, whose style has colours for the
 // first methods of the table, the two kinds of floors and all others.
-func class(method string) string {
+func class(arm string) string {
 	const coloured = 4
-	m := model.MethodOf(method)
-	switch i := styleOf(method); {
+	m := paired.MethodOf(arm)
+	switch i := styleOf(arm); {
 	case !m.Plans():
 		return "m-random"
 	case m.Floor:

@@ -20,10 +20,10 @@ const caveat = "The paper trains at full size (ViT-Tiny at 224 px) and evaluates
 	"so compare the direction and order of effects, not the rates."
 
 func (r *Report) tasks() (out []Section) {
-	legend := legendOf(methods(r.Blocks))
+	legend := legendOf(methodsOf(r.Blocks))
 	last := ""
 	for i := range r.Blocks {
-		b := &r.Blocks[i]
+		b := r.Blocks[i]
 		nav := ""
 		if b.Task != last {
 			nav, last = taskName(b.Task), b.Task
@@ -37,6 +37,18 @@ func (r *Report) tasks() (out []Section) {
 	return out
 }
 
+// methodsOf lists the methods of blocks once each, in the order of tables; the
+// variants of a method have its colour.
+func methodsOf(blocks []*Block) (out []string) {
+	for _, b := range blocks {
+		for _, a := range b.Arms {
+			out = append(out, a.Method)
+		}
+	}
+	slices.SortFunc(out, model.CompareMethods)
+	return slices.Compact(out)
+}
+
 // legendOf explains the methods' colours.
 func legendOf(methods []string) (out []Item) {
 	for _, m := range methods {
@@ -46,7 +58,7 @@ func legendOf(methods []string) (out []Item) {
 }
 
 func (b *Block) sections(nav string, legend []Item) []Section {
-	anchor := b.Task + "-" + b.Solver
+	anchor := b.anchor()
 	tiers := Text{Style: "plain", Title: "Tiers"}
 	var sets, steps []template.HTML
 	for _, t := range b.Tiers {
@@ -101,7 +113,7 @@ func (t Tier) describe() string {
 
 // successTable is the paper's table: methods by tiers, mean ± SD over sets.
 func (b *Block) successTable() Table {
-	t := Table{Anchor: b.Task + "-" + b.Solver, Head: []string{"Method"}, Caption: fmt.Sprintf(
+	t := Table{Anchor: b.anchor(), Head: []string{"Method"}, Caption: fmt.Sprintf(
 		"%s: success rate (%%), mean ± SD (ddof 1) over %s of %s; the last column averages the tiers. Bold marks the best of a column.",
 		b.title(), count(len(b.Sets), "evaluation set"), count(b.Tiers[0].Episodes, "episode"))}
 	for _, tier := range b.Tiers {
@@ -127,7 +139,7 @@ func (b *Block) successTable() Table {
 
 // pairTable lists the paired differences of a block with the numbers to use.
 func (b *Block) pairTable() Table {
-	t := Table{Anchor: b.Task + "-" + b.Solver + "-paired", Head: []string{"Comparison", "Tier", "Episodes", "A only", "B only", "Difference", "95 % interval", "p", "p, adjusted"},
+	t := Table{Anchor: b.anchor() + "-paired", Head: []string{"Comparison", "Tier", "Episodes", "A only", "B only", "Difference", "95 % interval", "p", "p, adjusted"},
 		Caption: b.title() + ": paired differences in points of success. A tier has Newcombe's interval and the exact McNemar test; a mean over tiers the stratified bootstrap of episodes and their sign flips. " +
 			"The adjusted p is the one to judge by: of a mean Holm's over all tasks and solvers, of a tier Benjamini and Hochberg's over all tiers."}
 	for _, c := range b.Pairs {
@@ -154,7 +166,7 @@ func strong(row []Field, d paired.Difference) []Field {
 
 // testTable has the other tests of the same differences.
 func (b *Block) testTable() Table {
-	t := Table{Anchor: b.Task + "-" + b.Solver + "-tests", Fold: "Other tests of the same differences",
+	t := Table{Anchor: b.anchor() + "-tests", Fold: "Other tests of the same differences",
 		Head: []string{"Comparison", "Tier", "p, mid", "p over sets", "p, Holm", "p, step-down", "p, BH", fmt.Sprintf("Within %d points", stats.Margin)},
 		Caption: b.title() + ": other tests of the same differences. Mid-p is McNemar's; \"p over sets\" is the exact sign flip of set sums; Holm adjusts the means over tiers of all tasks and solvers, step-down (Westfall and Young) too, with the dependence between them; " +
 			"BH (Benjamini and Hochberg) bounds the share of false findings among the tiers; the last column places the 90 % interval against the margin."}
@@ -183,14 +195,14 @@ func otherTests(d paired.Difference) []float64 {
 // paperTable puts the published numbers under ours; it is empty where the paper
 // has none for the block.
 func (b *Block) paperTable() Table {
-	t := Table{Anchor: b.Task + "-" + b.Solver + "-paper", Head: []string{"Method", "Source"}}
+	t := Table{Anchor: b.anchor() + "-paper", Head: []string{"Method", "Source"}}
 	for _, tier := range b.Tiers {
 		t.Head = append(t.Head, tier.Name)
 	}
 	t.Head = append(t.Head, "Mean of these", "Mean T1–T5")
 	from := ""
 	for _, a := range b.Arms {
-		pub, label, found := published.row(b.Task, b.Solver, a.Method)
+		pub, label, found := published.row(b.Task, b.Solver, a.Name)
 		if !found {
 			continue
 		}

@@ -233,17 +233,17 @@ func sectionRows(sections []Section) [][]string {
 
 // successRows is report.csv: one line an arm and tier, unrounded.
 func (r *Report) successRows() [][]string {
-	rows := [][]string{{"task", "solver", "method", "seed", "tier", "rollouts", "sets", "n", "successes", "mean", "sd", "lo", "hi", "pre_solved", "mean_without_pre_solved"}}
+	rows := [][]string{{"task", "solver", "method", "seed", "tier", "rollouts", "sets", "n", "successes", "mean", "sd", "lo", "hi", "pre_solved", "mean_without_pre_solved", "settings", "variant"}}
 	r.eachScore(func(b *Block, a Arm, t Tier, s Score) {
 		rows = append(rows, []string{b.Task, b.Solver, a.Method, itoa(a.Seed), t.Name, itoa(t.Rollouts()), itoa(len(s.BySet)), itoa(s.N), itoa(s.Hits),
-			exact(s.Mean), exact(s.SD), exact(s.Lo), exact(s.Hi), exact(s.PreRate), exact(s.Filtered)})
+			exact(s.Mean), exact(s.SD), exact(s.Lo), exact(s.Hi), exact(s.PreRate), exact(s.Filtered), b.Settings, a.variant()})
 	})
 	return rows
 }
 
 // pairRows is report-paired.csv: one line a paired difference, with all its tests.
 func (r *Report) pairRows() [][]string {
-	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin"}}
+	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin", "settings"}}
 	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Difference) {
 		counts := []string{"", "", "", ""}
 		if d.Binary() {
@@ -254,7 +254,7 @@ func (r *Report) pairRows() [][]string {
 		for _, p := range otherTests(d) {
 			row = append(row, exact(p))
 		}
-		rows = append(rows, append(row, string(d.Verdict)))
+		rows = append(rows, append(row, string(d.Verdict), b.Settings))
 	})
 	return rows
 }

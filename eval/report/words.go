@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,6 +138,21 @@ func methodName(m string) string {
 	return model.MethodOf(m).Title
 }
 
+// armTitle is a method's title with what makes the arm a variant of it.
+func armTitle(arm string) string {
+	method, variant, is := strings.Cut(arm, "@")
+	if is {
+		variant = "@" + variant
+	}
+	return methodName(method) + variant
+}
+
+// variant is what makes an arm a variant of its method, "" for the plain one.
+func (a Arm) variant() string {
+	_, variant, _ := strings.Cut(a.Name, "@")
+	return variant
+}
+
 // taskName is a task's title, or its name where this program does not have the task.
 func taskName(task string) string {
 	if t, err := envs.Lookup(task); err == nil {
@@ -159,18 +175,29 @@ var solverNames = map[string]string{"cem": "CEM", "icem": "iCEM", paired.MPPI: "
 
 // title names a block.
 func (b *Block) title() string {
-	return taskName(b.Task) + ", " + cmp.Or(solverNames[b.Solver], b.Solver)
+	t := taskName(b.Task) + ", " + cmp.Or(solverNames[b.Solver], b.Solver)
+	if b.Settings != "" {
+		t += ", " + b.Settings
+	}
+	return t
 }
+
+// anchor is the block's address on the page.
+func (b *Block) anchor() string {
+	return strings.Trim(notInAnchors.ReplaceAllString(b.Task+"-"+b.Solver+"-"+b.Settings, "-"), "-")
+}
+
+var notInAnchors = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
 // label names an arm; the seed is said only where a block has several.
 func (b *Block) label(a Arm) string {
 	for _, o := range b.Arms {
-		if o.Method == a.Method && o.Seed != a.Seed {
-			return methodName(a.Method) + " seed " + itoa(a.Seed)
+		if o.Name == a.Name && o.Seed != a.Seed {
+			return armTitle(a.Name) + " seed " + itoa(a.Seed)
 		}
 	}
-	return methodName(a.Method)
+	return armTitle(a.Name)
 }
 
 // minus reads "SCALE − LeWM".
-func minus(a, b string) string { return methodName(a) + " − " + methodName(b) }
+func minus(a, b string) string { return armTitle(a) + " − " + armTitle(b) }

@@ -1,0 +1,191 @@
+package paired
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"scalewm/eval/record"
+	"scalewm/model"
+)
+
+// role is what a field of a cell is to a comparison.
+type role int
+
+const (
+	ofPlace    role = iota // where an outcome stands
+	ofArm                  // who acted
+	ofSettings             // how it was evaluated: what differs in it stands apart
+	ofResult
+)
+
+// field is what a cell or one of its rows says. A text that is empty says nothing
+// and agrees with any.
+type field struct {
+	name string // in CSV, and in the JSON of a spec
+	role role
+	of   func(c record.Cell, r record.Row) string
+	pair bool // two outcomes share it if they may be paired
+	plan bool // of a planner; random actions have none
+	row  bool // differs from row to row
+	// per names the place that a setting is of, where tiers or sets differ in it.
+	per func(s record.Spec) string
+	// open: a cell that lacks the setting stands with all others, not with one of them
+	// that is unknown.
+	open bool
+	say  string // the setting in words, %s being its value
+}
+
+// fields is the table of all that cells say. Every field of record.Spec but its
+// schema is in it, so that two different cells never stand in one place: they
+// differ in place, arm or settings.
+var fields = []field{
+	{name: "task", role: ofPlace, pair: true, of: func(c record.Cell, _ record.Row) string { return c.Spec.Task }},
+	{name: "solver", role: ofPlace, of: func(c record.Cell, _ record.Row) string { return c.Spec.Solver }},
+	{name: "tier", role: ofPlace, of: func(c record.Cell, _ record.Row) string { return c.Spec.Tier }},
+	{name: "set", role: ofPlace, of: func(c record.Cell, _ record.Row) string { return c.Spec.Set }},
+	{name: "method", role: ofArm, of: func(c record.Cell, _ record.Row) string { return c.Spec.Method }},
+	{name: "q", role: ofArm, of: func(c record.Cell, _ record.Row) string { return c.Spec.Q }},
+	{name: "loss_weight", role: ofArm, of: func(c record.Cell, _ record.Row) string { return number(c.Spec.LossWeight) }},
+	{name: "train_seed", role: ofArm, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.TrainSeed) }},
+	{name: "weights", role: ofArm, of: func(c record.Cell, _ record.Row) string { return c.Spec.Weights }},
+	{name: "protocol", role: ofSettings, pair: true, say: "protocol %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Protocol }},
+	{name: "data", role: ofSettings, pair: true, say: "data %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Data }},
+	{name: "recipe", role: ofSettings, plan: true, say: "recipe %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Recipe }},
+	{name: "precision", role: ofSettings, plan: true, say: "planned in %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Precision }},
+	{name: "episodes", role: ofSettings, say: "%s episodes a set", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Episodes) }},
+	{name: "pool", role: ofSettings, say: "pool %s", of: pool},
+	{name: "set_hash", role: ofSettings, pair: true, say: "starts %s", per: func(s record.Spec) string { return s.Set }, of: func(c record.Cell, _ record.Row) string { return c.Spec.SetHash }},
+	{name: "budget", role: ofSettings, pair: true, say: "%s steps allowed", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Budget) }},
+	{name: "goal_offset", role: ofSettings, pair: true, say: "goals %s rows on", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.GoalOffset) }},
+	{name: "device", role: ofResult, pair: true, plan: true, of: func(c record.Cell, _ record.Row) string { return c.Result.Device }},
+	{name: "candidates", role: ofSettings, pair: true, plan: true, say: "%s candidates", per: tier, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Candidates) }},
+	{name: "iterations", role: ofSettings, pair: true, plan: true, say: "%s iterations", per: tier, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Iterations) }},
+	{name: "elites", role: ofSettings, pair: true, plan: true, say: "%s elites", per: tier, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Elites) }},
+	{name: "horizon", role: ofSettings, pair: true, plan: true, say: "horizon %s", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Horizon) }},
+	{name: "clip", role: ofSettings, pair: true, plan: true, say: "clip %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Clip }},
+	{name: "temperature", role: ofSettings, pair: true, plan: true, open: true, say: "temperature %s", of: temperature},
+	{name: "actions", role: ofSettings, plan: true, say: "actions scaled as the %s's", of: func(c record.Cell, _ record.Row) string { return cmp.Or(c.Spec.Actions, "data set") }},
+	{name: "planner_seed", role: ofResult, pair: true, plan: true, row: true, of: func(_ record.Cell, r record.Row) string { return strconv.FormatUint(uint64(r.PlannerSeed), 10) }},
+	{name: "trajectory", role: ofResult, pair: true, row: true, of: func(_ record.Cell, r record.Row) string { return strconv.Itoa(r.Trajectory) }},
+	{name: "start", role: ofResult, pair: true, row: true, of: func(_ record.Cell, r record.Row) string { return strconv.Itoa(r.Start) }},
+}
+
+// device is the place of the one condition that is noted and not demanded: a
+// result depends on the kind of device in its last bits, which is no reason to
+// throw the pairs away.
+var device = slices.IndexFunc(fields, func(f field) bool { return f.name == "device" })
+
+func tier(s record.Spec) string { return s.Tier }
+
+// number is a positive number, "" for none.
+func number(x float64) string {
+	if x == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
+
+// pool is unknown of cells in the older schema, which has no field for it.
+func pool(c record.Cell, _ record.Row) string {
+	if c.Spec.Schema < record.Schema {
+		return ""
+	}
+	return cmp.Or(c.Spec.Pool, "minus-one")
+}
+
+// temperature is shared within a group of methods only: one of no group has costs
+// of another scale, plans at the stock temperature and stands beside any.
+func temperature(c record.Cell, _ record.Row) string {
+	if c.Spec.Temperature == stockTemperature && model.MethodOf(c.Spec.Method).Group == "" {
+		return ""
+	}
+	return number(c.Spec.Temperature)
+}
+
+// fieldNamed is the field of a name in the table.
+func fieldNamed(name string) field {
+	return fields[slices.IndexFunc(fields, func(f field) bool { return f.name == name })]
+}
+
+// value is what a cell says of a field that is none of a row's.
+func (f field) value(c record.Cell) string {
+	if f.row || f.plan && c.Spec.Solver == "" {
+		return ""
+	}
+	return f.of(c, record.Row{})
+}
+
+// words say a value of a setting.
+func (f field) words(value string) string {
+	if value == unknown {
+		return strings.ReplaceAll(f.name, "_", " ") + " unknown"
+	}
+	return fmt.Sprintf(f.say, short(value))
+}
+
+// Conditions are the names of what must agree in both arms of a pair, which are
+// columns of an arm in CSV too.
+func Conditions() (names []string) {
+	for _, f := range fields {
+		if f.pair {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// given are one outcome's values of the fields, "" where it does not say.
+type given []string
+
+// ofCell are the values that all rows of a cell share.
+func ofCell(c record.Cell) given {
+	g := make(given, len(fields))
+	for i, f := range fields {
+		g[i] = f.value(c)
+	}
+	return g
+}
+
+// ofRow adds those of one row.
+func (g given) ofRow(c record.Cell, r record.Row) given {
+	g = slices.Clone(g)
+	for i, f := range fields {
+		if f.row && (c.Spec.Solver != "" || !f.plan) {
+			g[i] = f.of(c, r)
+		}
+	}
+	return g
+}
+
+// unplanned is g without what only a planner has: an arm in CSV that names no
+// tier is compared with every tier, like random actions.
+func (g given) unplanned() given {
+	g = slices.Clone(g)
+	for i, f := range fields {
+		if f.plan {
+			g[i] = ""
+		}
+	}
+	return g
+}
+
+// unlike names the first condition in which two outcomes differ, or is nil.
+func (g given) unlike(o given, sameDevice bool) error {
+	for i, f := range fields {
+		if f.pair && g[i] != "" && o[i] != "" && g[i] != o[i] && (i != device || sameDevice) {
+			return fmt.Errorf("%s is %s in one arm and %s in the other", strings.ReplaceAll(f.name, "_", " "), short(g[i]), short(o[i]))
+		}
+	}
+	return nil
+}
+
+// short is the readable head of a fingerprint, and any other value whole.
+func short(value string) string {
+	if len(value) < 32 {
+		return value
+	}
+	return value[:12]
+}

@@ -1,0 +1,230 @@
+package paired
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"scalewm/eval/record"
+)
+
+// Settings are what cells that stand together share, beside their places and arms.
+type Settings struct {
+	Task, Table string
+	// Name says in words what differs from other settings of the same task and
+	// table, "" where there are none.
+	Name  string
+	value values
+}
+
+// values are settings by name and, of those that differ from tier to tier or from
+// set to set, by which. What is missing agrees with any.
+type values map[setKey]string
+
+type setKey struct{ name, of string }
+
+// unknown is the value of what a cell does not say (an older program did not
+// write it) where there are cells that differ in it: they cannot be told apart by it.
+const unknown = "unknown"
+
+// apart is the name of the setting that cells have whose tiers or sets contradict
+// others of equal name, all other settings being equal.
+const apart = "apart"
+
+// valuesOf are those of a cell.
+func valuesOf(c record.Cell) values {
+	v := values{}
+	for _, f := range fields {
+		if s := f.value(c); f.role == ofSettings && s != "" {
+			k := setKey{name: f.name}
+			if f.per != nil {
+				k.of = f.per(c.Spec)
+			}
+			v[k] = s
+		}
+	}
+	return v
+}
+
+// plain are the values that are of no tier or set.
+func (v values) plain() values {
+	v = maps.Clone(v)
+	maps.DeleteFunc(v, func(k setKey, _ string) bool { return k.of != "" })
+	return v
+}
+
+// conflict is the first setting in which two differ.
+func (v values) conflict(o values) (k setKey, found bool) {
+	for a, x := range v {
+		if y, ok := o[a]; ok && x != y && (!found || a.compare(k) < 0) {
+			k, found = a, true
+		}
+	}
+	return k, found
+}
+
+func (v values) agrees(o values) bool { _, found := v.conflict(o); return !found }
+
+func (k setKey) compare(o setKey) int {
+	return cmp.Or(strings.Compare(k.name, o.name), strings.Compare(k.of, o.of))
+}
+
+// Joins says whether cells of s may stand beside those of o, as random actions,
+// which have no planner's settings, do beside a planner's.
+func (s *Settings) Joins(o *Settings) bool { return s.Task == o.Task && s.value.agrees(o.value) }
+
+// split finds the different settings among the cells of one task and solver, and
+// those that each cell belongs to: one, or all that agree with a cell that lacks an
+// open setting.
+func split(cells []record.Cell) (all []*Settings, of map[string][]*Settings) {
+	type said struct {
+		values
+		id, text string
+	}
+	var order []said
+	for _, c := range cells {
+		v := valuesOf(c)
+		order = append(order, said{v, c.ID, v.text()})
+	}
+	// Those that say most come first, so that the order of the cells does not matter.
+	slices.SortFunc(order, func(a, b said) int {
+		return cmp.Or(len(b.values)-len(a.values), strings.Compare(a.text, b.text), strings.Compare(a.id, b.id))
+	})
+	of = map[string][]*Settings{}
+	for i, c := range order {
+		if i > 0 && c.text == order[i-1].text {
+			of[c.id] = of[order[i-1].id]
+			continue
+		}
+		v, open := c.values, false
+		for _, f := range fields {
+			k := setKey{name: f.name}
+			if _, says := v[k]; says || f.role != ofSettings || f.per != nil {
+				continue
+			}
+			if among := fitting(all, v.plain()); slices.ContainsFunc(among, func(s *Settings) bool { return s.value[k] != among[0].value[k] }) {
+				if open = open || f.open; !f.open {
+					v[k] = unknown
+				}
+			}
+		}
+		fits := fitting(all, v)
+		switch {
+		case len(fits) == 0:
+			if near := fitting(all, v.plain()); len(near) > 0 {
+				k, _ := v.conflict(near[0].value)
+				v[setKey{name: apart}] = k.of + " " + fieldNamed(k.name).words(v[k])
+			}
+			fits = []*Settings{{value: v}}
+			all = append(all, fits[0])
+		case !open:
+			fits = fits[:1]
+		}
+		for _, s := range fits {
+			maps.Copy(s.value, v)
+		}
+		of[c.id] = fits
+	}
+	return all, of
+}
+
+func fitting(all []*Settings, v values) (out []*Settings) {
+	for _, s := range all {
+		if s.value.agrees(v) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// text is the same for equal values.
+func (v values) text() string {
+	var s strings.Builder
+	for _, k := range slices.SortedFunc(maps.Keys(v), setKey.compare) {
+		s.WriteString(k.name + " " + k.of + "=" + v[k] + "\n")
+	}
+	return s.String()
+}
+
+// name says in words what differs among the settings of one task and table.
+func name(all []*Settings) {
+	for _, s := range all {
+		s.Name = s.value.words(func(k setKey) bool {
+			return k.name == apart || slices.ContainsFunc(all, func(o *Settings) bool { return o.value[k] != "" && o.value[k] != s.value[k] })
+		})
+	}
+}
+
+// words say the values that are of no tier or set, where say is true.
+func (v values) words(say func(setKey) bool) string {
+	var out []string
+	for _, f := range fields {
+		k := setKey{name: f.name}
+		if value, ok := v[k]; ok && f.role == ofSettings && say(k) {
+			out = append(out, f.words(value))
+		}
+	}
+	if k := (setKey{name: apart}); v[k] != "" && say(k) {
+		out = append(out, v[k])
+	}
+	return strings.Join(out, ", ")
+}
+
+// Group are settings of tasks and tables that numbers may be taken over together,
+// by their place in the list that Groups was given.
+type Group struct {
+	Name    string // what differs from other groups, in words; "" for the only one
+	Members []int
+}
+
+// Groups sorts settings, one a task and table, so that none of a group differ in a
+// setting that differs within a task. Settings that do not say it, and those of
+// tasks that have but one, are in every group that they agree with.
+func Groups(all []*Settings) (groups []Group) {
+	differs := func(s *Settings, k setKey) bool {
+		return slices.ContainsFunc(all, func(o *Settings) bool {
+			return o.Task == s.Task && (o.Table == s.Table || o.value[k] != "" && s.value[k] != "") && o.value[k] != s.value[k]
+		})
+	}
+	vary := make([]values, len(all))
+	for i, s := range all {
+		vary[i] = values{}
+		for _, o := range all {
+			for k := range o.value.plain() {
+				if differs(s, k) {
+					vary[i][k] = cmp.Or(s.value[k], "none")
+				}
+			}
+		}
+	}
+	var kinds []values
+	for i, v := range vary {
+		fuller := func(o values) bool { return len(o) > len(v) && covers(o, v) }
+		if !slices.ContainsFunc(vary, fuller) && !slices.ContainsFunc(vary[:i], func(o values) bool { return maps.Equal(o, v) }) {
+			kinds = append(kinds, v)
+		}
+	}
+	for _, v := range kinds {
+		g := Group{Name: v.words(func(k setKey) bool {
+			return slices.ContainsFunc(kinds, func(o values) bool { return o[k] != v[k] })
+		})}
+		for i := range all {
+			if v.agrees(vary[i]) {
+				g.Members = append(g.Members, i)
+			}
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// covers says that v has all that o has.
+func covers(v, o values) bool {
+	for k, x := range o {
+		if v[k] != x {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,202 @@
+package paired
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/cell"
+	"scalewm/eval/record"
+)
+
+// Every field of a spec is a place, an arm's or a setting, so that a new one must
+// be given a role before it can be written.
+func TestEveryFieldHasARole(t *testing.T) {
+	spec := reflect.TypeFor[record.Spec]()
+	for i := range spec.NumField() {
+		name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
+		n := 0
+		for _, f := range fields {
+			if f.name == name && f.role != ofResult {
+				n++
+			}
+		}
+		if n != 1 && name != "schema" {
+			t.Errorf("the spec's field %s stands %d times in the table of fields, want once", name, n)
+		}
+	}
+}
+
+// Two different cells never stand in one place: of many cells that differ in
+// anything, none is lost and no two have the same table, settings, arm, seed, tier and set.
+func TestNoTwoCellsInOnePlace(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	for round := range 30 {
+		seen := map[string]bool{}
+		var cells []record.Cell
+		for range 60 {
+			s := record.Spec{Schema: 2, Protocol: pick("paper", "paper", "strict"), Task: pick("cube", "tworoom"), Method: pick("lewm", "scale", "random"), Data: pick("d", "d", "e"),
+				Set: pick("s101", "s102", "s103"), Episodes: 2 + r.IntN(2), Budget: 50, GoalOffset: 25, Pool: pick("", "", "full")}
+			s.SetHash = fmt.Sprint(s.Set, s.Episodes, s.Pool, s.Data, r.IntN(8) == 0)
+			if s.Method != "random" {
+				s.TrainSeed, s.Weights, s.Solver, s.Tier, s.Precision, s.Horizon = r.IntN(2), pick("aaaaaaaaaaaa", "bbbbbbbbbbbb"), pick("cem", "icem", "mppi"), pick("T3", "T5"), "fp32", 5
+				s.Weights += s.Method
+				s.Recipe, s.Candidates = s.Weights[:2]+pick("", "x"), map[string]int{"T3": 50, "T5": 10}[s.Tier]+r.IntN(30)/29
+				if s.Method == "scale" {
+					s.Q, s.LossWeight = map[byte]string{'a': "full", 'b': "half"}[s.Weights[0]], .1
+				}
+				switch s.Solver {
+				case "icem":
+					s.Clip = pick("raw", "env")
+				case "mppi":
+					s.Temperature = []float64{.5, 32, 64}[r.IntN(3)]
+				}
+			}
+			if r.IntN(3) == 0 {
+				s = s.Older()
+			}
+			id, err := cell.ID(record.Kind, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			older, _ := cell.ID(record.Kind, s.Older())
+			if !seen[older] { // a folder has the older copy of a cell or the cell
+				seen[older] = true
+				cells = append(cells, record.Cell{ID: id, Spec: s})
+			}
+		}
+		type slot struct {
+			*Settings
+			table, arm string
+			seed       int
+			tier, set  string
+		}
+		at, there := map[slot]string{}, map[string]bool{}
+		placed, _ := Place(cells)
+		for _, p := range placed {
+			s := slot{p.Settings, p.Table, p.Arm, p.Spec.TrainSeed, p.Spec.Tier, p.Spec.Set}
+			if other, taken := at[s]; taken {
+				t.Fatalf("round %d: cells %s and %s both stand at %+v with %q", round, other, p.ID, s, p.Settings.Name)
+			}
+			at[s], there[p.ID] = p.ID, true
+		}
+		names := map[[3]string]*Settings{}
+		for _, p := range placed {
+			n := [3]string{p.Settings.Task, p.Table, p.Settings.Name}
+			if other, taken := names[n]; taken && other != p.Settings {
+				t.Fatalf("round %d: two settings of %s are named %q", round, n[0], n[2])
+			}
+			names[n] = p.Settings
+		}
+		for _, c := range cells {
+			if !there[c.ID] && !(c.Spec.Solver == MPPI && c.Spec.Set == tuningSet) {
+				t.Fatalf("round %d: cell %+v is nowhere", round, c.Spec)
+			}
+		}
+		again := slices.Clone(cells)
+		r.Shuffle(len(again), func(i, k int) { again[i], again[k] = again[k], again[i] })
+		other, _ := Place(again)
+		for _, p := range placed {
+			if !slices.ContainsFunc(other, func(o Placed) bool {
+				return o.ID == p.ID && o.Table == p.Table && o.Arm == p.Arm && o.Settings.Name == p.Settings.Name
+			}) {
+				t.Fatalf("round %d: in another order cell %s does not stand at %s, %q", round, p.ID, p.Table, p.Settings.Name)
+			}
+		}
+	}
+}
+
+// settingsOf places cells that differ from a common one and gives the names of
+// their settings, in order.
+func settingsOf(changes ...func(*record.Spec)) (out []string) {
+	var cells []record.Cell
+	for i, change := range changes {
+		s := record.Spec{Schema: 2, Protocol: "paper", Task: "cube", Method: "lewm", Weights: fmt.Sprint("w", i), Recipe: "0a", Data: "d", Solver: "mppi", Temperature: 32, Tier: "T4", Set: "s102", SetHash: "h", Episodes: 5}
+		change(&s)
+		cells = append(cells, record.Cell{ID: fmt.Sprint(i), Spec: s})
+	}
+	placed, _ := Place(cells)
+	for _, p := range placed {
+		out = append(out, strings.TrimSpace(p.Table+" "+p.Settings.Name))
+	}
+	return out
+}
+
+// What an older cell does not say puts it beside the others, unless these differ in it.
+func TestOlderCellsStandBeside(t *testing.T) {
+	same := func(*record.Spec) {}
+	old := func(s *record.Spec) { *s = s.Older() }
+	recipe := func(s *record.Spec) { s.Recipe = "0b" }
+	for want, got := range map[string][]string{
+		"mppi, mppi": settingsOf(old, same),
+		"mppi recipe 0a, mppi recipe 0b, mppi recipe unknown": settingsOf(same, recipe, old),
+		"mppi recipe 0a, mppi recipe 0b, mppi recipe 0b":      settingsOf(same, recipe, func(s *record.Spec) { old(s); s.Weights, s.Tier = "w1", "T5" }), // the weights tell
+	} {
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%q, want %q", strings.Join(got, ", "), want)
+		}
+	}
+}
+
+// MPPI has the tables of the chosen and of the stock temperature; further ones stand
+// apart, and a method that plans at the stock temperature only stands with all.
+func TestTemperatures(t *testing.T) {
+	at := func(x float64) func(*record.Spec) { return func(s *record.Spec) { s.Temperature = x } }
+	dino := func(s *record.Spec) { s.Method, s.Temperature = "dinowm", .5 }
+	for want, got := range map[string][]string{
+		"mppi":             settingsOf(at(.5)),
+		"mppi, mppi-stock": settingsOf(at(32), at(.5)),
+		"mppi temperature 32, mppi temperature 64, mppi-stock": settingsOf(at(32), at(64), at(.5)),
+		"mppi, mppi-stock, mppi, mppi-stock":                   settingsOf(at(32), at(.5), dino),
+	} {
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%q, want %q", strings.Join(got, ", "), want)
+		}
+	}
+}
+
+// Equal episodes under two names count once.
+func TestSetAliases(t *testing.T) {
+	s := record.Spec{Task: "cube", Method: "lewm", Weights: "w", Solver: "cem", Tier: "T4", Set: "s7", SetHash: "h"}
+	alias := s
+	alias.Set = "s07"
+	placed, notes := Place([]record.Cell{{ID: "a", Spec: alias}, {ID: "b", Spec: s}})
+	if len(placed) != 1 || placed[0].ID != "b" || len(notes) != 1 || notes[0] != "cube: the sets s7 and s07 are the same episodes, which count once" {
+		t.Errorf("%+v, %q", placed, notes)
+	}
+}
+
+// Numbers over tables never mix what differs within a task; what does not differ
+// there, or is not said, is in all of them.
+func TestGroups(t *testing.T) {
+	s := func(task, table string, kv ...string) *Settings {
+		v := values{}
+		for i := 0; i < len(kv); i += 2 {
+			v[setKey{name: kv[i]}] = kv[i+1]
+		}
+		return &Settings{Task: task, Table: table, value: v}
+	}
+	for _, c := range []struct {
+		name string
+		all  []*Settings
+		want string
+	}{
+		{"one a task", []*Settings{s("cube", "cem", "data", "a", "episodes", "5"), s("reacher", "cem", "data", "b", "episodes", "9")}, "[0 1]"},
+		{"episodes", []*Settings{s("cube", "cem", "episodes", "5"), s("cube", "cem", "episodes", "9"), s("reacher", "cem", "episodes", "7")}, "5 episodes a set[0 2] 9 episodes a set[1 2]"},
+		{"temperatures", []*Settings{s("cube", "cem"), s("cube", "mppi", "temperature", "32"), s("cube", "mppi", "temperature", "64"), s("cube", StockMPPI)}, "temperature 32[0 1 3] temperature 64[0 2 3]"},
+		{"unknown", []*Settings{s("cube", "cem", "recipe", "a"), s("cube", "cem", "recipe", unknown), s("cube", "icem", "recipe", "a")}, "recipe a[0 2] recipe unknown[1]"},
+		{"another solver", []*Settings{s("cube", "cem", "recipe", "a"), s("cube", "icem", "recipe", "b")}, "recipe a[0] recipe b[1]"},
+	} {
+		got := ""
+		for _, g := range Groups(c.all) {
+			got += fmt.Sprint(" ", g.Name, g.Members)
+		}
+		if strings.TrimSpace(got) != c.want {
+			t.Errorf("%s: %q, want %q", c.name, strings.TrimSpace(got), c.want)
+		}
+	}
+}
