@@ -47,14 +47,14 @@ cuda_env = CGO_CFLAGS="-O2 -g -I$(fetched)/nvidia_cuda_runtime_cu12/include -I$(
 
 cuda: setup-cuda ## leave bin/scalewm-cuda, on any machine; it runs on an NVIDIA GPU, or else as bin/scalewm
 	@mkdir -p bin
-	$(cuda_env) go run -tags cuda ./model/device/cuda/compile -out model/device/cuda/gpu/ptx
-	$(cuda_env) go build -tags cuda -buildvcs=false -ldflags '-X main.revision=$(revision)' -o bin/scalewm-cuda ./cmd/scalewm
+	$(cuda_env) go run -tags gpu ./model/device/cuda/compile -out model/device/cuda/gpu/ptx
+	$(cuda_env) go build -tags gpu -buildvcs=false -ldflags '-X main.revision=$(revision)' -o bin/scalewm-cuda ./cmd/scalewm
 
 gpu-day: cuda ## leave bin/gpu-day: all that a day with a GPU needs (model/device/cuda/testdata/gpu-day.sh)
 	$(cuda_env) model/device/cuda/testdata/gpu-day.sh pack
 
 gpu-day-rehearsal: gpu-day ## run that day at toy sizes on an emulated GPU; half an hour
-	SCALEWM_GPU_DAY=$(CURDIR)/bin/gpu-day/gpu-day.sh $(cuda_env) nice go test -tags cuda -count 1 -timeout 90m -run '^TestRehearsal$$' -v ./model/device/cuda/gpu
+	SCALEWM_GPU_DAY=$(CURDIR)/bin/gpu-day/gpu-day.sh $(cuda_env) nice go test -tags gpu -count 1 -timeout 90m -run '^TestRehearsal$$' -v ./model/device/cuda/gpu
 
 demo: build ## the whole path on Two-Room: data, three models, planning, report
 	@echo "make demo: about 8 minutes on two cores with bf16 instructions, 20 without"
@@ -73,10 +73,10 @@ test-peers: setup setup-peers ## the tests that compare with Python programs; a 
 	  $$($(sources) '*_test.go' | xargs grep -l SCALEWM_PEERS | xargs dirname | sort -u | grep -v third_party | sed 's,^,./,')
 
 test-cuda-compile: cuda ## compile the GPU's kernels for all targets, vet and test the GPU build, where there is no GPU on an emulated one
-	$(cuda_env) go vet -tags cuda ./model/device/cuda/... ./cmd/scalewm
+	$(cuda_env) go vet -tags gpu ./model/device/cuda/... ./cmd/scalewm
 	@export SCALEWM_EMULATED_DRIVER=$$(mktemp -d) $(cuda_env); trap 'rm -rf "$$SCALEWM_EMULATED_DRIVER"' EXIT; \
-	go run -tags cuda ./cmd/testsum -tags cuda ./model/device/cuda/compile ./model/device/cuda/gpu; \
-	go run -tags cuda ./cmd/testsum -tags cuda -run '^TestGPU' ./model/lewm ./model/train ./eval/plan ./cmd/scalewm
+	go run -tags gpu ./cmd/testsum -tags gpu ./model/device/cuda/compile ./model/device/cuda/gpu; \
+	go run -tags gpu ./cmd/testsum -tags gpu -run '^TestGPU' ./model/lewm ./model/train ./eval/plan ./cmd/scalewm
 
 bench: setup ## benchmarks; each reports its rate or ratio
 	go test -run '^$$' -bench . ./...

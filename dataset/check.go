@@ -108,7 +108,7 @@ func CheckFinite(src Source, q *envs.Q) error {
 	}
 	var state []float64
 	if q != nil {
-		if state, err = readQ(src, *q, 0, src.Rows()); err != nil {
+		if state, err = ReadQ(src, *q, 0, src.Rows()); err != nil {
 			return err
 		}
 	}

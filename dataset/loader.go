@@ -112,7 +112,7 @@ func (l *Loader) readColumns(src Source) error {
 	if l.opt.Q == nil {
 		return nil
 	}
-	rows, err := readQ(src, *l.opt.Q, 0, src.Rows())
+	rows, err := ReadQ(src, *l.opt.Q, 0, src.Rows())
 	if err != nil {
 		return err
 	}

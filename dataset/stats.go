@@ -55,7 +55,7 @@ func ColumnMoments(src Source, column string, episodes []int, ddof int) (Moments
 func QMoments(src Source, q envs.Q, episodes []int) (Moments, error) {
 	var rows []float64
 	err := eachSpan(src, episodes, func(e Episode) error {
-		v, err := readQ(src, q, e.Offset, e.Offset+e.Len)
+		v, err := ReadQ(src, q, e.Offset, e.Offset+e.Len)
 		rows = append(rows, v...)
 		return err
 	})
@@ -65,8 +65,8 @@ func QMoments(src Source, q envs.Q, episodes []int) (Moments, error) {
 	return moments(rows, len(q.Parts), 1, "q")
 }
 
-// readQ computes q of rows [from, to), row-major with len(q.Parts) numbers a row.
-func readQ(src Source, q envs.Q, from, to int) ([]float64, error) {
+// ReadQ computes q of rows [from, to), row-major with len(q.Parts) numbers a row.
+func ReadQ(src Source, q envs.Q, from, to int) ([]float64, error) {
 	cols := make(map[string][]float64, len(q.Columns))
 	for _, name := range q.Columns {
 		if _, err := FindColumn(src, name); err != nil {

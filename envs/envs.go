@@ -90,6 +90,7 @@ type Q struct {
 	Columns []string
 	Parts   []string // name of each entry, for tables; len(Parts) = d_q
 	Of      func(row Row, dst []float64)
+	Printed bool // the paper prints this one, though it used the first
 }
 
 // Spec is what a task says of itself; the same value is shared by all its Envs

@@ -48,6 +48,13 @@ func NewData(src dataset.Source, task envs.Task, p dataset.Protocol) (*Data, err
 	return d, nil
 }
 
+// Task is what the data are a recording of.
+func (d *Data) Task() envs.Task { return d.task }
+
+// HeldOut lists the episodes that strict trainings do not see; it is empty under
+// the paper's protocol.
+func (d *Data) HeldOut() []int { return d.heldOut }
+
 // check compares the file with the task and collects the columns it is set by.
 func (d *Data) check() error {
 	spec := d.task.Spec

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	"scalewm/dataset/cell"
 	"scalewm/envs"
+	"scalewm/eval/analysis"
 	"scalewm/eval/pipeline"
 	"scalewm/model"
 )
@@ -19,9 +21,10 @@ func init() {
 
 // gridFlags are the axes of the grid, as texts.
 type gridFlags struct {
-	preset, tasks, methods, seeds, solvers, tiers, sets *string
-	episodes                                            *int
-	settings                                            settingFlags
+	preset, tasks, methods, seeds, solvers, tiers, sets, analyses *string
+	episodes                                                      *int
+	rollouts                                                      rolloutFlags
+	settings                                                      settingFlags
 }
 
 func (c *command) gridFlags() gridFlags {
@@ -34,6 +37,8 @@ func (c *command) gridFlags() gridFlags {
 		tiers:    c.String("tiers", "", "compute `tiers` instead of the preset's, with commas, or all"),
 		sets:     c.String("sets", "", "evaluation `sets` instead of the preset's, with commas, or all"),
 		episodes: c.Count("episodes", 0, "`episodes` of a set instead of the preset's; a task's cap in the preset holds"),
+		analyses: c.String("analyses", "", "`analyses` of each checkpoint instead of the preset's, with commas, all or none"),
+		rollouts: c.rolloutFlags(),
 		settings: c.settingFlags(),
 	}
 }
@@ -75,6 +80,12 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	defer w.Planner.Close()
+	if len(grid.Analyses) > 0 {
+		if w.Analyser, err = dev.open(false); err != nil {
+			return err
+		}
+		defer w.Analyser.Close()
+	}
 	steps := w.Graph().Shard(ours)
 	if *dry {
 		return c.dryRun(ctx, steps, *asJSON)
@@ -149,6 +160,12 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 		g.Episodes = p.Episodes
 	}
 	if err = f.settings.read(&g, or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets)); err != nil {
+		return g, err
+	}
+	if g.Analyses, err = analysis.Parse(cmp.Or(*f.analyses, strings.Join(p.Analyses, ","), "none")); err != nil {
+		return g, usagef("reproduce: %v", err)
+	}
+	if g.Rollouts, err = f.rollouts.read(); err != nil {
 		return g, err
 	}
 	tasks := strings.Split(*f.tasks, ",")

@@ -81,7 +81,7 @@ var spec = &envs.Spec{
 	MaxSteps:     200, // with the row of the reset these are the 201 rows of a published episode
 	Qs: []envs.Q{
 		{Name: "full", Columns: fullColumns, Parts: fullParts, Of: fullQ},
-		{Name: "half", Columns: fullColumns[:2], Parts: fullParts[:5], Of: halfQ},
+		{Name: "half", Printed: true, Columns: fullColumns[:2], Parts: fullParts[:5], Of: halfQ},
 		{Name: "native", Columns: append(fullColumns[:4:4], "proprio_gripper_contact", "proprio_joint_pos", "privileged_block_0_yaw"),
 			Parts: append(fullParts[:9:9], "contact", "cos pan", "sin pan", "cos lift", "sin lift", "cos elbow", "sin elbow",
 				"cos wrist 1", "sin wrist 1", "cos wrist 3", "sin wrist 3", "cos 4 block yaw", "sin 4 block yaw"),

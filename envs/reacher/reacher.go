@@ -53,7 +53,7 @@ var spec = &envs.Spec{
 	Qs: []envs.Q{
 		{Name: "full", Columns: []string{"qpos"}, Parts: []string{"cos shoulder", "sin shoulder", "cos wrist", "sin wrist"},
 			Of: func(row envs.Row, dst []float64) { angles(dst, row["qpos"]) }},
-		{Name: "half", Columns: []string{"qpos"}, Parts: []string{"cos shoulder", "sin shoulder"},
+		{Name: "half", Printed: true, Columns: []string{"qpos"}, Parts: []string{"cos shoulder", "sin shoulder"},
 			Of: func(row envs.Row, dst []float64) { angles(dst, row["qpos"][:1]) }},
 		{Name: "native", Columns: []string{"qpos", "qvel", "finger_pos"},
 			Parts: []string{"cos shoulder", "sin shoulder", "cos wrist", "sin wrist", "shoulder velocity", "wrist velocity", "finger x", "finger y"},

@@ -11,20 +11,33 @@ import (
 	"scalewm/dataset/rng"
 	"scalewm/dataset/rng/torch"
 	"scalewm/eval"
+	"scalewm/eval/record"
 	"scalewm/eval/stats"
 )
 
 // The published measurement of rollouts (docs/sources.md#rollout-quality).
 const (
-	RolloutStarts     = 20
-	RolloutCandidates = 64
-	candidateSeed     = 7
-	eliteShare        = 0.1
-	scalePairs        = 20000
+	candidateSeed = 7
+	eliteShare    = 0.1
+	scalePairs    = 20000
 	// liveSpread is what the candidates' distances from the goal must differ by at a
 	// start that counts: where nothing can be moved no order is right.
 	liveSpread = 1e-9
 )
+
+// Where candidates come from.
+const (
+	TorchNoise = "torch" // PyTorch's generator, as published: the same for all arms of a width
+	OwnNoise   = "own"   // our streams
+)
+
+// ParseNoise reads one of their names.
+func ParseNoise(s string) (string, error) {
+	if s != TorchNoise && s != OwnNoise {
+		return "", fmt.Errorf("unknown noise %q (hint: %s, as published, or %s)", s, TorchNoise, OwnNoise)
+	}
+	return s, nil
+}
 
 // startSets are the sets whose first starts are taken, by task, and their sizes;
 // other tasks take those of s101.
@@ -35,63 +48,18 @@ type startSet struct {
 	episodes int
 }
 
-// Channel says how one cost of candidates orders them beside another: means over
-// starts.
-type Channel struct {
-	Tau         float64 `json:"tau"`          // Kendall's tau-b
-	Regret      float64 `json:"regret"`       // rank of the first one's choice in the second order: 0 best, 1 worst
-	EliteRegret float64 `json:"elite_regret"` // mean rank of the first one's elites
-	Overlap     float64 `json:"overlap"`      // share of elites that are elites of both
-}
-
-// Rollout says how good the predictions of a model are.
-type Rollout struct {
-	RollErr     float64   `json:"rollerr"` // squared error of the last latent over Scale
-	Tau         float64   `json:"tau"`     // of Predicted
-	Starts      int       `json:"starts"`  // that count
-	Dropped     []Dropped `json:"dropped"`
-	Candidates  int       `json:"candidates"`
-	Noise       string    `json:"noise"`       // torch or own: where candidates come from
-	Scale       float64   `json:"scale"`       // mean squared distance of two reached latents: 2 tr Cov
-	ScaleSample float64   `json:"scale_pairs"` // the same of 20,000 drawn pairs
-	Met         int       `json:"met"`         // candidates that met the goal before their end
-	// Predicted orders by predicted costs beside those of the reached frames, Encoded by
-	// the latter beside the world's distance, Total by predicted costs beside that.
-	Predicted Channel    `json:"predicted"`
-	Encoded   Channel    `json:"encoded"`
-	Total     Channel    `json:"total"`
-	PerStart  []PerStart `json:"per_start"`
-}
-
-// Dropped is a start without a result.
-type Dropped struct {
-	Start  int    `json:"start"` // number of the start, from 0
-	Reason string `json:"reason"`
-}
-
-// PerStart is one start's numbers, which tests pair.
-type PerStart struct {
-	Start int     `json:"start"`
-	Error float64 `json:"error"` // mean squared error of the last latent
-	Tau   float64 `json:"tau"`
-}
-
-// candidates are z-scored actions for all starts: PyTorch's of seed 7, which all
-// arms share, or our own streams.
-func candidates(noise string, starts, n, width int) ([]float32, error) {
+// candidates are z-scored actions for all starts.
+func candidates(noise string, starts, n, width int) []float32 {
 	out := make([]float32, starts*n*width)
-	switch noise {
-	case "torch":
+	if noise == TorchNoise {
 		torch.New(candidateSeed).Normal(out)
-	case "own":
-		r := rng.Stream("rollout candidates", starts, n, width)
-		for i := range out {
-			out[i] = float32(r.NormFloat64())
-		}
-	default:
-		return nil, fmt.Errorf("unknown noise %q (hint: torch, as published, or own)", noise)
+		return out
 	}
-	return out, nil
+	r := rng.Stream("rollout candidates", starts, n, width)
+	for i := range out {
+		out[i] = float32(r.NormFloat64())
+	}
+	return out
 }
 
 // starts are the published ones: the first n of a set that does not depend on how
@@ -111,29 +79,25 @@ func starts(j eval.Job, n int) ([]eval.Start, error) {
 	return set.Starts[:min(n, len(set.Starts))], nil
 }
 
-// MeasureRollouts executes random candidates from each start in the simulator and
-// predicts the same.
-func MeasureRollouts(ctx context.Context, j eval.Job, nStarts, nCandidates int, noise string) (Rollout, error) {
-	out := Rollout{Candidates: nCandidates, Noise: noise, Dropped: []Dropped{}}
-	from, err := starts(j, nStarts)
+// rollouts executes random candidates from each start in the simulator and predicts
+// the same.
+func (j Job) rollouts(ctx context.Context) (*record.Rollout, error) {
+	from, err := starts(j.Job, j.Starts)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	width := eval.Horizon * j.Arm.World.Info().ActionWidth
-	actions, err := candidates(noise, len(from), nCandidates, width)
+	actions := candidates(j.Noise, len(from), j.Candidates, width)
+	u, err := eval.NewUnroller(j.Job)
 	if err != nil {
-		return out, err
-	}
-	u, err := eval.NewUnroller(j)
-	if err != nil {
-		return out, err
+		return nil, err
 	}
 	defer u.Close()
-	m := measured{Rollout: out}
+	m := measured{Rollout: record.Rollout{Candidates: j.Candidates, Dropped: []record.Dropped{}}}
 	for i, s := range from {
-		one, err := u.Unroll(ctx, s, actions[i*nCandidates*width:(i+1)*nCandidates*width])
+		one, err := u.Unroll(ctx, s, actions[i*j.Candidates*width:(i+1)*j.Candidates*width])
 		if err != nil {
-			return out, err
+			return nil, err
 		}
 		m.add(i, one)
 		if j.Progress != nil {
@@ -145,7 +109,7 @@ func MeasureRollouts(ctx context.Context, j eval.Job, nStarts, nCandidates int, 
 
 // measured gathers starts.
 type measured struct {
-	Rollout
+	record.Rollout
 	reached []float32 // latents of all starts, those that are dropped included
 	width   int
 }
@@ -153,7 +117,7 @@ type measured struct {
 // add takes the measurement of one start.
 func (m *measured) add(start int, u eval.Unrolled) {
 	if u.Diverged != "" {
-		m.Dropped = append(m.Dropped, Dropped{start, "the simulation diverged: " + u.Diverged})
+		m.Dropped = append(m.Dropped, record.Dropped{Start: start, Reason: "the simulation diverged: " + u.Diverged})
 		return
 	}
 	m.width = len(u.Goal)
@@ -167,17 +131,18 @@ func (m *measured) add(start int, u eval.Unrolled) {
 		errors += squared(p, r) / float64(n)
 	}
 	if spread := slices.Max(u.Distance) - slices.Min(u.Distance); spread <= liveSpread {
-		m.Dropped = append(m.Dropped, Dropped{start, fmt.Sprintf("all candidates end equally far from the goal (they differ by %.2g)", spread)})
+		m.Dropped = append(m.Dropped, record.Dropped{Start: start, Reason: fmt.Sprintf("all candidates end equally far from the goal (they differ by %.2g)", spread)})
 		return
 	}
 	elites := max(int(math.RoundToEven(eliteShare*float64(n))), 2)
-	tau := m.Predicted.add(predicted, encoded, elites)
-	m.Encoded.add(encoded, u.Distance, elites)
-	m.Total.add(predicted, u.Distance, elites)
-	m.PerStart = append(m.PerStart, PerStart{start, errors, tau})
+	tau := add(&m.Predicted, predicted, encoded, elites)
+	add(&m.Encoded, encoded, u.Distance, elites)
+	add(&m.Total, predicted, u.Distance, elites)
+	m.PerStart = append(m.PerStart, record.PerStart{Start: start, Error: errors, Tau: tau})
 }
 
-func (c *Channel) add(first, second []float64, elites int) (tau float64) {
+// add adds one start to a channel.
+func add(c *record.Channel, first, second []float64, elites int) (tau float64) {
 	r := stats.RankMetrics(first, second, elites)
 	c.Tau += r.Tau
 	c.Regret += r.Regret
@@ -187,24 +152,24 @@ func (c *Channel) add(first, second []float64, elites int) (tau float64) {
 }
 
 // result turns sums into means.
-func (m *measured) result() (Rollout, error) {
+func (m *measured) result() (*record.Rollout, error) {
 	m.Starts = len(m.PerStart)
 	if m.Starts == 0 {
-		return m.Rollout, fmt.Errorf("measuring rollouts: none of %d starts counts (hint: %s)", len(m.Dropped), m.Dropped[0].Reason)
+		return nil, fmt.Errorf("measuring rollouts: none of %d starts counts (hint: %s)", len(m.Dropped), m.Dropped[0].Reason)
 	}
 	m.Scale, m.ScaleSample = spread(m.reached, m.width, rng.Stream("rollout scale"))
 	if !(m.Scale > 0) {
-		return m.Rollout, fmt.Errorf("measuring rollouts: all frames have the same latent (hint: the model has collapsed)")
+		return nil, fmt.Errorf("measuring rollouts: all frames have the same latent (hint: the model has collapsed)")
 	}
 	n := float64(m.Starts)
-	for _, c := range []*Channel{&m.Predicted, &m.Encoded, &m.Total} {
+	for _, c := range []*record.Channel{&m.Predicted, &m.Encoded, &m.Total} {
 		c.Tau, c.Regret, c.EliteRegret, c.Overlap = c.Tau/n, c.Regret/n, c.EliteRegret/n, c.Overlap/n
 	}
 	for _, s := range m.PerStart {
 		m.RollErr += s.Error / m.Scale / n
 	}
 	m.Tau = m.Predicted.Tau
-	return m.Rollout, nil
+	return &m.Rollout, nil
 }
 
 // spread is the mean squared distance of two latents: what it is expected to be

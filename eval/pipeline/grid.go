@@ -7,6 +7,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/eval"
+	"scalewm/eval/analysis"
 	"scalewm/eval/plan"
 	"scalewm/model"
 )
@@ -27,6 +28,9 @@ type Grid struct {
 	Temperature eval.Temperature
 	Clip        plan.Clip
 	Pool        eval.Pool
+
+	Analyses []string          // of each checkpoint
+	Rollouts analysis.Settings // of the analysis of that name
 }
 
 // sets are those that a task is evaluated on.
@@ -72,7 +76,7 @@ var kinds = struct {
 	task, arm, grid []func(*Workspace, arm) []Step
 }{
 	task: []func(*Workspace, arm) []Step{collectSteps, tuneSteps},
-	arm:  []func(*Workspace, arm) []Step{trainSteps, evaluateSteps},
+	arm:  []func(*Workspace, arm) []Step{trainSteps, evaluateSteps, analyseSteps},
 	grid: []func(*Workspace, arm) []Step{reportSteps},
 }
 

@@ -53,6 +53,7 @@ type EvalPreset struct {
 	Tiers    []string `toml:"tiers"`
 	Sets     []string `toml:"sets"`
 	Episodes int      `toml:"episodes"` // a set
+	Analyses []string `toml:"analyses"` // of each checkpoint; a preset without the key has none
 	// AtMost and SetsAtMost cap episodes and sets of tasks that are slow.
 	AtMost     map[string]int `toml:"at_most"`
 	SetsAtMost map[string]int `toml:"sets_at_most"`

@@ -27,6 +27,7 @@ type Workspace struct {
 	Weights  string                              // the checkpoint's folder, "": the one that Dir has of the arm
 	Trainer  device.Device                       // of trainings
 	Planner  device.Device                       // of evaluations
+	Analyser device.Device                       // of analyses
 	Workers  int                                 // goroutines that simulate and read; no result depends on it
 	Batch    int                                 // episodes planned side by side, 0: as many as keep the device busy
 	Version  string                              // of the program, for the measured times
@@ -36,6 +37,7 @@ type Workspace struct {
 	now    *openTask
 	loaded struct { // the model that was used last
 		dir string
+		dev device.Device
 		arm eval.Arm
 	}
 }
@@ -148,14 +150,19 @@ func (w *Workspace) Load(task envs.Task) (eval.Arm, error) {
 	return w.load(t, w.Weights)
 }
 
-// load reads a checkpoint onto the planning device, unless it was used last, and
-// refuses one of another task, geometry or protocol.
+// load is loadOn the planning device.
 func (w *Workspace) load(t *openTask, dir string) (eval.Arm, error) {
-	if w.loaded.dir == dir {
+	return w.loadOn(w.Planner, t, dir)
+}
+
+// loadOn reads a checkpoint onto a device, unless it was used last, and refuses one
+// of another task, geometry or protocol.
+func (w *Workspace) loadOn(dev device.Device, t *openTask, dir string) (eval.Arm, error) {
+	if w.loaded.dir == dir && w.loaded.dev == dev {
 		return w.loaded.arm, nil
 	}
 	w.unload()
-	m, side, err := model.Load(w.Planner, dir)
+	m, side, err := model.Load(dev, dir)
 	if err != nil {
 		return eval.Arm{}, err
 	}
@@ -173,7 +180,7 @@ func (w *Workspace) load(t *openTask, dir string) (eval.Arm, error) {
 		m.Free()
 		return eval.Arm{}, err
 	}
-	w.loaded.dir, w.loaded.arm = dir, a
+	w.loaded.dir, w.loaded.dev, w.loaded.arm = dir, dev, a
 	return a, nil
 }
 
@@ -181,7 +188,7 @@ func (w *Workspace) unload() {
 	if a := w.loaded.arm; a.World != nil {
 		a.World.Free()
 	}
-	w.loaded.dir, w.loaded.arm = "", eval.Arm{}
+	w.loaded.dir, w.loaded.dev, w.loaded.arm = "", nil, eval.Arm{}
 }
 
 // look is the arm of a checkpoint without its model, fs.ErrNotExist where there is none.

@@ -1,7 +1,7 @@
 // Package cuda computes the kernels on an NVIDIA GPU: it turns each call of the
 // contract into launches of the CUDA C kernels of package kernels, and hands
 // those to a Machine. It is plain Go: the GPU itself, through gorgonia.org/cu,
-// is package gpu (tag cuda); package emu runs the same kernels on a processor,
+// is package gpu (tag gpu); package emu runs the same kernels on a processor,
 // for tests; the program compile makes PTX of them.
 //
 // Launches are queued and handed over when somebody wants numbers. The sequence

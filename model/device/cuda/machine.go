@@ -2,7 +2,7 @@ package cuda
 
 import "unsafe"
 
-// Machine is what runs kernels: a GPU (package gpu, tag cuda) or the emulator
+// Machine is what runs kernels: a GPU (package gpu, tag gpu) or the emulator
 // that tests run them on (package emu). All calls come from one goroutine at a time.
 type Machine interface {
 	// ISA is what the kernels were compiled for, for example sm_90a.

@@ -1,4 +1,4 @@
-//go:build cuda
+//go:build gpu
 
 // Command compile makes PTX of the GPU's kernels, by NVRTC, on any machine: a
 // file NAME.ARCH.ptx for each file of kernels and each target.

@@ -1,4 +1,4 @@
-//go:build cuda
+//go:build gpu
 
 // Package gpu is the GPU itself, as the Machine of package cuda: context,
 // memory, modules and streams through gorgonia.org/cu, and beside it what that

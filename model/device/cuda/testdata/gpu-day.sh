@@ -28,10 +28,10 @@ pack() {
   mkdir -p "$all/lib" "$all/site" "$all/wheels"
   # Libraries are found beside the program, also those that libraries need.
   local flags="-s -w -X main.revision=$(git describe --always --dirty 2>/dev/null || true) -extldflags '-Wl,-rpath,\$ORIGIN/lib -Wl,--disable-new-dtags'"
-  go build -tags cuda -buildvcs=false -ldflags "$flags" -o "$all/scalewm-cuda" ./cmd/scalewm
-  go test -c -tags cuda -ldflags "$flags" -o "$all/gpu.test" ./model/device/cuda/gpu
+  go build -tags gpu -buildvcs=false -ldflags "$flags" -o "$all/scalewm-cuda" ./cmd/scalewm
+  go test -c -tags gpu -ldflags "$flags" -o "$all/gpu.test" ./model/device/cuda/gpu
   for package in model/lewm model/train eval/plan; do # which hold their references
-    go test -c -tags cuda -ldflags "$flags" -o "$all/${package##*/}.test" "./$package"
+    go test -c -tags gpu -ldflags "$flags" -o "$all/${package##*/}.test" "./$package"
     mkdir -p "$all/${package##*/}/testdata"
     cp -r "$package/testdata/reference" "$all/${package##*/}/testdata"
   done

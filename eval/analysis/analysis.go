@@ -1,0 +1,160 @@
+package analysis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/cell"
+	"scalewm/eval"
+	"scalewm/eval/record"
+)
+
+// The analyses, in the order in which they are listed.
+const (
+	Rank     = "rank"
+	Spectrum = "spectrum"
+	Probe    = "probe"
+	Rollout  = "rollout"
+	Dynamics = "dynamics"
+)
+
+// Names lists them.
+func Names() []string { return []string{Rank, Spectrum, Probe, Rollout, Dynamics} }
+
+// Parse reads a list of names with commas; all and none are lists too.
+func Parse(s string) (out []string, err error) {
+	switch s {
+	case "all":
+		return Names(), nil
+	case "none":
+		return nil, nil
+	}
+	for name := range strings.SplitSeq(s, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(Names(), name) {
+			return nil, fmt.Errorf("unknown analysis %q (hint: %s, all or none)", name, strings.Join(Names(), ", "))
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// Settings say how rollouts are measured: from how many starts, with how many
+// candidates, and whether these are PyTorch's or our own.
+type Settings struct {
+	Starts, Candidates int
+	Noise              string
+}
+
+// Published are the settings of the paper.
+func Published() Settings { return Settings{Starts: 20, Candidates: 64, Noise: TorchNoise} }
+
+// Job is some analyses of one checkpoint: the Arm of an evaluation's job, on its
+// task and data.
+type Job struct {
+	eval.Job
+	Settings
+	Device string // kind of the device that the arm's model is on, or would be
+}
+
+// Results are what analyses found; nil is what was not asked for.
+type Results struct {
+	Rank     []record.Rank
+	Spectrum *record.Spectrum
+	Probe    *record.Probe
+	Rollout  *record.Rollout
+	Dynamics *record.Dynamics
+}
+
+// part is where the result of an analysis belongs.
+func (r *Results) part(name string) any {
+	return map[string]any{Rank: &r.Rank, Spectrum: &r.Spectrum, Probe: &r.Probe, Rollout: &r.Rollout, Dynamics: &r.Dynamics}[name]
+}
+
+// Spec determines the cell of an analysis.
+func (j Job) Spec(name string) record.AnalysisSpec {
+	a := j.Arm
+	s := record.AnalysisSpec{Schema: record.AnalysisSchema, Analysis: name, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
+		Method: a.Method, TrainSeed: a.TrainSeed, Weights: a.Weights, Recipe: a.Recipe.Hash, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight,
+		Data: j.Data.Fingerprint, Device: j.Device}
+	if name == Rollout {
+		s.Starts, s.Candidates, s.Noise = j.Starts, j.Candidates, j.Noise
+	}
+	return s
+}
+
+// Load reads the results that the store has and lists those that are missing; a
+// torn cell is one of them. A store without a folder has none.
+func (j Job) Load(store cell.Store, names []string) (r Results, missing []string, err error) {
+	for _, name := range names {
+		id, err := cell.ID(record.AnalysisKind, j.Spec(name))
+		if err != nil {
+			return r, nil, err
+		}
+		if store.Dir == "" {
+			missing = append(missing, name)
+			continue
+		}
+		switch err := store.Load(id, nil, r.part(name)); {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, cell.ErrTorn):
+			missing = append(missing, name)
+		case err != nil:
+			return r, nil, err
+		}
+	}
+	return r, missing, nil
+}
+
+// Make measures what is missing, into r, and writes it to the store. Analyses of
+// the same frames share their latents.
+func (j Job) Make(ctx context.Context, store cell.Store, r *Results, missing []string) error {
+	var shared *latents
+	for _, name := range missing {
+		if err := j.measure(ctx, name, &shared, r); err != nil {
+			return fmt.Errorf("analysing %s on %s (%s): %w", j.Arm.Method, j.Task.Spec.Name, name, err)
+		}
+		if store.Dir == "" {
+			continue
+		}
+		spec := j.Spec(name)
+		id, err := cell.ID(record.AnalysisKind, spec)
+		if err == nil {
+			err = store.Save(id, record.AnalysisKind, spec, r.part(name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j Job) measure(ctx context.Context, name string, shared **latents, r *Results) (err error) {
+	switch name {
+	case Rollout:
+		r.Rollout, err = j.rollouts(ctx)
+		return err
+	case Dynamics:
+		r.Dynamics, err = j.dynamics(ctx)
+		return err
+	}
+	if *shared == nil {
+		if *shared, err = newLatents(ctx, j.Job); err != nil {
+			return err
+		}
+	}
+	switch name {
+	case Rank:
+		r.Rank, err = (*shared).rank()
+	case Spectrum:
+		r.Spectrum, err = (*shared).spectrum()
+	default:
+		r.Probe, err = (*shared).probe()
+	}
+	return err
+}

@@ -1,0 +1,142 @@
+package analysis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"scalewm/dataset/rng"
+	"scalewm/eval"
+	"scalewm/eval/record"
+	"scalewm/model/device"
+)
+
+// How far and how often predictions are compared with stored frames.
+const (
+	dynamicsBlocks = 10
+	dynamicsClips  = 200
+)
+
+// dynamics predicts recorded episodes from their recorded actions, 1 to 10
+// blocks ahead, and compares with the latents of their stored frames; no simulator
+// is needed. Beside each error stand that of a latent that never changes and that of
+// the same model under the actions of another clip: a model that is no better than
+// the latter ignores its actions.
+func (j Job) dynamics(ctx context.Context) (*record.Dynamics, error) {
+	c, err := cutClips(j.Job)
+	if err != nil {
+		return nil, err
+	}
+	z, err := j.Latents(ctx, c.rows)
+	if err != nil {
+		return nil, err
+	}
+	info := j.Arm.World.Info()
+	width := info.Patches * info.Dim
+	at := func(clip, block int) []float32 { return z[(clip*(c.blocks+1)+block)*width:][:width] }
+	out := &record.Dynamics{Clips: c.n}
+	if out.Scale, _ = spread(z, width, rng.Stream("dynamics scale")); !(out.Scale > 0) {
+		return nil, fmt.Errorf("measuring dynamics: all frames have the same latent (hint: the model has collapsed)")
+	}
+	first := make([]float32, 0, c.n*width)
+	for i := range c.n {
+		first = append(first, at(i, 0)...)
+	}
+	for h := 1; h <= c.blocks; h++ {
+		own, err := rollout(j.Job, first, c.actions(h, 0), h)
+		if err != nil {
+			return nil, err
+		}
+		others, err := rollout(j.Job, first, c.actions(h, 1), h)
+		if err != nil {
+			return nil, err
+		}
+		b := record.Block{Blocks: h}
+		for i := range c.n {
+			end := at(i, h)
+			b.Error += squared(own[i*width:(i+1)*width], end) / out.Scale / float64(c.n)
+			b.OtherActions += squared(others[i*width:(i+1)*width], end) / out.Scale / float64(c.n)
+			b.NoChange += squared(at(i, 0), end) / out.Scale / float64(c.n)
+		}
+		out.PerBlock = append(out.PerBlock, b)
+	}
+	return out, nil
+}
+
+// clips are pieces of episodes whose frames are a block apart.
+type clips struct {
+	n, blocks int
+	width     int   // numbers of an action block
+	rows      []int // (blocks+1) a clip
+	z         []float32
+}
+
+// cutClips draws clips of episodes that the protocol allows, no row of which is
+// the last one of its episode, which has no action. Where episodes are shorter than
+// ten blocks the clips are too.
+func cutClips(j eval.Job) (c clips, err error) {
+	sample, err := Draw(j.Data.Episodes(), j.Data.HeldOut())
+	if err != nil {
+		return c, err
+	}
+	eps := j.Data.Episodes()
+	longest := 0
+	for _, e := range sample.Episodes {
+		longest = max(longest, eps[e].Len)
+	}
+	c.blocks = min(dynamicsBlocks, (longest-1)/eval.Block)
+	c.width = j.Arm.World.Info().ActionWidth
+	for _, k := range sample.Order { // shuffled
+		row, e := sample.Rows[k], eps[sample.Episodes[k]]
+		if c.n == dynamicsClips || c.blocks == 0 {
+			break
+		}
+		if row+c.blocks*eval.Block >= e.Offset+e.Len {
+			continue
+		}
+		c.n++
+		for b := range c.blocks + 1 {
+			c.rows = append(c.rows, row+b*eval.Block)
+		}
+		actions, err := j.ScaledActions(row, row+c.blocks*eval.Block)
+		if err != nil {
+			return c, err
+		}
+		c.z = append(c.z, actions...)
+	}
+	if c.n < 2 {
+		return c, fmt.Errorf("measuring dynamics: %d clips of %d blocks (hint: collect longer episodes)", c.n, c.blocks)
+	}
+	return c, nil
+}
+
+// actions are the first h blocks of each clip's actions, or of those of the clip
+// that stands so many places behind it.
+func (c clips) actions(h, places int) []float32 {
+	var out []float32
+	for i := range c.n {
+		own := c.z[(i+places)%c.n*c.blocks*c.width:]
+		out = append(out, own[:h*c.width]...)
+	}
+	return out
+}
+
+// rollout are the model's latents after h blocks, each from a start of its own.
+func rollout(j eval.Job, start, actions []float32, h int) ([]float32, error) {
+	w := j.Arm.World
+	d, info := w.Device(), w.Info()
+	n := len(start) / (info.Patches * info.Dim)
+	from, to := device.NewMat(d, n*info.Patches, info.Dim), device.NewMat(d, n*info.Patches, info.Dim)
+	a := device.NewMat(d, n, h*info.ActionWidth)
+	defer func() {
+		for _, m := range []device.Mat{from, to, a} {
+			d.Free(m.Buf)
+		}
+	}()
+	d.Upload(from, start)
+	d.Upload(a, actions)
+	w.Rollout(to, from, a, h)
+	out := slices.Repeat([]float32{0}, to.Len())
+	d.Download(out, to)
+	return out, d.Err()
+}

@@ -1,0 +1,201 @@
+package analysis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"scalewm/dataset"
+	"scalewm/dataset/rng"
+	"scalewm/dataset/rng/torch"
+	"scalewm/envs"
+	"scalewm/eval"
+	"scalewm/eval/geometry"
+	"scalewm/eval/record"
+	"scalewm/eval/stats"
+	"scalewm/model/objective"
+)
+
+// latents are a checkpoint's latents of the published sample, beside the task state.
+type latents struct {
+	Sample
+	z    geometry.Samples[float32]
+	q    geometry.Samples[float64]
+	full envs.Q
+	data *eval.Data
+	pca  geometry.Components // once somebody asked for it
+}
+
+// newLatents draws the sample and encodes it.
+func newLatents(ctx context.Context, j eval.Job) (*latents, error) {
+	if len(j.Task.Spec.Qs) == 0 {
+		return nil, fmt.Errorf("the task %s has no task state q, which latents are compared with (hint: give Spec.Qs of the task)", j.Task.Spec.Name)
+	}
+	sample, err := Draw(j.Data.Episodes(), j.Data.HeldOut())
+	if err != nil {
+		return nil, err
+	}
+	l := &latents{Sample: sample, full: j.Task.Spec.Qs[0], data: j.Data}
+	if l.q, err = l.state(l.full); err != nil {
+		return nil, err
+	}
+	z, err := j.Latents(ctx, l.Rows)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(z, func(v float32) bool { return v-v != 0 }) {
+		return nil, errors.New("the model's latents are not finite (hint: its training diverged, see metrics.jsonl)")
+	}
+	l.z = geometry.Samples[float32]{N: len(l.Rows), D: len(z) / len(l.Rows), X: z}
+	return l, nil
+}
+
+// state is a task state at the sample's frames.
+func (l *latents) state(q envs.Q) (geometry.Samples[float64], error) {
+	s := geometry.Samples[float64]{N: len(l.Rows), D: len(q.Parts)}
+	for _, row := range l.Rows {
+		v, err := dataset.ReadQ(l.data.Source, q, row, row+1)
+		if err != nil {
+			return s, err
+		}
+		s.X = append(s.X, v...)
+	}
+	if slices.ContainsFunc(s.X, func(v float64) bool { return v-v != 0 }) {
+		return s, fmt.Errorf("the task state %s of the data set is not finite (hint: `scalewm data check` finds the row)", q.Name)
+	}
+	return s, nil
+}
+
+// components are the principal ones, which two analyses share.
+func (l *latents) components() (geometry.Components, error) {
+	var err error
+	if l.pca.Eigenvalues == nil {
+		l.pca, err = geometry.Analyse(l.z)
+	}
+	return l.pca, err
+}
+
+// draws is the number of bootstrap samples of an interval.
+const draws = 1000
+
+// rank has a line for the full task state and, where the paper prints another one,
+// a line for that.
+func (l *latents) rank() (out []record.Rank, err error) {
+	line := func(name string, q geometry.Samples[float64]) {
+		a := geometry.Compare(l.z, q, l.Episodes).Align(draws, func(i int) *rand.Rand { return rng.Stream("alignment", i) })
+		out = append(out, record.Rank{Q: name, N: l.z.N, Episodes: distinct(l.Episodes), Pairs: a.Pairs,
+			Spearman: record.Number(a.Spearman), Pearson: record.Number(a.Pearson), Lo: record.Number(a.Lo), Hi: record.Number(a.Hi)})
+	}
+	if _, err = l.components(); err != nil { // latents that are all equal have no distances
+		return nil, err
+	}
+	line("", l.q)
+	for _, q := range l.data.Task().Spec.Qs {
+		if q.Printed {
+			printed, err := l.state(q)
+			if err != nil {
+				return nil, err
+			}
+			line("printed", printed)
+		}
+	}
+	return out, nil
+}
+
+func distinct(x []int) int { return len(slices.Compact(slices.Sorted(slices.Values(x)))) }
+
+func (l *latents) spectrum() (*record.Spectrum, error) {
+	p, err := l.components()
+	if err != nil {
+		return nil, err
+	}
+	s := &record.Spectrum{N: l.z.N, Eigenvalues: p.Spectrum(), Participation: p.ParticipationRatio(),
+		EffectiveRank: objective.EffectiveRank(p.Eigenvalues), Stretch: record.Number(geometry.Stretch(l.z, l.q, l.Pairs))}
+	for _, v := range p.Eigenvalues {
+		s.Variance += v
+	}
+	return s, nil
+}
+
+// probeSizes are the numbers of components that linear probes see, and last all
+// of them; the first three are those of the paper's figure.
+var probeSizes = []int{2, 4, 8, 1, 16, 32, 64, 128, 192, 256, 384}
+
+// ownSeeds is the number of initial weights besides PyTorch's seed 0: one network
+// that took 30 steps says little.
+const ownSeeds = 10
+
+func (l *latents) probe() (*record.Probe, error) {
+	p, err := l.components()
+	if err != nil {
+		return nil, err
+	}
+	out := &record.Probe{N: l.z.N}
+	kept := len(p.Eigenvalues)
+	sizes := slices.DeleteFunc(slices.Sorted(slices.Values(probeSizes)), func(k int) bool { return k >= kept })
+	for _, k := range append(sizes, kept) {
+		r2, err := p.Linear(l.q, l.Order, k)
+		if err != nil {
+			return nil, err
+		}
+		out.Scores = append(out.Scores, l.scores("ridge", k, r2, nil)...)
+		if r2, err = p.LinearOfLast(l.q, l.Order, k); err != nil {
+			return nil, err
+		}
+		out.Scores = append(out.Scores, l.scores("ridge-last", k, r2, nil)...)
+	}
+	r2, err := p.MLP(l.q, l.Order, geometry.DefaultLayers(kept, l.q.D, torch.New(0).Uniform))
+	if err != nil {
+		return nil, err
+	}
+	out.Scores = append(out.Scores, l.scores("mlp", kept, r2, nil)...)
+	seeds := make([][]float64, l.q.D+1) // by component, and of their mean
+	for seed := range ownSeeds {
+		r := rng.Stream("probe weights", seed)
+		r2, err := p.MLP(l.q, l.Order, geometry.DefaultLayers(kept, l.q.D, func(dst []float32, from, to float64) {
+			for i := range dst {
+				dst[i] = float32(from + (to-from)*r.Float64())
+			}
+		}))
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range append(r2, meanOf(r2)) {
+			seeds[i] = append(seeds[i], v)
+		}
+	}
+	var means, sds []float64
+	for _, s := range seeds {
+		mean, sd := stats.MeanSD(s)
+		means, sds = append(means, mean), append(sds, sd)
+	}
+	out.Scores = append(out.Scores, l.scores("mlp-seeds", kept, means[:l.q.D], sds)...)
+	return out, nil
+}
+
+// scores are the components' R2 and their mean; sd has one more number than r2, or none.
+func (l *latents) scores(probe string, k int, r2, sd []float64) (out []record.ProbeScore) {
+	for i, v := range append(slices.Clone(r2), meanOf(r2)) {
+		s := record.ProbeScore{Probe: probe, K: k, Component: "mean", R2: record.Number(v), SD: record.Number(math.NaN())}
+		if sd != nil {
+			s.SD = record.Number(sd[i])
+		}
+		if i < len(r2) {
+			s.Component = l.full.Parts[i]
+			if math.IsNaN(v) {
+				s.Note = "it does not vary"
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// meanOf is the mean over the components that have an R2.
+func meanOf(r2 []float64) float64 {
+	m, _ := stats.MeanSD(slices.DeleteFunc(slices.Clone(r2), math.IsNaN))
+	return m
+}

@@ -1,0 +1,93 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"scalewm/eval/analysis"
+	"scalewm/model/weights"
+)
+
+// Analyse measures an arm's checkpoint beside its success, a cell in cells/ for
+// each analysis.
+type Analyse struct {
+	w *Workspace
+	arm
+	names []string
+
+	Results analysis.Results // after Run: what is there
+}
+
+// analyseSteps are an arm's analyses, which what does not plan has none of.
+func analyseSteps(w *Workspace, a arm) []Step {
+	if !a.method.Plans() || len(w.Grid.Analyses) == 0 {
+		return nil
+	}
+	return []Step{&Analyse{w: w, arm: a, names: w.Grid.Analyses}}
+}
+
+func (s *Analyse) ID() string      { return "analyse " + s.name() }
+func (s *Analyse) Needs() []string { return []string{trainID(s.arm), collectID(s.task)} }
+
+// Len and Part implement Divisible.
+func (s *Analyse) Len() int { return len(s.names) }
+
+func (s *Analyse) Part(ours func(cell int) bool) Divisible {
+	part := *s
+	part.names = nil
+	for i, name := range s.names {
+		if ours(i) {
+			part.names = append(part.names, name)
+		}
+	}
+	return &part
+}
+
+func (s *Analyse) State(context.Context) (State, error) {
+	missing := len(s.names)
+	j, err := s.job()
+	if err == nil {
+		_, todo, err := j.Load(s.w.cells(), s.names)
+		if err != nil {
+			return State{}, err
+		}
+		missing = len(todo)
+	} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, weights.ErrDamaged) { // what it needs is not there yet
+		return State{}, err
+	}
+	return State{Text: fmt.Sprintf("%d of %d analyses to do", missing, len(s.names)), Cells: len(s.names), Missing: missing}, nil
+}
+
+// job is the analysis of the arm's checkpoint, so far without its model.
+func (s *Analyse) job() (j analysis.Job, err error) {
+	t, err := s.w.openSets(s.task)
+	if err != nil {
+		return j, err
+	}
+	a, err := s.w.look(t, s.w.checkpoint(s.arm))
+	return analysis.Job{Job: s.w.job(t, a, nil), Settings: s.w.Grid.Rollouts, Device: s.w.Analyser.Kind().String()}, err
+}
+
+// Run makes the missing cells; the model is loaded only for them.
+func (s *Analyse) Run(ctx context.Context) (string, error) {
+	began := time.Now()
+	j, err := s.job()
+	if err != nil {
+		return "", err
+	}
+	store := s.w.cells()
+	r, missing, err := j.Load(store, s.names)
+	if err == nil && len(missing) > 0 {
+		if j.Arm, err = s.w.loadOn(s.w.Analyser, s.w.now, s.w.checkpoint(s.arm)); err == nil {
+			err = j.Make(ctx, store, &r, missing)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	s.Results = r
+	return fmt.Sprintf("%d new of %d analyses, %s", len(missing), len(s.names), since(began)), nil
+}

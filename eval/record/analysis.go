@@ -1,0 +1,161 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"scalewm/dataset/cell"
+)
+
+// AnalysisKind is the cell kind of an analysis of a checkpoint (dataset/cell).
+const AnalysisKind = "analysis"
+
+// AnalysisSchema is the version of AnalysisSpec that this program writes.
+const AnalysisSchema = 1
+
+// AnalysisSpec determines an analysis of one checkpoint. Its fields mean what
+// those of Spec mean.
+type AnalysisSpec struct {
+	Schema     int     `json:"schema"`
+	Analysis   string  `json:"analysis"` // rank, spectrum, probe, rollout, dynamics or cost
+	Protocol   string  `json:"protocol"`
+	Task       string  `json:"task"`
+	Method     string  `json:"method"`
+	TrainSeed  int     `json:"train_seed"`
+	Weights    string  `json:"weights"`
+	Recipe     string  `json:"recipe,omitempty"`
+	Q          string  `json:"q,omitempty"`
+	LossWeight float64 `json:"loss_weight,omitempty"`
+	Data       string  `json:"data"`
+	Device     string  `json:"device"` // kind that encoded and predicted
+	// Starts, Candidates and Noise are those of rollouts; absent elsewhere.
+	Starts     int    `json:"starts,omitempty"`
+	Candidates int    `json:"candidates,omitempty"`
+	Noise      string `json:"noise,omitempty"`
+}
+
+// UnmarshalJSON refuses what Spec's refuses.
+func (s *AnalysisSpec) UnmarshalJSON(b []byte) error {
+	type plain AnalysisSpec
+	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
+		return err
+	}
+	if s.Schema > AnalysisSchema {
+		return fmt.Errorf("it has schema %d, this program reads up to %d (hint: use the program that wrote it, or a later one)", s.Schema, AnalysisSchema)
+	}
+	return cell.CheckNames(s)
+}
+
+// Number is a float64 that may be absent: null in JSON, NaN here.
+type Number float64
+
+func (n Number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+func (n *Number) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*n = Number(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(n))
+}
+
+// Rank says how distances of latents follow those of the task state: a line for
+// the state that the program takes and, where the paper prints another, one for that.
+type Rank struct {
+	Q        string `json:"q,omitempty"` // printed, or "" for the full state
+	N        int    `json:"n"`           // frames
+	Episodes int    `json:"episodes"`    // that they come from
+	Pairs    int    `json:"pairs"`
+	Spearman Number `json:"spearman"`
+	Pearson  Number `json:"pearson"`
+	Lo       Number `json:"lo"` // 95 % interval of Spearman over episodes
+	Hi       Number `json:"hi"`
+}
+
+// Spectrum is how the variance of latents spreads over directions.
+type Spectrum struct {
+	N             int       `json:"n"`
+	Eigenvalues   []float64 `json:"eigenvalues"` // shares of the variance, descending
+	Variance      float64   `json:"variance"`    // their sum before they were divided by it
+	Participation float64   `json:"participation_ratio"`
+	EffectiveRank float64   `json:"effective_rank"`
+	Stretch       Number    `json:"stretch"` // 90th over 10th percentile of |dz| / |dq|
+}
+
+// ProbeScore is how well a probe reads one component of the task state.
+type ProbeScore struct {
+	Probe     string `json:"probe"` // ridge, ridge-last (from the last components) or mlp
+	K         int    `json:"k"`     // components that it sees
+	Component string `json:"component"`
+	R2        Number `json:"r2"`
+	SD        Number `json:"sd"`             // over ten seeds, of mlp-seeds
+	Note      string `json:"note,omitempty"` // why there is no R2, or why k is not what was asked for
+}
+
+// Probe is all that probes read from latents.
+type Probe struct {
+	N      int          `json:"n"`
+	Scores []ProbeScore `json:"scores"`
+}
+
+// Channel says how one cost of candidates orders them beside another: means over
+// starts.
+type Channel struct {
+	Tau         float64 `json:"tau"`          // Kendall's tau-b
+	Regret      float64 `json:"regret"`       // rank of the first one's choice in the second order: 0 best, 1 worst
+	EliteRegret float64 `json:"elite_regret"` // mean rank of the first one's elites
+	Overlap     float64 `json:"overlap"`      // share of elites that are elites of both
+}
+
+// Rollout says how good the predictions of a model are.
+type Rollout struct {
+	RollErr     float64   `json:"rollerr"` // squared error of the last latent over Scale
+	Tau         float64   `json:"tau"`     // of Predicted
+	Starts      int       `json:"starts"`  // that count
+	Dropped     []Dropped `json:"dropped"`
+	Candidates  int       `json:"candidates"`
+	Scale       float64   `json:"scale"`       // mean squared distance of two reached latents: 2 tr Cov
+	ScaleSample float64   `json:"scale_pairs"` // the same of 20,000 drawn pairs
+	Met         int       `json:"met"`         // candidates that met the goal before their end
+	// Predicted orders by predicted costs beside those of the reached frames, Encoded by
+	// the latter beside the world's distance, Total by predicted costs beside that.
+	Predicted Channel    `json:"predicted"`
+	Encoded   Channel    `json:"encoded"`
+	Total     Channel    `json:"total"`
+	PerStart  []PerStart `json:"per_start"`
+}
+
+// Dropped is a start without a result.
+type Dropped struct {
+	Start  int    `json:"start"` // number of the start, from 0
+	Reason string `json:"reason"`
+}
+
+// PerStart is one start's numbers, which tests pair.
+type PerStart struct {
+	Start int     `json:"start"`
+	Error float64 `json:"error"` // mean squared error of the last latent
+	Tau   float64 `json:"tau"`
+}
+
+// Dynamics says how far predictions stay with recorded episodes. Errors are mean
+// squared distances of latents over Scale.
+type Dynamics struct {
+	Clips    int     `json:"clips"`
+	Scale    float64 `json:"scale"` // mean squared distance of two latents
+	PerBlock []Block `json:"per_block"`
+}
+
+// Block is the error so many blocks ahead.
+type Block struct {
+	Blocks       int     `json:"blocks"`
+	Error        float64 `json:"error"`
+	NoChange     float64 `json:"no_change"`     // of the first latent
+	OtherActions float64 `json:"other_actions"` // of the model under another clip's actions
+}
