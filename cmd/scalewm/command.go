@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sort"
 	"strconv"
@@ -147,6 +148,28 @@ func (c *command) printHelp(w io.Writer) {
 		fmt.Fprintf(w, "  --%-22s %s%s\n", f.Name+name, use, def)
 	})
 	fmt.Fprintf(w, "\nExample:\n  %s\n", strings.ReplaceAll(c.verb.example, "\n", "\n  "))
+}
+
+// forceFlag lets a verb replace a file that it did not write.
+func (c *command) forceFlag() *bool {
+	return c.Bool("force", false, "replace a file that is there already, whoever wrote it")
+}
+
+// mayWrite refuses an output that is the input and, without force, one that is there.
+func (c *command) mayWrite(out, input string, force bool) error {
+	if sameFile(out, input) {
+		return usagef("%s: --out %s is the input", c.verb.name, out)
+	}
+	if _, err := os.Lstat(out); err == nil && !force {
+		return fmt.Errorf("%s: %s is there already (hint: choose another --out, or replace it with --force)", c.verb.name, out)
+	}
+	return nil
+}
+
+func sameFile(a, b string) bool {
+	sa, errA := os.Stat(a)
+	sb, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(sa, sb)
 }
 
 // count is a flag that cannot be negative.

@@ -33,6 +33,7 @@ const (
 func runRender(ctx context.Context, c *command, args []string) error {
 	episode := c.Count("episode", 0, "`number` of the episode, from 0")
 	out := c.String("out", "", "the `file` to write: .gif, .png (a strip of 8 frames) or .mp4 (needs ffmpeg)")
+	force := c.forceFlag()
 	pos, err := c.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -40,6 +41,9 @@ func runRender(ctx context.Context, c *command, args []string) error {
 	save, ok := map[string]func(context.Context, string, [][]byte) error{".gif": saveGIF, ".png": saveStrip, ".mp4": saveMP4}[strings.ToLower(filepath.Ext(*out))]
 	if !ok {
 		return usagef("render needs --out FILE.gif, FILE.png or FILE.mp4")
+	}
+	if err := c.mayWrite(*out, pos[0], *force); err != nil {
+		return err
 	}
 	frames, err := episodeFrames(pos[0], *episode)
 	if err != nil {
@@ -151,7 +155,7 @@ func saveMP4(ctx context.Context, path string, frames [][]byte) error {
 	if err != nil {
 		return fmt.Errorf("rendering %s: there is no ffmpeg on PATH (hint: install ffmpeg, or choose --out with .gif or .png)", path)
 	}
-	aside := strings.TrimSuffix(path, filepath.Ext(path)) + ".aside.mp4"
+	aside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".aside.mp4")
 	defer os.Remove(aside)
 	size := fmt.Sprintf("%dx%d", envs.FrameSize, envs.FrameSize)
 	cmd := exec.CommandContext(ctx, ffmpeg, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size,

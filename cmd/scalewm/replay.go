@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -29,14 +28,15 @@ func runReplay(ctx context.Context, c *command, args []string) error {
 	c.BoolVar(&opt.FromControl, "from-ctrl", false, "apply the recorded controls (sim_ctrl) instead of the actions")
 	c.BoolVar(&opt.PerEpisode, "per-episode", false, "report every episode too")
 	out := c.String("out", "", "write what was simulated to this `file`, in the same layout")
+	force := c.forceFlag()
 	asJSON := c.Bool("json", false, "print one JSON object")
 	pos, err := c.parse(args, 1, 1)
 	if err != nil {
 		return err
 	}
 	opt.File, opt.Episodes = pos[0], *episodes
-	if sameFile(opt.File, *out) {
-		return usagef("replay: --out %s is the recording itself", *out)
+	if err := c.mayWrite(*out, opt.File, *force); err != nil {
+		return err
 	}
 	r, err := replayFile(ctx, opt, *out, c.stderr)
 	if err != nil {
@@ -46,12 +46,6 @@ func runReplay(ctx context.Context, c *command, args []string) error {
 		return c.printJSON(r)
 	}
 	return printReplay(c.stdout, r)
-}
-
-func sameFile(a, b string) bool {
-	sa, errA := os.Stat(a)
-	sb, errB := os.Stat(b)
-	return errA == nil && errB == nil && os.SameFile(sa, sb)
 }
 
 // replayFile replays opt.File and writes to out, if that is a name.

@@ -83,7 +83,7 @@ func TestReplayRefuses(t *testing.T) {
 	}{
 		{[]string{}, exitUsage, "F.h5"},
 		{[]string{recordedStates, "--episodes", "-1"}, exitUsage, "negative"},
-		{[]string{recordedStates, "--out", recordedStates}, exitUsage, "the recording itself"},
+		{[]string{recordedStates, "--out", recordedStates}, exitUsage, "is the input"},
 		{[]string{filepath.Join(dir, "none.h5")}, exitFailed, "none.h5"},
 		{[]string{torn}, exitFailed, "torn.h5"},
 		{[]string{recordedStates, "--task", "pong", "--out", out}, exitFailed, `"pong"`},

@@ -23,6 +23,7 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	format := c.String("format", "all", "`formats`, with commas: "+strings.Join(report.Formats(), ", ")+", or all")
 	var o paired.Options
 	c.BoolVar(&o.SameDevice, "same-device", false, "pair only plans that were made on one kind of device; other pairs are noted otherwise")
+	force := c.forceFlag()
 	asJSON := c.Bool("json", false, "print report.json as the last line")
 	pos, err := c.parse(args, 1, 1)
 	if err != nil {
@@ -35,7 +36,7 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	if *out == "" {
 		*out = filepath.Join(pos[0], "report")
 	}
-	r, path, err := pipeline.WriteReport(ctx, pos[0], *out, formats, o)
+	r, path, err := pipeline.WriteReport(ctx, pos[0], *out, formats, o, *force)
 	if err != nil {
 		return err
 	}

@@ -162,6 +162,26 @@ func TestReportFormats(t *testing.T) {
 	}
 }
 
+// A report replaces its own files and, unless it is told to, no others.
+func TestReportReplacesItsOwn(t *testing.T) {
+	dir, out := results(t), t.TempDir()
+	page := filepath.Join(out, "report.html")
+	if err := os.WriteFile(page, []byte("mine"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := session("report", dir, "--out", out); code != exitFailed || !strings.Contains(errs, "report.html is there and is no report's (hint: ") {
+		t.Errorf("over another's page: exit %d, %q", code, errs)
+	}
+	if b, err := os.ReadFile(page); err != nil || string(b) != "mine" {
+		t.Errorf("the page holds %q, %v", b, err)
+	}
+	for _, more := range [][]string{{"--force"}, nil} {
+		if _, errs, code := session(append([]string{"report", dir, "--out", out}, more...)...); code != exitDone {
+			t.Errorf("%v: exit %d, %q", more, code, errs)
+		}
+	}
+}
+
 func TestReportMistakes(t *testing.T) {
 	for _, c := range []struct {
 		args []string

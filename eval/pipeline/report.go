@@ -37,7 +37,7 @@ func (s *Report) Needs() []string                      { return nil }
 func (s *Report) State(context.Context) (State, error) { return toDo, nil }
 
 func (s *Report) Run(ctx context.Context) (_ string, err error) {
-	s.Page, s.Path, err = WriteReport(ctx, s.w.Dir, s.w.Dir, report.Formats(), paired.Options{})
+	s.Page, s.Path, err = WriteReport(ctx, s.w.Dir, s.w.Dir, report.Formats(), paired.Options{}, false)
 	if errors.Is(err, report.ErrNothing) { // all that plans has failed, and was told of
 		return report.ErrNothing.Error(), nil
 	}
@@ -45,8 +45,9 @@ func (s *Report) Run(ctx context.Context) (_ string, err error) {
 }
 
 // WriteReport reads the results below dir and writes the report's files into
-// out. It returns the path of the first.
-func WriteReport(ctx context.Context, dir, out string, formats []string, o paired.Options) (*report.Report, string, error) {
+// out, where it replaces those of an earlier report, and any others if force says
+// so. It returns the path of the first.
+func WriteReport(ctx context.Context, dir, out string, formats []string, o paired.Options, force bool) (*report.Report, string, error) {
 	d, err := report.Load(ctx, dir)
 	if err != nil {
 		return nil, "", err
@@ -58,6 +59,11 @@ func WriteReport(ctx context.Context, dir, out string, formats []string, o paire
 	files, err := r.Render(formats)
 	if err != nil {
 		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)
+	}
+	for _, f := range files {
+		if ours, err := report.Ours(out, f.Name); (err != nil || !ours) && !force {
+			return nil, "", fmt.Errorf("writing the report: %s is there and is no report's (hint: move it away, or give report another --out or --force)", filepath.Join(out, f.Name))
+		}
 	}
 	first := ""
 	for _, f := range files {

@@ -1,12 +1,18 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"scalewm/dataset/cell"
 	"scalewm/eval/paired"
 )
 
@@ -59,6 +65,33 @@ func (r *Report) render(format string, sections []Section) ([]File, error) {
 		return []File{file, {"report-paired.csv", csvBytes(r.pairRows())}, {"report-sections.csv", csvBytes(sectionRows(sections))}}, nil
 	}
 	return []File{file}, err
+}
+
+// marks is what each file of a report holds near its beginning, and hardly any
+// other file of that name does.
+var marks = map[string]string{
+	"report.html":         "scalewm · paired evaluation",
+	"report.md":           "# Planning with latent world models",
+	"report.tex":          "% Needs \\usepackage{booktabs}.",
+	"report.json":         "{\n \"cells\": [",
+	"report.csv":          "task,solver,method,",
+	"report-paired.csv":   "task,solver,a,b,",
+	"report-sections.csv": "section,part,kind,",
+}
+
+// Ours says whether what is in a folder under the name of a report's file is a
+// report's, or nothing: what may be replaced.
+func Ours(dir, name string) (bool, error) {
+	f, err := cell.Open(filepath.Join(dir, name), cell.MaxData)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, 1<<16))
+	return bytes.Contains(head, []byte(marks[name])), err
 }
 
 // JSON is report.json: what other programs read. Rates and differences are in
