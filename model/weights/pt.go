@@ -23,6 +23,7 @@ type archive struct {
 	entries  map[string]*zip.File // by their names inside the folder
 	bytes    []byte               // of the whole file
 	storages map[string][]byte    // that were asked for, by key
+	read     int                  // bytes of the entries that were asked for
 }
 
 // ParsePT checks the bytes of a file that torch.save wrote from a state dict,
@@ -102,6 +103,9 @@ func (a *archive) entry(name string) ([]byte, error) {
 	if at < 0 || uint64(at) > uint64(len(a.bytes)) || n > uint64(len(a.bytes))-uint64(at) {
 		return nil, fmt.Errorf("the archive's entry %.40q leaves the file (hint: the file is torn)", name)
 	}
+	if a.read += int(n); a.read > len(a.bytes) {
+		return nil, fmt.Errorf("the archive's entry %.40q lies in another one (hint: the file is torn; fetch it again)", name)
+	}
 	b := a.bytes[at : at+int64(n)]
 	if crc32.ChecksumIEEE(b) != f.CRC32 {
 		return nil, fmt.Errorf("the archive's entry %.40q has changed since it was written (hint: the file is torn; fetch it again)", name)
@@ -150,7 +154,8 @@ func (a *archive) tensor(args tuple) (any, error) {
 	offset, ok := args[1].(int64)
 	shape, isShape := integers(args[2])
 	strides, isStrides := integers(args[3])
-	if !ok || !isShape || !isStrides || len(shape) != len(strides) {
+	const maxDims = 64 // PyTorch's own
+	if !ok || !isShape || !isStrides || len(shape) != len(strides) || len(shape) > maxDims {
 		return nil, errPickle
 	}
 	v := view{dtype: dtype, shape: shape, strides: strides}

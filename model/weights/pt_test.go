@@ -217,6 +217,39 @@ func TestWritePT(t *testing.T) {
 	}
 }
 
+// Many entries that are all the same bytes would take their number times the file's
+// length to verify.
+func TestEntriesDoNotOverlap(t *testing.T) {
+	var w bytes.Buffer
+	z := zip.NewWriter(&w)
+	body := make([]byte, 1000)
+	for i := range 2 {
+		part, err := z.CreateRaw(&zip.FileHeader{Name: fmt.Sprintf("x/data/%d", i), Method: zip.Store, CRC32: crc32.ChecksumIEEE(body),
+			CompressedSize64: uint64(len(body)), UncompressedSize64: uint64(len(body))})
+		if err == nil && i == 0 {
+			_, err = part.Write(body)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := w.Bytes()
+	clear(b[bytes.LastIndex(b, []byte("PK\x01\x02"))+42:][:4]) // the second begins where the first does
+	a, err := newArchive(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.entry("data/0"); err != nil {
+		t.Error(err)
+	}
+	if _, err := a.entry("data/1"); err == nil || !strings.Contains(err.Error(), "lies in another") {
+		t.Errorf("the same bytes again: %v", err)
+	}
+}
+
 func FuzzParsePT(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.pt")
 	if err != nil || len(files) == 0 {
