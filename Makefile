@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-cuda-compile bench campaign-collect campaign-grid campaign-stats torture lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-race test-asan test-cuda-compile bench campaign-collect campaign-grid campaign-stats torture lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,15 @@ test: setup ## vet and all tests, ending with the list of skipped ones
 test-peers: setup setup-peers ## the tests that compare with Python programs; a skipped one is a failure here
 	SCALEWM_PEERS=$(CURDIR)/$(peers)/bin/python go run ./cmd/testsum -noskip -count 1 -p 1 -timeout 60m -run '^TestPeers' \
 	  $$($(sources) '*_test.go' | xargs grep -l SCALEWM_PEERS | xargs dirname | sort -u | grep -v third_party | sed 's,^,./,')
+
+# Libraries that are opened at run time are not instrumented, and what they leak is
+# not ours. Arithmetic that C leaves undefined ends a test too.
+test-race: setup ## all tests under Go's race detector; an hour
+	nice go run ./cmd/testsum -race -count 1 -p 1 -timeout 4h ./...
+
+test-asan: setup ## all tests under the sanitizers of addresses and of undefined behaviour, our C included; an hour
+	ASAN_OPTIONS=detect_leaks=0 CGO_CFLAGS="-O2 -g -fsanitize=undefined -fno-sanitize-recover=undefined" CGO_LDFLAGS="-O2 -g -fsanitize=undefined" \
+	  nice go run ./cmd/testsum -asan -count 1 -p 1 -timeout 4h ./...
 
 test-cuda-compile: cuda ## compile the GPU's kernels for all targets, vet and test the GPU build, where there is no GPU on an emulated one
 	$(cuda_env) go vet -tags gpu ./model/device/cuda/... ./cmd/scalewm

@@ -160,6 +160,10 @@ func (h *File) loadEpisodes(byName map[string]described, size int64) error {
 	return nil
 }
 
+// maxEpisodes bounds what a small file can claim, and so the memory for it.
+// Published files have some ten thousand.
+const maxEpisodes = 1 << 22
+
 func (h *File) readIndex(byName map[string]described, name string, size int64) ([]float64, error) {
 	d, ok := byName[name]
 	if !ok {
@@ -172,7 +176,7 @@ func (h *File) readIndex(byName map[string]described, name string, size int64) (
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if s.rows > 1<<28 {
+	if s.rows > maxEpisodes {
 		return nil, fmt.Errorf("%s claims %d episodes", name, s.rows)
 	}
 	return s.numbers(0, s.rows)
