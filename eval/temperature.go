@@ -160,22 +160,25 @@ func asIs(s record.Spec) record.Spec { return s }
 // data, protocol and precision, with whichever baseline; fs.ErrNotExist where
 // there is none.
 func FindChoice(ctx context.Context, store cell.Store, j Job) (found Choice, err error) {
-	ids, err := store.List(ctx, choiceKind)
-	if err != nil {
-		return Choice{}, err
-	}
 	want := j.Spec(0)
 	n := 0
-	for _, id := range ids {
+	err = store.Each(ctx, func(e cell.Entry, err error) error {
+		if err != nil || e.Kind != choiceKind { // a torn choice is made again
+			return nil
+		}
 		var s choiceSpec
 		var c Choice
-		if err := store.Load(id, &s, &c); err != nil {
-			return Choice{}, err
+		if err := e.Into(&s, &c); err != nil {
+			return err
 		}
 		if s.Protocol == want.Protocol && s.Task == want.Task && s.Data == want.Data && s.Precision == want.Precision {
 			found = c
 			n++
 		}
+		return nil
+	})
+	if err != nil {
+		return Choice{}, err
 	}
 	switch n {
 	case 0:

@@ -218,7 +218,7 @@ type tables struct {
 	dynamics []dynamicsRow
 }
 
-func (t *tables) add(r analysis.Results, of about) {
+func (t *tables) add(r record.Results, of about) {
 	for _, line := range r.Rank {
 		t.rank = append(t.rank, rankRow{of, line})
 	}
@@ -240,7 +240,7 @@ func (t *tables) add(r analysis.Results, of about) {
 
 // json is the object that --json prints: only what was asked for.
 func (t *tables) json(names, failed []string) map[string]any {
-	all := map[string]any{analysis.Rank: t.rank, analysis.Spectrum: t.spectrum, analysis.Probe: t.probe, analysis.Rollout: t.rollout, analysis.Dynamics: t.dynamics}
+	all := map[string]any{record.RankAnalysis: t.rank, record.SpectrumAnalysis: t.spectrum, record.ProbeAnalysis: t.probe, record.RolloutAnalysis: t.rollout, record.DynamicsAnalysis: t.dynamics}
 	out := map[string]any{"failed": failed}
 	for _, name := range names {
 		out[name] = all[name]

@@ -54,10 +54,7 @@ func TestChecksum(t *testing.T) {
 	a, b := Store{t.TempDir()}, Store{t.TempDir()}
 	id := save(t, a)
 	save(t, b)
-	want, err := a.Checksum(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := sums(t, a)[id]
 	text, err := os.ReadFile(b.Path(id))
 	if err != nil {
 		t.Fatal(err)
@@ -69,12 +66,25 @@ func TestChecksum(t *testing.T) {
 	if err := os.WriteFile(b.Path(id), laidOut.Bytes(), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := b.Checksum(id); err != nil || got != want {
-		t.Errorf("checksum %s, %v, want %s", got, err, want)
+	if got := sums(t, b)[id]; got != want || want == "" {
+		t.Errorf("checksum %s, want %s", got, want)
 	}
-	if _, err := a.Checksum("0"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no such cell: %v", err)
+}
+
+// sums are the checksums of a store's whole cells.
+func sums(t *testing.T, s Store) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := s.Each(t.Context(), func(e Entry, err error) error {
+		if err == nil {
+			out[e.ID] = e.SHA256
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return out
 }
 
 // The expected name was computed outside Go: sha256sum of
@@ -120,11 +130,16 @@ func TestSaveLoad(t *testing.T) {
 			t.Error("saving the same cell again changed its bytes")
 		}
 	}
-	if ids, err := s.List(t.Context(), "test"); err != nil || !reflect.DeepEqual(ids, []string{id}) {
-		t.Errorf("List = %v, %v; want only %s", ids, err, id)
-	}
-	if ids, err := s.List(t.Context(), "other"); err != nil || len(ids) != 0 {
-		t.Errorf("List of another kind = %v, %v", ids, err)
+	var sp2 spec
+	var re2 result
+	err = s.Each(t.Context(), func(e Entry, err error) error {
+		if err != nil || e.ID != id || e.Kind != "test" || e.Path() != s.Path(id) {
+			t.Errorf("visited %+v, %v; want only %s", e, err, id)
+		}
+		return e.Into(&sp2, &re2)
+	})
+	if err != nil || sp2 != someSpec || !reflect.DeepEqual(re2, someResult) {
+		t.Errorf("visited %+v %+v, %v", sp2, re2, err)
 	}
 	if err := s.Save("0123", "test", someSpec, someResult); err == nil {
 		t.Error("saved a cell under a foreign id")
@@ -147,14 +162,18 @@ func TestTornFilesAreNotDone(t *testing.T) {
 		if err := os.WriteFile(s.Path(id), b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if done, err := s.Done(id); done || err != nil {
-			t.Errorf("%s: Done = %v, %v; want false", name, done, err)
-		}
 		if err := s.Load(id, nil, nil); !errors.Is(err, ErrTorn) || !strings.Contains(err.Error(), "hint") {
 			t.Errorf("%s: Load says %v", name, err)
 		}
-		if ids, err := s.List(t.Context(), "test"); err != nil || len(ids) != 0 {
-			t.Errorf("%s: List = %v, %v", name, ids, err)
+		torn := 0
+		err := s.Each(t.Context(), func(e Entry, err error) error {
+			if errors.Is(err, ErrTorn) {
+				torn++
+			}
+			return nil
+		})
+		if err != nil || torn != 1 {
+			t.Errorf("%s: %d torn files visited, %v", name, torn, err)
 		}
 	}
 	for n := 0; n < len(whole)-1; n += 7 {
@@ -171,20 +190,17 @@ func TestTornFilesAreNotDone(t *testing.T) {
 	if err := os.WriteFile(s.Path("another"), whole, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := s.Done("another"); done || err != nil {
-		t.Errorf("a cell under a foreign name: Done = %v, %v", done, err)
-	}
-	if done, err := s.Done("absent"); done || err != nil {
-		t.Errorf("an absent cell: Done = %v, %v", done, err)
+	if err := s.Load("another", nil, nil); !errors.Is(err, ErrTorn) || len(sums(t, s)) != 0 {
+		t.Errorf("a cell under a foreign name: %v", err)
 	}
 	if err := s.Load("absent", nil, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("loading an absent cell says %v", err)
 	}
 }
 
-func TestListWithoutFolder(t *testing.T) {
-	if ids, err := (Store{filepath.Join(t.TempDir(), "none")}).List(t.Context(), "test"); err != nil || len(ids) != 0 {
-		t.Errorf("List = %v, %v; want nothing", ids, err)
+func TestEachWithoutFolder(t *testing.T) {
+	if all := sums(t, Store{filepath.Join(t.TempDir(), "none")}); len(all) != 0 {
+		t.Errorf("visited %v; want nothing", all)
 	}
 }
 
@@ -329,8 +345,8 @@ func TestKill(t *testing.T) {
 		cmd.Wait()
 	}
 	if save(t, s); true {
-		if done, err := s.Done(id); !done || err != nil {
-			t.Errorf("after the kills and a new write: Done = %v, %v", done, err)
+		if err := s.Load(id, nil, nil); err != nil {
+			t.Errorf("after the kills and a new write: %v", err)
 		}
 	}
 	onlyFile(t, s.Path(id))

@@ -1,7 +1,9 @@
 package cell_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"scalewm/dataset/cell"
@@ -24,16 +26,15 @@ func ExampleStore() {
 		fmt.Println(err)
 		return
 	}
-	before, _ := store.Done(id)
+	before := store.Load(id, nil, nil)
 	if err := store.Save(id, "power", spec, 81); err != nil {
 		fmt.Println(err)
 		return
 	}
-	after, _ := store.Done(id)
 	var result int
-	err = store.Load(id, nil, &result)
-	fmt.Println(before, after, result, err)
-	// Output: false true 81 <nil>
+	after := store.Load(id, nil, &result)
+	fmt.Println(errors.Is(before, fs.ErrNotExist), after, result)
+	// Output: true <nil> 81
 }
 
 // Units of work are dealt out to shards in turn.

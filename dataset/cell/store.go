@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 )
 
@@ -117,15 +116,6 @@ func (s Store) Load(id string, spec, result any) error {
 	return nil
 }
 
-// Checksum is the SHA-256 of the valid cell id: equal cells have equal ones.
-func (s Store) Checksum(id string) (string, error) {
-	f, err := read(s.Path(id))
-	if err != nil {
-		return "", fmt.Errorf("reading cell %s: %w%s", s.Path(id), plain(err), loadHint(err))
-	}
-	return f.SHA256, nil
-}
-
 func loadHint(err error) string {
 	if errors.Is(err, ErrTorn) {
 		return " (hint: delete the file and run the same command again; it makes only what is missing)"
@@ -214,43 +204,57 @@ func (f file) verify() error {
 	return nil
 }
 
-// Done says whether cell id is present and valid. A torn file is not done and
-// no error; a file that cannot be read is one.
-func (s Store) Done(id string) (bool, error) {
-	err := s.Load(id, nil, nil)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrTorn) {
-		return false, nil
-	}
-	return err == nil, err
+// Entry is a file of a store that holds a cell.
+type Entry struct {
+	ID, Kind string
+	SHA256   string // of its content: equal cells have equal ones
+	path     string
+	file     file
 }
 
-// List is the ids of the valid cells of a kind, sorted. Torn files, which the
-// next run makes again, and foreign files are left out; a missing folder is empty.
-func (s Store) List(ctx context.Context, kind string) ([]string, error) {
+// Path is the entry's file.
+func (e Entry) Path() string { return e.path }
+
+// Into reads spec and result, as Load does.
+func (e Entry) Into(spec, result any) error {
+	if err := e.file.into(spec, result); err != nil {
+		return fmt.Errorf("reading cell %s: %w%s", e.path, plain(err), loadHint(err))
+	}
+	return nil
+}
+
+// Each visits the cells of the store in the order of their ids, each file read
+// once. Of a file that is no whole cell visit gets the error, which wraps ErrTorn;
+// what visit returns ends the visits. A missing folder has no cells.
+func (s Store) Each(ctx context.Context, visit func(Entry, error) error) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the cells of %s: %w%s", s.Dir, plain(err), hint(err))
+		return fmt.Errorf("listing the cells of %s: %w%s", s.Dir, plain(err), hint(err))
 	}
-	var ids []string
-	for _, e := range entries {
-		name, isJSON := strings.CutSuffix(e.Name(), ".json")
-		if !isJSON || e.IsDir() || strings.HasSuffix(e.Name(), runSuffix) {
+	for _, d := range entries {
+		name, isJSON := strings.CutSuffix(d.Name(), ".json")
+		if !isJSON || d.IsDir() || strings.HasSuffix(d.Name(), runSuffix) || strings.HasPrefix(name, ".") {
 			continue
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		f, err := read(s.Path(name))
-		if errors.Is(err, ErrTorn) || errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("reading cell %s: %w%s", s.Path(name), plain(err), hint(err))
+		if err == nil && f.ID != name {
+			err = fmt.Errorf("%w: it holds cell %s", ErrTorn, f.ID)
 		}
-		if f.Kind == kind && f.ID == name {
-			ids = append(ids, name)
+		if err != nil {
+			err = fmt.Errorf("reading cell %s: %w%s", s.Path(name), plain(err), loadHint(err))
+			if !errors.Is(err, ErrTorn) {
+				return err
+			}
+		}
+		if err := visit(Entry{f.ID, f.Kind, f.SHA256, s.Path(name), f}, err); err != nil {
+			return err
 		}
 	}
-	sort.Strings(ids)
-	return ids, nil
+	return nil
 }

@@ -13,17 +13,10 @@ import (
 	"scalewm/eval/record"
 )
 
-// The analyses, in the order in which they are listed.
-const (
-	Rank     = "rank"
-	Spectrum = "spectrum"
-	Probe    = "probe"
-	Rollout  = "rollout"
-	Dynamics = "dynamics"
-)
-
-// Names lists them.
-func Names() []string { return []string{Rank, Spectrum, Probe, Rollout, Dynamics} }
+// Names lists the analyses.
+func Names() []string {
+	return []string{record.RankAnalysis, record.SpectrumAnalysis, record.ProbeAnalysis, record.RolloutAnalysis, record.DynamicsAnalysis}
+}
 
 // Parse reads a list of names with commas; all and none are lists too.
 func Parse(s string) (out []string, err error) {
@@ -63,27 +56,13 @@ type Job struct {
 	Device string // kind of the device that the arm's model is on, or would be
 }
 
-// Results are what analyses found; nil is what was not asked for.
-type Results struct {
-	Rank     []record.Rank
-	Spectrum *record.Spectrum
-	Probe    *record.Probe
-	Rollout  *record.Rollout
-	Dynamics *record.Dynamics
-}
-
-// part is where the result of an analysis belongs.
-func (r *Results) part(name string) any {
-	return map[string]any{Rank: &r.Rank, Spectrum: &r.Spectrum, Probe: &r.Probe, Rollout: &r.Rollout, Dynamics: &r.Dynamics}[name]
-}
-
 // Spec determines the cell of an analysis.
 func (j Job) Spec(name string) record.AnalysisSpec {
 	a := j.Arm
 	s := record.AnalysisSpec{Schema: record.AnalysisSchema, Analysis: name, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
 		Method: a.Method, TrainSeed: a.TrainSeed, Weights: a.Weights, Recipe: a.Recipe.Hash, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight,
 		Data: j.Data.Fingerprint, Device: j.Device}
-	if name == Rollout {
+	if name == record.RolloutAnalysis {
 		s.Starts, s.Candidates, s.Noise = j.Starts, j.Candidates, j.Noise
 	}
 	return s
@@ -91,7 +70,7 @@ func (j Job) Spec(name string) record.AnalysisSpec {
 
 // Load reads the results that the store has and lists those that are missing; a
 // torn cell is one of them. A store without a folder has none.
-func (j Job) Load(store cell.Store, names []string) (r Results, missing []string, err error) {
+func (j Job) Load(store cell.Store, names []string) (r record.Results, missing []string, err error) {
 	for _, name := range names {
 		id, err := cell.ID(record.AnalysisKind, j.Spec(name))
 		if err != nil {
@@ -101,7 +80,7 @@ func (j Job) Load(store cell.Store, names []string) (r Results, missing []string
 			missing = append(missing, name)
 			continue
 		}
-		switch err := store.Load(id, nil, r.part(name)); {
+		switch err := store.Load(id, nil, r.Part(name)); {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, cell.ErrTorn):
 			missing = append(missing, name)
 		case err != nil:
@@ -113,7 +92,7 @@ func (j Job) Load(store cell.Store, names []string) (r Results, missing []string
 
 // Make measures what is missing, into r, and writes it to the store. Analyses of
 // the same frames share their latents.
-func (j Job) Make(ctx context.Context, store cell.Store, r *Results, missing []string) error {
+func (j Job) Make(ctx context.Context, store cell.Store, r *record.Results, missing []string) error {
 	var shared *latents
 	for _, name := range missing {
 		if err := j.measure(ctx, name, &shared, r); err != nil {
@@ -125,7 +104,7 @@ func (j Job) Make(ctx context.Context, store cell.Store, r *Results, missing []s
 		spec := j.Spec(name)
 		id, err := cell.ID(record.AnalysisKind, spec)
 		if err == nil {
-			err = store.Save(id, record.AnalysisKind, spec, r.part(name))
+			err = store.Save(id, record.AnalysisKind, spec, r.Part(name))
 		}
 		if err != nil {
 			return err
@@ -134,12 +113,12 @@ func (j Job) Make(ctx context.Context, store cell.Store, r *Results, missing []s
 	return nil
 }
 
-func (j Job) measure(ctx context.Context, name string, shared **latents, r *Results) (err error) {
+func (j Job) measure(ctx context.Context, name string, shared **latents, r *record.Results) (err error) {
 	switch name {
-	case Rollout:
+	case record.RolloutAnalysis:
 		r.Rollout, err = j.rollouts(ctx)
 		return err
-	case Dynamics:
+	case record.DynamicsAnalysis:
 		r.Dynamics, err = j.dynamics(ctx)
 		return err
 	}
@@ -149,9 +128,9 @@ func (j Job) measure(ctx context.Context, name string, shared **latents, r *Resu
 		}
 	}
 	switch name {
-	case Rank:
+	case record.RankAnalysis:
 		r.Rank, err = (*shared).rank()
-	case Spectrum:
+	case record.SpectrumAnalysis:
 		r.Spectrum, err = (*shared).spectrum()
 	default:
 		r.Probe, err = (*shared).probe()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"scalewm/eval/analysis"
+	"scalewm/eval/record"
 	"scalewm/model/weights"
 )
 
@@ -18,7 +19,7 @@ type Analyse struct {
 	arm
 	names []string
 
-	Results analysis.Results // after Run: what is there
+	Results record.Results // after Run: what is there
 }
 
 // analyseSteps are an arm's analyses, which what does not plan has none of.

@@ -47,6 +47,36 @@ func (s *AnalysisSpec) UnmarshalJSON(b []byte) error {
 	return cell.CheckNames(s)
 }
 
+// Names of the analyses.
+const (
+	RankAnalysis     = "rank"
+	SpectrumAnalysis = "spectrum"
+	ProbeAnalysis    = "probe"
+	RolloutAnalysis  = "rollout"
+	DynamicsAnalysis = "dynamics"
+)
+
+// Results are what analyses found; nil is what there is not.
+type Results struct {
+	Rank     []Rank
+	Spectrum *Spectrum
+	Probe    *Probe
+	Rollout  *Rollout
+	Dynamics *Dynamics
+}
+
+// Part points to where the result of an analysis belongs; nil for another name.
+func (r *Results) Part(name string) any {
+	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics}[name]
+}
+
+// Analysis is a finished analysis as the report reads it.
+type Analysis struct {
+	ID   string
+	Spec AnalysisSpec
+	Results
+}
+
 // Number is a float64 that may be absent: null in JSON, NaN here.
 type Number float64
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -25,6 +24,7 @@ const runSuffix = ".run.json"
 // Folder is what a results folder holds of evaluations.
 type Folder struct {
 	Cells    []Cell         // sorted by ID
+	Analyses []Analysis     // sorted by ID
 	Gates    []Gate         // of the tasks' frames
 	Runs     map[string]Run // by cell ID, where measured
 	Problems []string       // files that are no whole cell or record, and why
@@ -57,6 +57,7 @@ func Load(ctx context.Context, dir string) (Folder, error) {
 		return Folder{}, fmt.Errorf("reading the results folder %s: %w", dir, err)
 	}
 	slices.SortFunc(f.Cells, func(a, b Cell) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(f.Analyses, func(a, b Analysis) int { return strings.Compare(a.ID, b.ID) })
 	return f, f.dropOlder()
 }
 
@@ -105,74 +106,67 @@ func (f *Folder) addGate(path string) {
 // found is where a cell was found, and what it holds.
 type found struct{ path, sum string }
 
-// readStore adds the cells of one store. The same cell may lie in several.
+// readStore adds the cells of one store. The same cell may lie in several; it counts
+// once, and must have the same content in all.
 func (f *Folder) readStore(ctx context.Context, s cell.Store, seen map[string]found) error {
-	entries, err := os.ReadDir(s.Dir)
-	if err != nil {
-		return err
-	}
-	ids, err := s.List(ctx, Kind)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if ctx.Err() != nil {
-			return ctx.Err()
+	return s.Each(ctx, func(e cell.Entry, err error) error {
+		if err != nil {
+			f.Problems = append(f.Problems, err.Error())
+			return nil
 		}
-		id, isJSON := strings.CutSuffix(e.Name(), ".json")
-		if !isJSON || e.IsDir() || strings.HasSuffix(e.Name(), runSuffix) || strings.HasPrefix(id, ".") {
-			continue
+		if e.Kind != Kind && e.Kind != AnalysisKind {
+			return nil
 		}
-		if !slices.Contains(ids, id) {
-			if err := s.Load(id, nil, nil); errors.Is(err, cell.ErrTorn) {
-				f.Problems = append(f.Problems, err.Error())
+		if old, ok := seen[e.ID]; ok {
+			if old.sum != e.SHA256 {
+				return fmt.Errorf("cell %s stands there twice with different results, in %s and %s (hint: they come from different kinds of device or versions; keep one of them)", e.ID, old.path, e.Path())
 			}
-			continue
+			return nil
 		}
-		if err := f.once(s, id, seen); err != nil {
-			return err
+		seen[e.ID] = found{e.Path(), e.SHA256}
+		if e.Kind == AnalysisKind {
+			err = f.addAnalysis(e)
+		} else {
+			err = f.add(s, e)
 		}
-	}
-	return nil
-}
-
-// once adds a cell unless it was found before, with the same content.
-func (f *Folder) once(s cell.Store, id string, seen map[string]found) error {
-	sum, err := s.Checksum(id)
-	if err != nil {
-		return err
-	}
-	if old, ok := seen[id]; ok {
-		if old.sum != sum {
-			return fmt.Errorf("cell %s stands there twice with different results, in %s and %s (hint: they come from different kinds of device or versions; keep one of them)", id, old.path, s.Path(id))
+		if err != nil {
+			f.Problems = append(f.Problems, err.Error())
 		}
 		return nil
+	})
+}
+
+func (f *Folder) addAnalysis(e cell.Entry) error {
+	a := Analysis{ID: e.ID}
+	if err := e.Into(&a.Spec, nil); err != nil {
+		return err
 	}
-	seen[id] = found{s.Path(id), sum}
-	f.add(s, id)
+	if err := e.Into(nil, a.Part(a.Spec.Analysis)); err != nil {
+		return err
+	}
+	f.Analyses = append(f.Analyses, a)
 	return nil
 }
 
 // add reads one cell and its measured times.
-func (f *Folder) add(s cell.Store, id string) {
-	c := Cell{ID: id}
-	if err := s.Load(id, &c.Spec, &c.Result); err != nil {
-		f.Problems = append(f.Problems, err.Error())
-		return
+func (f *Folder) add(s cell.Store, e cell.Entry) error {
+	c := Cell{ID: e.ID}
+	if err := e.Into(&c.Spec, &c.Result); err != nil {
+		return err
 	}
 	f.Cells = append(f.Cells, c)
-	path := filepath.Join(s.Dir, id+runSuffix)
+	path := filepath.Join(s.Dir, e.ID+runSuffix)
 	b, err := cell.ReadFile(path, cell.MaxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
-		return
+		return nil
 	}
 	var run Run
 	if err == nil {
 		err = json.Unmarshal(b, &run)
 	}
 	if err != nil {
-		f.Problems = append(f.Problems, fmt.Sprintf("reading the measured times %s: %v", path, err))
-		return
+		return fmt.Errorf("reading the measured times %s: %v", path, err)
 	}
-	f.Runs[id] = run
+	f.Runs[e.ID] = run
+	return nil
 }
