@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-race test-asan test-cuda-compile bench campaign-collect campaign-grid campaign-stats torture lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-race test-asan test-cuda-compile bench campaign-collect campaign-grid campaign-stats torture flips lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ KILLS ?= 1000
 torture: setup ## KILLS (1000) kills, half as many failing system calls, full disks; counts in out/torture.json; an hour
 	@mkdir -p out
 	SCALEWM_TORTURE=$(KILLS) SCALEWM_TORTURE_JSON=$(CURDIR)/out/torture.json nice go test -count 1 -timeout 0 -run '^TestTorture$$' -v ./cmd/scalewm
+
+flips: setup ## every bit of a file's metadata flipped: refused, or of no consequence; half an hour
+	SCALEWM_FLIPS=all nice go test -count 1 -timeout 0 -run '^TestFlipsOf' -v ./dataset/hdf5
 
 campaign-stats: setup ## size, coverage and power of the paired tests in 20,000 simulated evaluations; a minute
 	SCALEWM_REPETITIONS=20000 nice go test -count 1 -run '^Test(SizeUnderTheNull|Coverage|Power)$$' -v ./eval/stats

@@ -35,8 +35,9 @@ func (r *CheckReport) add(format string, args ...any) {
 
 // Check reads everything in a source: the episodes must cover the rows without
 // gap or overlap, every column and every frame must decode, index columns must
-// agree with the episodes, and an action may be NaN in the last row of its
-// episode only. The error is ctx's; what is wrong with the data is in the report.
+// agree with the episodes, and actions must be finite, the last of an episode
+// apart, which may be NaN. One cause in many rows is one problem. The error is
+// ctx's; what is wrong with the data is in the report.
 func Check(ctx context.Context, src Source, progress func(done, total int64, note string)) (*CheckReport, error) {
 	r := &CheckReport{Rows: src.Rows(), Episodes: len(src.Episodes())}
 	r.checkEpisodes(src)
@@ -73,22 +74,38 @@ func (r *CheckReport) checkEpisodes(src Source) {
 }
 
 func (r *CheckReport) checkColumn(src Source, c envs.Column) {
+	var faults []string
+	first, rows := map[string]place{}, map[string]int{}
 	for i, e := range src.Episodes() {
 		v, err := src.Read(c.Name, e.Offset, e.Offset+e.Len)
 		if err != nil {
 			r.add("episode %d: %v", i, err)
-			return // one line for a column that cannot be read
+			break // one line for a column that cannot be read
 		}
 		for t := range e.Len {
-			r.checkRow(c, v[t*c.Width:(t+1)*c.Width], place{i, t, e.Offset + t, t == e.Len-1})
+			what := fault(c.Name, v, v[t*c.Width:(t+1)*c.Width], t, e.Len)
+			if what == "" {
+				continue
+			}
+			if rows[what] == 0 {
+				faults = append(faults, what)
+				first[what] = place{i, t, e.Offset + t}
+			}
+			rows[what]++
 		}
+	}
+	for _, what := range faults {
+		more := ""
+		if n := rows[what] - 1; n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		r.add("%v%s: %s", first[what], more, what)
 	}
 }
 
 // place is a row by its episode and step.
 type place struct {
 	episode, step, row int
-	last               bool
 }
 
 func (p place) String() string {
@@ -115,10 +132,10 @@ func CheckFinite(src Source, q *envs.Q) error {
 	width := len(actions) / max(src.Rows(), 1)
 	for i, e := range src.Episodes() {
 		for t := range e.Len {
-			p := place{i, t, e.Offset + t, t == e.Len-1}
+			p := place{i, t, e.Offset + t}
 			for d, a := range actions[p.row*width:][:width] {
-				if badAction(a, p.last) {
-					return fmt.Errorf("%v: action[%d] is %v (hint: `scalewm data check` lists all such rows)", p, d, a)
+				if badAction(a, t == e.Len-1) {
+					return fmt.Errorf("%v: action[%d] is %v (hint: `scalewm data check` looks at every row)", p, d, a)
 				}
 			}
 			for d := range len(state) / src.Rows() {
@@ -131,20 +148,26 @@ func CheckFinite(src Source, q *envs.Q) error {
 	return nil
 }
 
-func (r *CheckReport) checkRow(c envs.Column, v []float64, p place) {
-	switch c.Name {
+// fault says what is wrong with a column's numbers at step t of an episode of n
+// rows, "" for nothing; all are those of the whole episode.
+func fault(column string, all, now []float64, t, n int) string {
+	switch column {
+	case "step_idx":
+		if by := now[0] - float64(t); by != 0 {
+			return fmt.Sprintf("step_idx differs by %+g from the step", by)
+		}
+	case "ep_idx", "episode_idx":
+		if now[0] != all[0] {
+			return column + " changes within the episode"
+		}
 	case "action":
-		for i, a := range v {
-			if badAction(a, p.last) {
-				r.add("%v: action[%d] is %v", p, i, a)
-				return
+		for k, a := range now {
+			if badAction(a, t == n-1) {
+				return fmt.Sprintf("action[%d] is %v", k, a)
 			}
 		}
-	case "step_idx":
-		if v[0] != float64(p.step) {
-			r.add("%v: step_idx is %v", p, v[0])
-		}
 	}
+	return ""
 }
 
 // checkFrames decodes every frame on all cores.
@@ -165,10 +188,12 @@ func (r *CheckReport) checkFrames(ctx context.Context, src Source, progress func
 		return nil
 	})
 	r.Frames = int(good.Load())
-	for _, err := range bad {
-		if err != nil {
-			r.add("%v", err)
+	if i := slices.IndexFunc(bad, func(err error) bool { return err != nil }); i >= 0 {
+		more := ""
+		if n := rows - r.Frames - 1; n > 0 && err == nil {
+			more = fmt.Sprintf(" (and %d more frames)", n)
 		}
+		r.add("%v%s", bad[i], more)
 	}
 	return err
 }

@@ -16,7 +16,8 @@ func TestCheck(t *testing.T) {
 		{"sound", func(*fake) {}, nil},
 		{"NaN in the middle", func(f *fake) { f.action[2*7+1] = math.NaN() }, []string{"episode 1, step 2 (row 7): action[1] is NaN"}},
 		{"infinite in a last row", func(f *fake) { f.action[2*4] = math.Inf(-1) }, []string{"episode 0, step 4 (row 4): action[0] is -Inf"}},
-		{"gap", func(f *fake) { f.episodes[1] = Episode{6, 5} }, []string{"rows 5 to 5 belong to no episode", "episode 1, step 0 (row 6): step_idx is 1"}},
+		{"infinite actions", func(f *fake) { f.action[0], f.action[2*7] = math.Inf(1), math.Inf(1) }, []string{"episode 0, step 0 (row 0) and 1 more: action[0] is +Inf"}},
+		{"gap", func(f *fake) { f.episodes[1] = Episode{6, 5} }, []string{"rows 5 to 5 belong to no episode", "episode 1, step 0 (row 6) and 4 more: step_idx differs by +1 from the step"}},
 		{"overlap", func(f *fake) { f.episodes[1] = Episode{4, 7} }, []string{"row 4 belongs to two episodes"}},
 		{"short", func(f *fake) { f.rows = 12 }, []string{"the episodes end at row 11 of 12"}},
 		{"frame", func(f *fake) { f.badFrame = 3 }, []string{"frame does not decode"}},
@@ -38,14 +39,16 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A cause that many rows share is one line; lines beyond the twentieth are counted.
 func TestCheckListsAFew(t *testing.T) {
 	src := newFake(t, 60)
 	for i := range 50 {
 		src.action[2*i] = math.NaN()
+		src.indices[i] = float64(2 * i) // another difference in each row, but the first
 	}
 	r, err := Check(context.Background(), src, nil)
-	if err != nil || len(r.Problems) != maxProblems || r.More != 30 || r.Frames != 60 {
-		t.Errorf("%d problems and %d more, %d frames, %v", len(r.Problems), r.More, r.Frames, err)
+	if err != nil || r.Problems[0] != "episode 0, step 0 (row 0) and 49 more: action[0] is NaN" || len(r.Problems) != maxProblems || r.More != 30 || r.Frames != 60 {
+		t.Errorf("%q and %d more, %d frames, %v", r.Problems, r.More, r.Frames, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -146,7 +146,9 @@ type checkResult struct {
 	Frames   int      `json:"frames"`
 	Problems []string `json:"problems"`
 	More     int      `json:"more_problems"`
-	Error    string   `json:"error,omitempty"` // the file could not be opened
+	// Protection says which damage the file's own checksums show.
+	Protection string `json:"protection"`
+	Error      string `json:"error,omitempty"` // the file could not be opened
 }
 
 // dataCheck is the child: it reads everything and prints one JSON object.
@@ -165,7 +167,7 @@ func dataCheck(ctx context.Context, c *command, path string) error {
 		return err
 	}
 	r.OK, r.Rows, r.Episodes, r.Frames, r.More = rep.OK(), rep.Rows, rep.Episodes, rep.Frames, rep.More
-	r.Problems = append(r.Problems, rep.Problems...)
+	r.Problems, r.Protection = append(r.Problems, rep.Problems...), f.Protection()
 	return c.printJSON(r)
 }
 
@@ -226,7 +228,7 @@ func reportCheck(c *command, r checkResult, asJSON bool) error {
 		return fmt.Errorf("checking %s: %d problems, the first: %s (hint: training on it would be wrong; fetch or make it again)", r.File, len(r.Problems)+r.More, r.Problems[0])
 	}
 	if !asJSON {
-		fmt.Fprintf(c.stdout, "%s: nothing wrong in %d episodes, %d rows, %d frames\n", r.File, r.Episodes, r.Rows, r.Frames)
+		fmt.Fprintf(c.stdout, "%s: nothing wrong in %d episodes, %d rows, %d frames\nprotection: %s\n", r.File, r.Episodes, r.Rows, r.Frames, r.Protection)
 	}
 	return nil
 }

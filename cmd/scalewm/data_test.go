@@ -54,11 +54,11 @@ func TestDataInfo(t *testing.T) {
 		t.Fatalf("exit %d, %v, %q", code, err, errs)
 	}
 	// One clip of 4 frames, 5 rows apart, starts at rows 0 and 1 of an episode of 21.
-	if i.Rows != 25 || i.Episodes != 2 || i.MinLength != 4 || i.MaxLength != 21 || i.MeanLength != 12.5 || i.Clips != 2 || !i.Frames || i.Storage != "deflate, 1 a chunk" {
+	if i.Rows != 25 || i.Episodes != 2 || i.MinLength != 4 || i.MaxLength != 21 || i.MeanLength != 12.5 || i.Clips != 2 || !i.Frames || i.Storage != "deflate+fletcher32, 1 a chunk" {
 		t.Errorf("%+v", i)
 	}
 	text, _, _ := session("data", "info", path)
-	for _, want := range []string{"length 4 to 21, mean 12.50", "action", "float32 x 2", "deflate, 1 a chunk", i.Fingerprint, "env"} {
+	for _, want := range []string{"length 4 to 21, mean 12.50", "action", "float32 x 2", "deflate+fletcher32, 1 a chunk", i.Fingerprint, "env"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -136,7 +136,7 @@ func TestDataConvert(t *testing.T) {
 	if err := json.Unmarshal([]byte(first), &before); err != nil {
 		t.Fatal(err)
 	}
-	if after.Fingerprint != before.Fingerprint || after.Storage != "zstd, 1 a chunk" || after.Attributes["env"] != "tworoom" {
+	if after.Fingerprint != before.Fingerprint || after.Storage != "zstd+fletcher32, 1 a chunk" || after.Attributes["env"] != "tworoom" {
 		t.Errorf("before %+v\nafter %+v", before, after)
 	}
 	for _, args := range [][]string{{path, "--out", out}, {path, "--out", path}} {

@@ -1,6 +1,10 @@
 package hdf5
 
-import "testing"
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
 
 // Values that the author of lookup3 prints in his self-test (driver5).
 func TestLookup3(t *testing.T) {
@@ -8,5 +12,52 @@ func TestLookup3(t *testing.T) {
 		if got := lookup3([]byte(text)); got != want {
 			t.Errorf("%q: %#x, want %#x", text, got, want)
 		}
+	}
+}
+
+// plainFletcher is the definition: both sums are reduced after every word.
+func plainFletcher(b []byte) uint32 {
+	var s1, s2 uint32
+	reduce := func(s uint32) uint32 {
+		if s > 0xffff {
+			return s - 0xffff
+		}
+		return s
+	}
+	for i := 0; i < len(b); i += 2 {
+		w := uint32(b[i]) << 8
+		if i+1 < len(b) {
+			w |= uint32(b[i+1])
+		}
+		s1 = reduce(s1 + w)
+		s2 = reduce(s2 + s1)
+	}
+	return s2<<16 | s1
+}
+
+func TestFletcher32(t *testing.T) {
+	// The example of the algorithm's usual description, words in big-endian order.
+	if got := fletcher32([]byte("badcfehg")); got != 0xEBE19591 {
+		t.Errorf("badcfehg: %#x", got)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	long := make([]byte, 3<<20+1)
+	for i := range long {
+		long[i] = byte(r.Uint32())
+	}
+	for n := range 40 {
+		for _, b := range [][]byte{long[:n], make([]byte, n), bytes.Repeat([]byte{0xff}, n), long[n:]} {
+			if got, want := fletcher32(b), plainFletcher(b); got != want {
+				t.Errorf("%d bytes: %#x, want %#x", len(b), got, want)
+			}
+		}
+	}
+}
+
+func BenchmarkFletcher32(b *testing.B) {
+	frame := frameOf(1)
+	b.SetBytes(int64(len(frame)))
+	for b.Loop() {
+		fletcher32(frame)
 	}
 }

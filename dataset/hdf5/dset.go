@@ -106,6 +106,15 @@ var rawPool = sync.Pool{New: func() any { return new([]byte) }}
 
 // decodeChunk reads and decodes one chunk into dst of chunkBytes.
 func (s *dset) decodeChunk(index int, dst []byte) error {
+	if err := s.tryChunk(index, dst); err != nil {
+		first := s.origin(index)[0]
+		err = fmt.Errorf("chunk %d (rows %d to %d): %w", index, first, min(first+s.chunk[0], s.dims[0])-1, err)
+		return hinted(err, "the file is damaged, fetch or make it again")
+	}
+	return nil
+}
+
+func (s *dset) tryChunk(index int, dst []byte) error {
 	if s.refs == nil {
 		raw, mask, err := readRawChunk(s.id, s.origin(index))
 		if err != nil {
@@ -137,7 +146,7 @@ func (s *dset) decodeChunk(index int, dst []byte) error {
 	}
 	raw := (*buf)[:ref.size]
 	if _, err := s.in.ReadAt(raw, int64(ref.addr)); err != nil {
-		return fmt.Errorf("%w (hint: the file is torn, fetch or make it again)", err)
+		return err
 	}
 	return s.pipe.decode(dst, raw, ref.mask)
 }

@@ -37,6 +37,10 @@ const (
 	stepName   = "step_idx"
 )
 
+// layout lists the columns of every task's files. They are read or the file is
+// refused; anything else that is no column is left out.
+var layout = []string{pixelsName, "action", "reward", "terminated", "truncated", indexName, "episode_idx", stepName}
+
 // maxRowBytes is the widest numeric column that is a column; wider ones (other
 // images) are listed as skipped.
 const maxRowBytes = 1 << 16
@@ -62,53 +66,48 @@ var _ dataset.Source = (*File)(nil)
 // Open opens a data set, ours or a published one. Errors name the file and say
 // what is wrong with it in one line.
 func Open(path string) (*File, error) {
-	size, err := regular(path)
+	f, err := cell.Open(path, cell.MaxData)
 	if err != nil {
-		return nil, fmt.Errorf("opening the data set %w", err)
-	}
-	h := &File{path: path, sets: map[string]*dset{}, skipped: map[string]string{}}
-	if h.f, err = cell.Open(path, cell.MaxData); err != nil {
-		return nil, fmt.Errorf("opening the data set: %w (hint: may you read it?)", err)
-	}
-	if err := h.open(size); err != nil {
-		h.Close()
-		if !strings.Contains(err.Error(), "(hint: ") {
-			err = fmt.Errorf("%w (hint: is it a whole HDF5 file?)", err)
+		hint := "`scalewm collect` makes one"
+		if isLance(path) {
+			hint = fmt.Sprintf("it is a Lance folder; `stable_worldmodel.data.convert(%q, \"out.h5\", dest_format=\"hdf5\")` in Python makes an HDF5 file of it", path)
 		}
-		return nil, fmt.Errorf("opening the data set %s: %w", path, err)
+		return nil, fmt.Errorf("opening the data set: %w (hint: %s)", err, hint)
+	}
+	h := &File{path: path, f: f, sets: map[string]*dset{}, skipped: map[string]string{}}
+	if err := h.open(); err != nil {
+		h.Close()
+		return nil, fmt.Errorf("opening the data set %s: %w", path, hinted(err, "is it a whole HDF5 file? Fetch or make it again"))
 	}
 	return h, nil
 }
 
-// regular is the size of a file. Anything else is refused before it is opened: a
-// pipe would wait for a writer.
-func regular(path string) (size int64, err error) {
-	st, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("%s: %w (hint: is the path right? `scalewm collect` makes a data set)", path, errors.Unwrap(err))
-	case st.IsDir() && (strings.HasSuffix(path, ".lance") || isDir(filepath.Join(path, "_versions"))):
-		return 0, fmt.Errorf("%s: it is a Lance folder, not an HDF5 file (hint: stable_worldmodel.data.convert(%q, \"out.h5\", dest_format=\"hdf5\") in Python converts it)", path, path)
-	case st.IsDir():
-		return 0, fmt.Errorf("%s: it is a folder (hint: give the .h5 file in it)", path)
-	case !st.Mode().IsRegular():
-		return 0, fmt.Errorf("%s: it is no regular file (hint: copy what it holds to a file on a disk)", path)
+// hinted adds a hint to an error that has none of its own.
+func hinted(err error, hint string) error {
+	if strings.Contains(err.Error(), "(hint: ") {
+		return err
 	}
-	return st.Size(), nil
+	return fmt.Errorf("%w (hint: %s)", err, hint)
 }
 
-func isDir(path string) bool {
-	st, err := os.Stat(path)
+// isLance says whether a path is a data set in the other format of stable-worldmodel.
+func isLance(path string) bool {
+	st, err := os.Stat(filepath.Join(path, "_versions"))
 	return err == nil && st.IsDir()
 }
 
 // open verifies what libhdf5 is about to read, lists the file and takes its columns in.
-func (h *File) open(size int64) error {
-	super, err := readSuperblock(h.f, size)
+func (h *File) open() error {
+	st, err := h.f.Stat()
 	if err != nil {
 		return err
 	}
-	h.in, size = io.NewSectionReader(h.f, super.base, size-super.base), size-super.base
+	super, err := readSuperblock(h.f, st.Size())
+	if err != nil {
+		return err
+	}
+	size := st.Size() - super.base
+	h.in = io.NewSectionReader(h.f, super.base, size)
 	if h.list, err = openListing(h.path, super, newCursor(h.in, size)); err != nil {
 		return err
 	}
@@ -126,6 +125,8 @@ func (h *File) load(size int64) error {
 	for _, d := range h.list.sets {
 		if reason, err := h.addColumn(d, size); err != nil {
 			return fmt.Errorf("column %s: %w", d.name, err)
+		} else if reason != "" && slices.Contains(layout, d.name) {
+			return fmt.Errorf("column %s cannot be read: %s (hint: a column of that name holds numbers of every row; fetch or make the file again)", d.name, reason)
 		} else if reason != "" {
 			h.skipped[d.name] = reason
 		}
@@ -299,6 +300,25 @@ func (h *File) Close() error {
 		err = h.list.close()
 	}
 	return errors.Join(err, h.f.Close())
+}
+
+// Protection says in words which damage to the file does not go unseen: files of
+// the earliest format have no checksums, and values have them where a filter adds one.
+func (h *File) Protection() string {
+	var bare []string
+	for _, d := range h.list.sets {
+		sums := func(f filterInfo) bool { return f.id == filterFletcher || f.id == filterDeflate } // deflate holds an Adler-32
+		if h.skipped[d.name] == "" && !slices.ContainsFunc(d.filters, sums) {
+			bare = append(bare, d.name)
+		}
+	}
+	switch {
+	case h.list.sealed && bare == nil:
+		return "checksums cover its metadata and every value"
+	case h.list.sealed:
+		return "checksums cover its metadata, not the values of " + strings.Join(bare, ", ") + ": damage that leaves them readable is not seen"
+	}
+	return "this file has no checksums of its own: damage that leaves it readable is not seen"
 }
 
 // Storage says in words how frames are stored: chunk length and filters.

@@ -135,30 +135,47 @@ func stripFletcher(src []byte) ([]byte, error) {
 	// Files of before 1.6.3 hold the sum with its bytes swapped in pairs.
 	swapped := sum>>8&0x00ff00ff | sum<<8&0xff00ff00
 	if sum != want && swapped != want {
-		return nil, fmt.Errorf("%w: checksum differs", errDamaged)
+		return nil, fmt.Errorf("%w: the checksum differs", errDamaged)
 	}
 	return body, nil
 }
 
-// fletcher32 sums big-endian 16-bit words modulo 65535.
+// fletcher32 sums big-endian 16-bit words, and the sums after each word, modulo
+// 65535; a sum is 0 only where all words are. Four words are taken at a time, two
+// in each half of a uint64, and up to 256 times before the halves could overflow.
 func fletcher32(b []byte) uint32 {
-	var s1, s2 uint32
-	for len(b) >= 2 {
-		n := min(len(b)/2, 360) // no overflow before the fold
-		for range n {
-			s1 += uint32(b[0])<<8 | uint32(b[1])
-			s2 += s1
-			b = b[2:]
+	const halves = 0x0000ffff_0000ffff
+	var s1, s2 uint64
+	for len(b) >= 8 {
+		n := min(len(b)/8, 256)
+		var even, odd, evens, odds uint64 // sums of words 0 and 2, of 1 and 3, and the sums of those
+		for i := 0; i < 8*n; i += 8 {
+			v := binary.BigEndian.Uint64(b[i:])
+			evens, odds = evens+even, odds+odd
+			even, odd = even+(v>>16&halves), odd+(v&halves)
 		}
-		s1, s2 = s1&0xffff+s1>>16, s2&0xffff+s2>>16
+		b = b[8*n:]
+		w0, w1, w2, w3 := even>>32, odd>>32, even&0xffffffff, odd&0xffffffff
+		all := evens>>32 + odds>>32 + evens&0xffffffff + odds&0xffffffff
+		s2 = fold(s2 + 4*(uint64(n)*s1+all) + 4*w0 + 3*w1 + 2*w2 + w3)
+		s1 = fold(s1 + w0 + w1 + w2 + w3)
 	}
-	if len(b) == 1 {
-		s1 += uint32(b[0]) << 8
+	for ; len(b) > 0; b = b[min(2, len(b)):] {
+		s1 += uint64(b[0]) << 8
+		if len(b) > 1 {
+			s1 += uint64(b[1])
+		}
 		s2 += s1
-		s1, s2 = s1&0xffff+s1>>16, s2&0xffff+s2>>16
 	}
-	s1, s2 = s1&0xffff+s1>>16, s2&0xffff+s2>>16
-	return s2<<16 | s1
+	return uint32(fold(s2)<<16 | fold(s1))
+}
+
+// fold is congruent to s modulo 65535, and 0 only where s is.
+func fold(s uint64) uint64 {
+	for s > 0xffff {
+		s = s&0xffff + s>>16
+	}
+	return s
 }
 
 // zstdDecoder is safe for many goroutines; output is bounded by the buffer handed in.

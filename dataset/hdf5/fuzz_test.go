@@ -62,10 +62,18 @@ func FuzzBlosc(f *testing.F) {
 	})
 }
 
+// unseal lets hostile bytes pass for sound ones, as those of somebody who makes the
+// checksums right.
+func unseal(f *testing.F) {
+	unsealed = true
+	f.Cleanup(func() { unsealed = false })
+}
+
 // FuzzIndex parses object headers and chunk indexes out of hostile bytes. The
 // seeds are whole small files, with the addresses of their data sets.
 func FuzzIndex(f *testing.F) {
-	for _, name := range []string{"lzf_growing", "boxes", "zstd", "swm_writer"} {
+	unseal(f)
+	for _, name := range []string{"lzf_growing", "boxes", "zstd", "swm_writer", "latest", "sideways"} {
 		path := filepath.Join("testdata", name+".h5")
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -81,8 +89,7 @@ func FuzzIndex(f *testing.F) {
 		h.Close()
 	}
 	f.Fuzz(func(t *testing.T, b []byte, addr uint32, rows uint16, chunk uint8) {
-		c := newCursor(bytes.NewReader(b), int64(len(b)))
-		if d, err := describe(c, "x", uint64(addr)); err == nil {
+		if d, err := describe(newCursor(bytes.NewReader(b), int64(len(b))), "x", uint64(addr)); err == nil {
 			_ = d.dtype()
 		}
 		g := chunkGrid{dims: []uint64{uint64(rows), 7}, max: []uint64{unlimited, 7}, chunk: []uint64{uint64(chunk) + 1, 7}, elem: 4}
@@ -145,8 +152,7 @@ func (w whole) edit(edits []byte) (undo func()) {
 // FuzzDset reads data sets of edited files through our own parser alone: what
 // describes them, the index of their chunks, and the chunks.
 func FuzzDset(f *testing.F) {
-	unsealed = true
-	f.Cleanup(func() { unsealed = false })
+	unseal(f)
 	files := wholes(f, "boxes", "indexes", "indexes_old", "latest", "lzf_growing", "swm_writer", "types", "zstd")
 	for i, w := range files {
 		for j, d := range w.sets {
@@ -200,5 +206,55 @@ func FuzzOpen(f *testing.F) {
 				_ = h.Frame(0, make([]byte, envs.FrameBytes))
 			}
 		})
+	})
+}
+
+// FuzzSuperblock verifies hostile bytes as a file: its superblock, the header, heap
+// and B-trees of its root group.
+func FuzzSuperblock(f *testing.F) {
+	unseal(f)
+	for _, name := range []string{"lzf_growing", "latest", "gzip_7", "sideways", "userblock", "swm_writer"} {
+		b, err := os.ReadFile(filepath.Join("testdata", name+".h5"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b[:min(len(b), 20000)])
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _ = readSuperblock(bytes.NewReader(b), int64(len(b)))
+	})
+}
+
+// FuzzHeapAndTree verifies hostile bytes as an object and as a fractal heap, and walks them
+// as a version 2 B-tree, whose records it hands out whole.
+func FuzzHeapAndTree(f *testing.F) {
+	unseal(f)
+	for _, name := range []string{"indexes", "latest", "sideways"} {
+		b, err := os.ReadFile(filepath.Join("testdata", name+".h5"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, sig := range []string{"FRHP", "BTHD"} {
+			if at := bytes.Index(b, []byte(sig)); at >= 0 {
+				f.Add(b[at:min(len(b), at+8192)], uint16(0))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte, addr uint16) {
+		c := func() *cursor { return newCursor(bytes.NewReader(b), int64(len(b))) }
+		_ = verifyHeap(c(), uint64(addr))
+		_ = verifyObject(c(), uint64(addr))
+		_ = walkBTree2(c(), uint64(addr), func([]byte) error { return nil })
+	})
+}
+
+// FuzzFletcher32 holds the fast sum against its definition.
+func FuzzFletcher32(f *testing.F) {
+	f.Add([]byte("badcfehg"), uint16(300))
+	f.Fuzz(func(t *testing.T, b []byte, times uint16) {
+		b = bytes.Repeat(b, int(times)%600)
+		if got, want := fletcher32(b), plainFletcher(b); got != want {
+			t.Errorf("%#x, want %#x", got, want)
+		}
 	})
 }

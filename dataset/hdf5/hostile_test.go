@@ -3,10 +3,12 @@ package hdf5
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"scalewm/envs"
@@ -45,6 +47,29 @@ func TestOpenBadFiles(t *testing.T) {
 	}
 	_, err = Open(filepath.Join(dir, "missing.h5"))
 	oneLine(t, "missing", err, "missing.h5", "hint")
+	lance, pipe := filepath.Join(dir, "d.lance"), filepath.Join(dir, "pipe.h5")
+	if err := errors.Join(os.MkdirAll(filepath.Join(lance, "_versions"), 0o777), syscall.Mkfifo(pipe, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{lance: "hint: it is a Lance folder", dir: "folder", pipe: "pipe", "/dev/null": "device"} {
+		_, err = Open(path)
+		oneLine(t, path, err, path, want, "hint")
+		_, err = OpenTree(path)
+		oneLine(t, path, err, path, "hint")
+	}
+}
+
+// A column of the layout that holds no numbers is not left out but refused, where
+// no checksum could have shown the damage.
+func TestLayoutIsRead(t *testing.T) {
+	f := openFixture(t, "types")
+	for i := range f.list.sets {
+		if d := &f.list.sets[i]; d.name == "words" {
+			d.name = "reward"
+		}
+	}
+	f.episodes = nil
+	oneLine(t, "texts", f.load(1<<20), "column reward cannot be read: not numbers", "hint")
 }
 
 // rewrite makes a file by hand: lens and a column of other lengths.

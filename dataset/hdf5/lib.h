@@ -63,7 +63,8 @@ int sw_read_chunk(hid_t dset, const unsigned long long *at, unsigned *mask, void
 int sw_read_all(hid_t dset, void *dst);
 
 hid_t sw_create(const char *path);
-/* sw_create_dataset makes a chunked data set with unlimited rows; filter 0 for none. */
+/* sw_create_dataset makes a chunked data set with unlimited rows, whose chunks
+   end with a fletcher32 checksum; filter 0 for none before it. */
 hid_t sw_create_dataset(hid_t file, const char *name, hid_t type, int ndims, const unsigned long long *row_and_chunk, int filter, int level);
 int sw_extend(hid_t dset, int ndims, const unsigned long long *dims);
 int sw_write_chunk(hid_t dset, int ndims, const unsigned long long *at, const void *src, unsigned long long n);

@@ -39,6 +39,7 @@ hid_t sw_create_dataset(hid_t file, const char *name, hid_t type, int ndims, con
            H5Pset_fill_time(p, H5D_FILL_TIME_NEVER) >= 0;
   if (ok && filter == H5Z_FILTER_DEFLATE) ok = H5Pset_deflate(p, param) >= 0;
   else if (ok && filter) ok = H5Pset_filter(p, filter, H5Z_FLAG_OPTIONAL, 1, &param) >= 0;
+  ok = ok && H5Pset_fletcher32(p) >= 0;
   if (ok) d = H5Dcreate2(file, name, type, s, H5P_DEFAULT, p, H5P_DEFAULT);
   if (d < 0) sw_note();
   if (p >= 0) H5Pclose(p);

@@ -8,10 +8,11 @@ import "C"
 
 import (
 	"fmt"
-	"os"
 	"sort"
 	"strings"
 	"unsafe"
+
+	"scalewm/dataset/cell"
 )
 
 // Tree is any HDF5 file as arrays and attributes by path, read whole through
@@ -25,12 +26,15 @@ type Tree struct {
 
 // OpenTree opens a file.
 func OpenTree(path string) (*Tree, error) {
-	// libhdf5 does not say which of many reasons it is that a file is not there.
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("opening %w (hint: is the path right?)", err)
+	// libhdf5 does not say which of many reasons it is that a file is not there, and
+	// waits where it is a pipe.
+	f, err := cell.Open(path, cell.MaxData)
+	if err != nil {
+		return nil, fmt.Errorf("opening a file: %w (hint: is the path right?)", err)
 	}
+	f.Close()
 	t := &Tree{path: path}
-	err := withLib(func() error {
+	err = withLib(func() error {
 		p := C.CString(path)
 		defer C.free(unsafe.Pointer(p))
 		if t.file = C.H5Fopen(p, C.H5F_ACC_RDONLY, C.H5P_DEFAULT); t.file < 0 {

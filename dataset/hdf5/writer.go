@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -387,8 +388,10 @@ func extend(id C.hid_t, dims []int) error {
 	return nil
 }
 
-func writeChunk(id C.hid_t, at []int, b []byte) error {
+// writeChunk writes the filtered bytes of a chunk with their checksum behind them.
+func writeChunk(id C.hid_t, at []int, filtered []byte) error {
 	o := culls(at)
+	b := binary.LittleEndian.AppendUint32(slices.Clip(filtered), fletcher32(filtered))
 	if C.sw_write_chunk(id, C.int(len(o)), &o[0], unsafe.Pointer(&b[0]), C.ulonglong(len(b))) < 0 {
 		return libError()
 	}

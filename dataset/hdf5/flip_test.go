@@ -1,0 +1,248 @@
+package hdf5
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/envs"
+)
+
+// extent is a stretch of bytes of a file.
+type extent struct{ from, to int }
+
+// chunksOf lists where the raw data of a file lie.
+func chunksOf(f *File) (raw []extent) {
+	for _, d := range f.list.sets {
+		s, err := newDset(d, f.in, 1<<40, true, &f.cache)
+		if err != nil {
+			continue
+		}
+		if d.layout == layoutContig && d.offset != undefAddr {
+			raw = append(raw, extent{int(d.offset), int(d.offset) + s.rows*s.rowBytes})
+		}
+		for _, r := range s.refs {
+			if r.addr != undefAddr {
+				raw = append(raw, extent{int(r.addr), int(r.addr) + int(r.size)})
+			}
+		}
+	}
+	return raw
+}
+
+// digest is everything that a reader sees of a file, or why it is refused.
+func digest(path string) (string, error) {
+	f, err := Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	fmt.Fprintln(sum, f.episodes, f.columns, f.skipped, f.HasFrames())
+	for _, name := range slices.Sorted(maps.Keys(f.Attrs())) {
+		fmt.Fprintf(sum, "%q %q\n", name, f.Attrs()[name])
+	}
+	for _, c := range f.columns {
+		if err := f.hashColumn(sum, c.Name); err != nil {
+			return "", err
+		}
+	}
+	frame := make([]byte, envs.FrameBytes)
+	for row := range f.rows {
+		if !f.HasFrames() {
+			break
+		}
+		if err := f.Frame(row, frame); err != nil {
+			return "", err
+		}
+		sum.Write(frame)
+	}
+	print, err := f.Fingerprint()
+	return fmt.Sprintf("%x %s", sum.Sum(nil), print), err
+}
+
+// campaign flips bits of a file, one at a time, at the given bytes. Every flip
+// must be refused, or be of no consequence.
+type campaign struct {
+	refused, harmless int
+	path, want        string
+	whole             []byte
+}
+
+func newCampaign(t *testing.T, path string) *campaign {
+	t.Helper()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := digest(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &campaign{path: filepath.Join(t.TempDir(), "flipped.h5"), want: want, whole: whole}
+	if err := os.WriteFile(c.path, whole, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *campaign) flip(t *testing.T, at int, mask byte) {
+	t.Helper()
+	f, err := os.OpenFile(c.path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte{c.whole[at] ^ mask}, int64(at)); err != nil {
+		t.Fatal(err)
+	}
+	switch got, err := digest(c.path); {
+	case err != nil:
+		c.refused++
+	case got == c.want:
+		c.harmless++
+	default:
+		t.Errorf("byte %d, mask %#02x: other data are read without an error", at, mask)
+	}
+	if _, err := f.WriteAt(c.whole[at:at+1], int64(at)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// long asks for the long campaign (make flips): every bit of our files, and every
+// byte of the others'. A quick run takes one bit of every n-th byte.
+var long = os.Getenv("SCALEWM_FLIPS") == "all"
+
+func inside(raw []extent, at int) bool {
+	return slices.ContainsFunc(raw, func(e extent) bool { return e.from <= at && at < e.to })
+}
+
+// flipAll flips one bit of every n-th byte of those that take says; the bit
+// changes from one to the next.
+func (c *campaign) flipAll(t *testing.T, n int, take func(at int) bool) {
+	t.Helper()
+	for at, k := 0, 0; at < len(c.whole); at++ {
+		if !take(at) {
+			continue
+		}
+		if k++; k%n == 0 {
+			c.flip(t, at, 1<<(k/n%8))
+		}
+	}
+}
+
+// Files of ours: bytes outside the chunks, and within them. With few attributes
+// these stand in the root's header, with many in a heap.
+func TestFlipsOfOurs(t *testing.T) {
+	all := ""
+	for _, attributes := range []int{5, 11} {
+		path := filepath.Join(t.TempDir(), "ours.h5")
+		attrs := map[string]string{"env": "tworoom", "empty": ""}
+		for i := len(attrs); i < attributes; i++ {
+			attrs[fmt.Sprintf("switch_%d", i)] = fmt.Sprint("value ", i)
+		}
+		w, err := Create(path, WriterOptions{Columns: testColumns, Frames: true, Attrs: attrs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			ep := testEpisode(6*i, 6)
+			for row, f := range ep.Frames {
+				ep.Frames[row] = bytes.Repeat([]byte{byte(row), 7, byte(i)}, len(f)/3)
+			}
+			if err := w.Append(ep); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f := opened(t, path)
+		if got := f.Protection(); got != "checksums cover its metadata and every value" {
+			t.Error(got)
+		}
+		raw := chunksOf(f)
+		outside, chunks := newCampaign(t, path), newCampaign(t, path)
+		all += string(outside.whole)
+		if long {
+			for bit := range 8 {
+				for at := range outside.whole {
+					if !inside(raw, at) {
+						outside.flip(t, at, 1<<bit)
+					}
+				}
+			}
+		}
+		outside.flipAll(t, 29, func(at int) bool { return !inside(raw, at) })
+		chunks.flipAll(t, 301, func(at int) bool { return inside(raw, at) })
+		t.Logf("%d attributes, outside chunks: %d flips refused, %d without consequence; within: %d refused", attributes, outside.refused, outside.harmless, chunks.refused)
+		if chunks.harmless > 0 {
+			t.Errorf("%d flips within chunks passed", chunks.harmless)
+		}
+	}
+	for _, sig := range []string{"OHDR", "OCHK", "FRHP", "FHDB", "BTHD", "BTLF", "EAHD", "EAIB", "EADB"} {
+		if !strings.Contains(all, sig) {
+			t.Errorf("no file has an %s: the %s is untested", sig, structures[sig])
+		}
+	}
+}
+
+// Files of h5py in the formats that carry checksums. Raw data without a checksum,
+// and the global heap (texts of variable length), which never has one, are left out.
+func TestFlipsOfOthers(t *testing.T) {
+	for name, step := range map[string]int{"gzip_7": 41, "indexes": 997, "latest": 83, "lzf_growing": 41, "sideways": 61} {
+		if long {
+			step = 1
+		}
+		f := openFixture(t, name)
+		out := chunksOf(f)
+		c := newCampaign(t, f.path)
+		if i := bytes.Index(c.whole, []byte("GCOL")); i >= 0 {
+			out = append(out, extent{i, i + int(binary.LittleEndian.Uint64(c.whole[i+8:]))})
+		}
+		c.flipAll(t, step, func(at int) bool { return !inside(out, at) })
+		t.Logf("%s: %d flips refused, %d without consequence", name, c.refused, c.harmless)
+	}
+}
+
+// What a user reads of a flip: column, chunk and rows, or the structure and where it lies.
+func TestFlipIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.h5")
+	writeTest(t, path, Deflate, 5, 3)
+	f := opened(t, path)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(name string) *dset { return f.sets[name] }
+	for _, c := range []struct {
+		at   uint64
+		want []string
+	}{
+		{set("state").refs[0].addr + 9, []string{"reading state of", "chunk 0 (rows 0 to 7)", "fletcher32", "checksum", "hint"}},
+		{f.pixels.refs[6].addr + 40, []string{"row 6", "chunk 6 (rows 6 to 6)", "fletcher32", "checksum", "hint"}},
+		{set("action").header + 20, []string{"column action", fmt.Sprintf("the object header at byte %d does not match its checksum", set("action").header), "hint"}},
+		{f.list.root + 20, []string{"the object header at byte", "checksum", "hint"}},
+		{40, []string{"the superblock at byte 0", "checksum", "hint"}},
+	} {
+		b := bytes.Clone(whole)
+		b[c.at] ^= 4
+		spoilt := filepath.Join(t.TempDir(), "spoilt.h5")
+		if err := os.WriteFile(spoilt, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, err := digest(spoilt)
+		oneLine(t, fmt.Sprint("byte ", c.at), err, append(c.want, spoilt)...)
+		if errors.Is(err, errSealed) != (c.at == 40 || c.at == f.list.root+20 || c.at == set("action").header+20) {
+			t.Errorf("%v", err)
+		}
+	}
+}
