@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -21,6 +22,7 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 	c.StringVar(&f.Task, "task", "", "`task` of the cells, where there are several")
 	c.StringVar(&f.Solver, "solver", "", "`solver` of the cells, where there are several")
 	c.StringVar(&f.Seed, "seed", "", "training `seed` of the cells, where there are several")
+	c.StringVar(&f.Settings, "settings", "", "`words` that tell settings apart, where a folder holds several, as the report's titles have them")
 	var o paired.Options
 	c.BoolVar(&o.SameDevice, "same-device", false, "refuse plans that were made on different kinds of device, which are only noted otherwise")
 	asJSON := c.Bool("json", false, "print one JSON object")
@@ -29,12 +31,16 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	var arms [2]*paired.Arm
+	var torn []string
 	for i, name := range pos {
 		if arms[i], err = paired.Load(ctx, name, f); err != nil {
 			return err
 		}
-		for _, p := range arms[i].Problems {
-			fmt.Fprintln(c.stderr, "warning:", p)
+		for _, t := range arms[i].Torn {
+			if !slices.Contains(torn, t) {
+				torn = append(torn, t)
+				fmt.Fprintln(c.stderr, "warning:", t)
+			}
 		}
 	}
 	r := paired.Compare(arms[0], arms[1], o)
@@ -45,9 +51,14 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 		r.Notes = append(r.Notes, a.Notes...)
 	}
 	if *asJSON {
-		return c.printJSON(r)
+		err = c.printJSON(r)
+	} else {
+		err = printComparison(c.stdout, r)
 	}
-	return printComparison(c.stdout, r)
+	if err == nil && len(torn) > 0 {
+		err = fmt.Errorf("%w: %d could not be read and are left out", errFailedCells, len(torn))
+	}
+	return err
 }
 
 func printComparison(out io.Writer, r *paired.Comparison) error {

@@ -19,10 +19,10 @@ import (
 // Arm is one side of a comparison: the outcomes of a method on one task with
 // one solver, of one or more training seeds.
 type Arm struct {
-	Name     string
-	Problems []string // files that could not be read, and why
-	Notes    []string // cells that are not part of it, and why
-	units    map[unit]map[int]outcome
+	Name  string
+	Torn  []string // cells that could not be read, and why
+	Notes []string // cells that are not part of it, and why
+	units map[unit]map[int]outcome
 }
 
 // unit is what one cell holds: the episodes of a set at a tier.
@@ -151,7 +151,9 @@ func (a *Arm) loadFolder(ctx context.Context, dir, method string, f Filter) erro
 	if err != nil {
 		return err
 	}
-	a.Problems = folder.Problems
+	if a.Torn = folder.Torn; len(folder.Cells) == 0 && len(a.Torn) > 0 {
+		return fmt.Errorf("none of its cells can be read: %s", strings.Join(a.Torn, "; "))
+	}
 	return a.take(folder.Cells, method, f)
 }
 

@@ -73,11 +73,12 @@ func (g *Grid) arms(task envs.Task) []arm {
 // grid. Each lists its steps, which may be none; they follow one another in the
 // order of this table. A new kind is a file with its type and a line here.
 var kinds = struct {
-	task, arm, grid []func(*Workspace, arm) []Step
+	task, arm []func(*Workspace, arm) []Step
+	grid      []func(*Workspace, Graph) []Step // from the steps before
 }{
 	task: []func(*Workspace, arm) []Step{collectSteps, tuneSteps},
 	arm:  []func(*Workspace, arm) []Step{trainSteps, evaluateSteps, analyseSteps},
-	grid: []func(*Workspace, arm) []Step{reportSteps},
+	grid: []func(*Workspace, Graph) []Step{reportSteps},
 }
 
 // Graph lists the steps of the workspace's grid. It depends on the grid alone.
@@ -99,7 +100,9 @@ func (w *Workspace) Graph() Graph {
 			add(kinds.arm, a)
 		}
 	}
-	add(kinds.grid, arm{})
+	for _, steps := range kinds.grid {
+		out = append(out, steps(w, out)...)
+	}
 	return out
 }
 

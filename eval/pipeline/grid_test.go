@@ -78,7 +78,7 @@ func TestGraph(t *testing.T) {
 		t.Errorf("tuned without mppi: %v", got)
 	}
 	w.Grid.Methods = lookUp(t, model.LookUp, "random")
-	if got := names(w.Graph()); !slices.Equal(got, []string{"collect cube", "evaluate cube random x1"}) {
+	if got := names(w.Graph()); !slices.Equal(got, []string{"collect cube", "evaluate cube random x1", "report"}) {
 		t.Errorf("random actions alone: %v", got)
 	}
 }

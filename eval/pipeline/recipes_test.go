@@ -116,7 +116,7 @@ func TestNewKindOfStep(t *testing.T) {
 	kinds.task = append(kinds.task, countSteps)
 	t.Cleanup(func() { kinds.task = kinds.task[:len(kinds.task)-1] })
 	w := tinyWorkspace(t, "tworoom")
-	want := []string{"collect tworoom", "count tworoom", "evaluate tworoom random x1"}
+	want := []string{"collect tworoom", "count tworoom", "evaluate tworoom random x1", "report"}
 	if got := names(w.Graph()); !slices.Equal(got, want) {
 		t.Fatalf("%v, want %v", got, want)
 	}

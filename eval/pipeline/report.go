@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -14,30 +16,50 @@ import (
 	"scalewm/model"
 )
 
-// Report makes the page of everything that the results folder holds. It needs no
-// step in particular, so that it tells of what could be made where others failed,
-// and it is none of a shard's.
+// Report makes the page of the grid's cells that are there, and of no others that
+// the results folder may hold. It needs no step in particular, so that it tells of
+// what could be made where others failed, and it is none of a shard's.
 type Report struct {
-	w *Workspace
+	w  *Workspace
+	of []*Evaluate
 
 	Page *report.Report // after Run
 	Path string         // of the page
 }
 
-// reportSteps are none where nothing plans: then there is nothing to compare.
-func reportSteps(w *Workspace, _ arm) []Step {
-	if !slices.ContainsFunc(w.Grid.Methods, model.Method.Plans) {
-		return nil
-	}
-	return []Step{&Report{w: w}}
+func reportSteps(w *Workspace, before Graph) []Step {
+	return []Step{&Report{w: w, of: Of[*Evaluate](before)}}
 }
 
-func (s *Report) ID() string                           { return "report" }
-func (s *Report) Needs() []string                      { return nil }
-func (s *Report) State(context.Context) (State, error) { return toDo, nil }
+func (s *Report) ID() string      { return "report" }
+func (s *Report) Needs() []string { return nil }
+
+// compares says whether the grid has what a report is of.
+func (s *Report) compares() bool { return slices.ContainsFunc(s.w.Grid.Methods, model.Method.Plans) }
+
+// State does not tell an up-to-date page, for which it would have to be made.
+func (s *Report) State(context.Context) (State, error) {
+	_, err := os.Stat(filepath.Join(s.w.Dir, "report.html"))
+	switch {
+	case !s.compares():
+		return State{Text: report.ErrNothing.Error()}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return toDo, nil
+	}
+	return State{Text: "is written again"}, err
+}
 
 func (s *Report) Run(ctx context.Context) (_ string, err error) {
-	s.Page, s.Path, err = WriteReport(ctx, s.w.Dir, s.w.Dir, report.Formats(), paired.Options{}, false)
+	cells := map[string]bool{}
+	for _, e := range s.of {
+		for _, c := range e.Cells {
+			cells[c.ID] = true
+		}
+	}
+	if !s.compares() {
+		return report.ErrNothing.Error(), nil
+	}
+	s.Page, s.Path, err = writeReport(ctx, s.w.Dir, s.w.Dir, report.Formats(), paired.Options{}, false, func(d *report.Data) { d.Only(cells) })
 	if errors.Is(err, report.ErrNothing) { // all that plans has failed, and was told of
 		return report.ErrNothing.Error(), nil
 	}
@@ -48,10 +70,16 @@ func (s *Report) Run(ctx context.Context) (_ string, err error) {
 // out, where it replaces those of an earlier report, and any others if force says
 // so. It returns the path of the first.
 func WriteReport(ctx context.Context, dir, out string, formats []string, o paired.Options, force bool) (*report.Report, string, error) {
+	return writeReport(ctx, dir, out, formats, o, force, func(*report.Data) {})
+}
+
+// writeReport is WriteReport of what choose leaves of the folder.
+func writeReport(ctx context.Context, dir, out string, formats []string, o paired.Options, force bool, choose func(*report.Data)) (*report.Report, string, error) {
 	d, err := report.Load(ctx, dir)
 	if err != nil {
 		return nil, "", err
 	}
+	choose(d)
 	r, err := report.Build(d, o)
 	if err != nil {
 		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)

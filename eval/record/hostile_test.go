@@ -25,10 +25,10 @@ func TestLoadRefusesNames(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, GatesDir, "x.json"), `{"task":"<script>"}`)
 	f, err := Load(t.Context(), dir)
-	if err != nil || len(f.Cells) != 0 || len(f.Gates) != 0 || len(f.Problems) != 5 {
-		t.Errorf("%d cells, %d gates, problems %q, %v; want five problems", len(f.Cells), len(f.Gates), f.Problems, err)
+	if err != nil || len(f.Cells) != 0 || len(f.Gates) != 0 || len(f.Torn) != 4 || len(f.Problems) != 1 {
+		t.Errorf("%d cells, %d gates, problems %q, %q, %v; want four and one", len(f.Cells), len(f.Gates), f.Torn, f.Problems, err)
 	}
-	for _, p := range f.Problems {
+	for _, p := range append(f.Torn, f.Problems...) {
 		if !strings.Contains(p, "is no name (hint: ") {
 			t.Errorf("problem %q", p)
 		}

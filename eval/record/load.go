@@ -27,7 +27,8 @@ type Folder struct {
 	Analyses []Analysis     // sorted by ID
 	Gates    []Gate         // of the tasks' frames
 	Runs     map[string]Run // by cell ID, where measured
-	Problems []string       // files that are no whole cell or record, and why
+	Torn     []string       // files that are no whole cell, and why
+	Problems []string       // other files that could not be read, and why
 }
 
 // Load reads every evaluation cell in the folders named CellsDir at or below
@@ -111,7 +112,7 @@ type found struct{ path, sum string }
 func (f *Folder) readStore(ctx context.Context, s cell.Store, seen map[string]found) error {
 	return s.Each(ctx, func(e cell.Entry, err error) error {
 		if err != nil {
-			f.Problems = append(f.Problems, err.Error())
+			f.Torn = append(f.Torn, err.Error())
 			return nil
 		}
 		if e.Kind != Kind && e.Kind != AnalysisKind {
@@ -130,7 +131,7 @@ func (f *Folder) readStore(ctx context.Context, s cell.Store, seen map[string]fo
 			err = f.add(s, e)
 		}
 		if err != nil {
-			f.Problems = append(f.Problems, err.Error())
+			f.Torn = append(f.Torn, err.Error())
 		}
 		return nil
 	})
@@ -165,7 +166,8 @@ func (f *Folder) add(s cell.Store, e cell.Entry) error {
 		err = json.Unmarshal(b, &run)
 	}
 	if err != nil {
-		return fmt.Errorf("reading the measured times %s: %v", path, err)
+		f.Problems = append(f.Problems, fmt.Sprintf("reading the measured times %s: %v", path, err))
+		return nil
 	}
 	f.Runs[e.ID] = run
 	return nil

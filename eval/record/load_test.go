@@ -67,9 +67,8 @@ func TestLoad(t *testing.T) {
 	if len(f.Runs) != 1 || f.Runs[b].Seconds != 2 {
 		t.Errorf("runs %v, want that of %s alone", f.Runs, b)
 	}
-	if len(f.Problems) != 2 || !strings.Contains(strings.Join(f.Problems, "\n"), "torn.json") ||
-		!strings.Contains(strings.Join(f.Problems, "\n"), a+runSuffix) {
-		t.Errorf("problems %q, want torn.json and %s%s", f.Problems, a, runSuffix)
+	if len(f.Torn) != 1 || !strings.Contains(f.Torn[0], "torn.json") || len(f.Problems) != 1 || !strings.Contains(f.Problems[0], a+runSuffix) {
+		t.Errorf("torn %q, problems %q, want torn.json and %s%s", f.Torn, f.Problems, a, runSuffix)
 	}
 }
 
@@ -92,7 +91,7 @@ func TestLoadRefusesNewerSchema(t *testing.T) {
 	dir := t.TempDir()
 	save(t, filepath.Join(dir, CellsDir), Spec{Schema: Schema + 1, Set: "s101"})
 	f, err := Load(t.Context(), dir)
-	if err != nil || len(f.Cells) != 0 || len(f.Problems) != 1 || !strings.Contains(f.Problems[0], "schema 3, this program reads up to 2 (hint: ") {
+	if err != nil || len(f.Cells) != 0 || len(f.Torn) != 1 || !strings.Contains(f.Torn[0], "schema 3, this program reads up to 2 (hint: ") {
 		t.Errorf("%+v, %v; want the cell as a problem with a hint", f, err)
 	}
 }

@@ -52,7 +52,7 @@ func Load(ctx context.Context, dir string) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Problems: f.Problems}
+	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Problems: slices.Concat(f.Torn, f.Problems)}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err = cmp.Or(err, ctx.Err()); err != nil || e.IsDir() {
 			return err
@@ -67,6 +67,24 @@ func Load(ctx context.Context, dir string) (*Data, error) {
 		return cmp.Or(compareTasks(a.Task, b.Task), model.CompareMethods(a.Method, b.Method), strings.Compare(a.Tier, b.Tier))
 	})
 	return d, nil
+}
+
+// Only leaves the cells of these ids, with the curves, films and verdicts on frames
+// of their arms and tasks.
+func (d *Data) Only(ids map[string]bool) {
+	type arm struct {
+		task, method string
+		seed         int
+	}
+	arms, methods, tasks := map[arm]bool{}, map[arm]bool{}, map[string]bool{}
+	d.Cells = slices.DeleteFunc(d.Cells, func(c record.Cell) bool { return !ids[c.ID] })
+	for _, c := range d.Cells {
+		arms[arm{c.Spec.Task, c.Spec.Method, c.Spec.TrainSeed}] = true
+		methods[arm{task: c.Spec.Task, method: c.Spec.Method}], tasks[c.Spec.Task] = true, true
+	}
+	d.Training = slices.DeleteFunc(d.Training, func(t Training) bool { return !arms[arm{t.Task, t.Method, t.Seed}] })
+	d.Clips = slices.DeleteFunc(d.Clips, func(c Clip) bool { return c.Task != "" && !methods[arm{task: c.Task, method: c.Method}] })
+	d.Gates = slices.DeleteFunc(d.Gates, func(g record.Gate) bool { return !tasks[g.Task] })
 }
 
 // take reads a file if it is a training log or a clip.
