@@ -172,7 +172,7 @@ func FuzzDset(f *testing.F) {
 			if err != nil || s.rowBytes == 0 || max(s.chunkBytes, s.rowBytes) > 1<<18 {
 				return
 			}
-			n := min(s.rows, 1<<18/s.rowBytes)
+			n := min(s.rows, 1+1<<14/s.rowBytes)
 			_, _ = s.numbers(0, n)
 			_, _ = s.numbers(n/2, n)
 			_, _ = s.numbers(s.rows-n, s.rows)
