@@ -92,6 +92,13 @@ func LoadPreset(name string) (*Preset, error) {
 // parsePreset decodes strictly: a key that means nothing is an error, since a
 // mistyped one would leave the number it was meant for at zero.
 func parsePreset(text string) (*Preset, error) {
+	const maxLine = 1000 // the parser takes the square of the depth of a key or of tables
+	n := 0
+	for line := range strings.Lines(text) {
+		if n++; len(line) > maxLine {
+			return nil, fmt.Errorf("line %d: %d characters, a preset's have at most %d (hint: compare with presets/nano.toml in eval/pipeline)", n, len(line), maxLine)
+		}
+	}
 	var p Preset
 	meta, err := toml.Decode(text, &p)
 	if err != nil {

@@ -160,6 +160,14 @@ func TestPresetFile(t *testing.T) {
 	}
 }
 
+// The TOML parser would take 20 seconds for this key and hours for a longer one.
+func TestLongLinesAreRefused(t *testing.T) {
+	_, err := parsePreset("[model]\n" + strings.Repeat("a.", 10_000) + "a = 1\n")
+	if err == nil || !strings.Contains(err.Error(), "line 2: 20006 characters") {
+		t.Error(err)
+	}
+}
+
 func FuzzPreset(f *testing.F) {
 	f.Add("[model]\npatch = 16\n")
 	f.Add("[train]\nscale_weight = { tworoom = 0.1 }\n")
