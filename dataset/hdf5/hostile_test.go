@@ -185,6 +185,14 @@ func TestDamagedAttributes(t *testing.T) {
 	}
 }
 
+// A list that was never written takes no room in a file and could have any length.
+func TestClaimedEpisodes(t *testing.T) {
+	d := described{name: lenName, class: classInteger, elem: 8, dims: []uint64{maxEpisodes + 1}, layout: layoutContig, offset: undefAddr}
+	h := &File{list: &listing{}}
+	_, err := h.readIndex(map[string]described{lenName: d}, lenName, 0)
+	oneLine(t, "episodes", err, "ep_len claims 4194305 episodes")
+}
+
 func TestUnknownFilterIsNamed(t *testing.T) {
 	err := pipeline{stages: []filterInfo{{id: 32026}}}.check()
 	oneLine(t, "Blosc-2", err, "32026", "hint")
