@@ -70,6 +70,25 @@ func (r *Results) Part(name string) any {
 	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics}[name]
 }
 
+// Merge takes over what another has.
+func (r *Results) Merge(from Results) {
+	if from.Rank != nil {
+		r.Rank = from.Rank
+	}
+	if from.Spectrum != nil {
+		r.Spectrum = from.Spectrum
+	}
+	if from.Probe != nil {
+		r.Probe = from.Probe
+	}
+	if from.Rollout != nil {
+		r.Rollout = from.Rollout
+	}
+	if from.Dynamics != nil {
+		r.Dynamics = from.Dynamics
+	}
+}
+
 // Analysis is a finished analysis as the report reads it.
 type Analysis struct {
 	ID   string

@@ -23,6 +23,7 @@ type Report struct {
 	Checks   []Check
 	Warnings []string
 	Training []Training
+	Analyses []record.Analysis
 	Clips    []Clip
 	Origin   Origin
 }
@@ -124,7 +125,7 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because(d.Problems))
 	}
 	placed, notes := paired.Place(d.Cells)
-	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Clips: d.Clips, Origin: originOf(d), Warnings: slices.Concat(d.Problems, notes)}
+	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Analyses: d.Analyses, Clips: d.Clips, Origin: originOf(d), Warnings: slices.Concat(d.Problems, notes)}
 	desks, err := desksOf(placed, d.Runs)
 	if err != nil {
 		return nil, err

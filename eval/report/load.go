@@ -26,6 +26,7 @@ type Data struct {
 	Cells    []record.Cell         // sorted by ID
 	Runs     map[string]record.Run // measured times, by cell ID
 	Gates    []record.Gate         // of the tasks' frames
+	Analyses []record.Analysis     // sorted by ID
 	Training []Training
 	Clips    []Clip
 	Problems []string // files that could not be used, and why
@@ -52,7 +53,7 @@ func Load(ctx context.Context, dir string) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Problems: slices.Concat(f.Torn, f.Problems)}
+	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Analyses: f.Analyses, Problems: slices.Concat(f.Torn, f.Problems)}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err = cmp.Or(err, ctx.Err()); err != nil || e.IsDir() {
 			return err
@@ -82,6 +83,7 @@ func (d *Data) Only(ids map[string]bool) {
 		arms[arm{c.Spec.Task, c.Spec.Method, c.Spec.TrainSeed}] = true
 		methods[arm{task: c.Spec.Task, method: c.Spec.Method}], tasks[c.Spec.Task] = true, true
 	}
+	d.Analyses = slices.DeleteFunc(d.Analyses, func(a record.Analysis) bool { return !ids[a.ID] })
 	d.Training = slices.DeleteFunc(d.Training, func(t Training) bool { return !arms[arm{t.Task, t.Method, t.Seed}] })
 	d.Clips = slices.DeleteFunc(d.Clips, func(c Clip) bool { return c.Task != "" && !methods[arm{task: c.Task, method: c.Method}] })
 	d.Gates = slices.DeleteFunc(d.Gates, func(g record.Gate) bool { return !tasks[g.Task] })

@@ -36,6 +36,19 @@ type Paper struct {
 	SetTests []PaperSetTest    `json:"set_tests"`
 	Tallies  []PaperTally      `json:"tallies"`
 	Tables   []PaperTable      `json:"tables"` // in the order of the paper's tasks
+	Analyses []PaperAnalysis   `json:"analyses"`
+}
+
+// PaperAnalysis is what the paper measures of a method's checkpoint on a task.
+type PaperAnalysis struct {
+	Task     string    `json:"task"`
+	Method   string    `json:"method"`
+	Spearman float64   `json:"spearman"` // of distances
+	RollErr  float64   `json:"rollerr"`
+	Tau      float64   `json:"tau"`
+	Linear   float64   `json:"linear"` // R2 from all components, mean over the state
+	MLP      float64   `json:"mlp"`
+	Top      []float64 `json:"top"` // R2 from the first 2, 4 and 8 components
 }
 
 // PaperSetTest is the significance of the difference of two methods on a task.
@@ -78,6 +91,16 @@ func (p Paper) row(task, solver, method string) (PaperRow, string, bool) {
 		}
 	}
 	return PaperRow{}, "", false
+}
+
+// analysis finds what was published of a method's checkpoint.
+func (p Paper) analysis(task, method string) (PaperAnalysis, bool) {
+	for _, a := range p.Analyses {
+		if a.Task == task && a.Method == method {
+			return a, true
+		}
+	}
+	return PaperAnalysis{}, false
 }
 
 // at is the published mean and SD at a tier.

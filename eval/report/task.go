@@ -31,6 +31,7 @@ func (r *Report) tasks() (out []Section) {
 		out = append(out, b.sections(nav, legend)...)
 		if i == len(r.Blocks)-1 || r.Blocks[i+1].Task != b.Task {
 			out = append(out, r.training(b.Task)...)
+			out = append(out, r.analyses(b.Task)...)
 			out = append(out, r.films(b.Task)...)
 		}
 	}

@@ -1,0 +1,303 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+
+	"scalewm/eval/record"
+	"scalewm/model"
+)
+
+// What was measured of checkpoints beside their success: the geometry of their
+// latents, and what their predictions are worth.
+
+// measured are all analyses of one checkpoint on one kind of device.
+type measured struct {
+	name, method string
+	seed         int
+	weights      string
+	device       string
+	record.Results
+}
+
+// measuredOn gathers the analyses of a task's checkpoints in the order of tables.
+// Names say the seed, the weights and the device where the method alone does not.
+func (r *Report) measuredOn(task string) []*measured {
+	type key struct {
+		method          string
+		seed            int
+		weights, device string
+	}
+	found := map[key]*measured{}
+	var all []*measured
+	for _, a := range r.Analyses {
+		s := a.Spec
+		if s.Task != task {
+			continue
+		}
+		k := key{s.Method, s.TrainSeed, s.Weights, s.Device}
+		m := found[k]
+		if m == nil {
+			m = &measured{name: methodName(s.Method), method: s.Method, seed: s.TrainSeed, weights: s.Weights, device: s.Device}
+			found[k], all = m, append(all, m)
+		}
+		m.Merge(a.Results)
+	}
+	slices.SortFunc(all, func(a, b *measured) int {
+		return cmp.Or(model.CompareMethods(a.method, b.method), a.seed-b.seed, cmp.Compare(a.weights, b.weights), cmp.Compare(a.device, b.device))
+	})
+	differ := func(m *measured, of func(*measured) string) bool {
+		return slices.ContainsFunc(all, func(o *measured) bool { return o.method == m.method && of(o) != of(m) })
+	}
+	for _, m := range all {
+		if differ(m, func(o *measured) string { return fmt.Sprint(o.seed) }) {
+			m.name += fmt.Sprintf(", seed %d", m.seed)
+		}
+		if differ(m, func(o *measured) string { return fmt.Sprint(o.seed, o.weights) }) && !differ(m, func(o *measured) string { return fmt.Sprint(o.seed) }) {
+			m.name += fmt.Sprintf(", weights %.8s", m.weights)
+		}
+		if differ(m, func(o *measured) string { return o.device }) {
+			m.name += ", " + m.device
+		}
+	}
+	return all
+}
+
+// analyses are the sections on a task's checkpoints; none where nothing was measured.
+func (r *Report) analyses(task string) (out []Section) {
+	all := r.measuredOn(task)
+	add := func(title, name string, parts ...Part) {
+		parts = slices.DeleteFunc(parts, func(p Part) bool {
+			t, isTable := p.(Table)
+			f, isFigure := p.(Figure)
+			return isTable && len(t.Rows) == 0 || isFigure && len(f.Panels) == 0
+		})
+		if len(parts) > 0 {
+			out = append(out, Section{Title: title, Anchor: task + "-" + name, Level: 3, Parts: parts})
+		}
+	}
+	var names []string
+	for _, m := range all {
+		names = append(names, m.method)
+	}
+	legend := legendOf(slices.Compact(names))
+	add("Geometry of the latents", "geometry", rankTable(task, all),
+		Figure{Caption: "Variance of the latents by principal component, as shares, both axes logarithmic.", Panels: spectrumFigure(all), Legend: legend},
+		probeTable(task, all), componentTable(task, all))
+	add("What predictions are worth", "predictions", rolloutTable(task, all), droppedText(all),
+		Figure{Caption: "Recorded episodes predicted from their recorded actions, without a simulator: squared error of the latent over that of two random ones. Dotted: the same model under another episode's actions.",
+			Panels: dynamicsFigure(all), Legend: legend})
+	return out
+}
+
+func scalar(n record.Number, digits int) Field {
+	v := float64(n)
+	if math.IsNaN(v) {
+		return none()
+	}
+	return number(fmt.Sprintf("%.*f", digits, v), v)
+}
+
+// beside is the published value of a method, if the paper has one.
+func beside(task, method string, of func(PaperAnalysis) float64, digits int) Field {
+	p, ok := published.analysis(task, method)
+	if !ok {
+		return none()
+	}
+	f := scalar(record.Number(of(p)), digits)
+	f.muted = true
+	return f
+}
+
+func rankTable(task string, all []*measured) Table {
+	t := Table{Anchor: task + "-alignment", Head: []string{"Method", "State", "Frames", "Spearman", "95 % interval", "Pearson", "Paper's Spearman"},
+		Caption: taskName(task) + ": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames; the interval is a bootstrap over episodes."}
+	for _, m := range all {
+		for _, r := range m.Rank {
+			t.Rows = append(t.Rows, []Field{words(m.name), words(cmp.Or(r.Q, "full")), whole(r.N), scalar(r.Spearman, 3),
+				number(fmt.Sprintf("%.3f to %.3f", float64(r.Lo), float64(r.Hi)), float64(r.Lo)), scalar(r.Pearson, 3),
+				beside(task, m.method, func(p PaperAnalysis) float64 { return p.Spearman }, 2)})
+		}
+	}
+	return t
+}
+
+// probeSizes are the numbers of components of the paper's figure.
+var probeSizes = []int{2, 4, 8}
+
+func probeTable(task string, all []*measured) Table {
+	t := Table{Anchor: task + "-probes", Head: []string{"Method", "Source", "2 components", "4", "8", "all", "all, hidden layer"},
+		Caption: taskName(task) + ": how well the task state can be read from the first principal components and from all of them: R² on frames that the probe was not fitted on, the mean over the state's components."}
+	for _, m := range all {
+		if m.Probe == nil {
+			continue
+		}
+		at := func(probe string, k int) Field {
+			best := none()
+			for _, s := range m.Probe.Scores { // ascending in k: the last one is that of all components
+				if s.Probe == probe && s.Component == "mean" && (k == 0 || s.K == k) {
+					best = scalar(s.R2, 3)
+				}
+			}
+			return best
+		}
+		row := []Field{words(m.name), words("ours")}
+		for _, k := range probeSizes {
+			row = append(row, at("ridge", k))
+		}
+		t.Rows = append(t.Rows, append(row, at("ridge", 0), at("mlp", 0)))
+		if p, ok := published.analysis(task, m.method); ok {
+			row = []Field{words(m.name), words("paper")}
+			for _, v := range slices.Concat(p.Top, []float64{p.Linear, p.MLP}) {
+				row = append(row, scalar(record.Number(v), 3))
+			}
+			t.Rows = append(t.Rows, muted(row))
+		}
+	}
+	return t
+}
+
+// componentTable has the probes of all components for each number of the state.
+func componentTable(task string, all []*measured) Table {
+	t := Table{Anchor: task + "-components", Fold: "Each component of the task state", Head: []string{"Probe", "Component"},
+		Caption: taskName(task) + ": R² of each component of the task state, read from all principal components."}
+	type row struct{ probe, component string }
+	var rows []row
+	fields := map[row][]Field{}
+	n := 0
+	for _, m := range all {
+		if m.Probe == nil {
+			continue
+		}
+		t.Head = append(t.Head, m.name)
+		k := 0
+		for _, s := range m.Probe.Scores {
+			k = max(k, s.K)
+		}
+		for _, s := range m.Probe.Scores {
+			r := row{map[string]string{"ridge": "linear", "mlp": "hidden layer"}[s.Probe], s.Component}
+			if s.K != k || r.probe == "" {
+				continue
+			}
+			if !slices.Contains(rows, r) {
+				rows = append(rows, r)
+			}
+			for len(fields[r]) < n {
+				fields[r] = append(fields[r], none())
+			}
+			fields[r] = append(fields[r], scalar(s.R2, 4))
+		}
+		n++
+	}
+	for _, r := range rows {
+		for len(fields[r]) < n {
+			fields[r] = append(fields[r], none())
+		}
+		t.Rows = append(t.Rows, append([]Field{words(r.probe), words(r.component)}, fields[r]...))
+	}
+	return t
+}
+
+func rolloutTable(task string, all []*measured) Table {
+	t := Table{Anchor: task + "-rollout", Head: []string{"Method", "Source", "Starts", "Error", "Kendall's τ", "Encoded, physical τ", "Predicted, physical τ"},
+		Caption: taskName(task) + ": random candidates executed in the simulator and predicted by the model. Error is the squared distance of the predicted from the reached latent over that of two reached ones (lower is better); " +
+			"τ says how alike predicted and reached latents order the candidates; the last two set latents against the world's own distance from the goal."}
+	for _, m := range all {
+		if m.Rollout == nil {
+			continue
+		}
+		r := m.Rollout
+		t.Rows = append(t.Rows, []Field{words(m.name), words("ours"), whole(r.Starts), number(fmt.Sprintf("%.4f", r.RollErr), r.RollErr), number(fmt.Sprintf("%.4f", r.Tau), r.Tau),
+			number(fmt.Sprintf("%.4f", r.Encoded.Tau), r.Encoded.Tau), number(fmt.Sprintf("%.4f", r.Total.Tau), r.Total.Tau)})
+		if p, ok := published.analysis(task, m.method); ok {
+			t.Rows = append(t.Rows, muted([]Field{words(m.name), words("paper"), none(), scalar(record.Number(p.RollErr), 4), scalar(record.Number(p.Tau), 4), none(), none()}))
+		}
+	}
+	return t
+}
+
+// droppedText lists the starts that count in no mean.
+func droppedText(all []*measured) Part {
+	notes := Text{Style: "note", Title: "Starts without a result"}
+	for _, m := range all {
+		if m.Rollout == nil {
+			continue
+		}
+		for _, d := range m.Rollout.Dropped {
+			notes.Items = append(notes.Items, Item{Text: fmt.Sprintf("%s, start %d: %s", m.name, d.Start, d.Reason)})
+		}
+	}
+	if len(notes.Items) == 0 {
+		return Table{}
+	}
+	return notes
+}
+
+// spectrumFigure draws the shares of the components against their rank.
+func spectrumFigure(all []*measured) []template.HTML {
+	lo, hi, n := math.Inf(1), 0.0, 0
+	for _, m := range all {
+		if m.Spectrum != nil {
+			for _, v := range m.Spectrum.Eigenvalues {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+			n = max(n, len(m.Spectrum.Eigenvalues))
+		}
+	}
+	if n < 2 {
+		return nil
+	}
+	p := newPanel(480, 300, axis{lo: 1, hi: float64(n), log: true}, axis{lo: max(lo, 1e-7) / 1.1, hi: hi * 1.1, log: true})
+	p.head("share of the variance")
+	p.yGrid(valueTicks(p.y), compact)
+	p.xTicks(valueTicks(p.x), compact)
+	p.base("component")
+	for _, m := range all {
+		if m.Spectrum == nil {
+			continue
+		}
+		var ps []point
+		for i, v := range m.Spectrum.Eigenvalues {
+			if v >= 1e-7 {
+				ps = append(ps, p.at(float64(i+1), v))
+			}
+		}
+		p.polyline(ps, "curve thin "+class(m.method))
+	}
+	return panels(p.html("spectrum of the latents: share of the variance by component"))
+}
+
+// dynamicsFigure draws errors against the number of blocks ahead.
+func dynamicsFigure(all []*measured) []template.HTML {
+	hi, blocks := 0.0, 0
+	for _, m := range all {
+		if m.Dynamics != nil {
+			for _, b := range m.Dynamics.PerBlock {
+				hi, blocks = max(hi, b.Error, b.OtherActions), max(blocks, b.Blocks)
+			}
+		}
+	}
+	if blocks < 2 {
+		return nil
+	}
+	p := newPanel(480, 300, axis{lo: 1, hi: float64(blocks)}, valueAxis(0, hi))
+	p.head("error of the latent")
+	p.yGrid(valueTicks(p.y), compact)
+	p.xTicks(p.x.ticks(blocks), compact)
+	p.base("blocks of 5 steps ahead")
+	for _, m := range all {
+		if m.Dynamics == nil {
+			continue
+		}
+		var own, others []point
+		for _, b := range m.Dynamics.PerBlock {
+			own, others = append(own, p.at(float64(b.Blocks), b.Error)), append(others, p.at(float64(b.Blocks), b.OtherActions))
+		}
+		p.polyline(own, "curve thin "+class(m.method))
+		p.polyline(others, "curve dotted "+class(m.method))
+	}
+	return panels(p.html("error of predicted latents by blocks ahead"))
+}
