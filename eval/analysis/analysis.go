@@ -68,19 +68,30 @@ func (j Job) Spec(name string) record.AnalysisSpec {
 	return s
 }
 
-// Load reads the results that the store has and lists those that are missing; a
-// torn cell is one of them. A store without a folder has none.
-func (j Job) Load(store cell.Store, names []string) (r record.Results, missing []string, err error) {
+// IDs are the cells of analyses.
+func (j Job) IDs(names []string) (ids []string, err error) {
 	for _, name := range names {
 		id, err := cell.ID(record.AnalysisKind, j.Spec(name))
 		if err != nil {
-			return r, nil, err
+			return nil, err
 		}
-		if store.Dir == "" {
-			missing = append(missing, name)
-			continue
-		}
-		switch err := store.Load(id, nil, r.Part(name)); {
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// Load reads the results that the store has and lists those that are missing; a
+// torn cell is one of them. A store without a folder has none.
+func (j Job) Load(store cell.Store, names []string) (r record.Results, missing []string, err error) {
+	if store.Dir == "" {
+		return r, names, nil
+	}
+	ids, err := j.IDs(names)
+	if err != nil {
+		return r, nil, err
+	}
+	for i, name := range names {
+		switch err := store.Load(ids[i], nil, r.Part(name)); {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, cell.ErrTorn):
 			missing = append(missing, name)
 		case err != nil:

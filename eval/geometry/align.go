@@ -80,11 +80,14 @@ func Compare[T float32 | float64](z Samples[T], q Samples[float64], episode []in
 
 // Align correlates the distances. The interval is of draws bootstrap samples over
 // episodes, since pairs share frames and frames share episodes; draw i comes from
-// stream(i). No draws give no interval (NaN).
+// stream(i). No draws give no interval (NaN), and neither does one episode.
 func (d *Distances) Align(draws int, stream func(i int) *rand.Rand) Alignment {
 	n := len(d.qAtZ)
 	once := slices.Repeat([]float64{1}, d.episodes)
 	a := Alignment{Pairs: n, Pearson: d.pearson, Spearman: d.spearman(once, make([]float32, 2*n)), Lo: math.NaN(), Hi: math.NaN()}
+	if d.episodes < 2 {
+		draws = 0
+	}
 	workers := parallel.Workers(0, draws)
 	memory, all := make([][]float32, workers), make([]float64, draws)         // a rank a pair, and one a bucket
 	parallel.For(context.Background(), workers, draws, func(w, i int) error { // no error: nothing fails

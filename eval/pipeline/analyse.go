@@ -20,6 +20,7 @@ type Analyse struct {
 	names []string
 
 	Results record.Results // after Run: what is there
+	ids     []string       // of its cells
 }
 
 // analyseSteps are an arm's analyses, which what does not plan has none of.
@@ -87,6 +88,9 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 		}
 	}
 	if err != nil {
+		return "", err
+	}
+	if s.ids, err = j.IDs(s.names); err != nil {
 		return "", err
 	}
 	s.Results = r

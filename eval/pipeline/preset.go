@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"scalewm/dataset/cell"
+	"scalewm/eval/analysis"
 	"scalewm/model/lewm"
 	"scalewm/model/train"
 )
@@ -147,6 +149,9 @@ func (p *Preset) validate() error {
 	}
 	if p.Eval.Episodes < 1 || len(p.Eval.Sets) == 0 || len(p.Eval.Tiers) == 0 || len(p.Eval.Solvers) == 0 {
 		return fmt.Errorf("eval: solvers, tiers, sets and episodes must not be empty (hint: see presets/nano.toml)")
+	}
+	if _, err := analysis.Parse(cmp.Or(strings.Join(p.Eval.Analyses, ","), "none")); err != nil {
+		return fmt.Errorf("eval: %w", err)
 	}
 	m := p.Model
 	m.ActionDim = 1 // the task's, not known here

@@ -20,15 +20,16 @@ import (
 // the results folder may hold. It needs no step in particular, so that it tells of
 // what could be made where others failed, and it is none of a shard's.
 type Report struct {
-	w  *Workspace
-	of []*Evaluate
+	w   *Workspace
+	of  []*Evaluate
+	and []*Analyse
 
 	Page *report.Report // after Run
 	Path string         // of the page
 }
 
 func reportSteps(w *Workspace, before Graph) []Step {
-	return []Step{&Report{w: w, of: Of[*Evaluate](before)}}
+	return []Step{&Report{w: w, of: Of[*Evaluate](before), and: Of[*Analyse](before)}}
 }
 
 func (s *Report) ID() string      { return "report" }
@@ -54,6 +55,11 @@ func (s *Report) Run(ctx context.Context) (_ string, err error) {
 	for _, e := range s.of {
 		for _, c := range e.Cells {
 			cells[c.ID] = true
+		}
+	}
+	for _, a := range s.and {
+		for _, id := range a.ids {
+			cells[id] = true
 		}
 	}
 	if !s.compares() {

@@ -28,7 +28,7 @@ type AnalysisSpec struct {
 	Q          string  `json:"q,omitempty"`
 	LossWeight float64 `json:"loss_weight,omitempty"`
 	Data       string  `json:"data"`
-	Device     string  `json:"device"` // kind that encoded and predicted
+	Device     string  `json:"device" text:"free"` // kind that encoded and predicted
 	// Starts, Candidates and Noise are those of rollouts; absent elsewhere.
 	Starts     int    `json:"starts,omitempty"`
 	Candidates int    `json:"candidates,omitempty"`

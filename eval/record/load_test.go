@@ -1,6 +1,7 @@
 package record
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,5 +146,27 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// An analysis is read beside the evaluations, where its name says.
+func TestLoadAnalyses(t *testing.T) {
+	dir := t.TempDir()
+	store := cell.Store{Dir: filepath.Join(dir, CellsDir)}
+	spec := AnalysisSpec{Schema: AnalysisSchema, Analysis: RankAnalysis, Task: "tworoom", Method: "lewm", Device: "cpu/avx512/fp32"}
+	id, err := cell.ID(AnalysisKind, spec)
+	if err == nil {
+		err = store.Save(id, AnalysisKind, spec, []Rank{{N: 3, Spearman: 0.5, Lo: Number(math.NaN())}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Load(t.Context(), dir)
+	if err != nil || len(f.Analyses) != 1 || len(f.Torn) != 0 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	a := f.Analyses[0]
+	if a.ID != id || a.Spec != spec || len(a.Rank) != 1 || a.Rank[0].Spearman != 0.5 || !math.IsNaN(float64(a.Rank[0].Lo)) {
+		t.Errorf("%+v", a)
 	}
 }

@@ -112,13 +112,21 @@ func beside(task, method string, of func(PaperAnalysis) float64, digits int) Fie
 	return f
 }
 
+// span is the interval of a correlation.
+func span(r record.Rank) Field {
+	if math.IsNaN(float64(r.Lo)) {
+		return none()
+	}
+	return number(fmt.Sprintf("%.3f to %.3f", float64(r.Lo), float64(r.Hi)), float64(r.Lo))
+}
+
 func rankTable(task string, all []*measured) Table {
 	t := Table{Anchor: task + "-alignment", Head: []string{"Method", "State", "Frames", "Spearman", "95 % interval", "Pearson", "Paper's Spearman"},
 		Caption: taskName(task) + ": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames; the interval is a bootstrap over episodes."}
 	for _, m := range all {
 		for _, r := range m.Rank {
 			t.Rows = append(t.Rows, []Field{words(m.name), words(cmp.Or(r.Q, "full")), whole(r.N), scalar(r.Spearman, 3),
-				number(fmt.Sprintf("%.3f to %.3f", float64(r.Lo), float64(r.Hi)), float64(r.Lo)), scalar(r.Pearson, 3),
+				span(r), scalar(r.Pearson, 3),
 				beside(task, m.method, func(p PaperAnalysis) float64 { return p.Spearman }, 2)})
 		}
 	}
