@@ -26,11 +26,11 @@ type Failure struct {
 // older schema is as good as one in ours.
 func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 	for i := range j.Sets {
-		switch c, err := record.Find(store, j.Spec(i)); {
+		switch id, err := record.Find(store, j.Spec(i)); {
 		case err == nil:
 			continue
 		case errors.Is(err, cell.ErrTorn):
-			torn = append(torn, c.ID)
+			torn = append(torn, id)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, nil, err
 		}
@@ -209,8 +209,8 @@ func (j Job) there(store cell.Store) (whole []verifiable, damaged []Verdict, err
 	for i, set := range j.Sets {
 		one := verifiable{Job: j}
 		one.Sets = []Set{set}
-		c, _ := record.Find(store, one.Spec(0)) // Missing has told of errors
-		switch one.id = c.ID; {
+		one.id, _ = record.Find(store, one.Spec(0)) // Missing has told of errors
+		switch {
 		case slices.Contains(torn, one.id):
 			damaged = append(damaged, Verdict{ID: one.id, Unit: one.verified(), Compare: "checksum",
 				Differs: "the file is torn or was edited: its checksum is wrong (hint: eval without --verify makes the cell again)"})

@@ -21,29 +21,32 @@ func (s Spec) Older() Spec {
 	return s
 }
 
-// Find reads the cell of a spec: its own or, where that is missing, the one of
-// the same evaluation in the older schema. Its ID says which, also beside an error.
-func Find(store cell.Store, s Spec) (Cell, error) {
-	c, err := find(store, s)
-	if errors.Is(err, fs.ErrNotExist) {
-		if old, err := find(store, s.Older()); !errors.Is(err, fs.ErrNotExist) {
-			return old, err
-		}
+// Find says which cell has the evaluation of a spec: its own or, where that is
+// missing, the one in the older schema. The file is checked and not decoded; the id
+// stands beside an error too.
+func Find(store cell.Store, s Spec) (id string, err error) {
+	if id, err = cell.ID(Kind, s); err != nil {
+		return "", err
 	}
-	return c, err
+	if err = store.Load(id, nil, nil); !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	old, err2 := cell.ID(Kind, s.Older())
+	if err2 != nil {
+		return "", err2
+	}
+	if err2 = store.Load(old, nil, nil); !errors.Is(err2, fs.ErrNotExist) {
+		return old, err2
+	}
+	return id, err
 }
 
-func find(store cell.Store, s Spec) (c Cell, err error) {
-	if c.ID, err = cell.ID(Kind, s); err == nil {
+// Renewed reads the cell that Find finds; one in the older schema it writes in ours,
+// with its measured times.
+func Renewed(store cell.Store, s Spec) (c Cell, err error) {
+	if c.ID, err = Find(store, s); err == nil {
 		err = store.Load(c.ID, &c.Spec, &c.Result)
 	}
-	return c, err
-}
-
-// Renewed is Find, and writes what it finds in the older schema in ours, with its
-// measured times.
-func Renewed(store cell.Store, s Spec) (Cell, error) {
-	c, err := Find(store, s)
 	if err != nil || c.Spec.Schema == s.Schema {
 		return c, err
 	}
