@@ -6,6 +6,7 @@
 
 // By path, so that headers which a system may have for itself are never taken.
 #if __has_include("../../../third_party/fetched/mujoco/include/mujoco/mujoco.h")
+#undef __SANITIZE_ADDRESS__ // the library is not instrumented, whatever we are
 #include <mujoco/mujoco.h>
 #include <mujoco/mjxmacro.h>
 #if mjVERSION_HEADER == MJC_VERSION
