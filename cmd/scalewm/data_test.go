@@ -190,7 +190,7 @@ func TestRender(t *testing.T) {
 	if r, _, _, _ := img.At(8*224-1, 0).RGBA(); r>>8 != 24 { // the last row of the episode
 		t.Errorf("the strip ends with row %d, want 24", r>>8)
 	}
-	_, errs, code := session("render", path, "--episode", "2", "--out", film)
+	_, errs, code := session("render", path, "--episode", "2", "--out", filepath.Join(dir, "second.gif"))
 	if code != exitFailed || !strings.Contains(errs, "no episode 2") {
 		t.Errorf("exit %d, %q", code, errs)
 	}

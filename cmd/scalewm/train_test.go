@@ -73,7 +73,7 @@ func TestTrain(t *testing.T) {
 				t.Errorf("reading: exit %d, %s, %v", code, errs, err)
 			}
 		case "half":
-			if code != exitFailed || !strings.Contains(errs, `no state q named "half"`) {
+			if code != exitUsage || !strings.Contains(errs, "no --q half") {
 				t.Errorf("half: exit %d, %s", code, errs)
 			}
 		}
