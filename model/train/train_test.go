@@ -355,7 +355,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 // A NaN in the frames' place: lr so high that the loss leaves the numbers.
 func TestNotFinite(t *testing.T) {
 	o := options(t, "lewm")
-	o.Config.LR, o.Config.Clip, o.Config.Steps = 1e200, 0, 30
+	o.Config.LR, o.Config.Clip, o.Config.Steps = 1e30, 0, 30
 	_, err := Run(context.Background(), o)
 	if err == nil || !strings.Contains(err.Error(), "training step") || !strings.Contains(err.Error(), "(hint: ") {
 		t.Errorf("got %v", err)
