@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
@@ -77,7 +78,7 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	}
 	began, w, l := time.Now(), c.workspace(pipeline.Grid{}, "", *workers), &teller{command: c, step: "collecting"}
 	w.Listener = l
-	res, there, err := w.Collect(ctx, *out, spec)
+	res, there, err := w.Collect(ctx, *out, spec, cell.Shard{})
 	l.line()
 	if err != nil {
 		return err

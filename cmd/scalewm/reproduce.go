@@ -49,6 +49,7 @@ func (c *command) presetFlag() *string {
 
 func runReproduce(ctx context.Context, c *command, args []string) error {
 	axes := c.gridFlags()
+	stage := c.String("stage", "", "only the `stage` collect, train, eval, analyse or report; what an earlier one should have made is not made")
 	shard := c.String("shard", "", "only the part `i/n` of the work; the task arrays of Slurm and Kubernetes are recognised")
 	out := c.String("out", "", "results `folder`: data/, train/, sets/, cells/, watch/ and report.html")
 	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
@@ -87,6 +88,16 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 		defer w.Analyser.Close()
 	}
 	steps := w.Graph().Shard(ours)
+	if *stage != "" {
+		name, err := pipeline.ParseStage(*stage)
+		if err != nil {
+			return usagef("reproduce: %v", err)
+		}
+		if name == pipeline.StageReport && ours.N > 1 {
+			return usagef("reproduce: --stage report has no shards (hint: leave out --shard)")
+		}
+		steps = w.Graph().Stage(name, ours)
+	}
 	if *dry {
 		return c.dryRun(ctx, steps, *asJSON)
 	}

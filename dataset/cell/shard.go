@@ -27,22 +27,28 @@ func ParseShard(text string) (Shard, error) {
 	return Shard{i, n}, nil
 }
 
-// ShardFromEnv is the shard that a batch system assigned: a Slurm array task
-// (SLURM_ARRAY_TASK_ID with _COUNT and _MIN; numbered in steps of 1) or an
-// indexed Kubernetes job (JOB_COMPLETION_INDEX; the job's manifest must pass its
-// number of completions as JOB_COMPLETIONS). Outside both it is the whole.
+// ShardFromEnv is the shard that a batch system assigned: a task of a Slurm array
+// 0 to n-1 (SLURM_ARRAY_TASK_ID with _COUNT) or an indexed Kubernetes job
+// (JOB_COMPLETION_INDEX; the job's manifest must pass its number of completions as
+// JOB_COMPLETIONS). Outside both it is the whole. Where some tasks of an array are
+// run again, as by --array=3,7, their count is not the number of shards; this is an error.
 func ShardFromEnv() (Shard, error) {
 	if _, ok := os.LookupEnv("SLURM_ARRAY_TASK_ID"); ok {
-		return shardFrom("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN")
+		s, err := shardFrom("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT")
+		low, high := os.Getenv("SLURM_ARRAY_TASK_MIN"), os.Getenv("SLURM_ARRAY_TASK_MAX")
+		if err == nil && (low != "" && low != "0" || high != "" && high != strconv.Itoa(s.N-1)) {
+			err = fmt.Errorf("the shard of this job: the array has %d tasks from %s to %s, not 0 to n-1 (hint: give --shard i/n)", s.N, low, high)
+		}
+		return s, err
 	}
 	if _, ok := os.LookupEnv("JOB_COMPLETION_INDEX"); ok {
-		return shardFrom("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", "")
+		return shardFrom("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS")
 	}
 	return Shard{}, nil
 }
 
-// shardFrom reads the variables of index, count and, where set, first index.
-func shardFrom(index, count, first string) (Shard, error) {
+// shardFrom reads the variables of index and count.
+func shardFrom(index, count string) (Shard, error) {
 	i, err := envInt(index)
 	if err != nil {
 		return Shard{}, err
@@ -50,13 +56,6 @@ func shardFrom(index, count, first string) (Shard, error) {
 	n, err := envInt(count)
 	if err != nil {
 		return Shard{}, err
-	}
-	if first != "" && os.Getenv(first) != "" {
-		low, err := envInt(first)
-		if err != nil {
-			return Shard{}, err
-		}
-		i -= low
 	}
 	if i < 0 || i >= n {
 		return Shard{}, fmt.Errorf("%s=%s is outside the %s=%s tasks (hint: number them 0 to n-1 in steps of 1, or give --shard i/n)",

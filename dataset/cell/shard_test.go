@@ -45,22 +45,23 @@ func TestShardsPartition(t *testing.T) {
 }
 
 func TestShardFromEnv(t *testing.T) {
-	names := []string{"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"}
+	names := []string{"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"}
 	for _, c := range []struct {
 		name string
 		env  string // values of names, "-" is unset
 		want Shard
 		fail bool
 	}{
-		{"no batch system", "- - - - -", Shard{}, false},
-		{"slurm from 0", "3 8 0 - -", Shard{3, 8}, false},
-		{"slurm from 1", "1 8 1 - -", Shard{0, 8}, false},
-		{"slurm without minimum", "7 8 - - -", Shard{7, 8}, false},
-		{"slurm in steps of 2", "6 4 0 - -", Shard{}, true},
-		{"slurm without count", "3 - - - -", Shard{}, true},
-		{"kubernetes", "- - - 2 4", Shard{2, 4}, false},
-		{"kubernetes without completions", "- - - 2 -", Shard{}, true},
-		{"not a number", "x 8 0 - -", Shard{}, true},
+		{"no batch system", "- - - - - -", Shard{}, false},
+		{"slurm from 0", "3 8 0 7 - -", Shard{3, 8}, false},
+		{"slurm from 1", "1 8 1 8 - -", Shard{1, 8}, true},
+		{"slurm, tasks 3 and 7 again", "1 2 3 7 - -", Shard{1, 2}, true},
+		{"slurm without minimum", "7 8 - - - -", Shard{7, 8}, false},
+		{"slurm in steps of 2", "6 4 0 6 - -", Shard{}, true},
+		{"slurm without count", "3 - - - - -", Shard{}, true},
+		{"kubernetes", "- - - - 2 4", Shard{2, 4}, false},
+		{"kubernetes without completions", "- - - - 2 -", Shard{}, true},
+		{"not a number", "x 8 0 7 - -", Shard{}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for i, v := range strings.Fields(c.env) {
@@ -70,7 +71,7 @@ func TestShardFromEnv(t *testing.T) {
 				}
 			}
 			got, err := ShardFromEnv()
-			if got != c.want || (err != nil) != c.fail {
+			if (err != nil) != c.fail || err == nil && got != c.want {
 				t.Errorf("ShardFromEnv() = %v, %v; want %v, failure %v", got, err, c.want, c.fail)
 			}
 			if err != nil && !strings.Contains(err.Error(), "hint") {

@@ -62,7 +62,8 @@ type Job struct {
 	// set, tasks that OpenGL draws in software are collected in such processes.
 	Spawn func(ctx context.Context) *exec.Cmd
 
-	oneCore []string // environment of these processes; nil where no processes are used
+	share   cell.Shard // of the shards: whose this job is
+	oneCore []string   // environment of these processes; nil where no processes are used
 	task    envs.Task
 	columns []envs.Column
 	shards  []*shard
@@ -81,14 +82,22 @@ type shard struct {
 // Prepare checks the spec ("" is the task's default policy), looks at what is
 // there already and claims the output. Close the job when it is no longer needed.
 func Prepare(ctx context.Context, out string, s Spec) (*Job, error) {
-	return prepare(ctx, out, s, rowsPerShard)
+	return prepare(ctx, out, s, cell.Shard{}, rowsPerShard)
 }
 
-func prepare(ctx context.Context, out string, s Spec, shardRows int) (*Job, error) {
+// PrepareShare is Prepare of one of several jobs, on one machine or on many, that make a data
+// set's shards side by side. None of them puts the file together: a job without a share
+// does so afterwards, and makes the shards that are still missing.
+func PrepareShare(ctx context.Context, out string, s Spec, share cell.Shard) (*Job, error) {
+	return prepare(ctx, out, s, share, rowsPerShard)
+}
+
+func prepare(ctx context.Context, out string, s Spec, share cell.Shard, shardRows int) (*Job, error) {
 	j, err := newJob(out, s)
 	if err != nil {
 		return nil, err
 	}
+	j.share = share
 	if j.Done, err = j.exists(); err != nil || j.Done {
 		return j, err
 	}
@@ -189,7 +198,10 @@ func (j *Job) plan(ctx context.Context, shardRows int) error {
 		each = 1
 	}
 	missing := 0
-	for from := 0; from < j.Spec.Episodes; from += each {
+	for from, i := 0, 0; from < j.Spec.Episodes; from, i = from+each, i+1 {
+		if !j.share.Has(i) {
+			continue
+		}
 		s, err := j.shard(from, min(from+each, j.Spec.Episodes))
 		if err != nil {
 			return err
@@ -233,11 +245,17 @@ func (j *Job) estimate(ctx context.Context, w *worker, missing int) error {
 		bytes += 8 * int64(c.Width) * rows
 	}
 	full := int64(j.task.Spec.MaxSteps+1) * (bytes/rows + 64)
-	j.Need = full*int64(missing) + full*int64(j.Spec.Episodes)
+	j.Need = full * int64(missing)
+	if j.assembles() {
+		j.Need += full * int64(j.Spec.Episodes)
+	}
 	return hdf5.NeedSpace(j.Out, j.Need)
 }
 
-// Result is what a finished job did.
+// assembles says that the job puts the file together.
+func (j *Job) assembles() bool { return j.share.N <= 1 }
+
+// Result is what a finished job did; one with a share knows NewRows only.
 type Result struct {
 	Rows     int   // of the whole file
 	Bytes    int64 // of the whole file
@@ -247,7 +265,7 @@ type Result struct {
 }
 
 // Run makes what is missing with the given number of workers (0: one a core)
-// and assembles the file. It may be interrupted at any moment; the next run goes on.
+// and, unless the job has a share only, assembles the file. It may be interrupted at any moment; the next run goes on.
 func (j *Job) Run(ctx context.Context, workers int, progress func(done, total int64, note string)) (Result, error) {
 	if j.Done {
 		return j.finish(0) // a run killed at its very end left the shards
@@ -255,6 +273,9 @@ func (j *Job) Run(ctx context.Context, workers int, progress func(done, total in
 	rows, err := j.makeShards(ctx, workers, progress)
 	if err != nil {
 		return Result{}, fmt.Errorf("collecting %s into %s: %w", j.Spec.Task, j.Out, err)
+	}
+	if !j.assembles() {
+		return Result{NewRows: rows}, j.Close()
 	}
 	if err := j.assemble(ctx); err != nil {
 		return Result{}, err
@@ -315,7 +336,7 @@ func (j *Job) attrs() map[string]string {
 }
 
 // claim makes the shards' folder and locks it, so that two runs never work on
-// the same output. A killed run's lock is gone with it.
+// the same output; jobs with shares of it share the lock. A killed run's is gone with it.
 func (j *Job) claim() error {
 	if err := os.MkdirAll(j.parts, 0o777); err != nil {
 		return fmt.Errorf("collecting into %s: %w (hint: is its folder writable?)", j.Out, err)
@@ -324,7 +345,11 @@ func (j *Job) claim() error {
 	if err != nil {
 		return fmt.Errorf("collecting into %s: %w", j.Out, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	how := syscall.LOCK_SH
+	if j.assembles() {
+		how = syscall.LOCK_EX
+	}
+	if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err != nil {
 		f.Close()
 		return fmt.Errorf("collecting into %s: another run is at work on it (hint: let it finish)", j.Out)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"scalewm/dataset"
+	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 )
@@ -26,7 +27,7 @@ var testSpec = Spec{Task: "fake", Episodes: 20, Seed: 4}
 
 func mustPrepare(t *testing.T, out string, s Spec) *Job {
 	t.Helper()
-	j, err := prepare(context.Background(), out, s, testShard)
+	j, err := prepare(context.Background(), out, s, cell.Shard{}, testShard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,14 +255,14 @@ func TestRefusals(t *testing.T) {
 	} {
 		s := testSpec
 		c.change(&s)
-		_, err := prepare(context.Background(), c.out, s, testShard)
+		_, err := prepare(context.Background(), c.out, s, cell.Shard{}, testShard)
 		refused(t, c.want, err, c.want)
 	}
 	if !bytes.Equal(before, read(t, out)) {
 		t.Error("a refused run changed the file")
 	}
 	busy := mustPrepare(t, filepath.Join(dir, "busy.h5"), testSpec)
-	_, err := prepare(context.Background(), busy.Out, testSpec, testShard)
+	_, err := prepare(context.Background(), busy.Out, testSpec, cell.Shard{}, testShard)
 	refused(t, "two runs", err, "another run", "busy.h5")
 }
 
@@ -269,7 +270,7 @@ func TestPolicyOfNaN(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "d.h5")
 	s := testSpec
 	s.Policy = "broken"
-	_, err := prepare(context.Background(), out, s, testShard)
+	_, err := prepare(context.Background(), out, s, cell.Shard{}, testShard)
 	refused(t, "NaN", err, "episode 0, step 4", "NaN", "d.h5")
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a file under the final name")
@@ -282,7 +283,7 @@ func TestPrepareInterrupted(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "d.h5")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := prepare(ctx, out, testSpec, testShard); !errors.Is(err, context.Canceled) {
+	if _, err := prepare(ctx, out, testSpec, cell.Shard{}, testShard); !errors.Is(err, context.Canceled) {
 		t.Errorf("prepared after a cancel: %v", err)
 	}
 	mustRun(t, out, testSpec, 1)
@@ -312,5 +313,41 @@ func TestDivergedEpisodes(t *testing.T) {
 		if e.Len != 4 || truncated[2] != 0 || truncated[3] != 1 || math.IsNaN(action[5]) || !math.IsNaN(action[6]) {
 			t.Errorf("episode %d: %d rows, truncated %v, actions %v", i, e.Len, truncated, action)
 		}
+	}
+}
+
+// Jobs with shares of a data set work side by side, and not beside a job that puts it
+// together; whichever shards they leave over, the file is the same.
+func TestShares(t *testing.T) {
+	whole, out := filepath.Join(t.TempDir(), "d.h5"), filepath.Join(t.TempDir(), "d.h5")
+	mustRun(t, whole, testSpec, 2)
+	var jobs []*Job
+	for i := range 2 { // of three
+		j, err := prepare(t.Context(), out, testSpec, cell.Shard{I: i, N: 3}, testShard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		jobs = append(jobs, j)
+	}
+	_, err := prepare(t.Context(), out, testSpec, cell.Shard{}, testShard)
+	refused(t, "the whole beside shares", err, "another run", "d.h5")
+	rows := 0
+	for _, j := range jobs {
+		r, err := j.Run(t.Context(), 2, nil)
+		if err != nil || r.NewRows == 0 || r.Episodes != 0 {
+			t.Fatalf("a share: %+v, %v", r, err)
+		}
+		rows += r.NewRows
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Fatal("a share put the file together")
+	}
+	r := mustRun(t, out, testSpec, 2)
+	if rows+r.NewRows != r.Rows {
+		t.Errorf("%d rows were made by shares and %d by the whole, of %d", rows, r.NewRows, r.Rows)
+	}
+	if !bytes.Equal(read(t, out), read(t, whole)) {
+		t.Error("the file is another one")
 	}
 }

@@ -28,9 +28,10 @@ func (t *made) add(episodes, rows int) {
 
 // makeShards makes the missing ones, in processes where that is faster, and counts their rows.
 func (j *Job) makeShards(ctx context.Context, workers int, progress func(done, total int64, note string)) (rows int, err error) {
-	t := &made{total: int64(j.Spec.Episodes), progress: progress}
+	t := &made{progress: progress}
 	var missing []*shard
 	for _, s := range j.shards {
+		t.total += int64(s.To - s.From)
 		if s.have {
 			t.done += int64(s.To - s.From)
 		} else {

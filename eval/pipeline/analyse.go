@@ -32,6 +32,7 @@ func analyseSteps(w *Workspace, a arm) []Step {
 }
 
 func (s *Analyse) ID() string      { return "analyse " + s.name() }
+func (s *Analyse) Stage() Stage    { return StageAnalyse }
 func (s *Analyse) Needs() []string { return []string{trainID(s.arm), collectID(s.task)} }
 
 // Len and Part implement Divisible.

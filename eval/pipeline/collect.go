@@ -22,15 +22,17 @@ import (
 // draws the task as the data set has it: gates/TASK.json. It also leaves the
 // episodes of the evaluation sets, sets/TASK-SET-FINGERPRINT.json.
 type Collect struct {
-	w    *Workspace
-	task envs.Task
+	w     *Workspace
+	task  envs.Task
+	share cell.Shard // of its episodes, which the step without one puts together
 }
 
-func collectSteps(w *Workspace, a arm) []Step { return []Step{&Collect{w, a.task}} }
+func collectSteps(w *Workspace, a arm) []Step { return []Step{&Collect{w: w, task: a.task}} }
 
 func collectID(task envs.Task) string { return "collect " + task.Spec.Name }
 
 func (c *Collect) ID() string      { return collectID(c.task) }
+func (c *Collect) Stage() Stage    { return StageCollect }
 func (c *Collect) Needs() []string { return nil }
 
 // spec is the data set that the preset asks for.
@@ -56,10 +58,14 @@ func (c *Collect) State(context.Context) (State, error) {
 	return done, err
 }
 
+// Share implements Shareable.
+func (c *Collect) Share(shard cell.Shard) Step { return &Collect{c.w, c.task, shard} }
+
 func (c *Collect) Run(ctx context.Context) (string, error) {
 	began := time.Now()
-	res, there, err := c.w.Collect(ctx, c.w.dataPath(c.task.Spec.Name), c.spec())
-	if err == nil {
+	res, there, err := c.w.Collect(ctx, c.w.dataPath(c.task.Spec.Name), c.spec(), c.share)
+	whole := there || c.share.N <= 1
+	if err == nil && whole {
 		_, err = c.w.RenderGate(ctx, c.task)
 	}
 	switch {
@@ -67,13 +73,15 @@ func (c *Collect) Run(ctx context.Context) (string, error) {
 		return "", err
 	case there:
 		return done.Text, nil
+	case !whole:
+		return fmt.Sprintf("share %s, %d rows, %s", c.share, res.NewRows, since(began)), nil
 	}
 	return fmt.Sprintf("%d rows, %s", res.Rows, since(began)), nil
 }
 
-// Collect makes a data set, unless it is there already.
-func (w *Workspace) Collect(ctx context.Context, path string, s collect.Spec) (res collect.Result, there bool, err error) {
-	job, err := collect.Prepare(ctx, path, s)
+// Collect makes a data set, or a share of its episodes, unless it is there already.
+func (w *Workspace) Collect(ctx context.Context, path string, s collect.Spec, share cell.Shard) (res collect.Result, there bool, err error) {
+	job, err := collect.PrepareShare(ctx, path, s, share)
 	if err != nil {
 		return res, false, err
 	}

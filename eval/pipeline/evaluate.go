@@ -59,6 +59,8 @@ func (s *Evaluate) ID() string {
 	return strings.TrimSpace(strings.Join([]string{"evaluate", s.name(), s.solver, s.tier.Name}, " "))
 }
 
+func (s *Evaluate) Stage() Stage { return StageEval }
+
 func (s *Evaluate) Needs() (ids []string) {
 	if s.method.Plans() {
 		ids = append(ids, trainID(s.arm))
@@ -194,6 +196,26 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 		return outcome, parts
 	}
 	return outcome, nil
+}
+
+// found are the ids of the step's cells that are there.
+func (s *Evaluate) found() (ids []string, err error) {
+	for _, c := range s.Cells {
+		ids = append(ids, c.ID)
+	}
+	j, err := s.Job()
+	if s.Cells != nil || err != nil { // what its cells are named by is not there
+		return ids, nil
+	}
+	for i := range j.Sets {
+		switch id, err := record.Find(s.w.cells(), j.Spec(i)); {
+		case err == nil:
+			ids = append(ids, id)
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, cell.ErrTorn):
+			return nil, err
+		}
+	}
+	return ids, nil
 }
 
 // missingFilm is the path of the film that is to be made, "" for none. Random

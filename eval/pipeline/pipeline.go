@@ -22,6 +22,9 @@ type Step interface {
 	// ID names the step by its kind and by what it works on: "train tworoom
 	// scale s3072". It is unique in a graph and stays the same between runs.
 	ID() string
+	// Stage is the stage that the step belongs to. What it needs belongs to the same
+	// one or to an earlier one.
+	Stage() Stage
 	// Needs lists the IDs of the steps whose results this one reads. The first
 	// one is the most particular: Divisible steps that share it go to one shard.
 	Needs() []string
@@ -45,6 +48,9 @@ var (
 	done = State{Text: "done"}
 	toDo = State{Text: "to do"}
 )
+
+// done says that nothing is missing.
+func (s State) done() bool { return s == done || s.Cells > 0 && s.Missing == 0 }
 
 // Divisible is a step whose result is cells, which shards can share.
 type Divisible interface {
@@ -144,32 +150,44 @@ func (g Graph) Shard(shard cell.Shard) Graph {
 	if shard.N <= 1 {
 		return g
 	}
+	return g.withNeeds(g.cells(shard, func(Step) bool { return true }), func(s Step) Step { return s })
+}
+
+// cells is a shard's part of the Divisible steps that are among, a step in its place
+// in the graph or nil.
+func (g Graph) cells(shard cell.Shard, among func(Step) bool) Graph {
 	groups := map[string]int{} // by first need, numbered in the order of the graph
 	for _, s := range g {
-		if d, ok := s.(Divisible); ok {
+		if d, ok := s.(Divisible); ok && among(s) {
 			if _, known := groups[d.Needs()[0]]; !known {
 				groups[d.Needs()[0]] = len(groups)
 			}
 		}
 	}
 	cells := make([]int, len(groups)) // of each group so far
-	wanted := map[string]bool{}
 	part := make(Graph, len(g))
 	for i, s := range g {
 		d, ok := s.(Divisible)
-		if !ok {
+		if !ok || !among(s) {
 			continue
 		}
 		group := groups[d.Needs()[0]]
 		from, share := cells[group], shareOf(shard, group, len(groups))
 		cells[group] += d.Len()
 		if ours := d.Part(func(k int) bool { return share.N > 0 && share.Has(from+k) }); ours.Len() > 0 {
-			part[i], wanted[d.ID()] = ours, true
+			part[i] = ours
 		}
 	}
+	return part
+}
+
+// withNeeds are the steps of part, which has them in their places in the graph, after
+// the steps that they need, as wrap has them.
+func (g Graph) withNeeds(part Graph, wrap func(Step) Step) Graph {
+	wanted := map[string]bool{}
 	for i, s := range slices.Backward(g) { // a step's needs stand before it
 		if part[i] == nil && wanted[s.ID()] {
-			part[i] = s
+			part[i] = wrap(s)
 		}
 		if part[i] != nil {
 			for _, need := range s.Needs() {

@@ -21,6 +21,7 @@ type fakeStep struct {
 }
 
 func (s *fakeStep) ID() string      { return s.id }
+func (s *fakeStep) Stage() Stage    { return StageEval }
 func (s *fakeStep) Needs() []string { return s.needs }
 func (s *fakeStep) State(context.Context) (State, error) {
 	if s.err != nil {

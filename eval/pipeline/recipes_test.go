@@ -92,6 +92,7 @@ type countRows struct {
 func countSteps(w *Workspace, a arm) []Step { return []Step{&countRows{w, a.task}} }
 
 func (s *countRows) ID() string      { return "count " + s.task.Spec.Name }
+func (s *countRows) Stage() Stage    { return StageCollect }
 func (s *countRows) Needs() []string { return []string{collectID(s.task)} }
 func (s *countRows) path() string    { return filepath.Join(s.w.Dir, s.task.Spec.Name+".rows") }
 

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ func reportSteps(w *Workspace, before Graph) []Step {
 }
 
 func (s *Report) ID() string      { return "report" }
+func (s *Report) Stage() Stage    { return StageReport }
 func (s *Report) Needs() []string { return nil }
 
 // compares says whether the grid has what a report is of.
@@ -51,25 +53,46 @@ func (s *Report) State(context.Context) (State, error) {
 }
 
 func (s *Report) Run(ctx context.Context) (_ string, err error) {
-	cells := map[string]bool{}
-	for _, e := range s.of {
-		for _, c := range e.Cells {
-			cells[c.ID] = true
-		}
-	}
-	for _, a := range s.and {
-		for _, id := range a.ids {
-			cells[id] = true
-		}
-	}
 	if !s.compares() {
 		return report.ErrNothing.Error(), nil
+	}
+	cells, err := s.cells(ctx)
+	if err != nil {
+		return "", err
 	}
 	s.Page, s.Path, err = writeReport(ctx, s.w.Dir, s.w.Dir, report.Formats(), paired.Options{}, false, func(d *report.Data) { d.Only(cells) })
 	if errors.Is(err, report.ErrNothing) { // all that plans has failed, and was told of
 		return report.ErrNothing.Error(), nil
 	}
 	return "", err
+}
+
+// cells are the ids of the grid's cells: those that its steps have made or found
+// and, of steps that did not run, those that are there. Steps whose cells cannot be named yet have none.
+func (s *Report) cells(ctx context.Context) (map[string]bool, error) {
+	ids := map[string]bool{}
+	for _, e := range s.of {
+		found, err := e.found()
+		if err = cmp.Or(ctx.Err(), err); err != nil {
+			return nil, err
+		}
+		for _, id := range found {
+			ids[id] = true
+		}
+	}
+	for _, a := range s.and {
+		if a.ids == nil {
+			if j, err := a.job(); err == nil {
+				if a.ids, err = j.IDs(a.names); err != nil {
+					return nil, err
+				}
+			}
+		}
+		for _, id := range a.ids {
+			ids[id] = true
+		}
+	}
+	return ids, nil
 }
 
 // WriteReport reads the results below dir and writes the report's files into

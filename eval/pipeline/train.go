@@ -33,6 +33,7 @@ func trainSteps(w *Workspace, a arm) []Step {
 func trainID(a arm) string { return "train " + a.name() }
 
 func (s *Train) ID() string      { return trainID(s.arm) }
+func (s *Train) Stage() Stage    { return StageTrain }
 func (s *Train) Needs() []string { return []string{collectID(s.task)} }
 
 func (s *Train) State(context.Context) (State, error) {

@@ -53,6 +53,7 @@ func (g *Grid) tuned(m model.Method) bool {
 }
 
 func (s *Tune) ID() string      { return "tune " + s.name() }
+func (s *Tune) Stage() Stage    { return StageTrain }
 func (s *Tune) Needs() []string { return []string{trainID(s.arm), collectID(s.task)} }
 
 func (s *Tune) State(context.Context) (State, error) {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestStages makes a grid stage by stage, each in shards: the same files as in one
+// go, and no stage makes what an earlier one should have made.
+func TestStages(t *testing.T) {
+	args := func(dir string, more ...string) []string {
+		return append([]string{"reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom,pointmaze", "--methods", "scale,random",
+			"--tiers", "T5", "--sets", "s101,s102", "--episodes", "2", "--analyses", "spectrum", "--out", dir}, more...)
+	}
+	whole, dir := t.TempDir(), t.TempDir()
+	if out, errs, code := session(args(whole)...); code != exitDone {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	stage := func(name, shard string, want int, says string) {
+		t.Helper()
+		more := []string{"--stage", name}
+		if shard != "" {
+			more = append(more, "--shard", shard)
+		}
+		out, errs, code := session(args(dir, more...)...)
+		if code != want || !strings.Contains(out+errs, says) {
+			t.Fatalf("stage %s %s: exit %d, want %d and %q\n%s%s", name, shard, code, want, says, out, errs)
+		}
+	}
+	gone := func(name string) {
+		t.Helper()
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Fatalf("%s is there already", name)
+		}
+	}
+	stage("train", "1/2", exitFailedCells, "collect pointmaze: to do: 16 episodes (hint: this stage does not make it; run --stage collect first)")
+	gone("train")
+	stage("collect", "0/2", exitDone, "")
+	stage("collect", "1/2", exitDone, "tworoom: share 1/2")
+	gone("data/tworoom.h5")
+	stage("collect", "", exitDone, "")
+
+	stage("train", "0/2", exitDone, "")
+	stage("eval", "0/1", exitFailedCells, "train pointmaze scale s3072: to do (hint: this stage does not make it; run --stage train first)")
+	stage("train", "1/4", exitDone, "") // of two trainings, another count has the same second one
+	stage("train", "3/4", exitDone, "") // and nothing for its last
+
+	stage("report", "", exitFailedCells, "evaluate pointmaze scale s3072 cem T5: 2 of 2 cells to do (hint: this stage does not make it; run --stage eval first)")
+	for _, shard := range []string{"2/3", "0/3", "1/3"} {
+		stage("eval", shard, exitDone, "")
+	}
+	stage("analyse", "0/2", exitDone, "")
+	stage("analyse", "1/2", exitDone, "")
+	stage("report", "", exitDone, "report.html")
+	sameResults(t, "stage by stage", gridFiles(t, dir), gridFiles(t, whole))
+
+	stage("plan", "", exitUsage, `no stage named "plan" (hint: one of collect train eval analyse report)`)
+	stage("report", "0/2", exitUsage, "--stage report has no shards")
+}
