@@ -3,7 +3,7 @@ package nn
 import "scalewm/model/device"
 
 // Embedder turns action blocks into conditions (docs/sources.md#action-encoder): a convolution of
-// kernel 1, which is a Linear by step, then an MLP with SiLU.
+// kernel 1, then an MLP with SiLU.
 type Embedder struct {
 	conv *Linear
 	mlp  *MLP
@@ -17,14 +17,16 @@ type EmbedderConfig struct{ In, Smoothed, Hidden, Out int }
 
 // NewEmbedder declares the tensors under name.
 func NewEmbedder(s *Set, name string, c EmbedderConfig) *Embedder {
-	init := FanIn(c.In)
-	e := &Embedder{conv: &Linear{
-		W: s.Param(name+".patch_embed.weight", c.Smoothed, c.In, init.Weight, c.Smoothed, c.In, 1),
-		B: s.Vector(name+".patch_embed.bias", c.Smoothed, init.Bias),
-	}}
+	e := &Embedder{conv: NewConv(s, name+".patch_embed", c.In, c.Smoothed)}
 	e.mlp = &MLP{In: NewLinear(s, name+".embed.0", c.Smoothed, c.Hidden, FanIn(c.Smoothed)),
 		Out: NewLinear(s, name+".embed.2", c.Hidden, c.Out, FanIn(c.Hidden)), Act: device.SiLU}
 	return e
+}
+
+// NewConv declares a convolution of kernel 1, which is a Linear by step.
+func NewConv(s *Set, name string, in, out int) *Linear {
+	init := FanIn(in)
+	return &Linear{W: s.Param(name+".weight", out, in, init.Weight, out, in, 1), B: s.Vector(name+".bias", out, init.Bias)}
 }
 
 // Forward embeds the rows of x, N x A, as N x D.

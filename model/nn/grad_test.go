@@ -167,6 +167,9 @@ func TestGradients(t *testing.T) {
 			c := PredictorConfig{Frames: 3, Dim: 4, Out: 3, Depth: 2, Heads: 1, HeadDim: 4, MLP: 5, Dropout: 0.2}
 			return predictorOf(dev, s, r, c, 3, All)
 		},
+		"Causal":              func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 3, 0) },
+		"Causal dropout":      func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 3, 0.2) },
+		"Causal short window": func(s *Set, r *rand.Rand) layer { return causalLayer(dev, s, r, 2, 0) },
 	}
 	for name, build := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -216,6 +219,19 @@ func vitLayer(dev device.Device, s *Set) layer {
 	dev.UploadBytes(frames, px)
 	return layer{s, nil, func(p *Pass) device.Mat { return v.Forward(p, v.Patches(p, frames, nil, 3)) },
 		func(p *Pass, dy device.Mat) []device.Mat { v.Backward(p, dy); return nil }}
+}
+
+func causalLayer(dev device.Device, s *Set, r *rand.Rand, frames int, drop float64) layer {
+	c := CausalConfig{Frames: 3, Patches: 2, Dim: 4, Depth: 2, Heads: 2, HeadDim: 3, MLP: 5, Dropout: drop}
+	l, seqs := NewCausal(s, "predictor", c), Seqs{Count: 3, Len: 2 * frames}
+	x := random(dev, r, seqs.Count*seqs.Len, 4)
+	return layer{s, []device.Mat{x},
+		func(p *Pass) device.Mat {
+			copied := p.Mat(x.Rows, x.Cols)
+			dev.Copy(copied, x)
+			return l.Forward(p, copied, seqs)
+		},
+		func(p *Pass, dy device.Mat) []device.Mat { return []device.Mat{l.Backward(p, dy)} }}
 }
 
 func predictorLayer(dev device.Device, s *Set, r *rand.Rand, length, token int, drop float64) layer {

@@ -30,10 +30,15 @@ func (l *LayerNorm) keep(p *Pass, x device.Mat) {
 // Forward returns the normalised rows of x in new memory that products read,
 // since one follows everywhere.
 func (l *LayerNorm) Forward(p *Pass, x device.Mat) device.Mat {
-	l.keep(p, x)
 	y := p.Activations(x.Rows, x.Cols)
-	p.Dev.LayerNorm(y, l.xhat, l.rstd, x, l.Gamma.Value, l.Beta.Value, l.Eps)
+	l.Into(p, y, x)
 	return y
+}
+
+// Into writes the normalised rows of x to y.
+func (l *LayerNorm) Into(p *Pass, y, x device.Mat) {
+	l.keep(p, x)
+	p.Dev.LayerNorm(y, l.xhat, l.rstd, x, l.Gamma.Value, l.Beta.Value, l.Eps)
 }
 
 // BackwardInto adds the parameters' gradients and writes (or adds) that of x.

@@ -26,9 +26,6 @@ type PredictorConfig struct {
 // inside is the width of the blocks.
 func (c PredictorConfig) inside() int { return cmp.Or(c.Width, c.Dim) }
 
-// withoutOutput is the one shape whose attention the reference gives no output projection.
-func (c PredictorConfig) withoutOutput() bool { return c.Heads == 1 && c.HeadDim == c.inside() }
-
 // Predictor is the causal transformer over latents, conditioned on action
 // embeddings by AdaLN-zero (docs/sources.md#predictor).
 type Predictor struct {
@@ -122,25 +119,33 @@ type branch struct {
 }
 
 func newAdaLNBlock(s *Set, name string, c PredictorConfig) *AdaLNBlock {
-	d, inner := c.inside(), c.Heads*c.HeadDim
+	d := c.inside()
 	b := &AdaLNBlock{width: d}
 	b.first = branch{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"attn.norm", d, innerEps)}
-	b.att = &Attention{
-		QKV:   NewLinear(s, name+"attn.to_qkv", d, 3*inner, Inits{Weight: FanIn(d).Weight}),
-		Heads: c.Heads, Dim: c.HeadDim, Block: 1, Drop: c.Dropout,
-	}
-	if c.withoutOutput() {
-		b.att.Out = &Linear{W: s.Eye(d)}
-	} else {
-		b.att.Out, b.att.OutDrop = NewLinear(s, name+"attn.to_out.0", inner, d, FanIn(inner)), c.Dropout
-	}
+	b.att = newMaskedAttention(s, name+"attn.", d, c.Heads, c.HeadDim, 1, c.Dropout)
 	b.second = branch{outer: &LayerNorm{Eps: adaEps}, inner: NewLayerNorm(s, name+"mlp.net.0", d, innerEps)}
-	b.mlp = &MLP{
-		In:  NewLinear(s, name+"mlp.net.1", d, c.MLP, FanIn(d)),
-		Out: NewLinear(s, name+"mlp.net.4", c.MLP, d, FanIn(c.MLP)), Act: device.GELU, Drop: c.Dropout,
-	}
+	b.mlp = newFeedForward(s, name+"mlp.net.", d, c.MLP, c.Dropout)
 	b.ada = NewLinear(s, name+"adaLN_modulation.1", d, 6*d, Inits{Const(0), Const(0)})
 	return b
+}
+
+// newMaskedAttention declares the attention of a predictor's block of width d: to_qkv
+// without bias and to_out.0. block is that of its mask (device.Heads). One head as wide as
+// the block has no output projection, as in the reference.
+func newMaskedAttention(s *Set, name string, d, heads, headDim, block int, drop float64) *Attention {
+	inner := heads * headDim
+	a := &Attention{QKV: NewLinear(s, name+"to_qkv", d, 3*inner, Inits{Weight: FanIn(d).Weight}), Heads: heads, Dim: headDim, Block: block, Drop: drop}
+	if heads == 1 && headDim == d {
+		a.Out = &Linear{W: s.Eye(d)}
+	} else {
+		a.Out, a.OutDrop = NewLinear(s, name+"to_out.0", inner, d, FanIn(inner)), drop
+	}
+	return a
+}
+
+// newFeedForward declares the MLP of a predictor's block: 1 and 4.
+func newFeedForward(s *Set, name string, d, hidden int, drop float64) *MLP {
+	return &MLP{In: NewLinear(s, name+"1", d, hidden, FanIn(d)), Out: NewLinear(s, name+"4", hidden, d, FanIn(hidden)), Act: device.GELU, Drop: drop}
 }
 
 // parts sees branch i of a modulation (or of its gradient) as shift, scale, gate.

@@ -149,7 +149,17 @@ func (b *Block) Forward(p *Pass, x device.Mat, s Seqs, token int) {
 func (b *Block) Backward(p *Pass, dx device.Mat) {
 	mark := p.Mark()
 	dy := b.seqs.only(dx, b.token)
-	b.after.BackwardInto(p, dy, b.mlp.Backward(p, dy), true)
-	b.before.BackwardInto(p, dx, b.att.Backward(p, dy), true)
+	b.after.BackwardInto(p, dy, b.mlp.Backward(p, b.kept(p, dy)), true)
+	b.before.BackwardInto(p, dx, b.att.Backward(p, b.kept(p, dy)), true)
 	p.Release(mark)
+}
+
+// kept is dy, or a copy of it where dropout would change it on its way into a branch.
+func (b *Block) kept(p *Pass, dy device.Mat) device.Mat {
+	if b.mlp.Drop == 0 {
+		return dy
+	}
+	c := p.Mat(dy.Rows, dy.Cols)
+	p.Dev.Copy(c, dy)
+	return c
 }
