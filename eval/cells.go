@@ -114,7 +114,7 @@ func (j Job) save(store cell.Store, results []SetResult) error {
 			return err
 		}
 		// The cell comes last: it is what says that nothing is left to write.
-		r.Run.Host = host()
+		r.Run.Host = Host()
 		if err := store.SaveRun(id, r.Run); err != nil {
 			return err
 		}
@@ -147,7 +147,8 @@ func (j Job) load(store cell.Store, failed []Failure) ([]record.Cell, error) {
 	return out, errors.Join(errs...)
 }
 
-func host() string {
+// Host is the name of this machine.
+func Host() string {
 	name, err := os.Hostname()
 	if err != nil {
 		return "unknown"

@@ -267,6 +267,9 @@ func NewTrial(w model.World, t Tier, episodes int) *Trial {
 	return tr
 }
 
+// Free gives the memory back; the world stays.
+func (t *Trial) Free() { t.p.dev.Free(t.p.pixels) }
+
 // Plan makes one plan for every episode, side by side, as an evaluation does:
 // start and goal encoded, the search, actions scaled back.
 func (t *Trial) Plan(ctx context.Context) error {

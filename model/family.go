@@ -22,6 +22,15 @@ type Config interface {
 	Declare() (Trainable, error)
 }
 
+// Geometry is a Config that counts what work takes: floating point operations of
+// matrix products, a multiply-add as two.
+type Geometry interface {
+	Config
+	StepFLOP(batch, directions int) float64 // a training step, forward and backward
+	EncodeFLOP(frames int) float64          // Encode of so many frames
+	PlanFLOP(candidates, h int) float64     // Rollout of so many candidates of h blocks
+}
+
 // Trainable is a model as its training sees it. It is declared; the terms of the
 // loss add parameters of their own to Params; Alloc makes the memory of all; then
 // come the steps: Forward, and the gradients from the predictor back to the frames.

@@ -49,6 +49,12 @@ type World interface {
 	Free()
 }
 
+// Counted is a World whose work can be counted and whose training can be timed.
+type Counted interface {
+	World
+	Geometry() Geometry // that it was declared with
+}
+
 // Differentiable is a World whose planning cost has a gradient.
 type Differentiable interface {
 	World

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"scalewm/dataset"
 	"scalewm/envs"
@@ -51,7 +52,8 @@ func (c *command) rolloutFlags() rolloutFlags {
 }
 
 func (f rolloutFlags) read() (s analysis.Settings, err error) {
-	s = analysis.Settings{Starts: *f.starts, Candidates: *f.candidates}
+	s = analysis.Published()
+	s.Starts, s.Candidates = *f.starts, *f.candidates
 	if s.Starts < 1 || s.Candidates < 2 {
 		return s, usagef("--starts %d, --candidates %d: at least one start and two candidates", s.Starts, s.Candidates)
 	}
@@ -69,6 +71,7 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "results `folder` whose cells/ keep the results; without it nothing is kept")
 	protocol := c.String("protocol", "", "`rules` where the checkpoint was not trained under any: paper (the default) or strict (held-out episodes only)")
 	rollouts := c.rolloutFlags()
+	timing := c.Count("seconds", int(analysis.Published().Timing.Seconds()), "`seconds` that each timing of the analysis cost may take; where plans and steps need longer, less of them is timed and scaled")
 	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	dev := c.deviceFlags("fp32")
@@ -100,6 +103,7 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 	if grid.Rollouts, err = rollouts.read(); err != nil {
 		return err
 	}
+	grid.Rollouts.Timing = time.Duration(*timing) * time.Second
 	d, err := dev.open(false)
 	if err != nil {
 		return err
@@ -207,6 +211,11 @@ type (
 		about
 		record.Dynamics
 	}
+	costRow struct {
+		about
+		record.Cost
+		Times *record.CostTimes `json:"times"`
+	}
 )
 
 // tables are the results of all checkpoints.
@@ -216,6 +225,7 @@ type tables struct {
 	probe    []probeRow
 	rollout  []rolloutRow
 	dynamics []dynamicsRow
+	cost     []costRow
 }
 
 func (t *tables) add(r record.Results, of about) {
@@ -236,11 +246,14 @@ func (t *tables) add(r record.Results, of about) {
 	if r.Dynamics != nil {
 		t.dynamics = append(t.dynamics, dynamicsRow{of, *r.Dynamics})
 	}
+	if r.Cost != nil {
+		t.cost = append(t.cost, costRow{of, *r.Cost, r.Cost.Times})
+	}
 }
 
 // json is the object that --json prints: only what was asked for.
 func (t *tables) json(names, failed []string) map[string]any {
-	all := map[string]any{record.RankAnalysis: t.rank, record.SpectrumAnalysis: t.spectrum, record.ProbeAnalysis: t.probe, record.RolloutAnalysis: t.rollout, record.DynamicsAnalysis: t.dynamics}
+	all := map[string]any{record.RankAnalysis: t.rank, record.SpectrumAnalysis: t.spectrum, record.ProbeAnalysis: t.probe, record.RolloutAnalysis: t.rollout, record.DynamicsAnalysis: t.dynamics, record.CostAnalysis: t.cost}
 	out := map[string]any{"failed": failed}
 	for _, name := range names {
 		out[name] = all[name]
@@ -286,7 +299,42 @@ func (t *tables) print(out io.Writer) error {
 			row(r.about, fmt.Sprint(b.Blocks), fmt.Sprintf("%.4f", b.Error), fmt.Sprintf("%.4f", b.NoChange), fmt.Sprintf("%.4f", b.OtherActions))
 		}
 	}
+	head(len(t.cost), "Cost of a plan by CEM", "tier", "rollouts", "predictor calls", "GFLOP", "seconds")
+	for _, r := range t.cost {
+		for i, p := range r.Tiers {
+			row(r.about, p.Tier, fmt.Sprint(p.Rollouts), fmt.Sprint(p.PredictorCalls), fmt.Sprintf("%.4g", p.FLOP/1e9), r.seconds(i))
+		}
+	}
+	trained := slices.DeleteFunc(slices.Clone(t.cost), func(r costRow) bool { return r.Batch == 0 || r.Times == nil })
+	head(len(trained), "Cost of training", "measured", "batch", "steps an epoch", "GFLOP a step", "ms a step", "steps/s", "s an epoch")
+	for _, r := range trained {
+		for _, s := range []*record.StepTime{r.Times.Recorded, r.Times.Step} {
+			if s == nil {
+				continue
+			}
+			what := "by the training itself"
+			if s.Clips > 0 {
+				what = fmt.Sprintf("now, %d clips", s.Clips)
+			}
+			row(r.about, what, fmt.Sprint(r.Batch), fmt.Sprint(r.EpochSteps), fmt.Sprintf("%.4g", r.StepFLOP/1e9),
+				fmt.Sprintf("%.4g", s.MsStep), fmt.Sprintf("%.4g", s.StepsPerSec), fmt.Sprintf("%.4g", s.EpochSeconds))
+		}
+	}
 	return w.Flush()
+}
+
+// seconds are those of the plans of tier i, and how many of their iterations were
+// timed where these are not all.
+func (r costRow) seconds(i int) string {
+	if r.Times == nil || i >= len(r.Times.Plans) {
+		return "–"
+	}
+	p := r.Times.Plans[i]
+	out := fmt.Sprintf("%.4g", p.Seconds)
+	if p.Iterations < r.Tiers[i].Iterations {
+		out += fmt.Sprintf(" (from %d iterations)", p.Iterations)
+	}
+	return out
 }
 
 // number shows a value that may be absent.

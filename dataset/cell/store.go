@@ -88,6 +88,19 @@ func (s Store) SaveRun(id string, run any) error {
 	return writeJSON(filepath.Join(s.Dir, id+runSuffix), run)
 }
 
+// LoadRun reads what SaveRun wrote, fs.ErrNotExist where there is nothing.
+func (s Store) LoadRun(id string, run any) error {
+	path := filepath.Join(s.Dir, id+runSuffix)
+	b, err := ReadFile(path, MaxRecord)
+	if err == nil {
+		err = json.Unmarshal(b, run)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the measured times %s: %w", path, plain(err))
+	}
+	return nil
+}
+
 func writeJSON(path string, v any) error {
 	b, err := canonical(v)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"scalewm/dataset/cell"
 	"scalewm/eval"
@@ -15,7 +16,7 @@ import (
 
 // Names lists the analyses.
 func Names() []string {
-	return []string{record.RankAnalysis, record.SpectrumAnalysis, record.ProbeAnalysis, record.RolloutAnalysis, record.DynamicsAnalysis}
+	return []string{record.RankAnalysis, record.SpectrumAnalysis, record.ProbeAnalysis, record.RolloutAnalysis, record.DynamicsAnalysis, record.CostAnalysis}
 }
 
 // Parse reads a list of names with commas; all and none are lists too.
@@ -39,21 +40,26 @@ func Parse(s string) (out []string, err error) {
 }
 
 // Settings say how rollouts are measured: from how many starts, with how many
-// candidates, and whether these are PyTorch's or our own.
+// candidates, and whether these are PyTorch's or our own; and how long each timing of
+// a cost may take, on which no cell depends.
 type Settings struct {
 	Starts, Candidates int
 	Noise              string
+	Timing             time.Duration
 }
 
 // Published are the settings of the paper.
-func Published() Settings { return Settings{Starts: 20, Candidates: 64, Noise: TorchNoise} }
+func Published() Settings {
+	return Settings{Starts: 20, Candidates: 64, Noise: TorchNoise, Timing: 2 * time.Second}
+}
 
 // Job is some analyses of one checkpoint: the Arm of an evaluation's job, on its
 // task and data.
 type Job struct {
 	eval.Job
 	Settings
-	Device string // kind of the device that the arm's model is on, or would be
+	Device     string // kind of the device that the arm's model is on, or would be
+	Checkpoint string // its folder
 }
 
 // Spec determines the cell of an analysis.
@@ -96,6 +102,11 @@ func (j Job) Load(store cell.Store, names []string) (r record.Results, missing [
 			missing = append(missing, name)
 		case err != nil:
 			return r, nil, err
+		case name == record.CostAnalysis:
+			r.Cost.Times = new(record.CostTimes)
+			if store.LoadRun(ids[i], r.Cost.Times) != nil { // lost, as in a folder that was merged without them
+				r.Cost.Times = nil
+			}
 		}
 	}
 	return r, missing, nil
@@ -114,6 +125,9 @@ func (j Job) Make(ctx context.Context, store cell.Store, r *record.Results, miss
 		}
 		spec := j.Spec(name)
 		id, err := cell.ID(record.AnalysisKind, spec)
+		if err == nil && name == record.CostAnalysis {
+			err = store.SaveRun(id, r.Cost.Times)
+		}
 		if err == nil {
 			err = store.Save(id, record.AnalysisKind, spec, r.Part(name))
 		}
@@ -131,6 +145,9 @@ func (j Job) measure(ctx context.Context, name string, shared **latents, r *reco
 		return err
 	case record.DynamicsAnalysis:
 		r.Dynamics, err = j.dynamics(ctx)
+		return err
+	case record.CostAnalysis:
+		r.Cost, err = j.cost(ctx)
 		return err
 	}
 	if *shared == nil {

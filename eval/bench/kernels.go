@@ -10,7 +10,6 @@ import (
 	"scalewm/model/device"
 	"scalewm/model/device/cuda/roofline"
 	"scalewm/model/lewm"
-	"scalewm/model/train"
 )
 
 // KernelReport says where the time on a GPU goes: bf16, each launch by itself.
@@ -51,7 +50,7 @@ func benchKernels(ctx context.Context, b *Bench) error {
 	defer dev.Close()
 	r := &KernelReport{}
 	b.report.Kernels = r
-	t, err := train.NewTrial(dev, b.Preset.Model, b.Preset.Train)
+	t, err := b.trial(dev, b.Preset.Model)
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func (b *Bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p 
 	if err != nil {
 		return nil, err
 	}
-	m, c := b.Preset.Model, b.Preset.Train
+	m := b.Preset.Model
 	m.ActionDim = col.Width
 	l := &loading{b: b, src: src, clips: dataset.Clips(src, m.History+1, m.FrameSkip)}
 	if l.action, err = dataset.ColumnMoments(src, "action", nil, 0); err != nil {
@@ -147,7 +147,7 @@ func (b *Bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p 
 	}
 	defer dev.Close()
 	l.dev = dev
-	if l.trial, err = train.NewTrial(dev, m, c); err != nil {
+	if l.trial, err = b.trial(dev, m); err != nil {
 		return nil, err
 	}
 	defer l.trial.Free()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"scalewm/eval"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/lewm"
@@ -159,13 +160,18 @@ func (s *Speed) setPeak(probes []Probe) {
 func benchTrain(ctx context.Context, b *Bench) (err error) {
 	m, c := b.Preset.Model, b.Preset.Train
 	b.report.Train, err = b.measure(ctx, "train", m.StepFLOP(c.Batch, c.Directions), func(dev device.Device) (benchWork, error) {
-		t, err := train.NewTrial(dev, m, c)
+		t, err := b.trial(dev, m)
 		if err != nil {
 			return benchWork{}, err
 		}
 		return benchWork{once: func(context.Context) error { return t.Step() }, params: t.Params(), free: t.Free}, nil
 	})
 	return err
+}
+
+// trial is a training of LeWM with the preset's recipe.
+func (b *Bench) trial(dev device.Device, m lewm.Config) (*train.Trial, error) {
+	return train.NewTrial(train.Options{Dev: dev, Method: model.MethodOf(model.Baseline), Model: m, Config: b.Preset.Train, Seed: 1})
 }
 
 // benchPlan times one whole CEM plan of tier T1.

@@ -70,8 +70,9 @@ func (s *Analyse) job() (j analysis.Job, err error) {
 	if err != nil {
 		return j, err
 	}
-	a, err := s.w.look(t, s.w.checkpoint(s.arm))
-	return analysis.Job{Job: s.w.job(t, a, nil), Settings: s.w.Grid.Rollouts, Device: s.w.Analyser.Kind().String()}, err
+	dir := s.w.checkpoint(s.arm)
+	a, err := s.w.look(t, dir)
+	return analysis.Job{Job: s.w.job(t, a, nil), Settings: s.w.Grid.Rollouts, Device: s.w.Analyser.Kind().String(), Checkpoint: dir}, err
 }
 
 // Run makes the missing cells; the model is loaded only for them.

@@ -54,6 +54,7 @@ const (
 	ProbeAnalysis    = "probe"
 	RolloutAnalysis  = "rollout"
 	DynamicsAnalysis = "dynamics"
+	CostAnalysis     = "cost"
 )
 
 // Results are what analyses found; nil is what there is not.
@@ -63,11 +64,12 @@ type Results struct {
 	Probe    *Probe
 	Rollout  *Rollout
 	Dynamics *Dynamics
+	Cost     *Cost
 }
 
 // Part points to where the result of an analysis belongs; nil for another name.
 func (r *Results) Part(name string) any {
-	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics}[name]
+	return map[string]any{RankAnalysis: &r.Rank, SpectrumAnalysis: &r.Spectrum, ProbeAnalysis: &r.Probe, RolloutAnalysis: &r.Rollout, DynamicsAnalysis: &r.Dynamics, CostAnalysis: &r.Cost}[name]
 }
 
 // Merge takes over what another has.
@@ -87,6 +89,66 @@ func (r *Results) Merge(from Results) {
 	if from.Dynamics != nil {
 		r.Dynamics = from.Dynamics
 	}
+	if from.Cost != nil {
+		r.Cost = from.Cost
+	}
+}
+
+// Cost is what a checkpoint's work takes, counted: operations are those of matrix
+// products, a multiply-add as two.
+type Cost struct {
+	Params     int     `json:"params"`
+	Batch      int     `json:"batch"`       // clips of a training step; 0, as the next two, where the checkpoint does not say
+	EpochSteps int     `json:"epoch_steps"` // on the data set
+	StepFLOP   float64 `json:"step_flop"`
+	Tiers      []Plans `json:"tiers"` // T1 to T5, then their sum
+	// Times are those of one machine, which no comparison reads: they stand in the
+	// file of measured times beside the cell.
+	Times *CostTimes `json:"-"`
+}
+
+// Plans is what one plan by CEM takes.
+type Plans struct {
+	Tier           string  `json:"tier"`
+	Candidates     int     `json:"candidates,omitempty"`
+	Iterations     int     `json:"iterations,omitempty"`
+	Rollouts       int     `json:"rollouts"`
+	PredictorCalls int     `json:"predictor_calls"` // one a candidate and block
+	FLOP           float64 `json:"flop"`            // start and goal encoded, all rollouts
+}
+
+// CostTimes is how long that took, medians of several turns.
+type CostTimes struct {
+	Started string `json:"started"`
+	Host    string `json:"host"`
+	Threads int    `json:"threads"`
+	Version string `json:"version"`
+	// Recorded is of the training itself, Step of a step like its on this machine.
+	Recorded *StepTime  `json:"recorded,omitempty"`
+	Step     *StepTime  `json:"step,omitempty"`
+	Plans    []PlanTime `json:"plans"` // as Cost.Tiers
+}
+
+// StepTime is how long an optimiser step takes.
+type StepTime struct {
+	Device       string  `json:"device"`
+	MsStep       float64 `json:"ms_step"`
+	StepsPerSec  float64 `json:"steps_per_second"`
+	EpochSeconds float64 `json:"epoch_seconds"` // without validation and saving
+	// Clips of the step that was timed, whose time was scaled to the batch, and how
+	// often; absent of a training.
+	Clips int `json:"clips,omitempty"`
+	Turns int `json:"turns,omitempty"`
+}
+
+// PlanTime is how long one plan takes, one at a time.
+type PlanTime struct {
+	Tier    string  `json:"tier"`
+	Seconds float64 `json:"seconds"`
+	// Iterations of the plan that was timed, whose time was scaled to the tier's, and
+	// how often; absent of the sum.
+	Iterations int `json:"iterations,omitempty"`
+	Turns      int `json:"turns,omitempty"`
 }
 
 // Analysis is a finished analysis as the report reads it.

@@ -18,9 +18,6 @@ import (
 // CellsDir is the name of the folders that hold cells below a results folder.
 const CellsDir = "cells"
 
-// runSuffix is the end of the file of measured times beside a cell.
-const runSuffix = ".run.json"
-
 // Folder is what a results folder holds of evaluations.
 type Folder struct {
 	Cells    []Cell         // sorted by ID
@@ -126,7 +123,7 @@ func (f *Folder) readStore(ctx context.Context, s cell.Store, seen map[string]fo
 		}
 		seen[e.ID] = found{e.Path(), e.SHA256}
 		if e.Kind == AnalysisKind {
-			err = f.addAnalysis(e)
+			err = f.addAnalysis(s, e)
 		} else {
 			err = f.add(s, e)
 		}
@@ -137,13 +134,19 @@ func (f *Folder) readStore(ctx context.Context, s cell.Store, seen map[string]fo
 	})
 }
 
-func (f *Folder) addAnalysis(e cell.Entry) error {
+func (f *Folder) addAnalysis(s cell.Store, e cell.Entry) error {
 	a := Analysis{ID: e.ID}
 	if err := e.Into(&a.Spec, nil); err != nil {
 		return err
 	}
 	if err := e.Into(nil, a.Part(a.Spec.Analysis)); err != nil {
 		return err
+	}
+	if a.Cost != nil {
+		var times CostTimes
+		if f.readRun(s, a.ID, &times) {
+			a.Cost.Times = &times
+		}
 	}
 	f.Analyses = append(f.Analyses, a)
 	return nil
@@ -156,19 +159,19 @@ func (f *Folder) add(s cell.Store, e cell.Entry) error {
 		return err
 	}
 	f.Cells = append(f.Cells, c)
-	path := filepath.Join(s.Dir, e.ID+runSuffix)
-	b, err := cell.ReadFile(path, cell.MaxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	var run Run
-	if err == nil {
-		err = json.Unmarshal(b, &run)
+	if f.readRun(s, e.ID, &run) {
+		f.Runs[e.ID] = run
 	}
-	if err != nil {
-		f.Problems = append(f.Problems, fmt.Sprintf("reading the measured times %s: %v", path, err))
-		return nil
-	}
-	f.Runs[e.ID] = run
 	return nil
+}
+
+// readRun reads the measured times of a cell, where they are there. Damaged ones are
+// a problem of the folder.
+func (f *Folder) readRun(s cell.Store, id string, run any) bool {
+	err := s.LoadRun(id, run)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.Problems = append(f.Problems, err.Error())
+	}
+	return err == nil
 }

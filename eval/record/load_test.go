@@ -48,7 +48,7 @@ func TestLoad(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, GatesDir, "tworoom.json"), `{"task":"tworoom","error":3.5,"limit":3}`)
 	write(t, filepath.Join(one, "torn.json"), `{"id":"torn","kind":"eval"`)
-	write(t, filepath.Join(one, a+runSuffix), `{"started":`)
+	write(t, filepath.Join(one, a+".run.json"), `{"started":`)
 
 	f, err := Load(t.Context(), dir)
 	if err != nil {
@@ -68,8 +68,8 @@ func TestLoad(t *testing.T) {
 	if len(f.Runs) != 1 || f.Runs[b].Seconds != 2 {
 		t.Errorf("runs %v, want that of %s alone", f.Runs, b)
 	}
-	if len(f.Torn) != 1 || !strings.Contains(f.Torn[0], "torn.json") || len(f.Problems) != 1 || !strings.Contains(f.Problems[0], a+runSuffix) {
-		t.Errorf("torn %q, problems %q, want torn.json and %s%s", f.Torn, f.Problems, a, runSuffix)
+	if len(f.Torn) != 1 || !strings.Contains(f.Torn[0], "torn.json") || len(f.Problems) != 1 || !strings.Contains(f.Problems[0], a+".run.json") {
+		t.Errorf("torn %q, problems %q, want torn.json and %s%s", f.Torn, f.Problems, a, ".run.json")
 	}
 }
 

@@ -3,9 +3,7 @@ package record
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"scalewm/dataset/cell"
 )
@@ -50,13 +48,11 @@ func Renewed(store cell.Store, s Spec) (c Cell, err error) {
 	if err != nil || c.Spec.Schema == s.Schema {
 		return c, err
 	}
-	run, err := cell.ReadFile(filepath.Join(store.Dir, c.ID+runSuffix), cell.MaxRecord)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return c, fmt.Errorf("reading the measured times of cell %s: %w", c.ID, err)
-	}
+	var run json.RawMessage
+	timed := store.LoadRun(c.ID, &run) == nil // else the times are lost, which no comparison reads
 	c.Spec = s
-	if c.ID, err = cell.ID(Kind, s); err == nil && json.Valid(run) {
-		err = store.SaveRun(c.ID, json.RawMessage(run))
+	if c.ID, err = cell.ID(Kind, s); err == nil && timed {
+		err = store.SaveRun(c.ID, run)
 	}
 	if err == nil {
 		err = store.Save(c.ID, Kind, s, c.Result)

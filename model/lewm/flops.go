@@ -35,7 +35,12 @@ func (c Config) PlanFLOP(candidates, h int) float64 {
 	return float64(candidates) * f
 }
 
-// encoderFLOP counts a frame.
+// EncodeFLOP counts one call of Encode.
+func (c Config) EncodeFLOP(frames int) float64 {
+	return float64(frames) * (c.encoderFLOP() + 2*c.projector(c.Width))
+}
+
+// encoderFLOP counts a frame up to its class token.
 func (c Config) encoderFLOP() float64 {
 	tokens, w := float64(c.Tokens()), float64(c.Width)
 	patches := (tokens - 1) * float64(3*c.Patch*c.Patch) * w

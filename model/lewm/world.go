@@ -10,7 +10,7 @@ import (
 
 // Model is a world model, whose methods below run in evaluation mode, and can be trained.
 var (
-	_ model.World     = (*Model)(nil)
+	_ model.Counted   = (*Model)(nil)
 	_ model.Trainable = (*Model)(nil)
 )
 
@@ -27,6 +27,9 @@ func (c Config) Info() model.Info {
 	return model.Info{Kind: model.FamilyLeWM, Patches: 1, Dim: c.Dim, History: c.History, FrameSize: c.ImageSize,
 		ActionWidth: c.ActionWidth(), FrameSkip: c.FrameSkip}
 }
+
+// Geometry is what the model was declared with.
+func (m *Model) Geometry() model.Geometry { return m.cfg }
 
 // Device is where the model lives.
 func (m *Model) Device() device.Device { return m.dev }

@@ -3,7 +3,6 @@ package train
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -62,12 +61,8 @@ func longOn(t *testing.T, method string, room int) (Options, *roomy) {
 
 func resident(t *testing.T, out string) bool {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(out, "run.json"))
+	c, err := ReadClock(out)
 	if err != nil {
-		t.Fatal(err)
-	}
-	var c clock
-	if err := json.Unmarshal(b, &c); err != nil {
 		t.Fatal(err)
 	}
 	return c.Resident

@@ -115,7 +115,7 @@ func newLoop(o Options) (*loop, error) {
 }
 
 // run does the steps that are left and finishes the training.
-func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (c clock, err error) {
+func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (c Clock, err error) {
 	began, from := time.Now(), l.at.step
 	if l.metrics, err = metrics.Open(l.o.Out, l.at.metrics); err != nil {
 		return c, err

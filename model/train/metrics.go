@@ -55,8 +55,8 @@ func (t *trainer) diagnose(d *metrics.Diagnostics, sums []float64, emb device.Ma
 	}
 }
 
-// clock is what run.json says of the last process that worked on a training.
-type clock struct {
+// Clock is what run.json says of the last process that worked on a training.
+type Clock struct {
 	FromStep    int     `json:"from_step"`
 	Steps       int     `json:"steps"`
 	Seconds     float64 `json:"seconds"`
@@ -67,8 +67,8 @@ type clock struct {
 	Started     string  `json:"started"`
 }
 
-func newClock(from int, began time.Time, steps []time.Duration, wait time.Duration, batch int) clock {
-	c := clock{FromStep: from, Steps: len(steps), Seconds: time.Since(began).Seconds(), Started: began.UTC().Format(time.RFC3339)}
+func newClock(from int, began time.Time, steps []time.Duration, wait time.Duration, batch int) Clock {
+	c := Clock{FromStep: from, Steps: len(steps), Seconds: time.Since(began).Seconds(), Started: began.UTC().Format(time.RFC3339)}
 	if len(steps) == 0 {
 		return c
 	}
@@ -83,11 +83,25 @@ func newClock(from int, began time.Time, steps []time.Duration, wait time.Durati
 	return c
 }
 
+const clockName = "run.json"
+
+// ReadClock reads that of a training's folder, fs.ErrNotExist where there is none.
+func ReadClock(folder string) (c Clock, err error) {
+	b, err := cell.ReadFile(filepath.Join(folder, clockName), cell.MaxRecord)
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	if err != nil {
+		return Clock{}, fmt.Errorf("reading what a clock measured of the training in %s: %w", folder, err)
+	}
+	return c, nil
+}
+
 // write keeps the clock beside the checkpoint.
-func (c clock) write(out string) error {
+func (c Clock) write(out string) error {
 	b, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing run.json: %w", err)
 	}
-	return cell.WriteFile(filepath.Join(out, "run.json"), func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
+	return cell.WriteFile(filepath.Join(out, clockName), func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
 }

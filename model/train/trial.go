@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"scalewm/dataset"
-	"scalewm/model"
-	"scalewm/model/device"
 	"scalewm/model/train/metrics"
 )
 
@@ -17,19 +15,23 @@ type Trial struct {
 	fed   *feed // of the loader that Fed was called with last
 }
 
-// NewTrial is an untrained model with everything that a step of the baseline's
-// method needs.
-func NewTrial(dev device.Device, m model.Config, c Config) (*Trial, error) {
-	method, err := model.LookUp(model.Baseline)
+// NewTrial is an untrained model with everything that a step needs: Dev, Method,
+// Model, Config and, for a method whose loss sees it, Task.Q of the options.
+func NewTrial(o Options) (*Trial, error) {
+	t, err := newTrainer(o, 1000)
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTrainer(Options{Dev: dev, Method: method, Model: m, Config: c, Seed: 1}, 1000)
-	if err != nil {
-		return nil, err
+	dev, clips := o.Dev, o.Config.Batch
+	frames, size := clips*t.info.ClipFrames(), t.info.FrameBytes()
+	b := &dataset.Batch{Clips: make([]dataset.Clip, clips), Actions: make([]float32, frames*t.info.ActionWidth), Rows: make([]int32, frames),
+		Episode: make([]int32, clips), Q: make([]float32, frames*t.q.Cols)}
+	for i := range b.Episode {
+		b.Episode[i] = int32(i)
 	}
-	frames, size := c.Batch*t.info.ClipFrames(), t.info.FrameBytes()
-	b := &dataset.Batch{Clips: make([]dataset.Clip, c.Batch), Actions: make([]float32, frames*t.info.ActionWidth), Rows: make([]int32, frames)}
+	for i := range b.Q {
+		b.Q[i] = float32(i*7919%101)/50 - 1
+	}
 	px := make([]byte, frames*size)
 	for i := range px {
 		px[i] = byte(i * 7919 >> 3)
