@@ -52,6 +52,19 @@ func (a *Arm) Add(c record.Cell) error {
 	return nil
 }
 
+// Join is one method's arms with several solvers as a single one, whose tiers bear the
+// names of both.
+func Join(name string, bySolver map[string]*Arm) *Arm {
+	all := &Arm{Name: name, units: map[unit]map[int]outcome{}}
+	for solver, a := range bySolver {
+		for u, rows := range a.units {
+			u.tier = solver + " " + u.tier
+			all.units[u] = rows
+		}
+	}
+	return all
+}
+
 // add takes an outcome, and refuses a second one of the same episode.
 func (a *Arm) add(u unit, episode int, o outcome) error {
 	if a.units == nil {

@@ -122,6 +122,7 @@ func (c *Comparison) refuse(format string, args ...any) {
 // Options of Compare.
 type Options struct {
 	SameDevice bool // refuse to pair plans that were made on different kinds of device
+	MeanOnly   bool // no rows of single tiers
 }
 
 // Compare pairs the outcomes of two arms. What was not evaluated under the same
@@ -138,18 +139,22 @@ func Compare(a, b *Arm, o Options) *Comparison {
 	all := table{pairs: map[episode]fourfold{}}
 	kinds := map[string]bool{}
 	var ps []float64
+	paired := 0 // tiers
 	for _, tier := range tiers {
 		t := c.pair(a, b, tier, seeds, o, kinds)
 		if len(t.pairs) == 0 {
 			continue
 		}
-		r := t.row(tier, []string{tier}, len(seeds))
-		if r.N < r.EpisodesA || r.N < r.EpisodesB {
-			c.Notes = append(c.Notes, fmt.Sprintf("tier %s: %d episodes in both arms, of %d and %d", tier, r.N, r.EpisodesA, r.EpisodesB))
-		}
-		c.ByTier = append(c.ByTier, r)
-		ps = append(ps, r.P)
+		paired++
 		all.join(t)
+		if n := len(t.pairs); n < t.episodesA || n < t.episodesB {
+			c.Notes = append(c.Notes, fmt.Sprintf("tier %s: %d episodes in both arms, of %d and %d", tier, n, t.episodesA, t.episodesB))
+		}
+		if !o.MeanOnly {
+			r := t.row(tier, []string{tier}, len(seeds))
+			c.ByTier = append(c.ByTier, r)
+			ps = append(ps, r.P)
+		}
 	}
 	for i, p := range stats.Holm(ps) {
 		c.ByTier[i].HolmP = &p
@@ -157,20 +162,17 @@ func Compare(a, b *Arm, o Options) *Comparison {
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		c.Notes = append(c.Notes, k)
 	}
+	if paired < len(tiers) {
+		c.refuse("no mean over the tiers, since one of them could not be paired")
+		return c
+	}
 	c.average(&all, tiers, len(seeds))
 	return c
 }
 
 // average adds the mean over the tiers.
 func (c *Comparison) average(all *table, tiers []string, seeds int) {
-	switch {
-	case len(c.ByTier) < len(tiers):
-		c.refuse("no mean over the tiers, since one of them could not be paired")
-	case len(c.ByTier) == 1:
-		r := c.ByTier[0]
-		r.Tier, r.HolmP = Mean, nil
-		c.Mean = &r
-	case len(c.ByTier) > 1:
+	if len(tiers) > 0 {
 		all.keepComplete(len(tiers) * seeds)
 		if len(all.pairs) == 0 {
 			c.refuse("no episode is there at all of the %d tiers", len(tiers))

@@ -35,6 +35,7 @@ type Group struct {
 	Blocks     []*Block
 	SetTests   []SetTest
 	Tallies    []Tally
+	Gains      []Gain
 	Aggregates []Aggregate
 }
 
@@ -46,6 +47,8 @@ type Block struct {
 	Sets         []string
 	Arms         []Arm
 	Pairs        []*paired.Comparison
+
+	arms map[string]*paired.Arm // by name, all training seeds of each together
 }
 
 // Tier is a compute budget of the planner.
@@ -76,28 +79,6 @@ type Score struct {
 	Solved   []float64 // Solved[k]: percent solved within k env steps, k = 0..budget
 	PreRate  float64   // share of starts that already meet the goal, percent
 	Filtered float64   // success without those starts, percent; NaN where none is left
-}
-
-// SetTest is the paper's significance test on one task: its solvers and tiers
-// averaged, set by set, MPPI at stock temperature where it was run.
-type SetTest struct {
-	Task, A, B string
-	paired.SetTest
-}
-
-// Tally counts where method A leads B.
-type Tally struct {
-	A, B           string
-	Leads, Of      int // means over tiers of a task and solver
-	Up, Down, Tied int // cells: task, solver and tier
-}
-
-// Aggregate sums up an arm over all cells (task, solver, tier) that every
-// trained method of the report has: success in percent.
-type Aggregate struct {
-	Arm            string
-	Cells          int
-	Mean, IQM, Gap paired.Estimate // Gap: how far success falls short of 100 %
 }
 
 // slot is where a cell stands in its block. Random actions have no tier and stand
@@ -140,7 +121,7 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 		settings = append(settings, b.settings)
 	}
 	for _, g := range paired.Groups(settings) {
-		r.Groups = append(r.Groups, r.group(g))
+		r.Groups = append(r.Groups, r.group(g, o))
 	}
 	r.Checks = checks(r, desks, d.Gates)
 	r.Warnings = append(r.Warnings, warnings(r)...)
@@ -163,7 +144,7 @@ func protocols(cells []record.Cell) []string {
 }
 
 // group computes what is taken over several blocks.
-func (r *Report) group(of paired.Group) Group {
+func (r *Report) group(of paired.Group, o paired.Options) Group {
 	g := Group{Name: of.Name}
 	var pairs []*paired.Comparison
 	for _, i := range of.Members {
@@ -171,7 +152,7 @@ func (r *Report) group(of paired.Group) Group {
 		pairs = append(pairs, r.Blocks[i].Pairs...)
 	}
 	paired.Adjust(pairs)
-	g.SetTests, g.Tallies, g.Aggregates = setTests(g.Blocks), tallies(g.Blocks), aggregates(g.Blocks)
+	g.SetTests, g.Tallies, g.Gains, g.Aggregates = setTests(g.Blocks, o), tallies(g.Blocks), gains(g.Blocks, o), aggregates(g.Blocks)
 	return g
 }
 
@@ -327,15 +308,15 @@ func median(x []float64) float64 {
 // pair compares the arms of a block with those that the table of methods sets
 // against them, all training seeds together.
 func (b *desk) pair(o paired.Options) {
-	arms := map[string]*paired.Arm{}
+	b.arms = map[string]*paired.Arm{}
 	for _, a := range b.Arms {
-		if arms[a.Name] == nil {
-			arms[a.Name] = &paired.Arm{Name: a.Name}
+		if b.arms[a.Name] == nil {
+			b.arms[a.Name] = &paired.Arm{Name: a.Name}
 		}
 	}
 	for p, c := range b.cells {
 		if slices.Contains(b.Sets, p.set) {
-			arms[p.arm].Add(c) // each slot is taken once, so no episode is there twice
+			b.arms[p.arm].Add(c) // each slot is taken once, so no episode is there twice
 		}
 	}
 	names := armsOf(b.Arms)
@@ -345,7 +326,7 @@ func (b *desk) pair(o paired.Options) {
 				if x == y || paired.MethodOf(y).Name != method {
 					continue
 				}
-				c := paired.Compare(arms[x], arms[y], o)
+				c := paired.Compare(b.arms[x], b.arms[y], o)
 				c.Task = b.Task
 				slices.SortStableFunc(c.ByTier, func(x, y paired.Difference) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
 				b.Pairs = append(b.Pairs, c)
@@ -392,140 +373,6 @@ func versus(blocks []*Block) (out [][2]string) {
 	slices.SortStableFunc(out, func(v, w [2]string) int {
 		return cmp.Or(compareArms(v[0], w[0]), place(v)-place(w), compareArms(v[1], w[1]))
 	})
-	return out
-}
-
-// setTests has a line for every task and pair of methods.
-func setTests(blocks []*Block) (out []SetTest) {
-	for _, v := range versus(blocks) {
-		for _, task := range tasksOf(blocks) {
-			var cells []map[string]float64
-			for _, b := range blocks {
-				stock := slices.ContainsFunc(blocks, func(x *Block) bool { return x.Task == task && x.Solver == paired.StockMPPI })
-				if b.Task != task || b.Solver == paired.MPPI && stock {
-					continue
-				}
-				for _, t := range b.Tiers {
-					if d := b.setDifferences(t.Name, v[0], v[1]); len(d) > 0 {
-						cells = append(cells, d)
-					}
-				}
-			}
-			if t, ok := paired.TestSets(cells); ok {
-				out = append(out, SetTest{task, v[0], v[1], t})
-			}
-		}
-	}
-	return out
-}
-
-// setDifferences are the rates of A minus those of B on the sets that both have.
-func (b *Block) setDifferences(tier, armA, armB string) map[string]float64 {
-	ra, rb := b.setRates(tier, armA), b.setRates(tier, armB)
-	out := map[string]float64{}
-	for set, x := range ra {
-		if y, ok := rb[set]; ok {
-			out[set] = x - y
-		}
-	}
-	return out
-}
-
-// setRates is an arm's success by set, the mean over its training seeds.
-func (b *Block) setRates(tier, arm string) map[string]float64 {
-	sum, n := map[string]float64{}, map[string]float64{}
-	for _, a := range b.Arms {
-		if a.Name != arm {
-			continue
-		}
-		for _, s := range a.Scores[tier].BySet {
-			sum[s.Set] += s.Rate
-			n[s.Set]++
-		}
-	}
-	for set := range sum {
-		sum[set] /= n[set]
-	}
-	return sum
-}
-
-// tallies counts where each arm leads those that it is compared with.
-func tallies(blocks []*Block) (out []Tally) {
-	const tie = 1e-9 // sums of decimals
-	for _, v := range versus(blocks) {
-		t := Tally{A: v[0], B: v[1]}
-		for _, b := range blocks {
-			sum, cells := 0.0, 0
-			for _, tier := range b.Tiers {
-				var points []float64
-				for _, d := range b.setDifferences(tier.Name, t.A, t.B) {
-					points = append(points, d)
-				}
-				slices.Sort(points) // the order of a map must not show in a sum
-				if len(points) == 0 {
-					continue
-				}
-				d := mean(points)
-				sum += d
-				cells++
-				switch {
-				case d > tie:
-					t.Up++
-				case d < -tie:
-					t.Down++
-				default:
-					t.Tied++
-				}
-			}
-			if cells > 0 {
-				t.Of++
-				if sum > tie {
-					t.Leads++
-				}
-			}
-		}
-		out = append(out, t)
-	}
-	return out
-}
-
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
-}
-
-// aggregates are the arms' numbers over the cells that all of them have.
-func aggregates(blocks []*Block) []Aggregate {
-	names := slices.DeleteFunc(names(blocks), func(arm string) bool { return !paired.MethodOf(arm).Plans() })
-	cells := map[string][][]float64{}
-	for _, b := range blocks {
-		for _, t := range b.Tiers {
-			rates := map[string][]float64{}
-			for _, m := range names {
-				bySet := b.setRates(t.Name, m)
-				for _, set := range slices.Sorted(maps.Keys(bySet)) {
-					rates[m] = append(rates[m], bySet[set])
-				}
-			}
-			if len(rates) < len(names) {
-				continue
-			}
-			for m, r := range rates {
-				cells[m] = append(cells[m], r)
-			}
-		}
-	}
-	var out []Aggregate
-	for _, m := range names {
-		if c := cells[m]; len(c) > 0 {
-			a := Aggregate{Arm: m, Cells: len(c)}
-			a.Mean, a.IQM, a.Gap = paired.Aggregate(m, c)
-			out = append(out, a)
-		}
-	}
 	return out
 }
 

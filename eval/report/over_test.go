@@ -2,10 +2,12 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"scalewm/eval/paired"
+	"scalewm/eval/record"
 	"scalewm/eval/stats"
 )
 
@@ -14,12 +16,13 @@ import (
 func fromPaper() (out []*Block) {
 	for _, tab := range published.Tables {
 		for _, solver := range []string{"cem", "icem", "mppi"} {
-			b := &Block{Task: tab.Task, Solver: solver}
+			b := &Block{Task: tab.Task, Solver: solver, arms: map[string]*paired.Arm{}}
 			for _, row := range tab.Rows {
 				if row.Solver != solver {
 					continue
 				}
 				a := Arm{Name: row.Method, Method: row.Method, Scores: map[string]Score{}}
+				b.arms[row.Method] = &paired.Arm{Name: row.Method} // without outcomes
 				b.Tiers = nil
 				for i, mean := range row.Mean {
 					var s Score
@@ -44,7 +47,7 @@ func fromPaper() (out []*Block) {
 // for every comparison, whose difference is the mean over the task's 15 cells,
 // summed here from the tables; equal differences on six sets have p = 2/64.
 func TestSetTestsArePerTask(t *testing.T) {
-	tests := setTests(fromPaper())
+	tests := setTests(fromPaper(), paired.Options{})
 	if len(tests) != 15 {
 		t.Fatalf("%d lines, want 3 comparisons x 5 tasks", len(tests))
 	}
@@ -86,18 +89,18 @@ func TestTallies(t *testing.T) {
 
 // Published numbers stand under ours where the paper has the comparison.
 func TestPaperStandsBesideOurTests(t *testing.T) {
-	g := &Group{SetTests: setTests(fromPaper()), Tallies: tallies(fromPaper())}
+	g := &Group{SetTests: setTests(fromPaper(), paired.Options{}), Tallies: tallies(fromPaper())}
 	text := string(markdown([]Section{{Title: "x", Level: 2, Parts: []Part{g.setTestTable(), g.tallyTable()}}}))
 	for _, want := range []string{
-		"| DINO-WM − LeWM | pusht | paper | 15 | 6 | −7.9 | – | 0.031 |", "| DINO-WM − LeWM | Reacher | paper | 15 | 6 | −0.1 | – | 0.438 |",
-		"| SCALE − LeWM | cube | paper | 15 | 6 | +2.9 | – | 0.031 |", "| SCALE − LeWM | paper | 15 | 15 | 67 | 7 | 1 |", "| DINO-WM − LeWM | paper | 8 | 15 | – | – | – |",
+		"| DINO-WM − LeWM | pusht | authors | 15 | 6 | −7.9 | – | – | 0.031 |", "| DINO-WM − LeWM | Reacher | authors | 15 | 6 | −0.1 | – | – | 0.438 |",
+		"| SCALE − LeWM | cube | authors | 15 | 6 | +2.9 | – | – | 0.031 |", "| Aux − LeWM | Two-Room | authors | 15 | 6 | −0.3 | – | – | 0.688 |", "| SCALE − LeWM | paper | 15 | 15 | 67 | 7 | 1 |", "| DINO-WM − LeWM | paper | 8 | 15 | – | – | – |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no line %q in\n%s", want, text)
 		}
 	}
-	if n := strings.Count(text, "| paper |"); n != 10+3 {
-		t.Errorf("%d published lines, want 2 comparisons x 5 tasks and 3 counts", n)
+	if n, m := strings.Count(text, "| authors |"), strings.Count(text, "| paper |"); n != 15 || m != 3 {
+		t.Errorf("%d and %d published lines, want 3 comparisons x 5 tasks and 3 counts", n, m)
 	}
 }
 
@@ -157,5 +160,73 @@ func TestAggregates(t *testing.T) {
 		if g := 100 - a.Mean.Value; a.Gap.Value < g-1e-9 { // rates above 100 do not make up for others
 			t.Errorf("%s: gap %v below %v", a.Arm, a.Gap.Value, g)
 		}
+	}
+}
+
+// sixSets are cells of LeWM and SCALE with CEM and iCEM at all tiers and six sets, of 10
+// episodes: LeWM succeeds in 5 with CEM and 6 with iCEM, SCALE in 2 more on every set but the
+// first, where it is one behind.
+func sixSets(t *testing.T, edit func(*record.Cell)) []record.Cell {
+	t.Helper()
+	var plans []plan
+	for _, tier := range published.Tiers {
+		plans = append(plans, plan{lewm, tier, []int{5, 5, 5, 5, 5, 5}}, plan{scale, tier, []int{4, 7, 7, 7, 7, 7}})
+	}
+	cells := cellsOf(t, plans, edit)
+	return append(cells, cellsOf(t, plans, func(c *record.Cell) {
+		c.Spec.Solver, c.Spec.Clip = "icem", "raw"
+		k := c.Result.Hits()
+		c.Result.Rows[k].Success = true
+		if edit != nil {
+			edit(c)
+		}
+	})...)
+}
+
+// TestSetTestOfCells: on each set the 10 cells differ by -10, +20, ... +20 points, so that the
+// mean is 15 and the Wilcoxon ranks are 1 (negative) and five of 4: sign vectors with a rank
+// sum at least as far from 0 as 19 are those without or with the 1 alone, 2 of either sign: p = 4/64.
+// Of the 60 episodes 55 count (2 x 5 for SCALE less 1): +15 points as well. iCEM gains
+// 10 points for both. What is missing is named.
+func TestSetTestOfCells(t *testing.T) {
+	r, err := Build(&Data{Cells: sixSets(t, nil)}, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := r.Groups[0]
+	if len(g.SetTests) != 1 || len(g.Gains) != 2 {
+		t.Fatalf("%d tests, %d gains", len(g.SetTests), len(g.Gains))
+	}
+	l := g.SetTests[0]
+	if l.Cells != 10 || len(l.Sets) != 6 || l.P != 4.0/64 || l.Pooled == nil || l.Pooled.N != 60 || !slices.Equal(l.Missing, []string{"MPPI"}) {
+		t.Errorf("%+v", l)
+	}
+	near(t, "mean", l.Mean, 15, 1e-9)
+	near(t, "episodes' mean", l.Pooled.Diff, 15, 1e-9)
+	for _, x := range g.Gains {
+		near(t, x.Arm+" by iCEM", x.Diff, 10, 1e-9)
+	}
+	text := string(markdown(r.Sections()))
+	for _, want := range []string{"Two-Room without MPPI: SCALE − LeWM", "Tasks of the paper that are not here: pusht, Reacher, cube and pointmaze", "Comparisons of the paper that are not here: DINO-WM − LeWM and Aux − LeWM",
+		"| Two-Room | SCALE | ours | 60 | 65.0 | 75.0 | +10.0 |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// A cell that lacks a set takes it from the test, a tier that lacks an arm its cell, and both are named.
+func TestSetTestNamesGaps(t *testing.T) {
+	cells := slices.DeleteFunc(sixSets(t, nil), func(c record.Cell) bool {
+		s := c.Spec
+		return s.Method == scale && s.Solver == "icem" && (s.Tier == "T2" || s.Set == "s106")
+	})
+	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := r.Groups[0].SetTests[0]
+	if l.Cells != 9 || len(l.Sets) != 5 || !slices.Equal(l.Missing, []string{"iCEM at T2", "MPPI", "1 set"}) || l.Pooled.N != 50 {
+		t.Errorf("%+v, %d episodes", l, l.Pooled.N)
 	}
 }
