@@ -39,8 +39,8 @@ func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 	return todo, torn, nil
 }
 
-// Cells makes the missing cells of a job and returns every cell of the job that
-// is then there. One in the older schema is written again in ours, with the same
+// Cells makes the cells of a job that the store, which may be a listed one, has not,
+// and returns every cell of the job that is then there. One in the older schema is written again in ours, with the same
 // result. Sets run side by side, but only as many as keep the device
 // busy, so that an interruption loses little. If sets fail together, each is
 // tried alone, so that a failing one does not take the others with it.
@@ -61,7 +61,7 @@ func Cells(ctx context.Context, store cell.Store, j Job) ([]record.Cell, []Failu
 		}
 		failed = append(failed, bad...)
 	}
-	cells, err := j.load(store, failed)
+	cells, err := j.load(cell.Store{Dir: store.Dir}, failed)
 	return cells, failed, err
 }
 

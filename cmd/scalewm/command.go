@@ -155,6 +155,11 @@ func (c *command) forceFlag() *bool {
 	return c.Bool("force", false, "replace a file that is there already, whoever wrote it")
 }
 
+// breakLockFlag lets trainings take their folders from processes that are gone.
+func (c *command) breakLockFlag() *bool {
+	return c.Bool("break-lock", false, "take a training's folder from the process that has it, on another machine and gone for certain")
+}
+
 // mayWrite refuses an output that is the input and, without force, one that is there.
 func (c *command) mayWrite(out, input string, force bool) error {
 	if sameFile(out, input) {

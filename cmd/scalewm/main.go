@@ -27,8 +27,12 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitFailedCells = 3
+	exitTimeUp      = 75 // EX_TEMPFAIL: stopped in order by SIGUSR1, run it again
 	exitInterrupted = 130
 )
+
+// errTimeUp ends a run that a batch system's SIGUSR1 told that its time is nearly up.
+var errTimeUp = errors.New("time is nearly up")
 
 // errFailedCells ends a run that finished although some cells failed.
 var errFailedCells = errors.New("some cells failed")
@@ -51,6 +55,10 @@ func main() {
 		time.Sleep(grace)
 		os.Exit(exitCode(context.Canceled, os.Stderr))
 	})
+	ctx, timeUp := context.WithCancelCause(ctx) // which has no bound: the batch system does
+	warnings := make(chan os.Signal, 1)
+	signal.Notify(warnings, syscall.SIGUSR1)
+	go func() { <-warnings; timeUp(errTimeUp) }()
 	os.Exit(exitCode(run(ctx, os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
 }
 
@@ -80,7 +88,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	case errors.Is(err, errHelp):
 		return nil
 	case ctx.Err() != nil: // whatever the verb made of it
-		return context.Canceled
+		if errors.Is(err, errStalled) {
+			return err
+		}
+		return context.Cause(ctx)
 	}
 	return err
 }
@@ -91,6 +102,9 @@ func exitCode(err error, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.Is(err, errTimeUp):
+		fmt.Fprintln(stderr, "scalewm: stopped, since the time is nearly up; run the same command again, which goes on where it can")
+		return exitTimeUp
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "scalewm: interrupted; run the same command again, which goes on where it can")
 		return exitInterrupted

@@ -51,8 +51,10 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	axes := c.gridFlags()
 	stage := c.String("stage", "", "only the `stage` collect, train, eval, analyse or report; what an earlier one should have made is not made")
 	shard := c.String("shard", "", "only the part `i/n` of the work; the task arrays of Slurm and Kubernetes are recognised")
+	limit := c.Count("restarts", 0, "how `often` in a row SIGUSR1 may stop this job without a new cell or checkpoint before it fails; 0 is no bound")
 	out := c.String("out", "", "results `folder`: data/, train/, sets/, cells/, watch/ and report.html")
 	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
+	breakLock := c.breakLockFlag()
 	dry := c.Bool("dry-run", false, "say what is there and what would be done")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	dev := c.deviceFlags("bf16 in training where the machine has it, under nano in evaluation too")
@@ -71,7 +73,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 		return usagef("reproduce: %v", err)
 	}
 	w := c.workspace(grid, *out, *workers)
-	w.Batch = *axes.settings.batch
+	w.Batch, w.BreakLock = *axes.settings.batch, *breakLock
 	defer w.Close()
 	if w.Trainer, err = dev.open(true); err != nil {
 		return err
@@ -107,7 +109,8 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err := grid.Preset.WriteTo(*out); err != nil {
 		return err
 	}
-	return c.reproduce(ctx, steps, w.Listener, *asJSON)
+	bound := newRestarts(ctx, steps, *out, fmt.Sprintf("%s-%d-%d", cmp.Or(*stage, "all"), ours.I, max(ours.N, 1)), *limit)
+	return bound.after(ctx, c.reproduce(ctx, steps, w.Listener, *asJSON))
 }
 
 // reproduce runs the steps, prints the results and lists what failed.

@@ -32,6 +32,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	reading := c.String("reading", "", "`form` of the losses of scale and aux, instead of the preset's: authors (their code) or paper (as printed)")
 	workers := c.Count("workers", 0, "`goroutines` that read frames; 0 is one a core (the result does not depend on it)")
 	resume := c.Bool("resume", false, "fail unless there is an interrupted training to go on with (the same command goes on anyway)")
+	breakLock := c.breakLockFlag()
 	dev := c.deviceFlags("bf16 where the machine has it")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	if _, err := c.parse(args, 0, 0); err != nil {
@@ -72,7 +73,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{t}, Methods: []model.Method{m}, Seeds: []int64{*seed}, Protocol: rules}
 	w, l := c.workspace(g, "", *workers), &teller{command: c, step: "training " + *method}
 	defer w.Close()
-	w.Listener, w.Data, w.Weights = l, *data, *out
+	w.Listener, w.Data, w.Weights, w.BreakLock = l, *data, *out, *breakLock
 	if w.Trainer, err = dev.open(true); err != nil {
 		return err
 	}

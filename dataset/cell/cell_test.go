@@ -51,7 +51,7 @@ func save(t *testing.T, s Store) string {
 // Equal cells have equal checksums wherever they lie, and a cell that was laid
 // out anew by hand is the same cell.
 func TestChecksum(t *testing.T) {
-	a, b := Store{t.TempDir()}, Store{t.TempDir()}
+	a, b := Store{Dir: t.TempDir()}, Store{Dir: t.TempDir()}
 	id := save(t, a)
 	save(t, b)
 	want := sums(t, a)[id]
@@ -107,7 +107,7 @@ func TestIDIsThePublishedHash(t *testing.T) {
 }
 
 func TestSaveLoad(t *testing.T) {
-	s := Store{filepath.Join(t.TempDir(), "made", "on", "demand")}
+	s := Store{Dir: filepath.Join(t.TempDir(), "made", "on", "demand")}
 	id := save(t, s)
 	first, err := os.ReadFile(s.Path(id))
 	if err != nil {
@@ -151,7 +151,7 @@ func TestSaveLoad(t *testing.T) {
 
 // Whatever is cut off or altered, the cell must not count as done.
 func TestTornFilesAreNotDone(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := Store{Dir: t.TempDir()}
 	id := save(t, s)
 	whole, err := os.ReadFile(s.Path(id))
 	if err != nil {
@@ -199,7 +199,7 @@ func TestTornFilesAreNotDone(t *testing.T) {
 }
 
 func TestEachWithoutFolder(t *testing.T) {
-	if all := sums(t, Store{filepath.Join(t.TempDir(), "none")}); len(all) != 0 {
+	if all := sums(t, Store{Dir: filepath.Join(t.TempDir(), "none")}); len(all) != 0 {
 		t.Errorf("visited %v; want nothing", all)
 	}
 }
@@ -309,7 +309,7 @@ func TestHelperKilledWriter(t *testing.T) {
 	if dir == "" {
 		t.Skip("helper process of TestKill")
 	}
-	s := Store{dir}
+	s := Store{Dir: dir}
 	id, _ := ID("test", someSpec)
 	fmt.Println("ready")
 	for {
@@ -320,7 +320,7 @@ func TestHelperKilledWriter(t *testing.T) {
 }
 
 func TestKill(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := Store{Dir: t.TempDir()}
 	id, _ := ID("test", someSpec)
 	for range 5 {
 		cmd := exec.Command(os.Args[0], "-test.run=TestHelperKilledWriter$", "-test.v")
@@ -379,7 +379,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func BenchmarkSave(b *testing.B) {
-	s := Store{b.TempDir()}
+	s := Store{Dir: b.TempDir()}
 	id, _ := ID("test", someSpec)
 	for b.Loop() {
 		if err := s.Save(id, "test", someSpec, someResult); err != nil {
@@ -402,5 +402,40 @@ func TestRemove(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 0 {
 		t.Errorf("%v left, %v", left, err)
+	}
+}
+
+// A listed store has the cells that its listing saw, and looks no other name up.
+func TestListed(t *testing.T) {
+	s := Store{Dir: filepath.Join(t.TempDir(), "cells")}
+	none, err := s.Listed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(spec string) string {
+		id, err := ID("test", spec)
+		if err == nil {
+			err = s.Save(id, "test", spec, 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	id := put("a")
+	listed, err := s.Listed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := put("b")
+	for _, c := range []struct {
+		what  string
+		store Store
+		id    string
+		there bool
+	}{{"no folder", none, id, false}, {"listed", listed, id, true}, {"written later", listed, later, false}, {"listed by nobody", s, later, true}} {
+		if err := c.store.Load(c.id, nil, nil); (err == nil) != c.there || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", c.what, err)
+		}
 	}
 }

@@ -2,28 +2,44 @@ package cell
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
-// A folder has one owner at a time; a second one waits, or gives up when it is
-// told to; nothing is left in the folder.
-func TestLock(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b")
-	release, err := Lock(context.Background(), dir)
+func mustLock(t *testing.T, dir string, o LockOptions) (release func()) {
+	t.Helper()
+	release, err := Lock(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return release
+}
+
+// A folder has one owner at a time; a second one waits and says for whom, or gives
+// up when it is told to; nothing is left in the folder.
+func TestLock(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	release := mustLock(t, dir, LockOptions{})
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := Lock(stopped, dir); !errors.Is(err, context.Canceled) {
+	said := ""
+	if _, err := Lock(stopped, dir, LockOptions{Note: func(text string) { said = text }}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a taken folder, and told to stop: %v", err)
+	}
+	if want := fmt.Sprintf("process %d on ", os.Getpid()); !strings.Contains(said, want) || !strings.Contains(said, "hint") {
+		t.Errorf("said %q, want %q", said, want)
 	}
 	second := make(chan error)
 	go func() {
-		release, err := Lock(context.Background(), dir)
+		release, err := Lock(context.Background(), dir, LockOptions{})
 		if err == nil {
 			release()
 		}
@@ -40,7 +56,129 @@ func TestLock(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Lock(context.Background(), file); err == nil {
+	if _, err := Lock(context.Background(), file, LockOptions{}); err == nil {
 		t.Error("a file was locked as a folder")
 	}
+}
+
+// Many who want the lock at once have it one after the other.
+func TestLockRace(t *testing.T) {
+	dir := t.TempDir()
+	var inside, most atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			release, err := Lock(t.Context(), dir, LockOptions{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := inside.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			inside.Add(-1)
+			release()
+		})
+	}
+	all.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d had the lock at once", most.Load())
+	}
+}
+
+// TestMain is also the process that TestLockAfterKill kills.
+func TestMain(m *testing.M) {
+	dir := os.Getenv("SCALEWM_TEST_LOCK")
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if _, err := Lock(context.Background(), dir, LockOptions{}); err != nil {
+		panic(err)
+	}
+	fmt.Println("locked")
+	select {}
+}
+
+// A lock whose process was killed is free at once, and what its making left is removed.
+func TestLockAfterKill(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SCALEWM_TEST_LOCK="+dir)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 1)) // it is locked
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := Lock(stopped, dir, LockOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("while its process lives: %v", err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	if err := os.WriteFile(filepath.Join(dir, lockName+".elsewhere-7-1"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	mustLock(t, dir, LockOptions{})()
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// leave writes the lock of a process that nobody here can see.
+func leave(t *testing.T, dir string, o owner) {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, lockName), text, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The lock of another host stands until Slurm says that its job does not run, until
+// that very job is here again, or until it is broken on request.
+func TestLockOfAnotherHost(t *testing.T) {
+	bin := t.TempDir()
+	squeue := "#!/bin/sh\nfor a; do case $a in 7_1) echo RUNNING;; 7_2) echo PENDING;; 7_3) ;; 7_4) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1;; 7_5) echo 'Unable to contact slurm controller' >&2; exit 1;; esac; done\n"
+	if err := os.WriteFile(filepath.Join(bin, "squeue"), []byte(squeue), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("SLURM_ARRAY_JOB_ID", "9")
+	t.Setenv("SLURM_ARRAY_TASK_ID", "3")
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	for _, c := range []struct {
+		job    string
+		anyway bool
+		free   bool
+	}{
+		{"7_1", false, false}, {"7_2", false, true}, {"7_3", false, true}, {"7_4", false, true}, {"7_5", false, false},
+		{"", false, false}, {"", true, true}, {"7_1", true, true}, {"9_3", false, true},
+	} {
+		dir := t.TempDir()
+		leave(t, dir, owner{Host: "elsewhere", PID: 7, Job: c.job})
+		release, err := Lock(stopped, dir, LockOptions{Break: c.anyway})
+		if (err == nil) != c.free {
+			t.Errorf("job %q, break %v: %v", c.job, c.anyway, err)
+		}
+		if err == nil {
+			release()
+		}
+	}
+	dir := t.TempDir() // torn by a full disk
+	if err := os.WriteFile(filepath.Join(dir, lockName), []byte(`{"host":`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(stopped, dir, LockOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("an unreadable lock: %v", err)
+	}
+	mustLock(t, dir, LockOptions{Break: true})()
 }

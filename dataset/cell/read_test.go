@@ -50,7 +50,7 @@ func TestReadFile(t *testing.T) {
 
 // A pipe, a folder or a file of half a gigabyte in place of a cell is a torn cell.
 func TestUnfitCells(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := Store{Dir: t.TempDir()}
 	if err := syscall.Mkfifo(s.Path("pipe"), 0o666); err != nil {
 		t.Fatal(err)
 	}

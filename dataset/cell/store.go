@@ -16,7 +16,27 @@ import (
 )
 
 // Store is a folder of cells.
-type Store struct{ Dir string }
+type Store struct {
+	Dir string
+	// listed are the names of the files that Listed saw; nil: every name is looked up.
+	listed map[string]bool
+}
+
+// Listed is the store as a listing of its folder shows it now: no other cell is there.
+// On network file systems a name that is looked up before its file is there stays
+// missing for half a minute on that machine, while a listing shows it at once; so
+// what is missing is decided from listings.
+func (s Store) Listed() (Store, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s, fmt.Errorf("listing the cells of %s: %w%s", s.Dir, plain(err), hint(err))
+	}
+	s.listed = make(map[string]bool, len(entries))
+	for _, e := range entries {
+		s.listed[e.Name()] = true
+	}
+	return s, nil
+}
 
 // ErrTorn is wrapped by the errors of reading a file that is not a whole, valid
 // cell: cut short, altered, or something else altogether.
@@ -116,7 +136,11 @@ func writeJSON(path string, v any) error {
 // not wanted). A file that is no whole cell gives an error that wraps ErrTorn, a
 // missing one fs.ErrNotExist.
 func (s Store) Load(id string, spec, result any) error {
-	f, err := read(s.Path(id))
+	var f file
+	err := error(&fs.PathError{Op: "open", Path: s.Path(id), Err: fs.ErrNotExist})
+	if s.listed == nil || s.listed[id+".json"] {
+		f, err = read(s.Path(id))
+	}
 	if err == nil && f.ID != id {
 		err = fmt.Errorf("%w: it holds cell %s", ErrTorn, f.ID)
 	}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"scalewm/dataset/cell"
@@ -25,6 +26,12 @@ import (
 
 // SpecAttr is the attribute that holds the canonical Spec of a collected file.
 const SpecAttr = "collect_spec"
+
+// Shards are files FOLDER/*.part beside the data set.
+const (
+	partsSuffix = ".parts"
+	partSuffix  = ".part"
+)
 
 // layoutVersion changes when the same spec gives other bytes.
 const layoutVersion = 1
@@ -136,7 +143,7 @@ func newJob(out string, s Spec) (*Job, error) {
 		return nil, fmt.Errorf("collecting: %w", err)
 	}
 	s.Version = layoutVersion
-	return &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec, s.Switches), parts: out + ".parts"}, nil
+	return &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec, s.Switches), parts: out + partsSuffix}, nil
 }
 
 // ErrOther is wrapped by the errors of asking for a data set where another one is.
@@ -150,6 +157,17 @@ func Find(out string, s Spec) (bool, error) {
 		return false, err
 	}
 	return j.exists()
+}
+
+// Shards counts the shards that are there of a data set that is not put together yet.
+func Shards(out string) (n int) {
+	there, _ := os.ReadDir(out + partsSuffix) // none where there is no such folder
+	for _, e := range there {
+		if strings.HasSuffix(e.Name(), partSuffix) {
+			n++
+		}
+	}
+	return n
 }
 
 // exists says whether the output is there with the same spec; another file is
@@ -224,7 +242,7 @@ func (j *Job) shard(from, to int) (*shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.path = filepath.Join(j.parts, id+".part")
+	s.path = filepath.Join(j.parts, id+partSuffix)
 	return s, nil
 }
 

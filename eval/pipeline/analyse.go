@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"scalewm/dataset/cell"
 	"scalewm/eval/analysis"
 	"scalewm/eval/record"
 	"scalewm/model/weights"
@@ -53,7 +54,11 @@ func (s *Analyse) State(context.Context) (State, error) {
 	missing := len(s.names)
 	j, err := s.job()
 	if err == nil {
-		_, todo, err := j.Load(s.w.cells(), s.names)
+		store, err := s.w.listed(false)
+		if err != nil {
+			return State{}, err
+		}
+		_, todo, err := j.Load(store, s.names)
 		if err != nil {
 			return State{}, err
 		}
@@ -82,9 +87,14 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	store := s.w.cells()
-	r, missing, err := j.Load(store, s.names)
+	var r record.Results
+	var missing []string
+	store, err := s.w.missing(func(c cell.Store) (int, error) {
+		r, missing, err = j.Load(c, s.names)
+		return len(missing), err
+	})
 	if err == nil && len(missing) > 0 {
+		s.w.seen = nil
 		if j.Arm, err = s.w.loadOn(s.w.Analyser, s.w.now, s.w.checkpoint(s.arm)); err == nil {
 			err = j.Make(ctx, store, &r, missing)
 		}

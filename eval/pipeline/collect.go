@@ -49,7 +49,11 @@ func (c *Collect) State(context.Context) (State, error) {
 	case err != nil:
 		return State{}, err
 	case !there:
-		return State{Text: fmt.Sprintf("to do: %d episodes", c.spec().Episodes)}, c.w.belongs(c.task, "")
+		text := fmt.Sprintf("to do: %d episodes", c.spec().Episodes)
+		if n := collect.Shards(c.w.dataPath(c.task.Spec.Name)); n > 0 {
+			text += fmt.Sprintf(", %d shards of them are there", n)
+		}
+		return State{Text: text}, c.w.belongs(c.task, "")
 	}
 	t, err := c.w.openSets(c.task)
 	if err == nil {

@@ -90,7 +90,11 @@ func (s *Evaluate) State(context.Context) (State, error) {
 	missing, torn := len(s.sets), 0
 	j, err := s.Job()
 	if err == nil {
-		todo, broken, err := j.Missing(s.w.cells())
+		store, err := s.w.listed(false)
+		if err != nil {
+			return State{}, err
+		}
+		todo, broken, err := j.Missing(store)
 		if err != nil {
 			return State{}, err
 		}
@@ -149,7 +153,12 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	todo, torn, err := j.Missing(s.w.cells())
+	var todo []int
+	var torn []string
+	store, err := s.w.missing(func(c cell.Store) (int, error) {
+		todo, torn, err = j.Missing(c)
+		return len(todo), err
+	})
 	if err != nil {
 		return "", err
 	}
@@ -169,7 +178,10 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	cells, failed, err := eval.Cells(ctx, s.w.cells(), j)
+	if len(todo) > 0 {
+		s.w.seen = nil
+	}
+	cells, failed, err := eval.Cells(ctx, store, j)
 	if err == nil && film != "" && len(failed) == 0 {
 		var f eval.Film
 		if f, err = eval.Watch(ctx, j, 0); err == nil { // the first episode of the first set
@@ -207,8 +219,12 @@ func (s *Evaluate) found() (ids []string, err error) {
 	if s.Cells != nil || err != nil { // what its cells are named by is not there
 		return ids, nil
 	}
+	store, err := s.w.listed(false)
+	if err != nil {
+		return nil, err
+	}
 	for i := range j.Sets {
-		switch id, err := record.Find(s.w.cells(), j.Spec(i)); {
+		switch id, err := record.Find(store, j.Spec(i)); {
 		case err == nil:
 			ids = append(ids, id)
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, cell.ErrTorn):

@@ -44,6 +44,9 @@ func (s *Train) State(context.Context) (State, error) {
 	damaged, err := train.Damaged(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if step := train.Reached(dir); step > 0 {
+			return State{Text: fmt.Sprintf("to do from step %d on", step)}, nil
+		}
 		return toDo, nil
 	case damaged != "":
 		return State{Text: fmt.Sprintf("to do again: %s is damaged or missing", damaged)}, nil
@@ -118,7 +121,7 @@ func (s *Train) options(t *openTask, dir string) (train.Options, error) {
 	geometry.ActionDim = spec.ActionDim
 	o := train.Options{Dev: s.w.Trainer, Data: t.file, DataPath: s.w.dataPath(spec.Name), Method: s.method, Seed: s.seed,
 		Task: train.Task{Name: spec.Name, ID: spec.ID}, Config: g.Preset.Train, Model: geometry, Protocol: g.Protocol,
-		Out: dir, Resume: s.Resume, Workers: s.w.Workers, Progress: s.w.Listener.Progress, Note: s.w.Listener.Note}
+		Out: dir, Resume: s.Resume, BreakLock: s.w.BreakLock, Workers: s.w.Workers, Progress: s.w.Listener.Progress, Note: s.w.Listener.Note}
 	for _, q := range spec.Qs {
 		if q.Name == o.Config.Q {
 			o.Task.Q = q

@@ -21,21 +21,23 @@ import (
 // Workspace is where the steps of a grid work: a results folder and the devices,
 // and what the steps of one task share while they run.
 type Workspace struct {
-	Grid     Grid
-	Dir      string                              // the results folder
-	Data     string                              // the data set, "": the one that Dir has of the task
-	Weights  string                              // the checkpoint's folder, "": the one that Dir has of the arm
-	Trainer  device.Device                       // of trainings
-	Planner  device.Device                       // of evaluations
-	Analyser device.Device                       // of analyses
-	Workers  int                                 // goroutines that simulate and read; no result depends on it
-	Batch    int                                 // episodes planned side by side, 0: as many as keep the device busy
-	Version  string                              // of the program, for the measured times
-	Spawn    func(ctx context.Context) *exec.Cmd // see collect.Job; nil: no processes
-	Listener Listener
+	Grid      Grid
+	Dir       string                              // the results folder
+	Data      string                              // the data set, "": the one that Dir has of the task
+	Weights   string                              // the checkpoint's folder, "": the one that Dir has of the arm
+	Trainer   device.Device                       // of trainings
+	Planner   device.Device                       // of evaluations
+	Analyser  device.Device                       // of analyses
+	Workers   int                                 // goroutines that simulate and read; no result depends on it
+	BreakLock bool                                // trainings take their folders from processes that are known to be gone
+	Batch     int                                 // episodes planned side by side, 0: as many as keep the device busy
+	Version   string                              // of the program, for the measured times
+	Spawn     func(ctx context.Context) *exec.Cmd // see collect.Job; nil: no processes
+	Listener  Listener
 
 	now    *openTask
-	loaded struct { // the model that was used last
+	seen   *cell.Store // the cells, as they were listed last; nil once there may be others
+	loaded struct {    // the model that was used last
 		dir string
 		dev device.Device
 		arm eval.Arm
@@ -85,6 +87,34 @@ func (w *Workspace) checkpoint(a arm) string {
 // chosen by, which are none.
 func (w *Workspace) cells() cell.Store {
 	return cell.Store{Dir: filepath.Join(w.Dir, record.CellsDir)}
+}
+
+// listed are the cells as they were listed last or, where that may be too long ago, are now.
+func (w *Workspace) listed(now bool) (cell.Store, error) {
+	if w.seen == nil || now {
+		s, err := w.cells().Listed()
+		if err != nil {
+			return s, err
+		}
+		w.seen = &s
+	}
+	return *w.seen, nil
+}
+
+// missing asks which cells of a step are not there, and asks a new listing before it
+// says that there are some.
+func (w *Workspace) missing(ask func(cell.Store) (missing int, err error)) (cell.Store, error) {
+	s, err := w.listed(false)
+	if err != nil {
+		return s, err
+	}
+	if n, err := ask(s); err != nil || n == 0 {
+		return s, err
+	}
+	if s, err = w.listed(true); err == nil {
+		_, err = ask(s)
+	}
+	return s, err
 }
 
 func (w *Workspace) tuning() cell.Store { return cell.Store{Dir: filepath.Join(w.Dir, "tuning")} }

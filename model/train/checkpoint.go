@@ -173,6 +173,20 @@ func Damaged(dir string) (string, error) {
 // its parts cannot be of different steps. It goes when the training is done.
 const resumeName = "resume.safetensors"
 
+// Reached is the step of the resume point in a training's folder, 0 where there is
+// none that can be read.
+func Reached(dir string) int {
+	f, err := weights.Open(filepath.Join(dir, resumeName))
+	if err != nil {
+		return 0
+	}
+	step, err := strconv.Atoi(f.Meta["step"])
+	if err != nil {
+		return 0
+	}
+	return step
+}
+
 func (l *loop) dropResume() error { return cell.Remove(filepath.Join(l.o.Out, resumeName)) }
 
 // point is where a training goes on.

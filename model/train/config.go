@@ -82,11 +82,13 @@ type Options struct {
 	Out      string           // directory
 	// Begin, where set, is called once everything is known to fit and there is
 	// something to do, before the first byte goes to Out.
-	Begin    func() error
-	Resume   bool // fail if there is nothing to go on from
-	Workers  int  // goroutines that decode frames; 0: one a core
-	Progress func(done, total int64, note string)
-	Note     func(text string) // where set, is told which damaged files are made again
+	Begin  func() error
+	Resume bool // fail if there is nothing to go on from
+	// BreakLock takes the folder from a process that has it, which the caller knows to be gone.
+	BreakLock bool
+	Workers   int // goroutines that decode frames; 0: one a core
+	Progress  func(done, total int64, note string)
+	Note      func(text string) // where set, is told which damaged files are made again, and whom the training waits for
 }
 
 // Result is what a finished training reports.

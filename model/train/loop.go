@@ -31,7 +31,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if o.Resume && !l.begun() {
 		return Result{}, fmt.Errorf("--resume: %s has no resume point (hint: leave --resume out to train from the start)", o.Out)
 	}
-	release, err := cell.Lock(ctx, o.Out)
+	release, err := cell.Lock(ctx, o.Out, cell.LockOptions{Break: o.BreakLock, Note: o.Note})
 	if err != nil {
 		return Result{}, err
 	}
