@@ -1,7 +1,6 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +19,8 @@ type Config interface {
 	Info() Info
 	// Declare builds a model without memory.
 	Declare() (Trainable, error)
+	// Words tell a person of the encoder, the latents and the predictor.
+	Words() (encoder, latents, predictor string)
 }
 
 // Geometry is a Config that counts what work takes: floating point operations of
@@ -47,10 +48,9 @@ type Trainable interface {
 	Forward(p *nn.Pass, b Batch) Output
 	// PredictorGrad goes from the gradients at the predictions and their targets
 	// to the latents: it adds to demb, and to the gradients of the parameters on
-	// its way. It follows a Forward once for each term that sees predictions.
+	// its way. It follows a Forward once for each term that sees predictions. demb and
+	// dtarget are not given where the model is no Learner.
 	PredictorGrad(p *nn.Pass, demb, dpred, dtarget device.Mat)
-	// EncoderGrad goes from the gradient at the latents to the frames.
-	EncoderGrad(p *nn.Pass, demb device.Mat)
 	// SetBatches sets the count of training steps that normalisations keep.
 	SetBatches(n int64)
 	// Tensors are what a checkpoint holds; parameters of loss terms are not among them.
@@ -59,35 +59,77 @@ type Trainable interface {
 	Free()
 }
 
+// Learner is a Trainable whose encoder learns. The latents of any other are constants:
+// they are made once, by a frozen encoder, and have no gradient.
+type Learner interface {
+	Trainable
+	// EncoderGrad goes from the gradient at the latents to the frames.
+	EncoderGrad(p *nn.Pass, demb device.Mat)
+}
+
 // Batch is B clips of T = History+1 frames, rows and frames counted b*T+t.
 type Batch struct {
-	B       int
-	Pixels  device.Bytes // (B*T) frames of FrameSize^2 x 3
-	Frames  device.Ints  // which frames of Pixels, if that is a whole data set; nil: the first
-	Actions device.Mat   // (B*T) x ActionWidth, z-scored
+	B      int
+	Pixels device.Bytes // (B*T) frames of FrameSize^2 x 3
+	Frames device.Ints  // which frames of Pixels, if that is a whole data set; nil: the first
+	// Features, (B*T*P) x D, are what a frozen encoder made of the frames, instead of
+	// Pixels; only models that are no Learner take them.
+	Features device.Mat
+	Actions  device.Mat // (B*T) x ActionWidth, z-scored
 }
 
 // Output is what the loss sees of a batch.
 type Output struct {
 	Emb    device.Mat // (B*T*P) x D: latents of all frames
-	Act    device.Mat // (B*T) x D: embedded action blocks
+	Act    device.Mat // (B*T) x D: embedded action blocks; not given where tokens hold them
 	Pred   device.Mat // (B*History*P) x D: row b*History+t predicts frame t+1
 	Target device.Mat // as Pred: the latents that it should have predicted
 }
 
-// Family is a kind of world model: who can build one from a checkpoint.
+// Family is a kind of world model: who can read its checkpoints.
 type Family struct {
 	Name string // the Kind of its sidecars
-	// Load builds the model of a checkpoint on dev. Where the sidecar is of kind
-	// weights.Published it fills in what the family can say, or fails if the
-	// tensors are not the family's.
-	Load func(dev device.Device, f *weights.File, s *weights.Sidecar) (World, error)
+	// Owns says whether a published file, whose sidecar does not say its kind, has the
+	// tensors of this family.
+	Owns func(f *weights.File) bool
+	// Read checks a checkpoint. Tensors get the names that ours have, and where the
+	// sidecar is of kind weights.Published it fills in what the family can say.
+	Read func(f *weights.File, s *weights.Sidecar) (Checkpoint, error)
+}
+
+// Checkpoint is a whole checkpoint that fits its geometry, without a device.
+type Checkpoint interface {
+	Config() Config
+	// Tensors are those of the model, in its order, as they would be written again.
+	Tensors() []weights.Tensor
+	// World is the model on a device.
+	World(dev device.Device) (World, error)
+	// Published are the tensors by the names of a version of transformers, 4 or 5, and
+	// the config.json from which stable-worldmodel makes the original's modules.
+	Published(transformers int) ([]weights.Tensor, []byte, error)
 }
 
 var families []Family
 
 // Register makes a family known; its package does so when it is linked in.
 func Register(f Family) { families = append(families, f) }
+
+// Read checks a checkpoint of any family, as weights.Load read it.
+func Read(f *weights.File, s *weights.Sidecar) (Checkpoint, error) {
+	var names []string
+	for _, fam := range families {
+		names = append(names, fam.Name)
+		if s.Kind == fam.Name || s.Kind == weights.Published && fam.Owns(f) {
+			return fam.Read(f, s)
+		}
+	}
+	slices.Sort(names)
+	known := strings.Join(names, ", ")
+	if s.Kind == weights.Published {
+		return nil, fmt.Errorf("its tensors are of no kind that is known (hint: this program knows %s)", known)
+	}
+	return nil, fmt.Errorf("the checkpoint is of kind %q (hint: this program knows %s; use the one that wrote it)", s.Kind, known)
+}
 
 // Load reads a checkpoint of any family onto dev: its folder, or its safetensors
 // or .pt file.
@@ -96,22 +138,13 @@ func Load(dev device.Device, path string) (World, *weights.Sidecar, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var names []string
-	var refused error
-	for _, fam := range families {
-		names = append(names, fam.Name)
-		if s.Kind != fam.Name && s.Kind != weights.Published {
-			continue
-		}
-		w, err := fam.Load(dev, f, s)
-		if err == nil {
-			return w, s, nil
-		}
-		refused = errors.Join(refused, fmt.Errorf("loading %s: %w", path, err))
+	c, err := Read(f, s)
+	var w World
+	if err == nil {
+		w, err = c.World(dev)
 	}
-	if refused == nil {
-		slices.Sort(names)
-		refused = fmt.Errorf("loading %s: the checkpoint is of kind %q (hint: this program knows %s; use the one that wrote it)", path, s.Kind, strings.Join(names, ", "))
+	if err != nil {
+		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
 	}
-	return nil, nil, refused
+	return w, s, nil
 }

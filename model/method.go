@@ -58,8 +58,11 @@ func (m Method) UsesQ() bool {
 	return slices.ContainsFunc(m.Terms, func(t Term) bool { return t.UsesQ })
 }
 
-// FamilyLeWM is the family of model/lewm.
-const FamilyLeWM = "lewm"
+// Families of model/lewm and model/dinowm.
+const (
+	FamilyLeWM   = "lewm"
+	FamilyDinoWM = "dinowm"
+)
 
 // Names of the methods that code has to tell apart: the baseline that the others
 // are compared with, and the two floors.

@@ -20,6 +20,8 @@ type Info struct {
 	FrameSkip   int    `json:"frame_skip"`
 	// CostMean: the planning cost is a mean over P*D (DINO-WM), not a sum (LeWM family).
 	CostMean bool `json:"cost_mean"`
+	// Backbone is the SHA-256 of the weights of a frozen encoder; "" where the encoder learns.
+	Backbone string `json:"backbone,omitempty"`
 }
 
 // ClipFrames is T, the frames of a training clip.
@@ -30,6 +32,16 @@ func (i Info) ActionDim() int { return i.ActionWidth / i.FrameSkip }
 
 // FrameBytes is the size of a frame.
 func (i Info) FrameBytes() int { return 3 * i.FrameSize * i.FrameSize }
+
+// SplitBlock divides the width of an action block into env steps and numbers a step,
+// for published configs, which do not say how: every published data set has 5 steps.
+func SplitBlock(width int) (frameSkip, actionDim int) {
+	const published = 5
+	if width%published == 0 {
+		return published, width / published
+	}
+	return 1, width
+}
 
 // World is a model in evaluation mode on one device. It is used by one
 // goroutine at a time.

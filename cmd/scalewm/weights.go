@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +14,6 @@ import (
 	"scalewm/envs"
 	"scalewm/eval/pipeline"
 	"scalewm/model"
-	"scalewm/model/lewm"
 	"scalewm/model/weights"
 )
 
@@ -75,25 +75,36 @@ type weightsInfo struct {
 	Step     int              `json:"step"`
 	Protocol string           `json:"protocol"`
 	SHA256   string           `json:"sha256"`
-	Config   lewm.Config      `json:"config"`
+	Config   json.RawMessage  `json:"config"` // geometry of the kind
 	Values   int              `json:"values"`
 	DTypes   map[string]int   `json:"dtypes"` // tensors by dtype
 	Tensors  map[string][]int `json:"tensors"`
+
+	geometry model.Config
 }
 
-// describeWeights reads and checks a whole checkpoint.
+// readWeights reads and checks a whole checkpoint of any family.
+func readWeights(path string) (*weights.File, *weights.Sidecar, model.Checkpoint, error) {
+	f, s, err := weights.Load(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	c, err := model.Read(f, s)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("loading %s: %w", path, err)
+	}
+	return f, s, c, nil
+}
+
+// describeWeights is what a checkpoint says of itself.
 func describeWeights(path string) (weightsInfo, error) {
-	f, s, err := lewm.Read(path)
+	f, s, c, err := readWeights(path)
 	if err != nil {
 		return weightsInfo{}, err
 	}
-	cfg, ts, err := lewm.Checked(f, s)
-	if err != nil {
-		return weightsInfo{}, fmt.Errorf("checking %s: %w", path, err)
-	}
 	i := weightsInfo{File: path, Kind: s.Kind, Method: s.Method, Task: s.Task, Seed: s.Seed, Step: s.Step, Protocol: s.Protocol,
-		SHA256: s.SHA256, Config: cfg, DTypes: map[string]int{}, Tensors: map[string][]int{}}
-	for _, t := range ts {
+		SHA256: s.SHA256, Config: s.Config, geometry: c.Config(), DTypes: map[string]int{}, Tensors: map[string][]int{}}
+	for _, t := range c.Tensors() {
 		i.Values += len(t.Float64())
 		i.DTypes[f.DType(t.Name)]++
 		i.Tensors[t.Name] = append([]int{}, t.Shape...)
@@ -112,18 +123,17 @@ func (c *command) showWeights(i weightsInfo, asJSON bool) error {
 	slices.Sort(dtypes)
 	task := i.Task
 	if task == "" {
-		task = fmt.Sprintf("not said; action blocks of %d", i.Config.ActionWidth())
+		task = fmt.Sprintf("not said; action blocks of %d", i.geometry.Info().ActionWidth)
 	}
 	made := fmt.Sprintf("seed %d, %d steps", i.Seed, i.Step)
 	if i.Step == 0 && i.Method != model.Untrained {
 		made = "seed and steps not said"
 	}
-	g := i.Config
+	encoder, latents, predictor := i.geometry.Words()
 	_, err := fmt.Fprintf(c.stdout, "%s: %s\n  method     %s, %s, protocol %s\n  task       %s\n"+
-		"  encoder    %d px, patch %d, %d layers of %d, %d heads\n  latent     %d\n  predictor  %d frames, %d blocks, %d heads of %d\n"+
+		"  encoder    %s\n  latent     %s\n  predictor  %s\n"+
 		"  tensors    %d of %d numbers (%s)\n  sha256     %s\n",
-		i.File, i.Kind, i.Method, made, i.Protocol, task, g.ImageSize, g.Patch, g.Layers, g.Width, g.Heads, g.Dim,
-		g.History, g.PredictorDepth, g.PredictorHeads, g.PredictorHeadDim, len(i.Tensors), i.Values, strings.Join(dtypes, ", "), i.SHA256)
+		i.File, i.Kind, i.Method, made, i.Protocol, task, encoder, latents, predictor, len(i.Tensors), i.Values, strings.Join(dtypes, ", "), i.SHA256)
 	return err
 }
 
@@ -148,16 +158,12 @@ func (j weightsJob) convert() (string, error) {
 			return "", usagef("weights convert: %v", err)
 		}
 	}
-	f, s, err := lewm.Read(j.in)
+	f, s, c, err := readWeights(j.in)
 	if err != nil {
 		return "", err
 	}
-	cfg, ts, err := lewm.Checked(f, s)
-	if err != nil {
-		return "", fmt.Errorf("converting %s: %w", j.in, err)
-	}
 	if s.Task == "" {
-		if err := j.claim(s, &cfg); err != nil {
+		if err := j.claim(s, c.Config().Info().ActionDim()); err != nil {
 			return "", err
 		}
 	} else if *j.task != "" && *j.task != s.Task {
@@ -167,8 +173,14 @@ func (j weightsJob) convert() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	ts := c.Tensors()
 	if filepath.Ext(path) == ".pt" {
-		if err := j.forPyTorch(path, cfg, ts); err != nil {
+		var config []byte
+		if ts, config, err = c.Published(*j.spelling); err != nil {
+			return "", err
+		}
+		err = cell.WriteFile(filepath.Join(filepath.Dir(path), weights.HydraName), func(w io.Writer) error { _, err := w.Write(config); return err })
+		if err != nil {
 			return "", err
 		}
 	}
@@ -176,7 +188,7 @@ func (j weightsJob) convert() (string, error) {
 }
 
 // claim says of a published checkpoint what its files do not.
-func (j weightsJob) claim(s *weights.Sidecar, cfg *lewm.Config) (err error) {
+func (j weightsJob) claim(s *weights.Sidecar, actionDim int) error {
 	if *j.method != "" {
 		s.Method = *j.method
 	}
@@ -187,9 +199,9 @@ func (j weightsJob) claim(s *weights.Sidecar, cfg *lewm.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.Spec.ActionDim != cfg.ActionDim {
+	if t.Spec.ActionDim != actionDim {
 		return fmt.Errorf("converting %s: its action blocks hold %d numbers a step, the task %s has %d (hint: name its own task)",
-			j.in, cfg.ActionDim, *j.task, t.Spec.ActionDim)
+			j.in, actionDim, *j.task, t.Spec.ActionDim)
 	}
 	s.Task = *j.task
 	return nil
@@ -216,18 +228,4 @@ func (j weightsJob) target(fromPT bool) (string, error) {
 		}
 	}
 	return path, nil
-}
-
-// forPyTorch writes the config.json of a .pt file and spells its tensors.
-func (j weightsJob) forPyTorch(path string, cfg lewm.Config, ts []weights.Tensor) error {
-	if *j.spelling == 5 {
-		for i := range ts {
-			ts[i].Name = weights.Transformers5(ts[i].Name)
-		}
-	}
-	config, err := cfg.Hydra()
-	if err != nil {
-		return err
-	}
-	return cell.WriteFile(filepath.Join(filepath.Dir(path), weights.HydraName), func(w io.Writer) error { _, err := w.Write(config); return err })
 }

@@ -8,6 +8,7 @@ package lewm
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 )
 
 // Config is the geometry of a model: the [model] section of a preset.
@@ -45,6 +46,12 @@ type Config struct {
 
 // ActionWidth is A, the numbers of an action block.
 func (c Config) ActionWidth() int { return c.FrameSkip * c.ActionDim }
+
+// Words implements model.Config.
+func (c Config) Words() (encoder, latents, predictor string) {
+	return fmt.Sprintf("%d px, patch %d, %d layers of %d, %d heads", c.ImageSize, c.Patch, c.Layers, c.Width, c.Heads), strconv.Itoa(c.Dim),
+		fmt.Sprintf("%d frames, %d blocks, %d heads of %d", c.History, c.PredictorDepth, c.PredictorHeads, c.PredictorHeadDim)
+}
 
 // Tokens of a frame: its patches and the class token.
 func (c Config) Tokens() int { g := c.ImageSize / c.Patch; return g*g + 1 }

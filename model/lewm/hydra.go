@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"scalewm/model"
 	"scalewm/model/weights"
 )
 
@@ -90,7 +91,7 @@ func parseHydra(config []byte, f *weights.File) (Config, error) {
 		Dim: t.Projector.OutputDim, Projector: t.Projector.HiddenDim, PredictorDepth: t.Predictor.Depth,
 		PredictorHeads: t.Predictor.Heads, PredictorHeadDim: t.Predictor.HeadDim, PredictorMLP: t.Predictor.MLP,
 		Dropout: t.Predictor.Dropout, History: t.Predictor.NumFrames, Smoothed: t.Action.Smoothed}
-	c.setAction(or(t.Action.InputDim, axis(f, "action_encoder.patch_embed.weight", 1)))
+	c.FrameSkip, c.ActionDim = model.SplitBlock(cmp.Or(t.Action.InputDim, f.Axis("action_encoder.patch_embed.weight", 1)))
 	c.complete(f)
 	// A tree that repeats the usual widths names nothing of its own.
 	if t.Predictor.HiddenDim != c.Dim {
@@ -111,61 +112,28 @@ func parseHydra(config []byte, f *weights.File) (Config, error) {
 	return c, nil
 }
 
-// setAction divides the width of a block into env steps and numbers a step. The
-// config does not say how; every published data set has 5 steps.
-func (c *Config) setAction(width int) {
-	const published = 5
-	if c.FrameSkip, c.ActionDim = 1, width; width%published == 0 {
-		c.FrameSkip, c.ActionDim = published, width/published
-	}
-}
-
 // complete reads off the tensors what is still zero.
 func (c *Config) complete(f *weights.File) {
 	const embeddings, block = "encoder.embeddings.", "predictor.transformer.layers."
-	c.Patch = or(c.Patch, axis(f, embeddings+"patch_embeddings.projection.weight", 2))
-	c.ImageSize = or(c.ImageSize, c.Patch*int(math.Sqrt(float64(max(0, axis(f, embeddings+"position_embeddings", 1)-1)))))
-	c.Width = or(c.Width, axis(f, embeddings+"cls_token", 2))
-	c.Layers = or(c.Layers, count(f, "encoder.encoder.layer.%d.output.dense.weight"))
-	c.MLP = or(c.MLP, axis(f, "encoder.encoder.layer.0.intermediate.dense.weight", 0))
-	c.Dim = or(c.Dim, axis(f, "projector.net.3.weight", 0))
-	c.Projector = or(c.Projector, axis(f, "projector.net.0.weight", 0))
-	c.History = or(c.History, axis(f, "predictor.pos_embedding", 1))
-	c.PredictorDepth = or(c.PredictorDepth, count(f, block+"%d.attn.to_qkv.weight"))
-	c.PredictorMLP = or(c.PredictorMLP, axis(f, block+"0.mlp.net.1.weight", 0))
-	c.PredictorHeadDim = or(c.PredictorHeadDim, axis(f, block+"0.attn.to_qkv.weight", 0)/max(1, 3*c.PredictorHeads))
-	c.Smoothed = or(c.Smoothed, axis(f, "action_encoder.patch_embed.weight", 0))
-}
-
-func or(v, fallback int) int {
-	if v != 0 {
-		return v
-	}
-	return fallback
-}
-
-// axis is the length of a tensor's axis, 0 where there is none.
-func axis(f *weights.File, name string, i int) int {
-	if shape, _ := f.Shape(name); i < len(shape) {
-		return shape[i]
-	}
-	return 0
-}
-
-// count is how many tensors there are of a name with a number in it.
-func count(f *weights.File, name string) int {
-	n := 0
-	for f.Has(fmt.Sprintf(name, n)) {
-		n++
-	}
-	return n
+	c.Patch = cmp.Or(c.Patch, f.Axis(embeddings+"patch_embeddings.projection.weight", 2))
+	c.ImageSize = cmp.Or(c.ImageSize, c.Patch*int(math.Sqrt(float64(max(0, f.Axis(embeddings+"position_embeddings", 1)-1)))))
+	c.Width = cmp.Or(c.Width, f.Axis(embeddings+"cls_token", 2))
+	c.Layers = cmp.Or(c.Layers, f.Count("encoder.encoder.layer.%d.output.dense.weight"))
+	c.MLP = cmp.Or(c.MLP, f.Axis("encoder.encoder.layer.0.intermediate.dense.weight", 0))
+	c.Dim = cmp.Or(c.Dim, f.Axis("projector.net.3.weight", 0))
+	c.Projector = cmp.Or(c.Projector, f.Axis("projector.net.0.weight", 0))
+	c.History = cmp.Or(c.History, f.Axis("predictor.pos_embedding", 1))
+	c.PredictorDepth = cmp.Or(c.PredictorDepth, f.Count(block+"%d.attn.to_qkv.weight"))
+	c.PredictorMLP = cmp.Or(c.PredictorMLP, f.Axis(block+"0.mlp.net.1.weight", 0))
+	c.PredictorHeadDim = cmp.Or(c.PredictorHeadDim, f.Axis(block+"0.attn.to_qkv.weight", 0)/max(1, 3*c.PredictorHeads))
+	c.Smoothed = cmp.Or(c.Smoothed, f.Axis("action_encoder.patch_embed.weight", 0))
 }
 
 // resolve is the encoder's numbers: those of its size where it names one.
 func (v hydraViT) resolve() (hydraViT, error) {
 	if v.Config != nil {
 		v = *v.Config
-		v.Heads = or(v.Heads, 12) // ViTConfig's default
+		v.Heads = cmp.Or(v.Heads, 12) // ViTConfig's default
 		return v, nil
 	}
 	if v.Size == "" && strings.HasSuffix(v.Target, "vit_hf") {
@@ -178,8 +146,8 @@ func (v hydraViT) resolve() (hydraViT, error) {
 	if !ok {
 		return v, nil
 	}
-	v.Width, v.Layers, v.Heads = or(v.Width, s.width), or(v.Layers, s.layers), or(v.Heads, s.heads)
-	v.MLP = or(v.MLP, 4*s.width)
+	v.Width, v.Layers, v.Heads = cmp.Or(v.Width, s.width), cmp.Or(v.Layers, s.layers), cmp.Or(v.Heads, s.heads)
+	v.MLP = cmp.Or(v.MLP, 4*s.width)
 	return v, nil
 }
 

@@ -3,8 +3,8 @@ package lewm
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
+	"strings"
 
 	"scalewm/model"
 	"scalewm/model/device"
@@ -13,33 +13,48 @@ import (
 )
 
 func init() {
-	model.Register(model.Family{Name: model.FamilyLeWM, Load: func(dev device.Device, f *weights.File, s *weights.Sidecar) (model.World, error) {
-		if err := adopt(f, s); err != nil {
-			return nil, err
-		}
-		m, ts, err := checked(f, s)
-		if err != nil {
-			return nil, err
-		}
-		m.Alloc(dev, false)
-		m.set64(ts)
-		return m, nil
-	}})
+	model.Register(model.Family{Name: model.FamilyLeWM, Owns: owns, Read: read})
 }
 
-// Read reads a checkpoint of this family without building the model. Its
-// tensors have the released names, whichever version of transformers and
-// whichever trainer's wrapper named them. The sidecar of a published .pt file
-// says what can be known: no task, no seed; its method is taken to be the baseline.
-func Read(path string) (*weights.File, *weights.Sidecar, error) {
-	f, s, err := weights.Load(path)
-	if err != nil {
-		return nil, nil, err
-	}
+// owns looks for a tensor of the projector, which no other family has.
+func owns(f *weights.File) bool {
+	return slices.ContainsFunc(f.Names(), func(n string) bool { return strings.HasSuffix(n, "projector.net.0.weight") })
+}
+
+// read makes a sidecar of a published checkpoint, which says what can be known: no
+// task, no seed; its method is taken to be the baseline. The tensors have the released
+// names, whichever version of transformers and whichever trainer's wrapper named them.
+func read(f *weights.File, s *weights.Sidecar) (model.Checkpoint, error) {
 	if err := adopt(f, s); err != nil {
-		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
+		return nil, err
 	}
-	return f, s, nil
+	return checked(f, s)
+}
+
+// checkpoint is a model without memory and its tensors.
+type checkpoint struct {
+	m  *Model
+	ts []weights.Tensor
+}
+
+func (c *checkpoint) Config() model.Config      { return c.m.cfg }
+func (c *checkpoint) Tensors() []weights.Tensor { return c.ts }
+
+func (c *checkpoint) World(dev device.Device) (model.World, error) {
+	c.m.Alloc(dev, false)
+	c.m.set64(c.ts)
+	return c.m, nil
+}
+
+func (c *checkpoint) Published(transformers int) ([]weights.Tensor, []byte, error) {
+	ts := slices.Clone(c.ts)
+	for i := range ts {
+		if transformers == 5 {
+			ts[i].Name = weights.Transformers5(ts[i].Name)
+		}
+	}
+	config, err := c.m.cfg.Hydra()
+	return ts, config, err
 }
 
 // adopt gives the tensors their released names and a published checkpoint a
@@ -83,34 +98,24 @@ func describe(s *weights.Sidecar, f *weights.File) error {
 	return nil
 }
 
-// Checked is the config of a checkpoint and its tensors, in the model's order,
-// as they would be written again; it fails where model.Load would.
-func Checked(f *weights.File, s *weights.Sidecar) (Config, []weights.Tensor, error) {
-	m, ts, err := checked(f, s)
-	if err != nil {
-		return Config{}, nil, err
-	}
-	return m.cfg, ts, nil
-}
-
-// checked is the model that a sidecar describes, without memory, and its tensors.
-func checked(f *weights.File, s *weights.Sidecar) (*Model, []weights.Tensor, error) {
-	if s.Kind != model.FamilyLeWM {
-		return nil, nil, fmt.Errorf("the checkpoint is of kind %q, not %q (hint: give one of a LeWM-family training)", s.Kind, model.FamilyLeWM)
-	}
+// checked is the model that a sidecar describes and its tensors.
+func checked(f *weights.File, s *weights.Sidecar) (*checkpoint, error) {
 	if s.Schema != model.Schema {
-		return nil, nil, fmt.Errorf("the checkpoint has schema %d, this program reads %d (hint: train again, or use the program that wrote it)", s.Schema, model.Schema)
+		return nil, fmt.Errorf("the checkpoint has schema %d, this program reads %d (hint: train again, or use the program that wrote it)", s.Schema, model.Schema)
 	}
 	var c Config
 	if err := json.Unmarshal(s.Config, &c); err != nil {
-		return nil, nil, fmt.Errorf("the sidecar's config: %v (hint: the file is torn; train again)", err)
+		return nil, fmt.Errorf("the sidecar's config: %v (hint: the file is torn; train again)", err)
 	}
 	m, err := Declare(c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	ts, err := m.take(f)
-	return m, ts, err
+	ts, err := f.Take(m.names())
+	if err != nil {
+		return nil, err
+	}
+	return &checkpoint{m, ts}, nil
 }
 
 // counterNames are the tensors of BatchNorm's count of training passes.
@@ -149,35 +154,7 @@ func (m *Model) names() (names []string, shapes map[string][]int) {
 	return names, shapes
 }
 
-// take reads every tensor of the model from f. A missing one, one of another
-// shape, one that has no place and one that holds no finite number are errors:
-// loaded in part, a model would be a random one.
-func (m *Model) take(f *weights.File) ([]weights.Tensor, error) {
-	names, shapes := m.names()
-	for _, n := range f.Names() {
-		if _, ok := shapes[n]; !ok {
-			return nil, fmt.Errorf("the checkpoint has a tensor the model has not: %s (hint: it has another geometry, or is of another kind)", n)
-		}
-	}
-	var ts []weights.Tensor
-	for _, n := range names {
-		if shape, ok := f.Shape(n); ok && !slices.Equal(shape, shapes[n]) {
-			return nil, fmt.Errorf("tensor %s is %v, the model needs %v (hint: the checkpoint has another geometry)", n, shape, shapes[n])
-		}
-		t, err := f.Tensor(n)
-		if err != nil {
-			return nil, err
-		}
-		v := t.Float64()
-		if i := slices.IndexFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }); i >= 0 {
-			return nil, fmt.Errorf("tensor %s has %g at %d (hint: the training diverged or the file is damaged; take an earlier checkpoint)", n, v[i], i)
-		}
-		ts = append(ts, t)
-	}
-	return ts, nil
-}
-
-// set64 uploads what take returned.
+// set64 uploads what was read.
 func (m *Model) set64(ts []weights.Tensor) {
 	own := m.own()
 	for i, p := range own {

@@ -14,9 +14,9 @@ import (
 	"scalewm/model/weights"
 )
 
-// checkpoint writes a model's checkpoint with a sidecar that change spoils
+// saved writes a model's checkpoint with a sidecar that change spoils
 // after it was written.
-func checkpoint(t *testing.T, m *Model, change func(s *weights.Sidecar)) string {
+func saved(t *testing.T, m *Model, change func(s *weights.Sidecar)) string {
 	t.Helper()
 	config, _ := json.Marshal(m.Config())
 	s := weights.Sidecar{Kind: model.FamilyLeWM, Schema: model.Schema, Config: config}
@@ -49,7 +49,7 @@ func load(dev device.Device, path string) (*Model, *weights.Sidecar, error) {
 func TestLoad(t *testing.T) {
 	dev, m := stirred(t)
 	m.SetBatches(12)
-	back, _, err := load(dev, checkpoint(t, m, func(*weights.Sidecar) {}))
+	back, _, err := load(dev, saved(t, m, func(*weights.Sidecar) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestLoad(t *testing.T) {
 		"deeper":    {geometry(func(c *Config) { c.Layers++ }), "no tensor"},
 		"shallower": {geometry(func(c *Config) { c.Layers-- }), "a tensor the model has not"},
 	} {
-		_, _, err := load(dev, checkpoint(t, m, c.change))
+		_, _, err := load(dev, saved(t, m, c.change))
 		refused(t, name, err, c.want)
 	}
 	_, _, err = load(dev, t.TempDir())

@@ -10,8 +10,8 @@ import (
 
 // Model is a world model, whose methods below run in evaluation mode, and can be trained.
 var (
-	_ model.Counted   = (*Model)(nil)
-	_ model.Trainable = (*Model)(nil)
+	_ model.Counted = (*Model)(nil)
+	_ model.Learner = (*Model)(nil)
 )
 
 // encodeRows is how many tokens are encoded at once. A row's result does not

@@ -58,7 +58,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 	}
 
 	// On a family of its own, whose encoder is a matrix that is not trained.
-	model.Register(model.Family{Name: "line", Load: loadLine})
+	model.Register(model.Family{Name: "line", Owns: func(*weights.File) bool { return false }, Read: readLine})
 	o := options(t, model.Baseline)
 	o.Method = model.Method{Name: "lines", Family: "line", Terms: []model.Term{prediction, {Name: model.Correlation, UsesQ: true, Weight: 0.1}}}
 	o.Model, o.Config.Steps = lineConfig{Dim: 3, Actions: 2}, 40
@@ -149,6 +149,8 @@ func (c lineConfig) Info() model.Info {
 	return model.Info{Kind: "line", Patches: 1, Dim: c.Dim, History: 1, FrameSize: frameSize, ActionWidth: c.Actions, FrameSkip: 1}
 }
 
+func (c lineConfig) Words() (encoder, latents, predictor string) { return "", "", "" }
+
 func (c lineConfig) Declare() (model.Trainable, error) { return c.declare(), nil }
 
 func (c lineConfig) declare() *line {
@@ -232,15 +234,27 @@ func (l *line) PredictorCalls(h int) int { return h }
 func (l *line) Encode(dst device.Mat, frames device.Bytes, n int) { l.encode(dst, frames, nil, n) }
 func (l *line) Rollout(_, _, _ device.Mat, _ int)                 {}
 
-func loadLine(dev device.Device, f *weights.File, s *weights.Sidecar) (model.World, error) {
+func readLine(f *weights.File, s *weights.Sidecar) (model.Checkpoint, error) {
 	var c lineConfig
 	if err := json.Unmarshal(s.Config, &c); err != nil {
 		return nil, fmt.Errorf("a line's sidecar: %w", err)
 	}
-	l := c.declare()
+	return lineCheckpoint{c, f}, nil
+}
+
+type lineCheckpoint struct {
+	c lineConfig
+	f *weights.File
+}
+
+func (c lineCheckpoint) Config() model.Config                            { return c.c }
+func (c lineCheckpoint) Tensors() []weights.Tensor                       { return nil }
+func (c lineCheckpoint) Published(int) ([]weights.Tensor, []byte, error) { return nil, nil, nil }
+func (c lineCheckpoint) World(dev device.Device) (model.World, error) {
+	l := c.c.declare()
 	l.Alloc(dev, false)
 	for _, p := range []*nn.Param{l.eye, l.move} {
-		v, err := f.Float64(p.Name)
+		v, err := c.f.Float64(p.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -121,23 +121,34 @@ func (t *trainer) step(n int, in inputs, diag *metrics.Diagnostics) (metrics.Los
 	p := &nn.Pass{Dev: t.dev, Arena: t.arena, Train: true, DropKey: in.dropout}
 	out := t.model.Forward(p, in.Batch)
 
-	demb := p.Zero(out.Emb.Rows, out.Emb.Cols)
+	learner, learns := t.model.(model.Learner)
+	latents := func(like device.Mat) device.Mat { // memory of a gradient at latents, which constants have not
+		if !learns {
+			return device.Mat{}
+		}
+		return p.Zero(like.Rows, like.Cols)
+	}
+	demb := latents(out.Emb)
 	for i, loss := range in.losses {
 		// Each term's gradient has its own memory, so that it can be measured.
-		g := objective.Gradients{Emb: p.Zero(out.Emb.Rows, out.Emb.Cols)}
+		g := objective.Gradients{Emb: latents(out.Emb)}
 		if t.terms[i].Predicts {
-			g.Pred, g.Target = p.Zero(out.Pred.Rows, out.Pred.Cols), p.Zero(out.Pred.Rows, out.Pred.Cols)
+			g.Pred, g.Target = p.Zero(out.Pred.Rows, out.Pred.Cols), latents(out.Target)
 		}
 		loss(p, t.sums.Columns(t.result(i), 2), g, out)
 		if t.terms[i].Predicts {
 			t.model.PredictorGrad(p, g.Emb, g.Pred, g.Target)
 		}
-		t.dev.Axpy(demb, 1, g.Emb)
-		if diag != nil {
+		if learns {
+			t.dev.Axpy(demb, 1, g.Emb)
+		}
+		if learns && diag != nil {
 			t.dev.SumSquares(t.sum(t.gradNorm(i)), g.Emb)
 		}
 	}
-	t.model.EncoderGrad(p, demb)
+	if learns {
+		learner.EncoderGrad(p, demb)
+	}
 
 	t.dev.SumSquares(t.sum(t.norm()), params.Grad)
 	t.dev.AdamW(params.Value, params.Grad, t.m, t.v, t.sum(t.norm()), device.AdamW{LR: t.rate(n), Beta1: 0.9, Beta2: 0.999,

@@ -3,6 +3,7 @@ package weights
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -64,6 +65,23 @@ func (f *File) Has(name string) bool { _, ok := f.views[name]; return ok }
 func (f *File) Shape(name string) ([]int, bool) {
 	v, ok := f.views[name]
 	return v.shape, ok
+}
+
+// Axis is the length of a tensor's axis, 0 where there is none.
+func (f *File) Axis(name string, i int) int {
+	if shape, _ := f.Shape(name); i < len(shape) {
+		return shape[i]
+	}
+	return 0
+}
+
+// Count is how many tensors there are of a name with a number in it, counted from 0.
+func (f *File) Count(name string) int {
+	n := 0
+	for f.Has(fmt.Sprintf(name, n)) {
+		n++
+	}
+	return n
 }
 
 // DType is how a tensor's numbers are stored, in the names of safetensors: F32,
@@ -133,6 +151,33 @@ func (f *File) Tensor(name string) (Tensor, error) {
 		}
 	}
 	return t, nil
+}
+
+// Take reads the tensors by names, which are all that f may hold. A missing one, one of
+// another shape, one more and one that holds no finite number are errors: loaded in
+// part, a model would be a random one.
+func (f *File) Take(names []string, shapes map[string][]int) ([]Tensor, error) {
+	for _, n := range f.Names() {
+		if _, ok := shapes[n]; !ok {
+			return nil, fmt.Errorf("the checkpoint has a tensor the model has not: %s (hint: it has another geometry, or is of another kind)", n)
+		}
+	}
+	var ts []Tensor
+	for _, n := range names {
+		if shape, ok := f.Shape(n); ok && !slices.Equal(shape, shapes[n]) {
+			return nil, fmt.Errorf("tensor %s is %v, the model needs %v (hint: the checkpoint has another geometry)", n, shape, shapes[n])
+		}
+		t, err := f.Tensor(n)
+		if err != nil {
+			return nil, err
+		}
+		v := t.Float64()
+		if i := slices.IndexFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }); i >= 0 {
+			return nil, fmt.Errorf("tensor %s has %g at %d (hint: the training diverged or the file is damaged; take an earlier checkpoint)", n, v[i], i)
+		}
+		ts = append(ts, t)
+	}
+	return ts, nil
 }
 
 // Rename gives every tensor the name that to returns; "" drops it. Two tensors

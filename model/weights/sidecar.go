@@ -28,6 +28,9 @@ type Sidecar struct {
 	QMean      []float64 `json:"q_mean,omitempty"`
 	QStd       []float64 `json:"q_std,omitempty"` // ddof 1
 
+	// Backbone is the SHA-256 of the weights of a frozen encoder, "" where the encoder learns.
+	Backbone string `json:"backbone,omitempty"`
+
 	Data  string `json:"data"`              // fingerprint of the data set
 	Split string `json:"split" text:"free"` // how clips were held out
 
