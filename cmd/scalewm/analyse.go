@@ -16,10 +16,12 @@ import (
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/eval/analysis"
+	"scalewm/eval/paired"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/record"
 	"scalewm/model"
 	"scalewm/model/device"
+	"scalewm/model/train"
 	"scalewm/model/weights"
 )
 
@@ -177,14 +179,16 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 		return nil, nil // it does not plan
 	}
 	failed, err = pipeline.Graph{steps[0]}.Run(ctx, w.Listener)
-	a.tables.add(steps[0].Results, about{Task: task.Spec.Name, Method: side.Method, Seed: side.Seed})
+	recipe := train.RecipeOf(side)
+	arm := paired.ArmName(record.Spec{Task: task.Spec.Name, Method: side.Method, Q: recipe.Q, LossWeight: recipe.Weight})
+	a.tables.add(steps[0].Results, about{Task: task.Spec.Name, Method: arm, Seed: side.Seed})
 	return failed, err
 }
 
 // about says what a row is of.
 type about struct {
 	Task   string `json:"task"`
-	Method string `json:"method"`
+	Method string `json:"method"` // or a variant, as scale@half
 	Seed   int64  `json:"seed"`
 }
 

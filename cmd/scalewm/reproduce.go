@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"scalewm/dataset/cell"
@@ -21,10 +24,10 @@ func init() {
 
 // gridFlags are the axes of the grid, as texts.
 type gridFlags struct {
-	preset, tasks, methods, seeds, solvers, tiers, sets, analyses *string
-	episodes                                                      *int
-	rollouts                                                      rolloutFlags
-	settings                                                      settingFlags
+	preset, tasks, methods, seeds, solvers, tiers, sets, analyses, q, weights *string
+	episodes                                                                  *int
+	rollouts                                                                  rolloutFlags
+	settings                                                                  settingFlags
 }
 
 func (c *command) gridFlags() gridFlags {
@@ -33,6 +36,8 @@ func (c *command) gridFlags() gridFlags {
 		tasks:    c.String("tasks", "all", "`tasks`, with commas, or all"),
 		methods:  c.String("methods", strings.Join(model.MethodNames(nil), ","), "`arms`, with commas: lewm, scale, aux, and the floors untrained and random"),
 		seeds:    c.String("seeds", "3072", "training `seeds`, with commas"),
+		q:        c.String("q", "", "task `states`, with commas, that scale and aux see instead of the preset's: full, half, native; each is an arm, scale@half"),
+		weights:  c.String("scale-weight", "", "`weights`, with commas, of scale's own loss term instead of the preset's; each is an arm, scale@w=0.3"),
 		solvers:  c.String("solvers", "", "`planners` instead of the preset's, with commas, or all"),
 		tiers:    c.String("tiers", "", "compute `tiers` instead of the preset's, with commas, or all"),
 		sets:     c.String("sets", "", "evaluation `sets` instead of the preset's, with commas, or all"),
@@ -88,6 +93,9 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 			return err
 		}
 		defer w.Analyser.Close()
+	}
+	for _, gap := range grid.WithoutQ() {
+		w.Listener.Note(gap)
 	}
 	steps := w.Graph().Shard(ours)
 	if *stage != "" {
@@ -192,8 +200,30 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if g.Methods, err = parseList(strings.Split(*f.methods, ","), parseMethod); err != nil {
 		return g, err
 	}
-	g.Seeds, err = parseList(strings.Split(*f.seeds, ","), parseSeed)
+	if g.Seeds, err = parseList(strings.Split(*f.seeds, ","), parseSeed); err != nil {
+		return g, err
+	}
+	if *f.q != "" {
+		g.Qs, err = parseList(strings.Split(*f.q, ","), func(q string) (string, error) {
+			if !slices.ContainsFunc(g.Tasks, func(t envs.Task) bool { return pipeline.HasQ(t, q) }) {
+				return "", fmt.Errorf("none of the tasks has --q %s (`scalewm tasks` lists what they have)", q)
+			}
+			return q, nil
+		})
+	}
+	if err == nil && *f.weights != "" {
+		g.ScaleWeights, err = parseList(strings.Split(*f.weights, ","), parseWeight)
+	}
 	return g, err
+}
+
+// parseWeight reads the weight of a loss term.
+func parseWeight(text string) (float64, error) {
+	w, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(w > 0 && w <= math.MaxFloat32) {
+		return 0, fmt.Errorf("--scale-weight %s: it must be a positive number", text)
+	}
+	return w, nil
 }
 
 // parseMethod looks a method up and suggests another where there is none.

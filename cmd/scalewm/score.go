@@ -40,7 +40,7 @@ func scores(cells []record.Cell) []score {
 	placed, _ := paired.Place(cells)
 	lines := map[score][]record.Cell{} // by what names a line
 	for _, c := range placed {
-		name := score{Task: c.Spec.Task, Method: c.Spec.Method, Seed: c.Spec.TrainSeed, Solver: c.Table, Tier: c.Spec.Tier}
+		name := score{Task: c.Spec.Task, Method: c.Arm, Seed: c.Spec.TrainSeed, Solver: c.Table, Tier: c.Spec.Tier}
 		if lines[name] == nil {
 			out = append(out, name)
 		}

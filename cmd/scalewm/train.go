@@ -29,6 +29,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
 	steps := c.Count("steps", 0, "optimiser `steps` instead of the preset's")
 	q := c.String("q", "", "task `state` that scale and aux see, instead of the preset's: full, half or native")
+	weight := c.String("scale-weight", "", "`weight` of scale's own loss term, instead of the preset's")
 	reading := c.String("reading", "", "`form` of the losses of scale and aux, instead of the preset's: authors (their code) or paper (as printed)")
 	workers := c.Count("workers", 0, "`goroutines` that read frames; 0 is one a core (the result does not depend on it)")
 	resume := c.Bool("resume", false, "fail unless there is an interrupted training to go on with (the same command goes on anyway)")
@@ -58,7 +59,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		p.Train.Steps, p.Train.Epochs = *steps, 0
 	}
 	if *q != "" {
-		if !slices.ContainsFunc(t.Spec.Qs, func(known envs.Q) bool { return known.Name == *q }) {
+		if !pipeline.HasQ(t, *q) {
 			return usagef("train: task %s has no --q %s (`scalewm tasks` lists what it has)", *task, *q)
 		}
 		p.Train.Q = *q
@@ -71,6 +72,16 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		return usagef("train: --reading %s: choose authors or paper", *reading)
 	}
 	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{t}, Methods: []model.Method{m}, Seeds: []int64{*seed}, Protocol: rules}
+	if *weight != "" {
+		if !slices.ContainsFunc(m.Terms, func(t model.Term) bool { return t.Name == model.Correlation }) {
+			return usagef("train: --scale-weight is of scale's loss, and the method is %s", *method)
+		}
+		v, err := parseWeight(*weight)
+		if err != nil {
+			return usagef("train: %v", err)
+		}
+		g.ScaleWeights = []float64{v}
+	}
 	w, l := c.workspace(g, "", *workers), &teller{command: c, step: "training " + *method}
 	defer w.Close()
 	w.Listener, w.Data, w.Weights, w.BreakLock = l, *data, *out, *breakLock

@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/eval"
+	"scalewm/eval/paired"
 	"scalewm/eval/record"
 	"scalewm/model/weights"
 )
@@ -169,7 +170,7 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 		s.w.Listener.Note(fmt.Sprintf("the paper has no temperature of mppi on %s: %g is assumed", s.task.Spec.Name, j.Temperature))
 		t.assumed = true
 	}
-	film, err := s.missingFilm()
+	film, err := s.missingFilm(j)
 	if err != nil {
 		return "", err
 	}
@@ -236,12 +237,16 @@ func (s *Evaluate) found() (ids []string, err error) {
 
 // missingFilm is the path of the film that is to be made, "" for none. Random
 // actions have no tier; their film carries the name of the first.
-func (s *Evaluate) missingFilm() (string, error) {
-	name := strings.Join([]string{s.task.Spec.Name, s.method.Name, s.w.Grid.Tiers[0].Name}, "-") + ".gif"
-	path := filepath.Join(s.w.Dir, "watch", name)
+func (s *Evaluate) missingFilm(j eval.Job) (string, error) {
 	if !s.film {
 		return "", nil
 	}
+	label := s.label()
+	if s.w.Weights != "" { // which says itself what it is a variant of
+		label = paired.ArmName(j.Spec(0))
+	}
+	name := strings.Join([]string{s.task.Spec.Name, label, s.w.Grid.Tiers[0].Name}, "-") + ".gif"
+	path := filepath.Join(s.w.Dir, "watch", name)
 	whole, err := eval.WholeFilm(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

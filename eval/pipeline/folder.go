@@ -18,7 +18,8 @@ import (
 )
 
 // A results folder has one protocol, and for each task one data set and one
-// training preset; what else a run varies may be added to it. What a folder is
+// training preset, of which arms may vary the task state and a weight; what else a
+// run varies may be added to it. What a folder is
 // stands in the small files that it holds anyway: the data sets' attributes, the
 // sets, and the sidecars and presets of the trainings.
 
@@ -52,7 +53,7 @@ func (w *Workspace) belongs(task envs.Task, data string) error {
 		if there == nil || w.Data != "" || !strings.HasPrefix(filepath.Base(dir), name+"-") {
 			continue
 		}
-		if key, is, asked := there.differs(w.Grid.Preset.recipe()); key != "" {
+		if key, is, asked := there.shared().differs(w.Grid.Preset.recipe().shared()); key != "" {
 			return Requestf("%s was trained with %s = %s, and the preset says %s: a results folder has one training preset a task (hint: choose another --out)", dir, key, is, asked)
 		}
 	}
@@ -77,6 +78,12 @@ type recipe struct {
 }
 
 func (p *Preset) recipe() recipe { return recipe{p.Model, p.Train} }
+
+// shared is the recipe without what arms of a folder may vary (see variant).
+func (r recipe) shared() recipe {
+	r.Train.Q, r.Train.ScaleWeight = "", nil
+	return r
+}
 
 // trained reads what a training's folder says of itself: a finished training has a
 // sidecar, one under way only its preset. What is missing or damaged is nil.

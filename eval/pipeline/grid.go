@@ -19,6 +19,10 @@ type Grid struct {
 	Tasks   []envs.Task
 	Methods []model.Method
 	Seeds   []int64 // of the trainings
+	// Qs and ScaleWeights vary the methods whose loss has a term that sees the task
+	// state: which state, and the weight of the correlation; none is the preset's.
+	Qs           []string
+	ScaleWeights []float64
 
 	Protocol    dataset.Protocol
 	Solvers     []string
@@ -38,16 +42,18 @@ func (g *Grid) sets(task string) []string {
 	return g.Sets[:atMost(len(g.Sets), g.Preset.Eval.SetsAtMost[task])]
 }
 
-// arm is one line of the grid: a method that is trained on a task with a seed.
+// arm is one line of the grid: a method, or a variant of it, that is trained on a
+// task with a seed.
 type arm struct {
 	task   envs.Task
 	method model.Method
 	seed   int64
+	variant
 }
 
 // name is the arm in a step's ID: "tworoom lewm s3072", or "tworoom random".
 func (a arm) name() string {
-	words := []string{a.task.Spec.Name, a.method.Name}
+	words := []string{a.task.Spec.Name, a.label()}
 	if a.method.Plans() {
 		words = append(words, fmt.Sprintf("s%d", a.seed))
 	}
@@ -62,8 +68,10 @@ func (g *Grid) arms(task envs.Task) []arm {
 		if !m.Plans() {
 			seeds = seeds[:1]
 		}
-		for _, s := range seeds {
-			out = append(out, arm{task, m, s})
+		for _, v := range g.variants(task, m) {
+			for _, s := range seeds {
+				out = append(out, arm{task, m, s, v})
+			}
 		}
 	}
 	return out

@@ -151,3 +151,39 @@ func inOrder(t *testing.T, g Graph) {
 		before[s.ID()] = true
 	}
 }
+
+// Variants are arms of their own; what the preset says is the plain arm, and a task
+// that lacks a state has no arm with it. Weights of the correlation are those of
+// docs/sources.md#loss-weights: 0.15 on Reacher, else 0.1.
+func TestVariants(t *testing.T) {
+	g := Grid{Tasks: lookUp(t, envs.Lookup, "cube", "tworoom"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "aux", "random"), Seeds: []int64{7},
+		Qs: []string{"half", "full"}, ScaleWeights: []float64{.3, .1}}
+	g.Preset.Train.Q = "full"
+	labels := func(task envs.Task) (out []string) {
+		for _, a := range g.arms(task) {
+			out = append(out, a.label())
+		}
+		return out
+	}
+	for i, want := range [][]string{
+		{"lewm", "scale@half@w=0.3", "scale@half", "scale@w=0.3", "scale", "aux@half", "aux", "random"},
+		{"lewm", "scale@w=0.3", "scale", "aux", "random"},
+	} {
+		if got := labels(g.Tasks[i]); !slices.Equal(got, want) {
+			t.Errorf("%s has the arms %v, want %v", g.Tasks[i].Spec.Name, got, want)
+		}
+	}
+	if got := g.WithoutQ(); len(got) != 1 || !strings.Contains(got[0], "tworoom has no state half") {
+		t.Errorf("gaps %q", got)
+	}
+	g.Preset.Train.ScaleWeight = map[string]float64{"cube": .3, "tworoom": .2}
+	for _, a := range g.arms(g.Tasks[0]) {
+		p := a.preset(g.Preset)
+		if a.label() == "scale@half@w=0.1" && (p.Train.Q != "half" || p.Train.ScaleWeight["cube"] != .1 || p.Train.ScaleWeight["tworoom"] != .2) {
+			t.Errorf("%s is trained with %+v", a.label(), p.Train)
+		}
+	}
+	if g.Preset.Train.Q != "full" || g.Preset.Train.ScaleWeight["cube"] != .3 {
+		t.Errorf("the preset of the grid was changed: %+v", g.Preset.Train)
+	}
+}

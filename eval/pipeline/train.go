@@ -12,7 +12,7 @@ import (
 	"scalewm/model/train"
 )
 
-// Train makes an arm's checkpoint, train/TASK-METHOD-sSEED/: weights, sidecar,
+// Train makes an arm's checkpoint, train/TASK-METHOD-sSEED/ (METHOD@half of a variant): weights, sidecar,
 // metrics and the preset, from the task's data set.
 type Train struct {
 	w *Workspace
@@ -58,7 +58,8 @@ func (s *Train) State(context.Context) (State, error) {
 func (s *Train) refuse(dir string) error {
 	side, there := trained(dir)
 	if there != nil {
-		if key, is, asked := there.differs(s.w.Grid.Preset.recipe()); key != "" {
+		preset := s.preset(s.w.Grid.Preset)
+		if key, is, asked := there.differs(preset.recipe()); key != "" {
 			return s.other(dir, key, is, asked)
 		}
 	}
@@ -116,18 +117,18 @@ func (s *Train) Run(ctx context.Context) (string, error) {
 
 // options are what the grid, the task and the method determine of a training.
 func (s *Train) options(t *openTask, dir string) (train.Options, error) {
-	g, spec := &s.w.Grid, s.task.Spec
-	geometry := g.Preset.Model
+	g, spec, preset := &s.w.Grid, s.task.Spec, s.preset(s.w.Grid.Preset)
+	geometry := preset.Model
 	geometry.ActionDim = spec.ActionDim
 	o := train.Options{Dev: s.w.Trainer, Data: t.file, DataPath: s.w.dataPath(spec.Name), Method: s.method, Seed: s.seed,
-		Task: train.Task{Name: spec.Name, ID: spec.ID}, Config: g.Preset.Train, Model: geometry, Protocol: g.Protocol,
+		Task: train.Task{Name: spec.Name, ID: spec.ID}, Config: preset.Train, Model: geometry, Protocol: g.Protocol,
 		Out: dir, Resume: s.Resume, BreakLock: s.w.BreakLock, Workers: s.w.Workers, Progress: s.w.Listener.Progress, Note: s.w.Listener.Note}
 	for _, q := range spec.Qs {
 		if q.Name == o.Config.Q {
 			o.Task.Q = q
 		}
 	}
-	o.Begin = func() error { return g.Preset.WriteTo(dir) }
+	o.Begin = func() error { return preset.WriteTo(dir) }
 	o.Frames = func(ctx context.Context) (dataset.FrameReader, error) { // which all trainings of the task share
 		if t.frames == nil {
 			frames, free, err := o.OpenFrames(ctx)

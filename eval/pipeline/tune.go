@@ -35,7 +35,7 @@ func tuneSteps(w *Workspace, a arm) []Step {
 
 // newTune is the choice for an arm's task. It is made with the first seed.
 func newTune(w *Workspace, a arm) *Tune {
-	a.method, a.seed = baseline(), w.Grid.Seeds[0]
+	a.method, a.seed, a.variant = baseline(), w.Grid.Seeds[0], variant{}
 	return &Tune{w: w, arm: a}
 }
 

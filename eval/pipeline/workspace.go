@@ -80,7 +80,7 @@ func (w *Workspace) checkpoint(a arm) string {
 	if w.Weights != "" {
 		return w.Weights
 	}
-	return filepath.Join(w.Dir, "train", fmt.Sprintf("%s-%s-s%d", a.task.Spec.Name, a.method.Name, a.seed))
+	return filepath.Join(w.Dir, "train", fmt.Sprintf("%s-%s-s%d", a.task.Spec.Name, a.label(), a.seed))
 }
 
 // cells is the store of results, tuning that of the cells a temperature is

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"scalewm/eval/paired"
 	"scalewm/eval/record"
-	"scalewm/model"
 )
 
 // What was measured of checkpoints beside their success: the geometry of their
@@ -16,7 +16,7 @@ import (
 
 // measured are all analyses of one checkpoint on one kind of device.
 type measured struct {
-	name, method string
+	name, method string // or a variant of a method
 	seed         int
 	weights      string
 	device       string
@@ -38,16 +38,17 @@ func (r *Report) measuredOn(task string) []*measured {
 		if s.Task != task {
 			continue
 		}
-		k := key{s.Method, s.TrainSeed, s.Weights, s.Device}
+		arm := paired.ArmName(record.Spec{Task: s.Task, Method: s.Method, Q: s.Q, LossWeight: s.LossWeight})
+		k := key{arm, s.TrainSeed, s.Weights, s.Device}
 		m := found[k]
 		if m == nil {
-			m = &measured{name: methodName(s.Method), method: s.Method, seed: s.TrainSeed, weights: s.Weights, device: s.Device}
+			m = &measured{name: armTitle(arm), method: arm, seed: s.TrainSeed, weights: s.Weights, device: s.Device}
 			found[k], all = m, append(all, m)
 		}
 		m.Merge(a.Results)
 	}
 	slices.SortFunc(all, func(a, b *measured) int {
-		return cmp.Or(model.CompareMethods(a.method, b.method), a.seed-b.seed, cmp.Compare(a.weights, b.weights), cmp.Compare(a.device, b.device))
+		return cmp.Or(compareArms(a.method, b.method), a.seed-b.seed, cmp.Compare(a.weights, b.weights), cmp.Compare(a.device, b.device))
 	})
 	differ := func(m *measured, of func(*measured) string) bool {
 		return slices.ContainsFunc(all, func(o *measured) bool { return o.method == m.method && of(o) != of(m) })

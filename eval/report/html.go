@@ -34,7 +34,7 @@ func html(protocol, verdicts string, sections []Section) ([]byte, error) {
 		"gif": func(b []byte) template.URL {
 			return template.URL("data:image/gif;base64," + base64.StdEncoding.EncodeToString(b))
 		},
-		"class": class, "title": methodName,
+		"class": class, "title": armTitle,
 	}).Parse(pageHTML)
 	if err != nil {
 		return nil, fmt.Errorf("report: the page's template: %w", err)

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"scalewm/dataset/cell"
+	"scalewm/eval/paired"
 	"scalewm/eval/record"
-	"scalewm/model"
 	"scalewm/model/train/metrics"
 )
 
@@ -34,14 +34,14 @@ type Data struct {
 
 // Training is the curve of one training run.
 type Training struct {
-	Task, Method string
+	Task, Method string // or a variant of a method: scale@half
 	Seed         int
 	Rows         []metrics.Row
 }
 
 // Clip is one episode to watch.
 type Clip struct {
-	Task, Method, Tier string // Task is "" where the file's name does not say
+	Task, Method, Tier string // Task is "" where the file's name does not say; Method may be a variant
 	GIF                []byte
 }
 
@@ -65,7 +65,7 @@ func Load(ctx context.Context, dir string) (*Data, error) {
 		return nil, fmt.Errorf("reading the results folder %s: %w", dir, err)
 	}
 	slices.SortStableFunc(d.Clips, func(a, b Clip) int {
-		return cmp.Or(compareTasks(a.Task, b.Task), model.CompareMethods(a.Method, b.Method), strings.Compare(a.Tier, b.Tier))
+		return cmp.Or(compareTasks(a.Task, b.Task), compareArms(a.Method, b.Method), strings.Compare(a.Tier, b.Tier))
 	})
 	return d, nil
 }
@@ -80,8 +80,10 @@ func (d *Data) Only(ids map[string]bool) {
 	arms, methods, tasks := map[arm]bool{}, map[arm]bool{}, map[string]bool{}
 	d.Cells = slices.DeleteFunc(d.Cells, func(c record.Cell) bool { return !ids[c.ID] })
 	for _, c := range d.Cells {
-		arms[arm{c.Spec.Task, c.Spec.Method, c.Spec.TrainSeed}] = true
-		methods[arm{task: c.Spec.Task, method: c.Spec.Method}], tasks[c.Spec.Task] = true, true
+		for _, name := range []string{c.Spec.Method, paired.ArmName(c.Spec)} { // folders call what a preset trains by its method alone
+			arms[arm{c.Spec.Task, name, c.Spec.TrainSeed}], methods[arm{task: c.Spec.Task, method: name}] = true, true
+		}
+		tasks[c.Spec.Task] = true
 	}
 	d.Analyses = slices.DeleteFunc(d.Analyses, func(a record.Analysis) bool { return !ids[a.ID] })
 	d.Training = slices.DeleteFunc(d.Training, func(t Training) bool { return !arms[arm{t.Task, t.Method, t.Seed}] })
@@ -142,7 +144,7 @@ func loadClip(path string) (Clip, error) {
 	if err := cell.CheckNames(c); err != nil {
 		return Clip{}, fmt.Errorf("reading the clip %q: %w", path, err)
 	}
-	if !model.MethodOf(c.Method).Plans() {
+	if !paired.MethodOf(c.Method).Plans() {
 		c.Tier = "" // it plans nothing
 	}
 	b, err := cell.ReadFile(path, cell.MaxFilm)

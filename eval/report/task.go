@@ -53,7 +53,7 @@ func methodsOf(blocks []*Block) (out []string) {
 // legendOf explains the methods' colours.
 func legendOf(methods []string) (out []Item) {
 	for _, m := range methods {
-		out = append(out, Item{Name: methodName(m), Class: class(m)})
+		out = append(out, Item{Name: armTitle(m), Class: class(m)})
 	}
 	return out
 }
@@ -254,8 +254,8 @@ func (r *Report) training(task string) []Section {
 			runs, names = append(runs, t), append(names, t.Method)
 		}
 	}
-	slices.SortFunc(runs, func(a, b Training) int { return cmp.Or(model.CompareMethods(a.Method, b.Method), a.Seed-b.Seed) })
-	slices.SortFunc(names, model.CompareMethods)
+	slices.SortFunc(runs, func(a, b Training) int { return cmp.Or(compareArms(a.Method, b.Method), a.Seed-b.Seed) })
+	slices.SortFunc(names, compareArms)
 	f := trainingFigures(runs)
 	if len(f) == 0 {
 		return nil

@@ -186,7 +186,7 @@ func (i Item) line(escape, bold func(string) string) string {
 func (f Film) cast() string {
 	var names []string
 	for _, c := range f.Clips {
-		names = append(names, strings.TrimSpace(methodName(c.Method)+" "+c.Tier))
+		names = append(names, strings.TrimSpace(armTitle(c.Method)+" "+c.Tier))
 	}
 	return "With " + listing(names) + "."
 }

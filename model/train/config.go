@@ -48,8 +48,8 @@ type Config struct {
 	EvalBatches     int `toml:"eval_batches" json:"eval_batches"`         // bound of one validation
 }
 
-// weight is that of a term of the loss on a task.
-func (c Config) weight(t model.Term, task string) float64 {
+// Weight is that of a term of the loss on a task.
+func (c Config) Weight(t model.Term, task string) float64 {
 	preset := map[string]map[string]float64{model.SIGReg: {task: c.SIGReg}, model.Correlation: c.ScaleWeight, model.Regression: c.AuxWeight}
 	if w, ok := preset[t.Name][task]; ok {
 		return w
@@ -154,7 +154,7 @@ func (o Options) validate() error {
 		return fmt.Errorf("task %s has no state q named %q (hint: `scalewm tasks` lists them)", o.Task.Name, o.Config.Q)
 	}
 	for _, t := range o.Method.Terms {
-		if w := o.Config.weight(t, o.Task.Name); t.UsesQ && !(w > 0) {
+		if w := o.Config.Weight(t, o.Task.Name); t.UsesQ && !(w > 0) {
 			return fmt.Errorf("the preset's weight of %s for task %s is %g (hint: a positive number, or none for the method's own)", o.Method.Name, o.Task.Name, w)
 		}
 		if objective.Terms[t.Name] == nil {

@@ -32,7 +32,7 @@ func RecipeOf(s *weights.Sidecar) (r Recipe) {
 		return r
 	}
 	if own := slices.IndexFunc(model.MethodOf(s.Method).Terms, func(t model.Term) bool { return t.UsesQ }); own >= 0 {
-		r.Q, r.Weight = s.QName, c.weight(model.MethodOf(s.Method).Terms[own], s.Task)
+		r.Q, r.Weight = s.QName, c.Weight(model.MethodOf(s.Method).Terms[own], s.Task)
 	}
 	shared := func(raw json.RawMessage) map[string]any {
 		var fields map[string]any

@@ -276,7 +276,7 @@ func TestWeights(t *testing.T) {
 		{"aux", model.Regression, "reacher", 0.4}, {"aux", model.Regression, "walker", 0.1},
 	} {
 		for _, term := range model.MethodOf(w.method).Terms {
-			if got := c.weight(term, w.task); term.Name == w.term && got != w.want {
+			if got := c.Weight(term, w.task); term.Name == w.term && got != w.want {
 				t.Errorf("%s of %s on %s: %g, want %g", w.term, w.method, w.task, got, w.want)
 			}
 		}
