@@ -172,7 +172,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	}
 	w := a.workspace(g, a.out, a.workers)
 	w.Listener = &teller{command: a.command, quiet: true, step: "analysing " + dir}
-	w.Data, w.Weights, w.Planner, w.Analyser = a.data, dir, a.dev, a.dev
+	w.Data, w.Weights, w.Planner, w.Analyser, w.Precision = a.data, dir, a.dev, a.dev, a.dev.Kind().Precision
 	defer w.Close()
 	steps := pipeline.Of[*pipeline.Analyse](w.Graph())
 	if len(steps) == 0 {

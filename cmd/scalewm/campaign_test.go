@@ -205,6 +205,7 @@ func bigWorkspace(t *testing.T, out string) *pipeline.Workspace {
 	if w.Planner, err = dev.open(false); err != nil {
 		t.Fatal(err)
 	}
+	w.Precision = w.Planner.Kind().Precision
 	if w.Trainer, err = dev.open(true); err != nil {
 		t.Fatal(err)
 	}

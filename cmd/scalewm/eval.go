@@ -62,6 +62,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 			return err
 		}
 		defer w.Planner.Close()
+		w.Precision = w.Planner.Kind().Precision
 		arm, err := w.Load(w.Grid.Tasks[0])
 		if err != nil {
 			return err

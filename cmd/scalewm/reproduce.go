@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"scalewm/eval/analysis"
 	"scalewm/eval/pipeline"
 	"scalewm/model"
+	"scalewm/model/device"
 )
 
 func init() {
@@ -73,41 +75,22 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
-	ours, err := parseShard(*shard)
+	part, err := parsePart(*stage, *shard)
 	if err != nil {
 		return usagef("reproduce: %v", err)
 	}
 	w := c.workspace(grid, *out, *workers)
 	w.Batch, w.BreakLock = *axes.settings.batch, *breakLock
 	defer w.Close()
-	if w.Trainer, err = dev.open(true); err != nil {
+	closeAll, err := dev.openFor(w, part)
+	defer closeAll()
+	if err != nil {
 		return err
-	}
-	defer w.Trainer.Close()
-	if w.Planner, err = dev.open(grid.Preset.Name == "nano"); err != nil {
-		return err
-	}
-	defer w.Planner.Close()
-	if len(grid.Analyses) > 0 {
-		if w.Analyser, err = dev.open(false); err != nil {
-			return err
-		}
-		defer w.Analyser.Close()
 	}
 	for _, gap := range grid.WithoutQ() {
 		w.Listener.Note(gap)
 	}
-	steps := w.Graph().Shard(ours)
-	if *stage != "" {
-		name, err := pipeline.ParseStage(*stage)
-		if err != nil {
-			return usagef("reproduce: %v", err)
-		}
-		if name == pipeline.StageReport && ours.N > 1 {
-			return usagef("reproduce: --stage report has no shards (hint: leave out --shard)")
-		}
-		steps = w.Graph().Stage(name, ours)
-	}
+	steps := part.of(w.Graph())
 	if *dry {
 		return c.dryRun(ctx, steps, *asJSON)
 	}
@@ -117,7 +100,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err := grid.Preset.WriteTo(*out); err != nil {
 		return err
 	}
-	bound := newRestarts(ctx, steps, *out, fmt.Sprintf("%s-%d-%d", cmp.Or(*stage, "all"), ours.I, max(ours.N, 1)), *limit)
+	bound := newRestarts(ctx, steps, *out, part.job(), *limit)
 	return bound.after(ctx, c.reproduce(ctx, steps, w.Listener, *asJSON))
 }
 
@@ -246,6 +229,67 @@ func parseList[T any](words []string, parse func(string) (T, error)) (out []T, e
 		out = append(out, v)
 	}
 	return out, nil
+}
+
+// part is what of a grid one command does: all, a stage, a shard of either.
+type part struct {
+	stage pipeline.Stage // "": all
+	shard cell.Shard
+}
+
+func parsePart(stage, shard string) (p part, err error) {
+	if p.shard, err = parseShard(shard); err == nil && stage != "" {
+		p.stage, err = pipeline.ParseStage(stage)
+	}
+	if p.stage == pipeline.StageReport && p.shard.N > 1 {
+		err = errors.New("--stage report has no shards (hint: leave out --shard)")
+	}
+	return p, err
+}
+
+func (p part) of(g pipeline.Graph) pipeline.Graph {
+	if p.stage == "" {
+		return g.Shard(p.shard)
+	}
+	return g.Stage(p.stage, p.shard)
+}
+
+// job names the part in a file's name.
+func (p part) job() string {
+	return fmt.Sprintf("%s-%d-%d", cmp.Or(p.stage, "all"), p.shard.I, max(p.shard.N, 1))
+}
+
+// does says whether the part makes what these stages make.
+func (p part) does(stages ...pipeline.Stage) bool {
+	return p.stage == "" || slices.Contains(stages, p.stage)
+}
+
+// openFor opens the devices that a part of a grid computes on. Stages without
+// any run on machines without a GPU.
+func (f deviceFlags) openFor(w *pipeline.Workspace, p part) (closeAll func(), err error) {
+	var open []device.Device
+	use := func(at *device.Device, needed, wantBF16 bool) {
+		if err != nil || !needed {
+			return
+		}
+		var d device.Device
+		if d, err = f.open(wantBF16); err == nil {
+			*at, open = d, append(open, d)
+		}
+	}
+	w.Precision = device.Precision(*f.precision)
+	unknown := w.Precision == "auto" // what the evaluations were made with
+	use(&w.Trainer, p.does(pipeline.StageTrain), true)
+	use(&w.Planner, p.does(pipeline.StageTrain, pipeline.StageEval) || unknown, w.Grid.Preset.Name == "nano")
+	use(&w.Analyser, p.does(pipeline.StageAnalyse) && len(w.Grid.Analyses) > 0, false)
+	if w.Planner != nil {
+		w.Precision = w.Planner.Kind().Precision
+	}
+	return func() {
+		for _, d := range open {
+			d.Close()
+		}
+	}, err
 }
 
 // parseShard reads the flag, or what a batch system says where there is none.

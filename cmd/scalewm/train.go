@@ -89,6 +89,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	defer w.Trainer.Close()
+	w.Precision = w.Trainer.Kind().Precision
 	step := pipeline.Of[*pipeline.Train](w.Graph())[0]
 	step.Resume = *resume
 	if err := (pipeline.Graph{step}).Check(ctx); err != nil {

@@ -50,10 +50,16 @@ func (s *Analyse) Part(ours func(cell int) bool) Divisible {
 	return &part
 }
 
-func (s *Analyse) State(context.Context) (State, error) {
+func (s *Analyse) State(ctx context.Context) (State, error) {
 	missing := len(s.names)
 	j, err := s.job()
-	if err == nil {
+	if err == nil && s.w.Analyser == nil {
+		found, err := s.found(ctx)
+		if err != nil {
+			return State{}, err
+		}
+		missing -= len(found)
+	} else if err == nil {
 		store, err := s.w.listed(false)
 		if err != nil {
 			return State{}, err
@@ -69,15 +75,34 @@ func (s *Analyse) State(context.Context) (State, error) {
 	return State{Text: fmt.Sprintf("%d of %d analyses to do", missing, len(s.names)), Cells: len(s.names), Missing: missing}, nil
 }
 
+// found are the ids of the step's cells that are there. Where this run makes none,
+// they may have been made on any device.
+func (s *Analyse) found(ctx context.Context) (ids []string, err error) {
+	j, err := s.job()
+	if s.ids != nil || err != nil { // what its cells are named by is not there
+		return s.ids, nil
+	}
+	all, err := s.w.analyses(ctx)
+	for _, name := range s.names {
+		if id, ok := all[j.Spec(name)]; ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
 // job is the analysis of the arm's checkpoint, so far without its model.
 func (s *Analyse) job() (j analysis.Job, err error) {
 	t, err := s.w.openSets(s.task)
 	if err != nil {
 		return j, err
 	}
-	dir := s.w.checkpoint(s.arm)
+	dir, kind := s.w.checkpoint(s.arm), ""
+	if s.w.Analyser != nil {
+		kind = s.w.Analyser.Kind().String()
+	}
 	a, err := s.w.look(t, dir)
-	return analysis.Job{Job: s.w.job(t, a, nil), Settings: s.w.Grid.Rollouts, Device: s.w.Analyser.Kind().String(), Checkpoint: dir}, err
+	return analysis.Job{Job: s.w.job(t, a, nil), Settings: s.w.Grid.Rollouts, Device: kind, Checkpoint: dir}, err
 }
 
 // Run makes the missing cells; the model is loaded only for them.

@@ -42,7 +42,7 @@ func tinyWorkspace(t *testing.T, task string) *Workspace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Trainer, w.Planner = dev, dev
+	w.Trainer, w.Planner, w.Precision = dev, dev, dev.Kind().Precision
 	t.Cleanup(func() { w.Close(); dev.Close() })
 	return w
 }

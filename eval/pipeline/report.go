@@ -81,14 +81,11 @@ func (s *Report) cells(ctx context.Context) (map[string]bool, error) {
 		}
 	}
 	for _, a := range s.and {
-		if a.ids == nil {
-			if j, err := a.job(); err == nil {
-				if a.ids, err = j.IDs(a.names); err != nil {
-					return nil, err
-				}
-			}
+		found, err := a.found(ctx)
+		if err != nil {
+			return nil, err
 		}
-		for _, id := range a.ids {
+		for _, id := range found {
 			ids[id] = true
 		}
 	}

@@ -72,13 +72,17 @@ func (s *Train) refuse(dir string) error {
 			return err
 		}
 	}
+	kind := side.Device
+	if s.w.Trainer != nil {
+		kind = s.w.Trainer.Kind().String()
+	}
 	for _, f := range []struct{ what, is, asked string }{
 		{"task", side.Task, s.task.Spec.Name},
 		{"method", side.Method, s.method.Name},
 		{"seed", strconv.FormatInt(side.Seed, 10), strconv.FormatInt(s.seed, 10)},
 		{"protocol", side.Protocol, string(s.w.Grid.Protocol)},
 		{"data set", fmt.Sprintf("%.12s", side.Data), fmt.Sprintf("%.12s", data)},
-		{"device", side.Device, s.w.Trainer.Kind().String()},
+		{"device", side.Device, kind},
 	} {
 		if f.is != f.asked {
 			return s.other(dir, f.what, f.is, f.asked)

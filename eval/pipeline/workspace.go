@@ -25,9 +25,10 @@ type Workspace struct {
 	Dir       string                              // the results folder
 	Data      string                              // the data set, "": the one that Dir has of the task
 	Weights   string                              // the checkpoint's folder, "": the one that Dir has of the arm
-	Trainer   device.Device                       // of trainings
-	Planner   device.Device                       // of evaluations
-	Analyser  device.Device                       // of analyses
+	Trainer   device.Device                       // of trainings; nil where none is made, and any device may have made those that are there
+	Planner   device.Device                       // of evaluations; nil where none is made
+	Precision device.Precision                    // of the Planner that makes the evaluations, here or elsewhere
+	Analyser  device.Device                       // of analyses; nil where none is made, and any device may have made those that are there
 	Workers   int                                 // goroutines that simulate and read; no result depends on it
 	BreakLock bool                                // trainings take their folders from processes that are known to be gone
 	Batch     int                                 // episodes planned side by side, 0: as many as keep the device busy
@@ -36,8 +37,9 @@ type Workspace struct {
 	Listener  Listener
 
 	now    *openTask
-	seen   *cell.Store // the cells, as they were listed last; nil once there may be others
-	loaded struct {    // the model that was used last
+	seen   *cell.Store                    // the cells, as they were listed last; nil once there may be others
+	made   map[record.AnalysisSpec]string // ids of the analyses that are there, whatever their device
+	loaded struct {                       // the model that was used last
 		dir string
 		dev device.Device
 		arm eval.Arm
@@ -99,6 +101,22 @@ func (w *Workspace) listed(now bool) (cell.Store, error) {
 		w.seen = &s
 	}
 	return *w.seen, nil
+}
+
+// analyses are the ids of the analyses that are there by their specs, without the device.
+func (w *Workspace) analyses(ctx context.Context) (map[record.AnalysisSpec]string, error) {
+	if w.made != nil {
+		return w.made, nil
+	}
+	w.made = map[record.AnalysisSpec]string{}
+	return w.made, w.cells().Each(ctx, func(e cell.Entry, torn error) error {
+		var spec record.AnalysisSpec
+		if torn == nil && e.Kind == record.AnalysisKind && e.Into(&spec, nil) == nil {
+			spec.Device = ""
+			w.made[spec] = e.ID
+		}
+		return nil
+	})
 }
 
 // missing asks which cells of a step are not there, and asks a new listing before it
@@ -239,7 +257,7 @@ func (w *Workspace) describe(t *openTask, dir string, side *weights.Sidecar) (ev
 	if task := t.Spec.Name; side.Task != task && side.Task != "" {
 		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", dir, side.Task, task)
 	}
-	a := eval.ArmOf(side, w.Planner.Kind().Precision)
+	a := eval.ArmOf(side, w.Precision)
 	t.checked[dir] = a
 	return a, nil
 }
