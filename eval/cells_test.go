@@ -141,6 +141,7 @@ func TestSpecs(t *testing.T) {
 		"bounds":             func(j *Job) { j.Solver, j.Clip = ICEM, plan.ClipNone },
 		"mppi":               func(j *Job) { j.Solver, j.Temperature = MPPI, 1 },
 		"mppi's temperature": func(j *Job) { j.Solver, j.Temperature = MPPI, 2 },
+		"action clip":        func(j *Job) { j.ActionClip = true },
 		"recipe":             func(j *Job) { j.Arm.Recipe.Hash = "0a" },
 		"task state":         func(j *Job) { j.Arm.Recipe.Q = "half" },
 		"weight of a term":   func(j *Job) { j.Arm.Recipe.Weight = .3 },
@@ -156,8 +157,8 @@ func TestSpecs(t *testing.T) {
 		}
 		ids[id(change)] = what
 	}
-	r := Job{Task: j.Task, Data: j.Data, Protocol: dataset.Paper, Arm: Arm{Method: "random"}, Sets: j.Sets, Solver: "cem", Tier: j.Tier}.Spec(0)
-	if r.Solver != "" || r.Tier != "" || r.Candidates != 0 || r.Precision != "" || r.Weights != "" {
+	r := Job{Task: j.Task, Data: j.Data, Protocol: dataset.Paper, Arm: Arm{Method: "random"}, Sets: j.Sets, Solver: "cem", Tier: j.Tier, ActionClip: true}.Spec(0)
+	if r.Solver != "" || r.Tier != "" || r.Candidates != 0 || r.Precision != "" || r.Weights != "" || r.ActionClip {
 		t.Errorf("the random arm's spec has a planner: %+v", r)
 	}
 }

@@ -61,6 +61,7 @@ type Job struct {
 	Tier        Tier
 	Temperature float64
 	Clip        plan.Clip
+	ActionClip  bool // planned actions are clipped to the task's bounds before they are executed
 	Sets        []Set
 	Workers     int    // goroutines that simulate, 0: one
 	Batch       int    // episodes planned side by side, 0: as many as keep the device busy
@@ -89,6 +90,7 @@ func (j Job) Spec(i int) record.Spec {
 	case ICEM:
 		s.Clip = clipName(j.Clip)
 	}
+	s.ActionClip = j.ActionClip
 	if m, _, err := j.scaler(); err == nil && !sameScaler(m, j.Data.Actions) {
 		s.Actions = "checkpoint"
 	}

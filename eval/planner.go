@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 	"scalewm/eval/plan"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -79,7 +80,8 @@ type planner struct {
 	protocol   dataset.Protocol
 	sets       []Set
 	actions    dataset.Moments
-	low, high  []float64 // bounds of one action that iCEM clips to, z-scored
+	low, high  []float64  // bounds of one action that iCEM clips to, z-scored
+	bounds     *envs.Spec // whose bounds executed actions are clipped to, nil: none
 
 	encoding, planning time.Duration
 }
@@ -96,6 +98,9 @@ func newPlanner(j Job) (*planner, error) {
 	p := &planner{frameEncoder: newFrameEncoder(j.Arm.World), solver: solver, tier: j.Tier, sideBySide: j.sideBySide(),
 		protocol: j.Protocol, sets: j.Sets, actions: actions}
 	p.low, p.high = j.Clip.Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, p.actions.Mean, p.actions.Std)
+	if j.ActionClip {
+		p.bounds = j.Task.Spec
+	}
 	return p, nil
 }
 
@@ -156,6 +161,9 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	p.planning += time.Since(began)
 	for i, ep := range eps {
 		ep.actions = unscale(p.actions, z[i*width:(i+1)*width])
+		if p.bounds != nil {
+			clip(ep.actions, p.bounds.ActionLow, p.bounds.ActionHigh)
+		}
 		ep.result.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.world.PredictorCalls(Horizon)
 		ep.result.NaNCosts += found.NaNs[i]
 		if replan == 0 {
@@ -188,6 +196,14 @@ func unscale(m dataset.Moments, z []float32) []float64 {
 		out[i] = float64(float32(float64(scaled) + m.Mean[d]))
 	}
 	return out
+}
+
+// clip keeps actions within bounds of one of them.
+func clip(actions, low, high []float64) {
+	for i, v := range actions {
+		d := i % len(low)
+		actions[i] = min(max(v, low[d]), high[d])
+	}
 }
 
 // latentCost is plan.Cost of a world model: how far the last predicted latent

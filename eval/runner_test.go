@@ -89,6 +89,35 @@ func TestInvariance(t *testing.T) {
 	}
 }
 
+// What is executed stays within the task's bounds where that is asked for, and is
+// else what the planner found.
+func TestActionClip(t *testing.T) {
+	planned := func(clip bool) (actions []float64) {
+		j := testJob(t, "T5", 4, "s101")
+		j.ActionClip = clip
+		r, err := newRunner(j)
+		must(t, err)
+		defer r.close()
+		must(t, r.plan(t.Context(), r.episodes, 0))
+		for _, ep := range r.episodes {
+			actions = append(actions, ep.actions...)
+		}
+		return actions
+	}
+	free, clipped := planned(false), planned(true)
+	beyond := 0
+	for i, v := range free { // Two-Room's actions are within +-1
+		if want := max(-1, min(v, 1)); clipped[i] != want {
+			t.Fatalf("action %d: %v of %v", i, clipped[i], v)
+		} else if want != v {
+			beyond++
+		}
+	}
+	if beyond == 0 {
+		t.Error("no planned action was beyond the bounds")
+	}
+}
+
 // TestSolversDiffer: each name is another search, and its options arrive.
 func TestSolversDiffer(t *testing.T) {
 	seen := map[float64]string{}

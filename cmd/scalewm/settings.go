@@ -10,6 +10,7 @@ import (
 // evaluated, whichever arms they are.
 type settingFlags struct {
 	protocol, temperature, clip, pool *string
+	actionClip                        *bool
 	batch                             *int
 }
 
@@ -18,6 +19,7 @@ func (c *command) settingFlags() settingFlags {
 		protocol:    c.String("protocol", string(dataset.Paper), "`rules`: paper or strict (held-out episodes only)"),
 		temperature: c.String("temperature", "paper", "mppi's `temperature`: stock (0.5), paper (64/32/32/64/256 by task), tuned (chosen on s101 with lewm), or a number"),
 		clip:        c.String("icem-clip", "raw", "`bounds` that icem clips z-scored actions to: raw (the task's own, as published), env (as z-scores) or none"),
+		actionClip:  c.Bool("action-clip", false, "clip what any planner found to the task's bounds before it is executed; as published, the simulator gets it as it is"),
 		pool:        c.String("pool", "minus-one", "`starts` that sets are drawn from: minus-one (without the last one, as published) or full"),
 		batch:       c.Count("batch", 0, "`episodes` planned side by side; 0 is as many as keep the device busy (no result depends on it)"),
 	}
@@ -34,6 +36,7 @@ func (f settingFlags) read(g *pipeline.Grid, solvers, tiers, sets string) error 
 		func() (err error) { g.Clip, err = eval.ParseClip(*f.clip); return },
 		func() (err error) { g.Pool, err = eval.ParsePool(*f.pool); return },
 	}
+	g.ActionClip = *f.actionClip
 	for _, p := range parse {
 		if err := p(); err != nil {
 			return usagef("%v", err)

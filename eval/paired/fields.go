@@ -66,6 +66,7 @@ var fields = []field{
 	{name: "elites", role: ofSettings, pair: true, plan: true, say: "%s elites", per: tier, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Elites) }},
 	{name: "horizon", role: ofSettings, pair: true, plan: true, say: "horizon %s", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Horizon) }},
 	{name: "clip", role: ofSettings, pair: true, plan: true, say: "clip %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Clip }},
+	{name: "action_clip", role: ofSettings, pair: true, plan: true, say: "actions executed %s", of: actionClip},
 	{name: "temperature", role: ofSettings, pair: true, plan: true, open: true, say: "temperature %s", of: temperature},
 	{name: "actions", role: ofSettings, plan: true, say: "actions scaled as the %s's", of: func(c record.Cell, _ record.Row) string { return cmp.Or(c.Spec.Actions, "data set") }},
 	{name: "planner_seed", role: ofResult, pair: true, plan: true, row: true, of: func(_ record.Cell, r record.Row) string { return strconv.FormatUint(uint64(r.PlannerSeed), 10) }},
@@ -94,6 +95,14 @@ func pool(c record.Cell, _ record.Row) string {
 		return ""
 	}
 	return cmp.Or(c.Spec.Pool, "minus-one")
+}
+
+// actionClip says how planned actions are executed.
+func actionClip(c record.Cell, _ record.Row) string {
+	if c.Spec.ActionClip {
+		return "within the task's bounds"
+	}
+	return "as planned"
 }
 
 // temperature is shared within a group of methods only: one of no group has costs

@@ -31,6 +31,7 @@ type Grid struct {
 	Episodes    int // of a set
 	Temperature eval.Temperature
 	Clip        plan.Clip
+	ActionClip  bool // see eval.Job
 	Pool        eval.Pool
 
 	Analyses []string          // of each checkpoint

@@ -42,7 +42,9 @@ type Spec struct {
 	Clip        string  `json:"clip,omitempty"`
 	// Actions is "checkpoint" where plans are scaled by the moments of its training
 	// and these are not the data set's own; absent elsewhere.
-	Actions    string `json:"actions,omitempty"`
+	Actions string `json:"actions,omitempty"`
+	// ActionClip: executed actions are clipped to the task's bounds, whatever the solver.
+	ActionClip bool   `json:"action_clip,omitempty"`
 	Horizon    int    `json:"horizon"` // blocks
 	Budget     int    `json:"budget"`  // env steps
 	GoalOffset int    `json:"goal_offset"`
