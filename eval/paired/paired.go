@@ -11,6 +11,7 @@
 //	paired.go      two arms: pairs, intervals, tests
 //	adjust.go      families of comparisons
 //	sets.go        numbers over evaluation sets: scores, the paper's test, aggregates
+//	decide.go      what numbers say of a claim
 //
 // The statistics themselves are in eval/stats. The package knows nothing of
 // pages, and draws nothing but fixed streams for its Monte-Carlo tests and

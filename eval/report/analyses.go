@@ -27,7 +27,7 @@ type measured struct {
 // Names say the seed, the weights and the device where the method alone does not.
 func (r *Report) measuredOn(task string) []*measured {
 	type key struct {
-		method          string
+		arm             string
 		seed            int
 		weights, device string
 	}
@@ -144,15 +144,7 @@ func probeTable(task string, all []*measured) Table {
 		if m.Probe == nil {
 			continue
 		}
-		at := func(probe string, k int) Field {
-			best := none()
-			for _, s := range m.Probe.Scores { // ascending in k: the last one is that of all components
-				if s.Probe == probe && s.Component == "mean" && (k == 0 || s.K == k) {
-					best = scalar(s.R2, 3)
-				}
-			}
-			return best
-		}
+		at := func(probe string, k int) Field { return scalar(record.Number(m.r2(probe, k, "mean")), 3) }
 		row := []Field{words(m.name), words("ours")}
 		for _, k := range probeSizes {
 			row = append(row, at("ridge", k))
@@ -167,6 +159,21 @@ func probeTable(task string, all []*measured) Table {
 		}
 	}
 	return t
+}
+
+// r2 is how well a probe of the first k components, or of all for k = 0, reads a component
+// of the state; NaN where there is none.
+func (m *measured) r2(probe string, k int, component string) float64 {
+	r2 := math.NaN()
+	if m.Probe == nil {
+		return r2
+	}
+	for _, s := range m.Probe.Scores { // ascending in k: the last one is that of all components
+		if s.Probe == probe && s.Component == component && (k == 0 || s.K == k) {
+			r2 = float64(s.R2)
+		}
+	}
+	return r2
 }
 
 // componentTable has the probes of all components for each number of the state.

@@ -17,9 +17,10 @@ import (
 // Report is everything that is computed from a results folder; all rates and
 // differences are in percent.
 type Report struct {
-	Protocol string   // several with "and" between them
-	Blocks   []*Block // one a task, solver and settings
-	Groups   []Group  // what the numbers over blocks are taken over
+	Protocol string    // several with "and" between them
+	Blocks   []*Block  // one a task, solver and settings
+	Groups   []Group   // what the numbers over blocks are taken over
+	Findings []Finding // of the paper's claims
 	Checks   []Check
 	Warnings []string
 	Training []Training
@@ -123,6 +124,7 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 	for _, g := range paired.Groups(settings) {
 		r.Groups = append(r.Groups, r.group(g, o))
 	}
+	r.Findings = r.findings()
 	r.Checks = checks(r, desks, d.Gates)
 	r.Warnings = append(r.Warnings, warnings(r)...)
 	return r, nil

@@ -123,7 +123,7 @@ func (r *Report) tiles() (out []Item) {
 	}
 	b := r.Blocks[0]
 	if c := b.headline(); c != nil {
-		out = append(out, Item{minus(c.A, c.B) + ", points", signed(c.Mean.Diff), "95 % interval " + interval(c.Mean.Lo, c.Mean.Hi), class(c.A)})
+		out = append(out, Item{Name: minus(c.A, c.B) + ", points", Value: signed(c.Mean.Diff), Text: "95 % interval " + interval(c.Mean.Lo, c.Mean.Hi), Class: class(c.A)})
 	}
 	for _, name := range armsOf(b.Arms) {
 		m := paired.MethodOf(name)
@@ -136,7 +136,7 @@ func (r *Report) tiles() (out []Item) {
 		if !m.Plans() {
 			note = "the floor: uniform random actions"
 		}
-		out = append(out, Item{armTitle(name) + ", % solved", points(top.Mean), note, class(name)})
+		out = append(out, Item{Name: armTitle(name) + ", % solved", Value: points(top.Mean), Text: note, Class: class(name)})
 	}
 	return out
 }
@@ -232,7 +232,7 @@ func (r *Report) overviewTable() Table {
 func (r *Report) checkList() []Section {
 	checks := Text{Style: "checks", Body: r.verdicts() + "."}
 	for _, c := range r.Checks {
-		checks.Items = append(checks.Items, Item{c.Name, string(c.Verdict), c.Text, string(c.Verdict)})
+		checks.Items = append(checks.Items, Item{Name: c.Name, Value: string(c.Verdict), Text: c.Text, Class: string(c.Verdict)})
 	}
 	out := []Section{{Title: "Checks and warnings", Anchor: "checks", Level: 2, Nav: "Checks and warnings", Parts: []Part{checks}}}
 	if len(r.Warnings) > 0 {

@@ -45,11 +45,14 @@ type Aggregate struct {
 // solversOf are the solvers of the paper's tables.
 var solversOf = []string{"cem", "icem", paired.MPPI}
 
+// fourSolvers are those and gradient descent, which the authors ran beside them.
+var fourSolvers = append(slices.Clip(solversOf), "gd")
+
 // setTests has a line for every task and pair of methods.
 func setTests(blocks []*Block, o paired.Options) (out []SetTest) {
 	for _, v := range versus(blocks) {
 		for _, task := range tasksOf(blocks) {
-			if t, ok := setTest(tested(blocks, task), v[0], v[1], o); ok {
+			if t, ok := setTest(tested(blocks, task), solversOf, v[0], v[1], o); ok {
 				t.Task = task
 				out = append(out, t)
 			}
@@ -58,8 +61,7 @@ func setTests(blocks []*Block, o paired.Options) (out []SetTest) {
 	return out
 }
 
-// tested are the blocks of a task that the paper's test takes, by solver: of the paper's
-// solvers, MPPI at stock temperature where it was run.
+// tested are the blocks of a task by solver, MPPI at stock temperature where it was run.
 func tested(blocks []*Block, task string) map[string]*Block {
 	of := map[string]*Block{}
 	for _, b := range blocks {
@@ -67,19 +69,19 @@ func tested(blocks []*Block, task string) map[string]*Block {
 		case b.Task != task:
 		case b.Solver == paired.StockMPPI:
 			of[paired.MPPI] = b
-		case slices.Contains(solversOf, b.Solver) && of[b.Solver] == nil:
+		case slices.Contains(fourSolvers, b.Solver) && of[b.Solver] == nil:
 			of[b.Solver] = b
 		}
 	}
 	return of
 }
 
-// setTest is the test of two arms over the blocks of a task; false where no cell has both.
-func setTest(of map[string]*Block, a, b string, o paired.Options) (t SetTest, ok bool) {
+// setTest is the test of two arms over blocks of a task, those of some solvers; false where no cell has both.
+func setTest(of map[string]*Block, solvers []string, a, b string, o paired.Options) (t SetTest, ok bool) {
 	t = SetTest{A: a, B: b}
 	var cells []map[string]float64
 	as, bs := map[string]*paired.Arm{}, map[string]*paired.Arm{}
-	for _, solver := range solversOf {
+	for _, solver := range solvers {
 		var without []string
 		for _, tier := range published.Tiers {
 			var d map[string]float64

@@ -55,12 +55,15 @@ type Text struct {
 	Title string
 	Body  string
 	Items []Item
+	Fold  string // what stands on the page in place of a text that is folded away; "" shows it
 }
 
 // Item is one of a list: a name, a value, and words on them. Any may be empty.
 type Item struct {
 	Name, Value, Text string
 	Class             string // on the page
+	Source            string // where the name is from
+	Link              string // anchor of the section that has more
 }
 
 // Film is an episode to watch, once a method.
@@ -78,6 +81,7 @@ func (Film) isPart()   {}
 func (r *Report) Sections() []Section {
 	return slices.Concat(
 		r.front(),
+		r.claimList(),
 		r.overview(),
 		r.tasks(),
 		r.overEverything(),

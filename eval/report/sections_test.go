@@ -15,12 +15,12 @@ const evil = `=cmd|' /C calc'!A0 <script>alert(1)</script> 50% a_b & $x$ \input{
 func one() []Section {
 	return []Section{
 		{Title: "title-of-all", Level: 1, Parts: []Part{Text{Style: "lead", Body: "body-of-lead"},
-			Text{Style: "tiles", Items: []Item{{"name-of-tile", "value-of-tile", "text-of-tile", "m-0"}}},
+			Text{Style: "tiles", Items: []Item{{Name: "name-of-tile", Value: "value-of-tile", Text: "text-of-tile", Class: "m-0"}}},
 			Text{Style: "facts", Items: []Item{{Name: "name-of-fact", Text: "text-of-fact"}}}}},
 		{Title: "title-of-chapter", Anchor: "chapter", Nav: "nav-of-chapter", Level: 2, Parts: []Part{
 			Table{Anchor: "shown", Caption: "caption-of-table", Head: []string{"head-one", "head-two"}, Rows: [][]Field{{words("field-one"), number("7.5 ± 2.5", 7.5)}}},
 			Table{Anchor: "folded", Caption: "caption-of-fold", Fold: "name-of-fold", Head: []string{"head-three"}, Rows: [][]Field{{words("field-three")}}},
-			Text{Style: "checks", Items: []Item{{"name-of-check", "passed", "text-of-check", "passed"}}},
+			Text{Style: "checks", Items: []Item{{Name: "name-of-check", Value: "passed", Text: "text-of-check", Class: "passed"}}},
 		}},
 		{Title: "title-within", Anchor: "within", Level: 3, Parts: []Part{
 			Figure{Caption: "caption-of-figure", Panels: []template.HTML{"<svg>panel-one</svg>"}, Beside: []Text{{Title: "title-beside", Items: []Item{{Text: "text-beside"}}}}, Legend: []Item{{Name: "name-in-legend", Class: "m-1"}}},
@@ -69,7 +69,7 @@ func TestEveryFormatHasEveryPart(t *testing.T) {
 
 // Foreign names are words in every format, wherever they stand.
 func TestNamesAreHarmless(t *testing.T) {
-	s := []Section{{Title: evil, Level: 1, Parts: []Part{Text{Body: evil, Items: []Item{{evil, evil, evil, "m-0"}}}}},
+	s := []Section{{Title: evil, Level: 1, Parts: []Part{Text{Body: evil, Items: []Item{{Name: evil, Value: evil, Text: evil, Class: "m-0", Source: evil, Link: evil}}}}},
 		{Title: evil, Level: 2, Anchor: "a", Parts: []Part{
 			Table{Anchor: evil, Caption: evil, Fold: evil, Head: []string{evil, evil}, Rows: [][]Field{{words(evil), words("x")}}},
 			Figure{Caption: evil, Panels: []template.HTML{"<svg></svg>"}, Legend: []Item{{Name: evil}}, Beside: []Text{{Title: evil, Body: evil}}},

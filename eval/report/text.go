@@ -46,6 +46,10 @@ func markdown(sections []Section) []byte {
 }
 
 func mdText(w *strings.Builder, t Text) {
+	if t.Fold != "" {
+		fmt.Fprintf(w, "<details><summary>%s</summary>\n\n", mdEscape(t.Fold))
+		defer fmt.Fprint(w, "</details>\n\n")
+	}
 	if t.Body != "" {
 		fmt.Fprintf(w, "%s\n\n", mdEscape(t.Body))
 	}
@@ -110,6 +114,9 @@ func latex(sections []Section) []byte {
 }
 
 func texText(w *strings.Builder, t Text) {
+	if t.Fold != "" {
+		fmt.Fprintf(w, "\n\\emph{%s}\n", texEscape(t.Fold))
+	}
 	if t.Body != "" {
 		fmt.Fprintf(w, "\n%s\n", texEscape(t.Body))
 	}
@@ -167,11 +174,11 @@ func texField(f Field) string {
 var texEscape = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `^`, `\^{}`, `~`, `\~{}`, `%`, `\%`, `&`, `\&`, `_`, `\_`, `#`, `\#`,
 	"±", `$\pm$`, "−", `$-$`, "–", "--", "×", `$\times$`, "<", `$<$`, ">", `$>$`, "|", `$|$`, `"`, "''", "\n", " ").Replace
 
-// line is an item in one line: "Name (value): text".
+// line is an item in one line: "Name [source] (value): text".
 func (i Item) line(escape, bold func(string) string) string {
 	s := ""
 	if i.Name != "" {
-		s = bold(escape(i.Name))
+		s = bold(escape(i.named()))
 	}
 	if i.Value != "" {
 		s += " (" + escape(i.Value) + ")"
@@ -180,6 +187,14 @@ func (i Item) line(escape, bold func(string) string) string {
 		s += ": "
 	}
 	return s + escape(i.Text)
+}
+
+// named is the name with its source.
+func (i Item) named() string {
+	if i.Source == "" {
+		return i.Name
+	}
+	return i.Name + " [" + i.Source + "]"
 }
 
 // cast names who is seen in a film.
@@ -201,11 +216,14 @@ func sectionRows(sections []Section) [][]string {
 				rows = append(rows, []string{s.Title, itoa(i + 1), kind, row, column, text})
 			}
 			text := func(t Text) {
+				if t.Fold != "" {
+					add("text", "", "", t.Fold)
+				}
 				if t.Body != "" {
 					add("text", "", "", t.Body)
 				}
 				for _, i := range t.Items {
-					add("text", i.Name, i.Value, i.Text)
+					add("text", i.named(), i.Value, i.Text)
 				}
 			}
 			switch p := p.(type) {

@@ -10,7 +10,11 @@
 // It knows nothing of cells, models or files.
 package stats
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
 
 // Interval is a two-sided confidence interval.
 type Interval struct{ Lo, Hi float64 }
@@ -30,4 +34,22 @@ func MeanSD(x []float64) (mean, sd float64) {
 		ss += (v - mean) * (v - mean)
 	}
 	return mean, math.Sqrt(ss / (n - 1))
+}
+
+// StudentMean is Student's interval of the mean of independent values; NaN of fewer
+// than two.
+func StudentMean(x []float64, level float64) Interval {
+	mean, sd := MeanSD(x)
+	n := float64(len(x))
+	if n < 2 {
+		return Interval{math.NaN(), math.NaN()}
+	}
+	half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1+level)/2) * sd / math.Sqrt(n)
+	return Interval{mean - half, mean + half}
+}
+
+// Together is by how much the half width of one of n intervals of 95 % grows if all are
+// to hold at once, by Bonferroni and the normal law.
+func Together(n int) float64 {
+	return normalQuantile(1-0.025/float64(max(n, 1))) / normalQuantile(0.975)
 }
