@@ -227,7 +227,11 @@ func (c checked) Gemm(op Op, dst, a, b Mat, ep Epilogue) {
 	ok := op >= NN && op <= TN && ep.Act >= Identity && ep.Act <= ReLU && given(dst, a, b) && k == inner
 	ok = ok && shaped(m, n, dst, ep.Pre, ep.Grad, ep.Gate, ep.Ungated) && shaped(1, n, ep.Scale, ep.Bias) &&
 		!(ep.Add && dst.BF16()) && ep.Drop.fits() && (!ep.SumA.Given() || op == TN) && shaped(1, m, ep.SumA)
-	need(ok, "Gemm", dst, a, b, ep.Scale, ep.Bias, ep.Pre, ep.Grad, ep.Gate, ep.Ungated, ep.SumA)
+	gate := ep.Gate
+	if gate.Stride == 0 { // a row, repeated
+		gate.Rows = min(gate.Rows, 1)
+	}
+	need(ok, "Gemm", dst, a, b, ep.Scale, ep.Bias, ep.Pre, ep.Grad, gate, ep.Ungated, ep.SumA)
 	c.Device.Gemm(op, dst, a, b, ep)
 }
 
@@ -355,11 +359,11 @@ func (c checked) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v Mat, h Heads)
 }
 
 func (c checked) Patches(dst Mat, px Bytes, f Frames) {
-	ok := f.Count >= 0 && f.Patch > 0 && f.Size >= f.Patch
+	ok := f.Count >= 0 && f.First >= 0 && f.Patch > 0 && f.Size >= f.Patch
 	if f.List == nil {
-		ok = ok && px.Len() >= f.Count*f.Bytes()
+		ok = ok && px.Len() >= (f.First+f.Count)*f.Bytes()
 	} else {
-		ok = ok && f.List.Len() >= f.Count
+		ok = ok && f.List.Len() >= f.First+f.Count
 	}
 	need(ok && given(dst) && shaped(f.Count*f.Grid(), 3*f.Patch*f.Patch, dst), "Patches", dst)
 	c.Device.Patches(dst, px, f)

@@ -74,7 +74,7 @@ type Epilogue struct {
 	Pre         Mat // M x N, the value before Act, which its gradient needs
 	Grad        Mat // M x N, what Pre was: v is a gradient on its way back through Act
 	Drop        Dropout
-	// Gate (M x N), and Ungated, which its gradient needs.
+	// Gate (M x N, or one row for all: Mat.Repeated), and Ungated, which its gradient needs.
 	Gate, Ungated Mat
 	Add           bool
 	// SumA (1 x M; TN only) += the sums of A's columns, as they are or as the product
@@ -188,9 +188,10 @@ type Attention interface {
 type Frames struct {
 	Count, Size, Patch int
 	Mean, Std          [3]float64 // of pixel/255, by channel
-	// List (at least Count) says which frames of the bytes, counted from 0: those of
-	// a batch out of a whole data set. nil: the first Count in order.
-	List Ints
+	// List says which frames of the bytes, counted from 0: those of a batch out of a
+	// whole data set. nil: all in order. Of either the Count from First on are cut.
+	List  Ints
+	First int
 }
 
 // Grid is the number of patches of a frame.

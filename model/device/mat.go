@@ -79,6 +79,16 @@ func (m Mat) Every(start, step int) Mat {
 	return m
 }
 
+// Repeated is the view in which the only row of m is every one of n rows. A kernel
+// takes it where it says so.
+func (m Mat) Repeated(n int) Mat {
+	if m.Rows != 1 {
+		panic(fmt.Sprintf("device: %s as one row, repeated", m))
+	}
+	m.Rows, m.Stride = n, 0
+	return m
+}
+
 // Reshape is the same dense elements seen as rows x cols.
 func (m Mat) Reshape(rows, cols int) Mat {
 	if !m.Dense() || rows*cols != m.Len() {

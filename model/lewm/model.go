@@ -36,7 +36,7 @@ func Declare(c Config) (*Model, error) {
 	}
 	m := &Model{cfg: c}
 	m.encoder = nn.NewViT(&m.set, "encoder", nn.ViTConfig{ImageSize: c.ImageSize, Patch: c.Patch, Width: c.Width,
-		Layers: c.Layers, Heads: c.Heads, MLP: c.MLP})
+		Layers: c.Layers, Heads: c.Heads, MLP: c.MLP, Kind: nn.PlainViT})
 	m.predictor = nn.NewPredictor(&m.set, "predictor", nn.PredictorConfig{Frames: c.History, Dim: c.Dim,
 		Width: c.PredictorWidth, Out: c.PredictorOut, Depth: c.PredictorDepth,
 		Heads: c.PredictorHeads, HeadDim: c.PredictorHeadDim, MLP: c.PredictorMLP, Dropout: c.Dropout})
@@ -98,7 +98,7 @@ func (m *Model) Forward(p *nn.Pass, b model.Batch) model.Output {
 	t := h + 1
 	n := b.B * t
 	out := model.Output{Emb: p.Mat(n, m.cfg.Dim)}
-	m.projector.Into(p, out.Emb, m.encoder.Forward(p, m.encoder.Patches(p, b.Pixels, b.Frames, n)))
+	m.projector.Into(p, out.Emb, m.encoder.Forward(p, m.encoder.Patches(p, b.Pixels, b.Frames, 0, n)))
 	out.Act = m.embedder.Forward(p, b.Actions)
 	out.Target = m.blocks(p, out.Emb, 1)
 	cond := m.blocks(p, out.Act, 0)

@@ -149,7 +149,8 @@ func resampled(t *testing.T, m *Model, edge int) *Model {
 	for i, p := range m.own() {
 		v := download(m.dev, p.Value)
 		if p.Name == "encoder.embeddings.position_embeddings" && len(v) != theirs[i].Len() {
-			v = resamplePositions(v, c.Width, m.cfg.ImageSize/c.Patch, edge/c.Patch)
+			from, to := m.cfg.ImageSize/c.Patch, edge/c.Patch
+			v = nn.ResamplePositions(v, c.Width, from, to, float64(from)/float64(to))
 		}
 		m.dev.Upload64(theirs[i].Value, v)
 	}
@@ -183,7 +184,7 @@ func (c *paperCase) encode(name string) (device.Mat, []int) {
 func (c *paperCase) cls() {
 	px, n, _ := c.frames("pixels")
 	p := c.m.evalPass()
-	c.close("cls", download(c.m.dev, c.m.encoder.Forward(p, c.m.encoder.Patches(p, px, nil, n))), c.tolerances.cls)
+	c.close("cls", download(c.m.dev, c.m.encoder.Forward(p, c.m.encoder.Patches(p, px, nil, 0, n))), c.tolerances.cls)
 }
 
 // actions uploads blocks of actions, one a row; NaN becomes 0.

@@ -49,13 +49,11 @@ func (m *Model) evalPass() *nn.Pass {
 // Encode writes the latents of n frames to dst, n x D.
 func (m *Model) Encode(dst device.Mat, frames device.Bytes, n int) {
 	p := m.evalPass()
-	patches := m.encoder.Patches(p, frames, nil, n)
-	grid := m.cfg.Tokens() - 1
 	chunk := max(1, encodeRows/m.cfg.Tokens())
 	for i := 0; i < n; i += chunk {
 		k := min(chunk, n-i)
 		mark := p.Mark()
-		m.projector.Into(p, dst.RowRange(i, k), m.encoder.Forward(p, patches.RowRange(i*grid, k*grid)))
+		m.projector.Into(p, dst.RowRange(i, k), m.encoder.Forward(p, m.encoder.Patches(p, frames, nil, i, k)))
 		p.Release(mark)
 	}
 }

@@ -209,7 +209,7 @@ func attentionLayer(dev device.Device, s *Set, r *rand.Rand, block, token int, d
 }
 
 func vitLayer(dev device.Device, s *Set) layer {
-	v := NewViT(s, "encoder", ViTConfig{ImageSize: 4, Patch: 2, Width: 4, Layers: 2, Heads: 2, MLP: 6})
+	v := NewViT(s, "encoder", ViTConfig{ImageSize: 4, Patch: 2, Width: 4, Layers: 2, Heads: 2, MLP: 6, Kind: PlainViT})
 	px := make([]byte, 3*4*4*3)
 	r := stream(4)
 	for i := range px {
@@ -217,7 +217,7 @@ func vitLayer(dev device.Device, s *Set) layer {
 	}
 	frames := dev.AllocBytes(len(px))
 	dev.UploadBytes(frames, px)
-	return layer{s, nil, func(p *Pass) device.Mat { return v.Forward(p, v.Patches(p, frames, nil, 3)) },
+	return layer{s, nil, func(p *Pass) device.Mat { return v.Forward(p, v.Patches(p, frames, nil, 0, 3)) },
 		func(p *Pass, dy device.Mat) []device.Mat { v.Backward(p, dy); return nil }}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 
 	"scalewm/dataset/cell"
 )
@@ -32,12 +33,12 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening weights: %w (hint: train first, or give the path of weights.safetensors or weights.pt)", err)
 	}
-	return open(path, b)
+	return ParseFile(path, b)
 }
 
-// open parses a file's bytes in the format that their beginning, or the path's ending, tells.
-func open(path string, b []byte) (f *File, err error) {
-	if bytes.HasPrefix(b, []byte(zipMagic)) || filepath.Ext(path) == ".pt" {
+// ParseFile checks a file's bytes in the format that their beginning, or the path's ending, tells.
+func ParseFile(path string, b []byte) (f *File, err error) {
+	if bytes.HasPrefix(b, []byte(zipMagic)) || strings.HasPrefix(filepath.Ext(path), ".pt") {
 		f, err = ParsePT(b)
 	} else {
 		f, err = Parse(b)
@@ -195,5 +196,31 @@ func (f *File) Rename(to func(string) string) error {
 		views[name], was[name] = f.views[old], old
 	}
 	f.views = views
+	return nil
+}
+
+// Split replaces a tensor by equal parts of its rows, under their own names.
+func (f *File) Split(name string, parts ...string) error {
+	v, ok := f.views[name]
+	if !ok || len(v.shape) == 0 || v.shape[0]%len(parts) != 0 {
+		return fmt.Errorf("tensor %q of shape %v is not %d parts (hint: is this a checkpoint of another kind?)", name, v.shape, len(parts))
+	}
+	shape := slices.Clone(v.shape)
+	shape[0] /= len(parts)
+	step, _ := elements(shape)
+	if v.strides != nil {
+		step = shape[0] * v.strides[0]
+	}
+	for i, p := range parts {
+		if f.Has(p) {
+			return fmt.Errorf("tensors %q and %q are both there (hint: the file mixes two spellings; save it from one library)", name, p)
+		}
+		part := view{dtype: v.dtype, shape: shape, strides: v.strides}
+		if n, _ := elements(shape); n > 0 {
+			part.data = v.data[i*step*dtypes[v.dtype].size:]
+		}
+		f.views[p] = part
+	}
+	delete(f.views, name)
 	return nil
 }

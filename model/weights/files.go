@@ -45,7 +45,7 @@ func Load(path string) (*File, *Sidecar, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := open(path, b)
+	f, err := ParseFile(path, b)
 	return f, s, err
 }
 

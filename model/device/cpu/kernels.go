@@ -181,11 +181,11 @@ func (e *engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, h
 }
 
 func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
-	args := C.PatchArgs{
-		dst: mat(dst), px: (*C.uint8_t)(px.(*bytes).p), frames: C.i64(px.Len() / f.Bytes()), size: C.i64(f.Size), patch: C.i64(f.Patch),
-	}
-	if f.List != nil {
-		args.list = (*C.int32_t)(f.List.(*ints).p)
+	args := C.PatchArgs{dst: mat(dst), frames: C.i64(px.Len() / f.Bytes()), size: C.i64(f.Size), patch: C.i64(f.Patch)}
+	if f.List == nil {
+		args.px = (*C.uint8_t)(unsafe.Add(px.(*bytes).p, f.First*f.Bytes()))
+	} else {
+		args.px, args.list = (*C.uint8_t)(px.(*bytes).p), (*C.int32_t)(unsafe.Add(f.List.(*ints).p, 4*f.First))
 	}
 	for ch := range 3 {
 		args.scale[ch] = C.float(1 / (255 * f.Std[ch]))

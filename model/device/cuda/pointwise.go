@@ -171,8 +171,11 @@ const tileMost = 48 << 10
 
 func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
 	args := patchArgs{dst: view(dst), px: px.(*bytes).p, frames: int64(px.Len() / f.Bytes()), size: int64(f.Size), patch: int64(f.Patch)}
-	if f.List != nil {
-		args.list, args.fault = e.indices(f.List), e.fault.p
+	if f.List == nil {
+		args.px += Pointer(f.First * f.Bytes())
+		args.frames -= int64(f.First)
+	} else {
+		args.list, args.fault = e.indices(f.List)+Pointer(4*f.First), e.fault.p
 	}
 	for ch := range 3 {
 		args.scale[ch] = 1 / (255 * f.Std[ch])

@@ -71,13 +71,15 @@ func epilogue(act device.Act, add bool) testCase {
 	}}
 }
 
-// gated: what is scaled by column and gated by element, with and without all the rest.
+// gated: what is scaled by column and gated by element or by a row, with and without all the rest.
 func gated(k *kit) {
 	m, n := k.batch(65), 77
 	a, b := factors(k, device.NT, m, n, 21)
 	dst, gate, scale := k.in(m, n), k.in(m, n), k.in(1, n)
 	k.Gemm(device.NT, dst, a, b, device.Epilogue{Gate: gate, Add: true})
 	k.rows("gated", dst)
+	k.Gemm(device.NT, dst, a, b, device.Epilogue{Gate: scale.Repeated(m), Bias: k.in(1, n), Add: true})
+	k.rows("gated by a row", dst)
 	k.Gemm(device.NT, dst, a, b, device.Epilogue{Scale: scale})
 	k.rows("scaled", dst)
 	pre, ungated := k.out(m, n), k.out(m, n)

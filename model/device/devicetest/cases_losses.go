@@ -153,7 +153,7 @@ func latentCost(k *kit) {
 }
 
 // patches: of even and odd size, with an edge that belongs to none; all frames, and
-// a list with the last one, repetitions and no order.
+// all but the first of a list with the last one, repetitions and no order; and those in the middle.
 func patches(k *kit) {
 	for _, s := range []struct{ size, patch int }{{12, 4}, {15, 5}, {20, 6}, {56, 14}} {
 		const there = 4
@@ -164,10 +164,10 @@ func patches(k *kit) {
 		}
 		b := k.AllocBytes(len(px))
 		k.UploadBytes(b, px)
-		for _, list := range [][]int32{nil, {3, 0, 0, 2, 3}} {
-			f.Count, f.List = k.batch(there), nil
+		for _, list := range [][]int32{nil, {1, 3, 0, 0, 2, 3}} {
+			f.Count, f.First, f.List = k.batch(there), 0, nil
 			if list != nil {
-				f.Count, f.List = k.batch(len(list)), device.NewInts(k, list)
+				f.Count, f.First, f.List = k.batch(len(list)-1), 1, device.NewInts(k, list)
 			}
 			rows, cols := f.Count*f.Grid(), 3*f.Patch*f.Patch
 			dst := k.out(rows, cols)
@@ -180,6 +180,10 @@ func patches(k *kit) {
 				k.keep("stored", stored, true, bf16Factor)
 			}
 		}
+		f.Count, f.First, f.List = 2, 1, nil
+		middle := k.out(2*f.Grid(), 3*f.Patch*f.Patch)
+		k.Patches(middle, b, f)
+		k.all("middle", middle)
 	}
 }
 

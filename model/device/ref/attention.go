@@ -112,7 +112,7 @@ func (e engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, hs
 func (engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
 	side, p := f.Size/f.Patch, f.Patch
 	for r := range dst.Rows {
-		frame, py, x0 := r/f.Grid(), r%f.Grid()/side*p, r%side*p
+		frame, py, x0 := f.First+r/f.Grid(), r%f.Grid()/side*p, r%side*p
 		if f.List != nil {
 			frame = int(f.List.(ints)[frame])
 		}

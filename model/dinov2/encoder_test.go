@@ -1,0 +1,41 @@
+package dinov2
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"scalewm/dataset/rng"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+)
+
+func stream(name string) *rand.Rand { return rng.Stream("test", name) }
+
+// TestChunks: a frame's features do not depend on how many there are, on where it
+// stands, or on a list that names it.
+func TestChunks(t *testing.T) {
+	dev, err := cpu.New(cpu.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	c := Config{Width: 8, Layers: 2, Heads: 2, MLP: 8, Patch: 4, Positions: 5, FrameSize: 16}
+	e, p := ready(t, dev, c, nil)
+	chunk, rows := tokensAtOnce/(c.Patches()+1), c.Patches()
+	n := chunk + 9
+	px := make([]float64, n*3*c.FrameSize*c.FrameSize)
+	r := stream("pixels")
+	for i := range px {
+		px[i] = float64(r.IntN(256))
+	}
+	list := []int32{int32(n - 1), 0, int32(chunk), 7, int32(chunk - 1), 7}
+	frames, all, some := upload(dev, px), device.NewMat(dev, n*rows, c.Width), device.NewMat(dev, len(list)*rows, c.Width)
+	e.Into(p, all, frames, nil, n)
+	e.Into(p, some, frames, device.NewInts(dev, list), len(list))
+	for i, frame := range list {
+		if !slices.Equal(download(dev, some.RowRange(i*rows, rows)), download(dev, all.RowRange(int(frame)*rows, rows))) {
+			t.Errorf("number %d of the list is not frame %d", i, frame)
+		}
+	}
+}

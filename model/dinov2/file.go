@@ -1,0 +1,227 @@
+package dinov2
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/cell"
+	"scalewm/model/device"
+	"scalewm/model/nn"
+	"scalewm/model/weights"
+)
+
+// File is a backbone that was read: all its tensors are there, have the shapes of
+// Config and hold finite numbers.
+type File struct {
+	Config Config
+	SHA256 string // of the file's bytes
+
+	tensors *weights.File
+}
+
+// The names under which Hugging Face publishes a model.
+const (
+	publishedName = "model.safetensors"
+	describedName = "config.json"
+)
+
+// Read reads a backbone: a safetensors file or one of torch.save, with the names of
+// transformers or of the hub's code, or a folder with model.safetensors. The geometry follows
+// from the tensors' shapes; the number of heads, which they do not show, from the
+// config.json beside a model.safetensors, else it is width/64, as in all published ones.
+// Config.FrameSize is Small's.
+func Read(path string) (*File, error) {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		path = filepath.Join(path, publishedName)
+	}
+	b, err := cell.ReadFile(path, cell.MaxWeights)
+	if err != nil {
+		return nil, fmt.Errorf("opening the backbone: %w (hint: give DINOv2's model.safetensors as Hugging Face publishes it, its folder, or the hub's .pth file)", err)
+	}
+	d, err := describe(path)
+	if err == nil {
+		var f *File
+		if f, err = parse(path, b, d); err == nil {
+			return f, nil
+		}
+	}
+	return nil, fmt.Errorf("reading the backbone %s: %w", path, err)
+}
+
+// parse checks the bytes of the file at path.
+func parse(path string, b []byte, d described) (*File, error) {
+	w, err := weights.ParseFile(path, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := release(w); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(b)
+	f := &File{SHA256: hex.EncodeToString(sum[:]), tensors: w}
+	if f.Config, err = geometry(w, d); err != nil {
+		return nil, err
+	}
+	return f, check(w, f.Config)
+}
+
+// Set gives the encoder, which must be of the file's geometry, the file's values.
+func (f *File) Set(dev device.Device, e *Encoder) {
+	for _, p := range e.params {
+		v, err := f.tensors.Float64(strings.TrimPrefix(p.Name, e.name+"."))
+		if err != nil {
+			v = make([]float64, p.Len()) // the mask token, which may be missing
+		}
+		dev.Upload64(p.Value, v)
+	}
+	e.Prepare(dev)
+}
+
+// described is what a config.json says.
+type described struct {
+	Model    string  `json:"model_type"`
+	Width    int     `json:"hidden_size"`
+	Layers   int     `json:"num_hidden_layers"`
+	Heads    int     `json:"num_attention_heads"`
+	Patch    int     `json:"patch_size"`
+	Act      string  `json:"hidden_act"`
+	Eps      float64 `json:"layer_norm_eps"`
+	Channels int     `json:"num_channels"`
+	SwiGLU   bool    `json:"use_swiglu_ffn"`
+}
+
+// describe reads the config.json of a model.safetensors, where there is one.
+func describe(path string) (d described, err error) {
+	if filepath.Base(path) != publishedName {
+		return d, nil
+	}
+	b, err := cell.ReadFile(filepath.Join(filepath.Dir(path), describedName), cell.MaxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d, nil
+	}
+	if err != nil {
+		return d, fmt.Errorf("opening its config.json: %w (hint: the file beside %s describes it; put the published one there, or none)", err, publishedName)
+	}
+	return parseConfig(b)
+}
+
+// parseConfig checks the bytes of a config.json. What it leaves out is as published.
+func parseConfig(b []byte) (described, error) {
+	d := described{Model: "dinov2", Act: "gelu", Eps: nn.DINOv2.Eps, Channels: 3}
+	if err := json.Unmarshal(b, &d); err != nil {
+		return d, fmt.Errorf("its config.json: %v (hint: fetch it again)", err)
+	}
+	switch {
+	case d.SwiGLU:
+		return d, errSwiGLU
+	case d.Model != "dinov2":
+		return d, fmt.Errorf("its config.json describes a model of type %.40q %s", d.Model, whichHint)
+	case d.Act != "gelu" || d.Eps != nn.DINOv2.Eps || d.Channels != 3:
+		return d, fmt.Errorf("its config.json says hidden_act %.20q, layer_norm_eps %g, num_channels %d; this program computes gelu, %g, 3 %s",
+			d.Act, d.Eps, d.Channels, nn.DINOv2.Eps, whichHint)
+	}
+	return d, nil
+}
+
+const whichHint = "(hint: give a DINOv2 without registers; DINO-WM's is facebook/dinov2-small)"
+
+var (
+	errRegisters = errors.New("it has register tokens, which this program does not compute " + whichHint)
+	errSwiGLU    = errors.New("its layers are SwiGLU's, those of the giant model, which this program does not compute " + whichHint)
+)
+
+// geometry follows from the shapes of a file's tensors, and what d says must agree.
+func geometry(w *weights.File, d described) (Config, error) {
+	c := Small()
+	for _, n := range w.Names() {
+		switch {
+		case strings.HasSuffix(n, "register_tokens"):
+			return c, errRegisters
+		case strings.Contains(n, ".mlp.w"): // weights_in and weights_out, or w12 and w3
+			return c, errSwiGLU
+		}
+	}
+	patch, err := dims(w, "embeddings.patch_embeddings.projection.weight", 4)
+	if err != nil {
+		return c, err
+	}
+	table, err := dims(w, "embeddings.position_embeddings", 3)
+	if err != nil {
+		return c, err
+	}
+	mlp, err := dims(w, "encoder.layer.0.mlp.fc1.weight", 2)
+	if err != nil {
+		return c, err
+	}
+	c.Width, c.Patch, c.MLP, c.Layers = patch[0], patch[3], mlp[0], 0
+	for w.Has(fmt.Sprintf("encoder.layer.%d.norm1.weight", c.Layers)) {
+		c.Layers++
+	}
+	c.Positions = int(math.Sqrt(float64(table[1] - 1)))
+	c.Heads = cmp.Or(d.Heads, c.Width/64)
+	for _, s := range []struct {
+		name      string
+		said, has int
+	}{{"hidden_size", d.Width, c.Width}, {"num_hidden_layers", d.Layers, c.Layers}, {"patch_size", d.Patch, c.Patch}} {
+		if s.said != 0 && s.said != s.has {
+			return c, fmt.Errorf("its config.json says %s %d, its tensors have %d (hint: fetch both files of one model)", s.name, s.said, s.has)
+		}
+	}
+	if c.Heads == 0 || c.Width%c.Heads != 0 {
+		return c, fmt.Errorf("its width is %d, which %d heads do not divide (hint: put the config.json that was published with it beside %s)", c.Width, c.Heads, publishedName)
+	}
+	return c, c.Validate()
+}
+
+// dims is the shape of a tensor of so many axes.
+func dims(w *weights.File, name string, axes int) ([]int, error) {
+	s, ok := w.Shape(name)
+	if !ok {
+		return nil, fmt.Errorf("there is no tensor %s, nor what the hub calls it %s", name, whichHint)
+	}
+	if len(s) != axes || slices.Min(s) < 1 {
+		return nil, fmt.Errorf("tensor %s is %v, which is no DINOv2's %s", name, s, whichHint)
+	}
+	return s, nil
+}
+
+// check looks at every tensor of the backbone: what is missing, left over, of another
+// shape or not finite is an error. The mask token may be missing: features do not depend on it.
+func check(w *weights.File, c Config) error {
+	var s nn.Set
+	e, known := New(&s, "", c), map[string]bool{}
+	for _, p := range e.params {
+		name := strings.TrimPrefix(p.Name, ".")
+		known[name] = true
+		shape, ok := w.Shape(name)
+		if !ok && name == maskToken {
+			continue
+		}
+		if ok && !slices.Equal(shape, p.Shape) {
+			return fmt.Errorf("tensor %s is %v, the others' geometry needs %v (hint: the file is of another kind, or was changed; fetch it again)", name, shape, p.Shape)
+		}
+		v, err := w.Float64(name)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }); i >= 0 {
+			return fmt.Errorf("tensor %s has %g at %d (hint: the file is damaged; fetch it again)", name, v[i], i)
+		}
+	}
+	for _, n := range w.Names() {
+		if !known[n] {
+			return fmt.Errorf("it has a tensor that DINOv2 has not: %s %s", n, whichHint)
+		}
+	}
+	return nil
+}
