@@ -14,12 +14,12 @@ import (
 	"scalewm/eval/record"
 )
 
-// Film is one episode to look at: the frame of the start, one after each step,
-// and the stored frame of the goal, each of envs.FrameBytes.
+// Film is one episode to look at: the frame of the start and one after each step,
+// each of envs.FrameBytes, and to the right of each what Beside gives: the same
+// frame all the time, as that of the goal, or one for each.
 type Film struct {
-	Frames [][]byte
-	Goal   []byte
-	Result record.Row
+	Frames, Beside [][]byte
+	Result         record.Row // of a film of an evaluation
 }
 
 // Watch runs one episode of the job's first set again, which gives the same
@@ -36,8 +36,9 @@ func Watch(ctx context.Context, j Job, index int) (Film, error) {
 	defer r.close()
 	r.episodes = r.episodes[index : index+1]
 	ep := r.episodes[0]
-	film := Film{Goal: make([]byte, envs.FrameBytes)}
-	if err := j.Data.Frame(j.Data.fileRow(ep.start)+GoalOffset, film.Goal); err != nil {
+	goal := make([]byte, envs.FrameBytes)
+	film := Film{Beside: [][]byte{goal}}
+	if err := j.Data.Frame(j.Data.fileRow(ep.start)+GoalOffset, goal); err != nil {
 		return Film{}, fmt.Errorf("reading the goal frame of episode %d: %w", index, err)
 	}
 	r.watch = func(_ int, e envs.Env) error {
@@ -53,14 +54,14 @@ func Watch(ctx context.Context, j Job, index int) (Film, error) {
 }
 
 // The film's look: hundredths of a second a frame, the pause at the end, and
-// the gap in pixels between episode and goal.
+// the gap in pixels between a frame and the one beside it.
 const (
 	filmDelay = 8
 	filmPause = 150
 	filmGap   = 8
 )
 
-// Save writes the film as a GIF, the goal's frame to the right.
+// Save writes the film as a GIF.
 func (f Film) Save(path string) error {
 	return cell.WriteFile(path, f.encode)
 }
@@ -97,11 +98,12 @@ func (f Film) encode(w io.Writer) error {
 	var out gif.GIF
 	pen := pen{}
 	for i, px := range f.Frames {
+		beside := f.Beside[min(i, len(f.Beside)-1)]
 		img := image.NewPaletted(image.Rect(0, 0, 2*size+filmGap, size), palette.Plan9)
 		for y := range size {
 			line := img.Pix[y*img.Stride:]
 			pen.line(line, px[3*y*size:3*(y+1)*size])
-			pen.line(line[size+filmGap:], f.Goal[3*y*size:3*(y+1)*size])
+			pen.line(line[size+filmGap:], beside[3*y*size:3*(y+1)*size])
 		}
 		delay := filmDelay
 		if i == len(f.Frames)-1 {

@@ -60,6 +60,8 @@ type Job struct {
 	Settings
 	Device     string // kind of the device that the arm's model is on, or would be
 	Checkpoint string // its folder
+	// Film, where set, gets a film of what the model imagines when dynamics is measured.
+	Film func(eval.Film) error
 }
 
 // Spec determines the cell of an analysis.

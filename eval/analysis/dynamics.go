@@ -3,9 +3,11 @@ package analysis
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"scalewm/dataset/rng"
+	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/record"
 	"scalewm/model/device"
@@ -34,6 +36,7 @@ func (j Job) dynamics(ctx context.Context) (*record.Dynamics, error) {
 	info := j.Arm.World.Info()
 	width := info.Patches * info.Dim
 	at := func(clip, block int) []float32 { return z[(clip*(c.blocks+1)+block)*width:][:width] }
+	imagined := []int{nearest(z, at(0, 0))} // of the first clip, by block: a frame among all that were encoded
 	out := &record.Dynamics{Clips: c.n}
 	if out.Scale, _ = spread(z, width, rng.Stream("dynamics scale")); !(out.Scale > 0) {
 		return nil, fmt.Errorf("measuring dynamics: all frames have the same latent (hint: the model has collapsed)")
@@ -59,8 +62,45 @@ func (j Job) dynamics(ctx context.Context) (*record.Dynamics, error) {
 			b.NoChange += squared(at(i, 0), end) / out.Scale / float64(c.n)
 		}
 		out.PerBlock = append(out.PerBlock, b)
+		imagined = append(imagined, nearest(z, own[:width]))
 	}
-	return out, nil
+	if j.Film == nil {
+		return out, nil
+	}
+	f, err := j.film(c, imagined)
+	if err == nil {
+		err = j.Film(f)
+	}
+	return out, err
+}
+
+// nearest is the place of the latent among all that is nearest to one.
+func nearest(all, z []float32) (at int) {
+	least := math.Inf(1)
+	for i := range len(all) / len(z) {
+		if d := squared(all[i*len(z):(i+1)*len(z)], z); d < least {
+			least, at = d, i
+		}
+	}
+	return at
+}
+
+// film shows the first clip as it was recorded and beside it what the model imagined
+// from its first frame and its actions: after each block the stored frame whose latent
+// is nearest to the predicted one.
+func (j Job) film(c clips, imagined []int) (f eval.Film, err error) {
+	add := func(frames *[][]byte, row int) {
+		px := make([]byte, envs.FrameBytes)
+		*frames = append(*frames, px)
+		if err == nil {
+			err = j.Data.Frame(row, px)
+		}
+	}
+	for step := range c.blocks*eval.Block + 1 {
+		add(&f.Frames, c.rows[0]+step)
+		add(&f.Beside, c.rows[imagined[step/eval.Block]])
+	}
+	return f, err
 }
 
 // clips are pieces of episodes whose frames are a block apart.

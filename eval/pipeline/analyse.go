@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"scalewm/dataset/cell"
+	"scalewm/eval"
 	"scalewm/eval/analysis"
 	"scalewm/eval/record"
 	"scalewm/model/weights"
 )
 
 // Analyse measures an arm's checkpoint beside its success, a cell in cells/ for
-// each analysis.
+// each analysis. That of dynamics leaves, of a method's first seed on a task, a film of
+// what the model imagines too, watch/TASK-METHOD-imagined.gif.
 type Analyse struct {
 	w *Workspace
 	arm
@@ -23,6 +26,9 @@ type Analyse struct {
 	Results record.Results // after Run: what is there
 	ids     []string       // of its cells
 }
+
+// imagined is what films of that kind are called, in place of a tier.
+const imagined = "imagined"
 
 // analyseSteps are an arm's analyses, which what does not plan has none of.
 func analyseSteps(w *Workspace, a arm) []Step {
@@ -118,6 +124,15 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 		r, missing, err = j.Load(c, s.names)
 		return len(missing), err
 	})
+	if err == nil && s.seed == s.w.Grid.Seeds[0] && slices.Contains(s.names, record.DynamicsAnalysis) {
+		var film string
+		if film, err = s.w.missingFilm(s.arm, j.Arm, imagined); film != "" {
+			j.Film = func(f eval.Film) error { return f.Save(film) }
+			if !slices.Contains(missing, record.DynamicsAnalysis) {
+				missing = append(missing, record.DynamicsAnalysis) // which leaves the bytes of its cell
+			}
+		}
+	}
 	if err == nil && len(missing) > 0 {
 		s.w.seen = nil
 		if j.Arm, err = s.w.loadOn(s.w.Analyser, s.w.now, s.w.checkpoint(s.arm)); err == nil {

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"scalewm/dataset/cell"
 	"scalewm/eval"
-	"scalewm/eval/paired"
 	"scalewm/eval/record"
 	"scalewm/model/weights"
 )
@@ -170,9 +168,11 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 		s.w.Listener.Note(fmt.Sprintf("the paper has no temperature of mppi on %s: %g is assumed", s.task.Spec.Name, j.Temperature))
 		t.assumed = true
 	}
-	film, err := s.missingFilm(j)
-	if err != nil {
-		return "", err
+	film := ""
+	if s.film { // random actions have no tier; their film carries the name of the first
+		if film, err = s.w.missingFilm(s.arm, j.Arm, s.w.Grid.Tiers[0].Name); err != nil {
+			return "", err
+		}
 	}
 	if s.method.Plans() && (len(todo) > 0 || film != "") {
 		if j.Arm, err = s.w.load(s.w.now, s.w.checkpoint(s.arm)); err != nil {
@@ -233,29 +233,6 @@ func (s *Evaluate) found() (ids []string, err error) {
 		}
 	}
 	return ids, nil
-}
-
-// missingFilm is the path of the film that is to be made, "" for none. Random
-// actions have no tier; their film carries the name of the first.
-func (s *Evaluate) missingFilm(j eval.Job) (string, error) {
-	if !s.film {
-		return "", nil
-	}
-	label := s.label()
-	if s.w.Weights != "" { // which says itself what it is a variant of
-		label = paired.ArmName(j.Spec(0))
-	}
-	name := strings.Join([]string{s.task.Spec.Name, label, s.w.Grid.Tiers[0].Name}, "-") + ".gif"
-	path := filepath.Join(s.w.Dir, "watch", name)
-	whole, err := eval.WholeFilm(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return path, nil
-	case err == nil && !whole:
-		s.w.Listener.Note(fmt.Sprintf("%s is damaged and is made again", path))
-		return path, nil
-	}
-	return "", err
 }
 
 // Verify runs up to n cells of the grid's only arm again and compares them with

@@ -2,9 +2,12 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"scalewm/dataset"
@@ -12,6 +15,7 @@ import (
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/eval"
+	"scalewm/eval/paired"
 	"scalewm/eval/record"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -260,6 +264,28 @@ func (w *Workspace) describe(t *openTask, dir string, side *weights.Sidecar) (ev
 	a := eval.ArmOf(side, w.Precision)
 	t.checked[dir] = a
 	return a, nil
+}
+
+// missingFilm is the path of a film of an arm that is to be made,
+// watch/TASK-METHOD-OF.gif, "" where it is there or there is no results folder.
+func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error) {
+	label := a.label()
+	if w.Weights != "" { // whose sidecar says what they are a variant of
+		label = paired.ArmName(record.Spec{Task: a.task.Spec.Name, Method: found.Method, Q: found.Recipe.Q, LossWeight: found.Recipe.Weight})
+	}
+	if w.Dir == "" {
+		return "", nil
+	}
+	path := filepath.Join(w.Dir, "watch", strings.Join([]string{a.task.Spec.Name, label, of}, "-")+".gif")
+	whole, err := eval.WholeFilm(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, nil
+	case err == nil && !whole:
+		w.Listener.Note(fmt.Sprintf("%s is damaged and is made again", path))
+		return path, nil
+	}
+	return "", err
 }
 
 // since is the time that a step took, in words.

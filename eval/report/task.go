@@ -264,17 +264,33 @@ func (r *Report) training(task string) []Section {
 		Caption: "Averages over equal stretches of the run, one line a training run; dots are the validation's. The state objective is each method's own term; those of two methods have different units."}}}}
 }
 
-// films has an episode of a task to watch, of every method that has one.
+// imagined is what the pipeline's films of predictions are called, in place of a tier.
+const imagined = "imagined"
+
+// films has an episode of a task to watch, of every method that has one, and one that
+// models imagine.
 func (r *Report) films(task string) []Section {
-	var clips []Clip
+	var planned, predicted []Clip
 	for _, c := range r.Clips {
-		if c.Task == task || c.Task == "" {
-			clips = append(clips, c)
+		switch {
+		case c.Task != task && c.Task != "":
+		case c.Tier == imagined:
+			predicted = append(predicted, c)
+		default:
+			planned = append(planned, c)
 		}
 	}
-	if len(clips) == 0 {
+	var parts []Part
+	for _, f := range []Film{
+		{Caption: "The same episode for every method: the world on the left, its goal on the right.", Clips: planned},
+		{Caption: "What models imagine: a recorded episode on the left; on the right, after every five steps, the stored frame whose latent is nearest to the one predicted from the first frame and the recorded actions.", Clips: predicted},
+	} {
+		if len(f.Clips) > 0 {
+			parts = append(parts, f)
+		}
+	}
+	if parts == nil {
 		return nil
 	}
-	return []Section{{Title: "One episode to watch", Anchor: task + "-film", Level: 3,
-		Parts: []Part{Film{Caption: "The same episode for every method: the world on the left, its goal on the right.", Clips: clips}}}}
+	return []Section{{Title: "One episode to watch", Anchor: task + "-film", Level: 3, Parts: parts}}
 }
