@@ -51,6 +51,7 @@ var floors = []rule{
 	{of: "model/device/cuda/compile", ours: []string{"model/device/cuda/kernels"}, libraries: []string{"gorgonia.org/cu"}},
 	{of: "model/nn", ours: []string{"model/nn", "model/device"}},
 	{of: "model/dinov2", ours: []string{"model/device", "model/nn", "model/weights", "dataset/cell"}},
+	{of: "model/features", ours: []string{"envs/parallel", "dataset$", "dataset/cell", "dataset/rng"}},
 	{of: "model/lewm", ours: []string{"model$", "model/device", "model/nn", "model/weights", "model/lewm", "dataset/rng", "dataset/cell"}},
 	{of: "model/objective", ours: []string{"model$", "model/device", "model/nn", "model/objective", "dataset/rng"},
 		libraries: []string{"gonum.org/v1/gonum"}}, // eigenvalues of the latents' covariance, for the metrics
