@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-race test-asan test-cuda-compile bench campaign-collect campaign-grid campaign-stats torture flips lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-race test-asan test-slurm test-cuda-compile bench campaign-collect campaign-grid campaign-stats torture flips lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ test: setup ## vet and all tests, ending with the list of skipped ones
 test-peers: setup setup-peers ## the tests that compare with Python programs; a skipped one is a failure here
 	SCALEWM_PEERS=$(CURDIR)/$(peers)/bin/python go run ./cmd/testsum -noskip -count 1 -p 1 -timeout 60m -run '^TestPeers' \
 	  $$($(sources) '*_test.go' | xargs grep -l SCALEWM_PEERS | xargs dirname | sort -u | grep -v third_party | sed 's,^,./,')
+
+test-slurm: setup ## grids on a real Slurm of two nodes on this machine, which it installs; a few minutes
+	@third_party/setup.sh slurm
+	SCALEWM_SLURM=1 go run ./cmd/testsum -count 1 -timeout 20m -run '^TestSlurm$$' ./cmd/scalewm
 
 test-race: setup ## all tests under Go's race detector; an hour
 	nice go run ./cmd/testsum -race -count 1 -p 1 -timeout 4h ./...

@@ -61,6 +61,7 @@ var floors = []rule{
 
 	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}},
 	{of: "eval/pipeline", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"github.com/BurntSushi/toml"}},
+	{of: "eval/submit", ours: []string{"eval/pipeline", "dataset/cell"}},
 	{of: "eval/record", ours: []string{"dataset/cell"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},

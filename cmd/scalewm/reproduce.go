@@ -64,11 +64,15 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	breakLock := c.breakLockFlag()
 	dry := c.Bool("dry-run", false, "say what is there and what would be done")
 	asJSON := c.Bool("json", false, "print one JSON object")
+	jobs := c.submitFlags()
 	dev := c.deviceFlags("bf16 in training where the machine has it, under nano in evaluation too")
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
 	if err := c.required("out"); err != nil {
+		return err
+	}
+	if err := jobs.check(c); err != nil {
 		return err
 	}
 	grid, err := axes.grid()
@@ -82,6 +86,9 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	w := c.workspace(grid, *out, *workers)
 	w.Batch, w.BreakLock = *axes.settings.batch, *breakLock
 	defer w.Close()
+	if *jobs.engine != "" { // which makes nothing here
+		part.stage = pipeline.StageReport
+	}
 	closeAll, err := dev.openFor(w, part)
 	defer closeAll()
 	if err != nil {
@@ -89,6 +96,9 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	}
 	for _, gap := range grid.WithoutQ() {
 		w.Listener.Note(gap)
+	}
+	if *jobs.engine != "" {
+		return c.submit(ctx, jobs, w)
 	}
 	steps := part.of(w.Graph())
 	if *dry {

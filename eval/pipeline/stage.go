@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,4 +96,48 @@ func (s given) Run(ctx context.Context) (string, error) {
 		return s.Step.Run(ctx)
 	}
 	return "", nil
+}
+
+// Units counts what can be dealt out of a stage: the cells of Divisible steps, and
+// the other steps.
+func (g Graph) Units(stage Stage) (n int) {
+	for _, s := range g {
+		if d, ok := s.(Divisible); ok && s.Stage() == stage {
+			n += d.Len()
+		} else if s.Stage() == stage {
+			n++
+		}
+	}
+	return n
+}
+
+// Left lists those of n shards of a stage that have something to do.
+func (g Graph) Left(ctx context.Context, stage Stage, n int) (shards []int, err error) {
+	finished := map[string]bool{} // steps that need not be asked shard by shard
+	for _, s := range g {
+		if s.Stage() != stage {
+			continue
+		}
+		state, err := s.State(ctx)
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return nil, err
+		}
+		finished[s.ID()] = state.done()
+	}
+	for i := range n {
+		for _, s := range g.Stage(stage, cell.Shard{I: i, N: n}) {
+			if s.Stage() != stage || finished[s.ID()] {
+				continue
+			}
+			state, err := s.State(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if !state.done() {
+				shards = append(shards, i)
+				break
+			}
+		}
+	}
+	return shards, nil
 }

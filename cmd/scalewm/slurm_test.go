@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cluster is a Slurm of two nodes on this machine, without systemd, cgroups or
+// accounting: its own munge socket, configuration and ports.
+type cluster struct {
+	*testing.T
+	dir string
+	out string // the results folder that is worked on
+}
+
+// logs is what the jobs printed.
+func (c *cluster) logs() string {
+	var all strings.Builder
+	found, _ := filepath.Glob(filepath.Join(c.out, "jobs/log/*"))
+	for _, path := range found {
+		text, _ := os.ReadFile(path)
+		fmt.Fprintf(&all, "%s:\n%s\n", filepath.Base(path), text)
+	}
+	return all.String()
+}
+
+const slurmConf = `ClusterName=test
+SlurmctldHost=%[2]s(127.0.0.1)
+SlurmctldPort=%[3]d
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=%[1]s/munge.socket,cred_expire=3
+CredType=cred/munge
+StateSaveLocation=%[1]s/state
+SlurmdSpoolDir=%[1]s/spool-%%n
+SlurmctldPidFile=%[1]s/slurmctld.pid
+SlurmdPidFile=%[1]s/slurmd.%%n.pid
+SlurmctldLogFile=%[1]s/slurmctld.log
+SlurmdLogFile=%[1]s/slurmd.%%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SlurmdParameters=config_overrides
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+MaxArraySize=3
+MinJobAge=3600
+KillWait=5
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0,sched_min_interval=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+NodeName=n1 NodeHostname=%[2]s NodeAddr=127.0.0.1 Port=%[4]d CPUs=2 RealMemory=4000 State=UNKNOWN
+NodeName=n2 NodeHostname=%[2]s NodeAddr=127.0.0.1 Port=%[5]d CPUs=2 RealMemory=4000 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=60 State=UP
+`
+
+func startSlurm(t *testing.T) *cluster {
+	c := &cluster{T: t, dir: t.TempDir()}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ = strings.Cut(host, ".")
+	port := 20000 + os.Getpid()%20000
+	conf := filepath.Join(c.dir, "slurm.conf")
+	files := map[string]string{
+		conf:                                fmt.Sprintf(slurmConf, c.dir, host, port, port+1, port+2),
+		filepath.Join(c.dir, "cgroup.conf"): "CgroupMountpoint=/sys/fs/cgroup\n",
+		filepath.Join(c.dir, "munge.key"):   strings.Repeat("a key of this test, and no secret ", 31)[:1024],
+	}
+	for path, text := range files {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(c.dir, 0o755); err != nil { // munged wants that of its socket's folder
+		t.Fatal(err)
+	}
+	t.Setenv("SLURM_CONF", conf)
+	t.Cleanup(func() {
+		for _, name := range []string{"slurmd.n1", "slurmd.n2", "slurmctld", "munged"} {
+			c.kill(name, syscall.SIGKILL)
+		}
+	})
+	at := func(name string) string { return filepath.Join(c.dir, name) }
+	c.must("munged", "--force", "--key-file="+at("munge.key"), "--socket="+at("munge.socket"), "--pid-file="+at("munged.pid"),
+		"--log-file="+at("munged.log"), "--seed-file="+at("munged.seed"), "--num-threads=2")
+	c.must("slurmctld", "-c", "-f", conf)
+	for _, node := range []string{"n1", "n2"} {
+		c.must("slurmd", "-f", conf, "-N", node)
+	}
+	c.await("two idle nodes", func() bool { return c.say("sinfo", "-h", "-t", "idle", "-o", "%D") == "2" })
+	return c
+}
+
+// kill signals a daemon of the cluster.
+func (c *cluster) kill(name string, sig syscall.Signal) {
+	text, err := os.ReadFile(filepath.Join(c.dir, name+".pid"))
+	if err != nil {
+		return
+	}
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+		syscall.Kill(pid, sig)
+	}
+}
+
+func (c *cluster) must(words ...string) string {
+	c.Helper()
+	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
+	if err != nil {
+		c.Fatalf("%v: %v\n%s", words, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// say is what a command prints, whether it fails or not.
+func (c *cluster) say(words ...string) string {
+	out, _ := exec.Command(words[0], words[1:]...).CombinedOutput()
+	return strings.TrimSpace(string(out))
+}
+
+func (c *cluster) await(what string, ready func() bool) {
+	c.Helper()
+	ctx, stop := context.WithTimeout(c.Context(), 4*time.Minute)
+	defer stop()
+	for !ready() {
+		select {
+		case <-ctx.Done():
+			c.Fatalf("waiting for %s:\n%s\n%s", what, c.say("squeue", "-a", "-t", "all"), c.logs())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// settled waits until nothing is queued. What was put back into the queue would wait two minutes.
+func (c *cluster) settled() {
+	c.Helper()
+	c.await("the end of all jobs", func() bool {
+		left := strings.Fields(c.say("squeue", "-h", "-o", "%i"))
+		for _, job := range left {
+			c.now(job)
+		}
+		return len(left) == 0
+	})
+}
+
+// now lets a job begin that was put back into the queue.
+func (c *cluster) now(job string) {
+	if c.say("squeue", "-h", "-j", job, "-o", "%T %r") == "PENDING BeginTime" {
+		c.say("scontrol", "update", "jobid="+job, "StartTime=now")
+	}
+}
+
+// reproduce runs the program; more are its flags after the axes.
+func (c *cluster) reproduce(want int, says string, axes []string, more ...string) {
+	c.Helper()
+	cmd := exec.Command("scalewm", slices.Concat([]string{"reproduce", "--device", "cpu", "--precision", "fp32"}, axes, more)...)
+	out, _ := cmd.CombinedOutput() // its exit code tells
+	if code := cmd.ProcessState.ExitCode(); code != want || !strings.Contains(string(out), says) {
+		c.Fatalf("%v: exit %d, want %d and %q\n%s", more, code, want, says, out)
+	}
+}
+
+// sameGrid compares the results of two folders; jobs/ is none.
+func (c *cluster) sameGrid(what, dir, whole string) {
+	c.Helper()
+	got := gridFiles(c.T, dir)
+	maps.DeleteFunc(got, func(name string, _ []byte) bool { return strings.HasPrefix(name, "jobs/") })
+	sameResults(c.T, what, got, gridFiles(c.T, whole))
+	if c.Failed() {
+		c.Log(c.logs())
+	}
+}
+
+// TestSlurm submits grids to a real Slurm, disturbs their jobs, and compares every
+// file with a run in one process.
+func TestSlurm(t *testing.T) {
+	if os.Getenv("SCALEWM_SLURM") == "" {
+		t.Skip("make test-slurm runs it")
+	}
+	c := startSlurm(t)
+	small := []string{"--mem", "200M", "--cpus", "1", "--gpus", "0", "--time", "10"}
+
+	t.Run("a grid", func(t *testing.T) {
+		whole, out := t.TempDir(), t.TempDir()
+		c.T, c.out = t, out
+		axes := []string{"--preset", "testdata/tiny.toml", "--tasks", "tworoom,pointmaze", "--methods", "scale,random", "--tiers", "T5", "--sets", "s101,s102",
+			"--episodes", "2", "--analyses", "spectrum"}
+		c.reproduce(exitDone, "", axes, "--out", whole)
+		to := append([]string{"--out", out, "--submit", "slurm", "--shards", "collect:5", "--shards", "eval:4", "--pack", "eval:2"}, small...)
+		// sbatch's own words reach the person who asked.
+		c.reproduce(exitFailed, "nosuch", axes, append(slices.Clone(to), "--partition", "nosuch")...)
+		c.reproduce(exitDone, "report", axes, to...)
+		c.kill("slurmctld", syscall.SIGKILL)
+		c.must("slurmctld", "-f", os.Getenv("SLURM_CONF"))
+		c.await("the controller", func() bool { return strings.Contains(c.say("scontrol", "ping"), "UP") })
+		c.reproduce(exitFailed, "still queued", axes, to...)
+		c.settled()
+		// Killed so soon after a submission, the controller may have lost dependants: submitting again is the cure.
+		c.reproduce(exitDone, "", axes, to...)
+		c.settled()
+		c.sameGrid("by Slurm", out, whole)
+		c.reproduce(exitDone, "nothing to submit", axes, to...)
+		c.reproduce(exitUsage, "has 4 shards of eval, and 3 are asked for", axes, append(slices.Clone(to), "--shards", "eval:3")...)
+	})
+	t.Run("disturbed", func(t *testing.T) {
+		whole, out := t.TempDir(), t.TempDir()
+		c.T, c.out = t, out
+		preset, err := os.ReadFile("testdata/tiny.toml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow := filepath.Join(t.TempDir(), "slow.toml")
+		for _, change := range [][2]string{{"steps = 8", "steps = 6000"}, {"save_every = 2", "save_every = 50"}, {"eval_every = 4", "eval_every = 50"}} {
+			preset = bytes.Replace(preset, []byte(change[0]), []byte(change[1]), 1)
+		}
+		if err := os.WriteFile(slow, preset, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		axes := []string{"--preset", slow, "--tasks", "tworoom", "--methods", "scale", "--tiers", "T5", "--sets", "s101", "--episodes", "2"}
+		c.reproduce(exitDone, "", axes, "--out", whole)
+		to := append([]string{"--out", out, "--submit", "slurm"}, small...)
+		c.reproduce(exitDone, "", axes, to...)
+		log := filepath.Join(out, "train/tworoom-scale-s3072/metrics.jsonl")
+		rows := func() int64 {
+			st, err := os.Stat(log)
+			if err != nil {
+				return 0
+			}
+			return st.Size()
+		}
+		train := func() (job, node string) { // the training that runs
+			for line := range strings.Lines(c.say("squeue", "-h", "-t", "R", "-n", "scalewm-train", "-o", "%F_%K %N")) {
+				if f := strings.Fields(line); len(f) == 2 {
+					return f[0], f[1]
+				}
+			}
+			return "", ""
+		}
+		c.await("a training under way", func() bool { return rows() > 0 })
+		job, _ := train()
+		if job == "" {
+			t.Fatalf("no training runs\n%s", c.say("squeue", "-a", "-t", "all"))
+		}
+		c.must("scancel", "--batch", "--signal=USR1", job) // as before the time limit
+		c.await("the training in the queue again", func() bool { return strings.HasPrefix(c.say("squeue", "-h", "-j", job, "-o", "%T"), "PENDING") })
+		before := rows()
+		c.await("the training to go on", func() bool { c.now(job); return rows() > before })
+		_, node := train()
+		c.kill("slurmd."+node, syscall.SIGKILL) // the node is lost, with its program still at work
+		c.must("scontrol", "update", "nodename="+node, "state=down", "reason=lost")
+		c.await("the training in the queue again", func() bool { return strings.HasPrefix(c.say("squeue", "-h", "-j", job, "-o", "%T"), "PENDING") })
+		c.must("scancel", "--name=scalewm-train")
+		c.await("the training's end", func() bool { return c.say("squeue", "-h", "-n", "scalewm-train") == "" })
+		time.Sleep(2 * time.Second)
+		if left := c.say("squeue", "-h", "-n", "scalewm-train"); left != "" {
+			t.Errorf("what was cancelled is back: %s", left)
+		}
+		c.settled()
+		c.must("slurmd", "-f", os.Getenv("SLURM_CONF"), "-N", node)
+		c.reproduce(exitDone, "train", axes, to...)
+		c.settled()
+		c.sameGrid("disturbed", out, whole)
+	})
+}

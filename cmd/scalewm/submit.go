@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"scalewm/eval/pipeline"
+	"scalewm/eval/submit"
+)
+
+// submitFlags are those of `reproduce` that hand its stages to a batch system.
+// All but the first two may be given for one stage, "train:24:00:00", and several times.
+type submitFlags struct {
+	engine *string
+	print  *bool
+	byJob  []jobFlag
+}
+
+// jobFlag is a flag of what jobs ask for.
+type jobFlag struct {
+	name, usage string
+	given       *texts
+	set         func(r *submit.Resources, value string) error // nil: the number of shards
+}
+
+func (c *command) submitFlags() submitFlags {
+	text := func(at func(*submit.Resources) *string) func(*submit.Resources, string) error {
+		return func(r *submit.Resources, value string) error {
+			if strings.ContainsAny(value, "\n\r") {
+				return fmt.Errorf("it has more than one line")
+			}
+			*at(r) = value
+			return nil
+		}
+	}
+	number := func(at func(*submit.Resources) *int) func(*submit.Resources, string) error {
+		return func(r *submit.Resources, value string) (err error) {
+			*at(r), err = parseCount(value)
+			return err
+		}
+	}
+	f := submitFlags{
+		engine: c.String("submit", "", "hand the stages to a batch `system` and return: "+strings.Join(submit.Engines(), " or ")),
+		print:  c.Bool("print", false, "with --submit: only write the scripts to OUT/jobs"),
+		byJob: []jobFlag{
+			{name: "shards", usage: "jobs of a `stage`, as in eval:64"},
+			{name: "partition", usage: "`name` of Slurm's partition", set: text(func(r *submit.Resources) *string { return &r.Partition })},
+			{name: "account", usage: "`name` of the account that pays", set: text(func(r *submit.Resources) *string { return &r.Account })},
+			{name: "time", usage: "`limit` of a job, as Slurm writes it: 4:00:00", set: text(func(r *submit.Resources) *string { return &r.Time })},
+			{name: "mem", usage: "`memory` of a job: 16G", set: text(func(r *submit.Resources) *string { return &r.Mem })},
+			{name: "cpus", usage: "`cores` of a job", set: number(func(r *submit.Resources) *int { return &r.CPUs })},
+			{name: "gpus", usage: "`GPUs` of a job; collect and report have none unless told", set: number(func(r *submit.Resources) *int { return &r.GPUs })},
+			{name: "setup", usage: "`line` of shell before the program: module load cuda", set: text(func(r *submit.Resources) *string { return &r.Setup })},
+			{name: "extra", usage: "further `options` of the batch system: --constraint=a100", set: text(func(r *submit.Resources) *string { return &r.Extra })},
+			{name: "throttle", usage: "`jobs` of a stage at once", set: number(func(r *submit.Resources) *int { return &r.Throttle })},
+			{name: "pack", usage: "`shards` side by side in one job", set: number(func(r *submit.Resources) *int { return &r.Pack })},
+		},
+	}
+	for i, j := range f.byJob {
+		f.byJob[i].given = new(texts)
+		c.Var(f.byJob[i].given, j.name, "with --submit: "+j.usage)
+	}
+	return f
+}
+
+func parseCount(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("it is not a whole number from 0 on")
+	}
+	return n, nil
+}
+
+// names are the flags that jobs are not given.
+func (f submitFlags) names() []string {
+	names := []string{"submit", "print", "stage", "shard"}
+	for _, j := range f.byJob {
+		names = append(names, j.name)
+	}
+	return names
+}
+
+// check refuses flags that mean nothing together.
+func (f submitFlags) check(c *command) (err error) {
+	if *f.engine != "" && !slices.Contains(submit.Engines(), *f.engine) {
+		return usagef("reproduce: --submit %s: choose %s", *f.engine, strings.Join(submit.Engines(), " or "))
+	}
+	c.Visit(func(g *flag.Flag) {
+		switch {
+		case *f.engine == "" && slices.Contains(f.names()[1:], g.Name) && g.Name != "stage" && g.Name != "shard":
+			err = usagef("reproduce: --%s means nothing without --submit", g.Name)
+		case *f.engine != "" && (g.Name == "stage" || g.Name == "shard" || g.Name == "dry-run" || g.Name == "restarts"):
+			err = usagef("reproduce: --submit does not go with --%s", g.Name)
+		}
+	})
+	if err == nil && *f.engine == submit.Slurm && (c.value("device") == "auto" || c.value("precision") == "auto") {
+		err = usagef("reproduce: --submit %s needs --device cpu or cuda and --precision fp32 or bf16, since the machines of a cluster differ and results must not", *f.engine)
+	}
+	return err
+}
+
+func (c *command) value(name string) string { return c.Lookup(name).Value.String() }
+
+// read is what the flags ask for by stage.
+func (f submitFlags) read() (shards map[pipeline.Stage]int, resources map[pipeline.Stage]submit.Resources, err error) {
+	shards, resources = map[pipeline.Stage]int{}, map[pipeline.Stage]submit.Resources{}
+	for _, s := range pipeline.Stages() {
+		resources[s] = submit.Default(s)
+	}
+	for _, j := range f.byJob {
+		for _, given := range *j.given {
+			stages, value := pipeline.Stages(), given
+			if name, rest, ok := strings.Cut(given, ":"); ok {
+				if s, err := pipeline.ParseStage(name); err == nil {
+					stages, value = []pipeline.Stage{s}, rest
+				}
+			}
+			for _, s := range stages {
+				r := resources[s]
+				if j.set == nil {
+					shards[s], err = parseCount(value)
+				} else if err = j.set(&r, value); j.name == "gpus" && len(stages) > 1 && (s == pipeline.StageCollect || s == pipeline.StageReport) {
+					r.GPUs = 0
+				}
+				if err != nil {
+					return nil, nil, usagef("reproduce: --%s %s: %v", j.name, given, err)
+				}
+				resources[s] = r
+			}
+		}
+	}
+	return shards, resources, nil
+}
+
+// words are this command, as jobs run it.
+func (f submitFlags) words(c *command) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program for the jobs: %w", err)
+	}
+	words := []string{self, c.verb.name}
+	c.Visit(func(g *flag.Flag) {
+		if !slices.Contains(f.names(), g.Name) {
+			words = append(words, "--"+g.Name+"="+g.Value.String())
+		}
+	})
+	return words, nil
+}
+
+// submit writes the jobs of what is left of a grid and hands them over.
+func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspace) error {
+	shards, resources, err := f.read()
+	if err != nil {
+		return err
+	}
+	words, err := f.words(c)
+	if err != nil {
+		return err
+	}
+	g := w.Graph()
+	if err := g.Check(ctx); err != nil {
+		return err
+	}
+	plan, err := submit.NewPlan(*f.engine, words, g, shards, resources)
+	if err != nil {
+		return err
+	}
+	if !*f.print {
+		if err := plan.Refuse(ctx, w.Dir); err != nil {
+			return err
+		}
+	}
+	if err := plan.Keep(w.Dir, shards); err != nil {
+		return err
+	}
+	left, err := leftOf(ctx, g, plan)
+	if err == nil {
+		err = plan.Write(ctx, w.Dir, left)
+	}
+	if err != nil {
+		return err
+	}
+	for _, j := range plan.Jobs {
+		fmt.Fprintf(c.stdout, "%-9s %d of %d shards to do\n", j.Name, min(len(left[j.Stage]), j.Shards), j.Shards)
+	}
+	switch {
+	case len(left) == 0:
+		fmt.Fprintln(c.stdout, "all is done: nothing to submit")
+		return nil
+	case *f.print:
+		fmt.Fprintf(c.stdout, "written, and not submitted: %s\n", filepath.Join(w.Dir, submit.Dir, "submit.sh"))
+		return nil
+	}
+	said, err := plan.Submit(ctx, w.Dir)
+	fmt.Fprint(c.stdout, said)
+	return err
+}
+
+// leftOf lists the shards of each stage that have something to do. The report is made
+// if anything else is, or if there is none.
+func leftOf(ctx context.Context, g pipeline.Graph, p submit.Plan) (map[pipeline.Stage][]int, error) {
+	left := map[pipeline.Stage][]int{}
+	for _, j := range p.Jobs {
+		if _, ok := left[j.Stage]; ok || j.Stage == pipeline.StageReport {
+			continue
+		}
+		shards, err := g.Left(ctx, j.Stage, j.Shards)
+		if err != nil {
+			return nil, err
+		}
+		if len(shards) > 0 {
+			left[j.Stage] = shards
+		}
+	}
+	for _, s := range pipeline.Of[*pipeline.Report](g) {
+		state, err := s.State(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(left) > 0 || state.Text == "to do" {
+			left[pipeline.StageReport] = []int{0}
+		}
+	}
+	return left, nil
+}

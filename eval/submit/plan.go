@@ -1,0 +1,202 @@
+// Package submit hands a reproduction to a batch system: stages become jobs, whose
+// scripts and numbers it writes into the results folder, OUT/jobs/, where people read
+// and mend them. The batch system queues, places, retries and preempts; what is done
+// stands in the results folder, so that jobs need no other word of one another.
+//
+// It knows stages and shards, and nothing of what they make.
+package submit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/cell"
+	"scalewm/eval/pipeline"
+)
+
+// Dir is the folder of scripts, plan and logs below a results folder.
+const Dir = "jobs"
+
+// Plan is what a reproduction asks of a batch system: jobs/plan.json. The numbers of
+// shards stay as they are for the life of a results folder's jobs.
+type Plan struct {
+	Engine  string   `json:"engine"`
+	Folder  string   `json:"folder"`  // that jobs start in
+	Command []string `json:"command"` // of every job, without its stage and shard
+	Jobs    []Job    `json:"jobs"`    // in the order of their stages
+}
+
+// Job is the part of a plan that does one stage, or puts together what shards of collect made.
+type Job struct {
+	Name   string         `json:"name"`
+	Stage  pipeline.Stage `json:"stage"`
+	Shards int            `json:"shards"`
+	Resources
+}
+
+// Resources of one allocation, in the words of the batch system; "" and 0 are its defaults.
+type Resources struct {
+	Partition string `json:"partition,omitempty"`
+	Account   string `json:"account,omitempty"`
+	Time      string `json:"time,omitempty"`
+	Mem       string `json:"mem,omitempty"`
+	CPUs      int    `json:"cpus,omitempty"`
+	GPUs      int    `json:"gpus,omitempty"`
+	Setup     string `json:"setup,omitempty"`    // a line of shell before the program
+	Extra     string `json:"extra,omitempty"`    // further options of the batch system
+	Throttle  int    `json:"throttle,omitempty"` // allocations at once
+	Pack      int    `json:"pack,omitempty"`     // shards side by side in one allocation
+}
+
+// Default is what a stage asks for where nobody says otherwise.
+func Default(stage pipeline.Stage) Resources {
+	r := Resources{Time: "04:00:00", Mem: "16G", CPUs: 4, Pack: 1}
+	switch stage {
+	case pipeline.StageTrain:
+		r.Time, r.Mem, r.GPUs = "24:00:00", "32G", 1
+	case pipeline.StageEval, pipeline.StageAnalyse:
+		r.GPUs = 1
+	case pipeline.StageReport:
+		r.Time = "01:00:00"
+	}
+	return r
+}
+
+// cellsPerShard is the share of an evaluation that takes between ten minutes and an
+// hour of a GPU: the five tiers and six sets of one checkpoint and solver.
+const cellsPerShard = 30
+
+// Shards is how many shards a stage of so many units is cut into where nobody says otherwise.
+func Shards(stage pipeline.Stage, units int) int {
+	switch stage {
+	case pipeline.StageCollect:
+		return 4 * units
+	case pipeline.StageEval:
+		return (units + cellsPerShard - 1) / cellsPerShard
+	case pipeline.StageReport:
+		return 1
+	}
+	return units
+}
+
+// join is the job that puts together what the shards of collect made.
+const join = "join"
+
+// NewPlan lists the jobs of the graph's stages. shards and resources say what was asked
+// for by stage.
+func NewPlan(engine string, command []string, g pipeline.Graph, shards map[pipeline.Stage]int, resources map[pipeline.Stage]Resources) (Plan, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return Plan{}, fmt.Errorf("planning jobs: %w", err)
+	}
+	p := Plan{Engine: engine, Folder: folder, Command: command}
+	for _, stage := range pipeline.Stages() {
+		units := g.Units(stage)
+		if units == 0 {
+			continue
+		}
+		j := Job{Name: string(stage), Stage: stage, Shards: shards[stage], Resources: resources[stage]}
+		if j.Shards == 0 {
+			j.Shards = Shards(stage, units)
+		}
+		p.Jobs = append(p.Jobs, j)
+		if stage == pipeline.StageCollect && j.Shards > 1 {
+			p.Jobs = append(p.Jobs, Job{Name: join, Stage: stage, Shards: 1, Resources: resources[stage]})
+		}
+	}
+	return p, nil
+}
+
+const planName = "plan.json"
+
+// Keep writes the plan into the results folder out. Where there is an earlier one, its
+// numbers of shards hold: other ones that were asked for are an error.
+func (p *Plan) Keep(out string, asked map[pipeline.Stage]int) error {
+	path := filepath.Join(out, Dir, planName)
+	text, err := cell.ReadFile(path, cell.MaxRecord)
+	var old Plan
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("reading the plan of the jobs: %w", err)
+	case json.Unmarshal(text, &old) != nil:
+		return fmt.Errorf("reading the plan of the jobs: %s is damaged (hint: delete it when none of its jobs is queued)", path)
+	case old.Engine != p.Engine:
+		return pipeline.Requestf("%s is a plan for %s, and %s is asked for (hint: delete %s when none of its jobs is queued)", path, old.Engine, p.Engine, filepath.Dir(path))
+	}
+	for i, j := range p.Jobs {
+		at := slices.IndexFunc(old.Jobs, func(o Job) bool { return o.Name == j.Name })
+		if at < 0 {
+			continue
+		}
+		if n := asked[j.Stage]; n != 0 && j.Name != join && n != old.Jobs[at].Shards {
+			return pipeline.Requestf("%s has %d shards of %s, and %d are asked for (hint: leave out --shards, or delete %s when none of its jobs is queued)", path, old.Jobs[at].Shards, j.Name, n, filepath.Dir(path))
+		}
+		p.Jobs[i].Shards = old.Jobs[at].Shards
+	}
+	text, err = json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the plan of the jobs: %w", err)
+	}
+	return write(path, string(text)+"\n")
+}
+
+// write writes one of the files of jobs/.
+func write(path, text string) error {
+	return cell.WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+}
+
+// commandLine is the shell's line of a job, without its shard.
+func (p Plan) commandLine(j Job) string {
+	words := append(slices.Clone(p.Command), "--stage", string(j.Stage))
+	for i, w := range words {
+		words[i] = quote(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// plain are the characters of words that the shell leaves alone.
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%"
+
+// quote is a word as the shell has to be given it.
+func quote(word string) string {
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// tasks lists units by number as batch systems write them: "0-3,7".
+func tasks(units []int) string {
+	var out []string
+	for i := 0; i < len(units); {
+		k := i
+		for k+1 < len(units) && units[k+1] == units[k]+1 {
+			k++
+		}
+		if k == i {
+			out = append(out, fmt.Sprint(units[i]))
+		} else {
+			out = append(out, fmt.Sprintf("%d-%d", units[i], units[k]))
+		}
+		i = k + 1
+	}
+	return strings.Join(out, ",")
+}
+
+// allocations are the numbers of the allocations that shards belong to, pack in each.
+func allocations(shards []int, pack int) (out []int) {
+	for _, s := range shards {
+		if a := s / max(pack, 1); len(out) == 0 || out[len(out)-1] != a {
+			out = append(out, a)
+		}
+	}
+	return out
+}

@@ -1,0 +1,223 @@
+package submit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"scalewm/eval/pipeline"
+)
+
+// Slurm is the engine of that name: a stage is an array of jobs, and stages wait for
+// one another by dependencies (docs/sources.md#slurm).
+const Slurm = "slurm"
+
+// maxArray is Slurm's default of MaxArraySize, which is one more than the highest index.
+const maxArray = 1001
+
+// maxArraySize asks this cluster's.
+func maxArraySize(ctx context.Context) int {
+	out, _ := exec.CommandContext(ctx, "scontrol", "show", "config").Output() // without an answer it is the default
+	for line := range strings.Lines(string(out)) {
+		if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "MaxArraySize" {
+			if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && n > 0 {
+				return n
+			}
+		}
+	}
+	return maxArray
+}
+
+// slurm writes a script for each job and submit.sh, which submits those that have shards left.
+func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]int) error {
+	size := maxArraySize(ctx)
+	var submit strings.Builder
+	fmt.Fprintf(&submit, slurmHead, quote(dir))
+	before := map[string]string{} // the variables with the jobs of a stage, which later ones wait for
+	for _, j := range p.Jobs {
+		if err := write(filepath.Join(dir, j.Name+".sh"), p.slurmScript(dir, j)); err != nil {
+			return err
+		}
+		units := allocations(left[j.Stage], j.Pack)
+		if len(units) == 0 {
+			continue
+		}
+		wait := waitFor(j, before)
+		if !j.array() {
+			fmt.Fprintf(&submit, "%s=$(submit %s %s%s.sh)\n", j.Name, j.Name, wait, j.Name)
+		}
+		for first := true; j.array() && len(units) > 0; first = false {
+			offset := units[0] / size * size
+			n, _ := slices.BinarySearch(units, offset+size)
+			array := slices.Clone(units[:n])
+			for i := range array {
+				array[i] -= offset
+			}
+			units = units[n:]
+			list := tasks(array)
+			if j.Throttle > 0 {
+				list += "%" + strconv.Itoa(j.Throttle)
+			}
+			into := j.Name
+			if !first {
+				into = "more"
+			}
+			fmt.Fprintf(&submit, "%s=$(submit %s %s--array=%s %s.sh %d)\n", into, j.Name, wait, list, j.Name, offset)
+			if !first {
+				fmt.Fprintf(&submit, "%s=$%s:$more\n", j.Name, j.Name)
+			}
+		}
+		before[j.Name] = "$" + j.Name
+	}
+	return write(filepath.Join(dir, "submit.sh"), submit.String())
+}
+
+// array says whether the job is an array: the report and what puts shards together are single jobs.
+func (j Job) array() bool { return j.Name != join && j.Stage != pipeline.StageReport }
+
+// waitFor is the dependency of a job. Training needs the data sets; evaluations
+// take the checkpoints that are there, and the report says what is missing.
+func waitFor(j Job, before map[string]string) string {
+	after := func(how string, names ...string) string {
+		var ids []string
+		for _, name := range names {
+			if id := before[name]; id != "" {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) == 0 {
+			return ""
+		}
+		return "--dependency=" + how + ":" + strings.Join(ids, ":") + " "
+	}
+	switch {
+	case j.Name == join:
+		return after("afterany", string(pipeline.StageCollect))
+	case j.Stage == pipeline.StageTrain:
+		collected := string(pipeline.StageCollect)
+		if before[join] != "" {
+			collected = join
+		}
+		if wait := after("afterok", collected); wait != "" {
+			return wait + "--kill-on-invalid-dep=yes "
+		}
+	case j.Stage == pipeline.StageEval || j.Stage == pipeline.StageAnalyse:
+		return after("afterany", string(pipeline.StageTrain))
+	case j.Stage == pipeline.StageReport:
+		if wait := after("afterany", string(pipeline.StageEval), string(pipeline.StageAnalyse)); wait != "" {
+			return wait
+		}
+		return after("afterany", string(pipeline.StageTrain))
+	}
+	return ""
+}
+
+const slurmHead = `#!/bin/bash
+# Submits what was left to do when this file was written. The command that wrote it,
+# scalewm reproduce with --submit slurm, writes it anew when it is run again.
+set -euo pipefail
+shopt -s inherit_errexit
+cd %s
+mkdir -p log
+: > submitted
+submit() { # NAME OPTIONS SCRIPT [OFFSET]: prints the job's number, and notes it
+  local name=$1 id
+  shift
+  id=$(sbatch --parsable "$@")
+  id=${id%%%%;*} # a number, or "number;cluster"
+  echo "$id $name" >> submitted
+  echo "$id"
+}
+`
+
+// slurmScript is the batch script of a job. Slurm's warning that the time is nearly up, USR1,
+// goes on to the program, and the task is put back into the queue where the program asks for it (75).
+// TERM is the end: scancel, or preemption, after which Slurm itself puts the task back.
+func (p Plan) slurmScript(dir string, j Job) string {
+	log := "%A_%a"
+	if !j.array() {
+		log = "%j"
+	}
+	var s strings.Builder
+	s.WriteString("#!/bin/bash\n")
+	option := func(name, value string) {
+		if value != "" && value != "0" {
+			fmt.Fprintf(&s, "#SBATCH --%s=%s\n", name, value)
+		}
+	}
+	option("job-name", "scalewm-"+j.Name)
+	option("output", filepath.Join(dir, "log", j.Name+"."+log+".log"))
+	option("open-mode", "append")
+	s.WriteString("#SBATCH --requeue\n")
+	option("signal", "B:USR1@120")
+	option("partition", j.Partition)
+	option("account", j.Account)
+	option("time", j.Time)
+	option("mem", j.Mem)
+	option("cpus-per-task", strconv.Itoa(j.CPUs))
+	if j.GPUs > 0 {
+		option("gres", "gpu:"+strconv.Itoa(j.GPUs))
+	}
+	if j.Extra != "" {
+		fmt.Fprintf(&s, "#SBATCH %s\n", j.Extra)
+	}
+	fmt.Fprintf(&s, "cd %s || exit 1\n", quote(p.Folder))
+	if j.Setup != "" {
+		fmt.Fprintln(&s, j.Setup)
+	}
+	fmt.Fprintf(&s, slurmBody, j.Shards, max(j.Pack, 1), p.commandLine(j))
+	return s.String()
+}
+
+const slurmBody = `
+shards=%d pack=%d
+first=$(((${1:-0} + ${SLURM_ARRAY_TASK_ID:-0}) * pack))
+pids=() warned=
+for ((i = first; i < first + pack && i < shards; i++)); do
+  %s --shard "$i/$shards" --restarts 5 &
+  pids+=($!)
+done
+trap 'warned=1; kill -USR1 "${pids[@]}" 2>/dev/null' USR1
+trap 'warned=; kill -TERM "${pids[@]}" 2>/dev/null' TERM INT
+code=0 again=
+for p in "${pids[@]}"; do
+  while kill -0 "$p" 2>/dev/null; do wait "$p"; done # which every signal ends, too
+  wait "$p"; c=$?
+  if [ $c = 75 ]; then again=1; elif [ $c -gt $code ]; then code=$c; fi
+done
+if [ "$again" ]; then
+  if [ "$warned" ]; then
+    id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+    scontrol requeue "${id:-$SLURM_JOB_ID}" && sleep 60 # until Slurm ends this script
+  fi
+  exit 75
+fi
+exit $code
+`
+
+// slurmQueued lists those of the jobs ids that Slurm still has.
+func slurmQueued(ctx context.Context, ids []string) (queued []string, err error) {
+	out, err := exec.CommandContext(ctx, "squeue", "--me", "--noheader", "--format", "%F").Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking squeue for the jobs of this reproduction: %w (hint: is this a machine of the cluster, and its controller up?)", words(err))
+	}
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(strings.Fields(string(out))))) {
+		if slices.Contains(ids, id) {
+			queued = append(queued, id)
+		}
+	}
+	return queued, nil
+}
+
+// words is what a command said when it failed.
+func words(err error) error {
+	if exit, ok := err.(*exec.ExitError); ok && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%s", cmp.Or(strings.TrimSpace(string(exit.Stderr)), exit.Error()))
+	}
+	return err
+}

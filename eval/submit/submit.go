@@ -1,0 +1,103 @@
+package submit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"scalewm/dataset/cell"
+	"scalewm/eval/pipeline"
+)
+
+// Engines are the names of all engines.
+func Engines() []string { return []string{Slurm, Shell} }
+
+// tool is the program that an engine's jobs are submitted with.
+var tool = map[string]string{Slurm: "sbatch", Shell: "flock"}
+
+// Write writes the plan's scripts into the results folder out. left are the shards of
+// each stage that have something to do.
+func (p Plan) Write(ctx context.Context, out string, left map[pipeline.Stage][]int) error {
+	dir, err := filepath.Abs(filepath.Join(out, Dir))
+	if err != nil {
+		return fmt.Errorf("writing the jobs: %w", err)
+	}
+	if p.Engine == Shell {
+		return p.shell(dir, left)
+	}
+	return p.slurm(ctx, dir, left)
+}
+
+// Refuse says why nothing may be submitted: the engine is not there, or jobs of an
+// earlier submission are not over.
+func (p Plan) Refuse(ctx context.Context, out string) error {
+	if _, err := exec.LookPath(tool[p.Engine]); err != nil {
+		return fmt.Errorf("submitting to %s: there is no %s here (hint: run it on a machine of the cluster, or --print only writes the scripts)", p.Engine, tool[p.Engine])
+	}
+	dir := filepath.Join(out, Dir)
+	if p.Engine == Shell {
+		f, err := os.Open(filepath.Join(dir, "running"))
+		if err != nil {
+			return nil // it never ran
+		}
+		defer f.Close()
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			return fmt.Errorf("%s/submit.sh is still running (hint: wait, or end it and its programs with kill)", dir)
+		}
+		return nil
+	}
+	ids, err := submitted(dir)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	queued, err := slurmQueued(ctx, ids)
+	if err == nil && len(queued) > 0 {
+		err = fmt.Errorf("jobs of %s are still queued: %s (hint: wait, or scancel %s)", out, strings.Join(queued, ", "), strings.Join(queued, " "))
+	}
+	return err
+}
+
+// submitted are the ids of the jobs of the last submission.
+func submitted(dir string) (ids []string, err error) {
+	text, err := cell.ReadFile(filepath.Join(dir, "submitted"), cell.MaxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 0 {
+			ids = append(ids, f[0])
+		}
+	}
+	return slices.Compact(ids), err
+}
+
+// Submit runs submit.sh and returns at once, with a line for each job.
+func (p Plan) Submit(ctx context.Context, out string) (string, error) {
+	dir := filepath.Join(out, Dir)
+	script := filepath.Join(dir, "submit.sh")
+	if p.Engine == Shell {
+		cmd := exec.Command("bash", script)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this command and its terminal
+		if err := cmd.Start(); err != nil {
+			return "", fmt.Errorf("starting %s: %w", script, err)
+		}
+		return fmt.Sprintf("process %d does all stages; its programs write to %s (kill -- -%d ends them)\n", cmd.Process.Pid, filepath.Join(dir, "log"), cmd.Process.Pid), nil
+	}
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, "bash", script)
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("submitting to Slurm: %s (hint: what was submitted before stands in %s/submitted; scancel it or wait, mend the options, run the same command again)",
+			strings.TrimSpace(said.String()), dir)
+	}
+	text, err := cell.ReadFile(filepath.Join(dir, "submitted"), cell.MaxRecord)
+	return string(text), err
+}
