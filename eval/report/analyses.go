@@ -178,17 +178,21 @@ func (m *measured) r2(probe string, k int, component string) float64 {
 
 // componentTable has the probes of all components for each number of the state.
 func componentTable(task string, all []*measured) Table {
-	t := Table{Anchor: task + "-components", Fold: "Each component of the task state", Head: []string{"Probe", "Component"},
-		Caption: taskName(task) + ": R² of each component of the task state, read from all principal components."}
+	t := Table{Anchor: task + "-components", Fold: "Each component of the task state", Head: []string{"Probe", "Component", "Source"},
+		Caption: taskName(task) + ": R² of each component of the task state, read from all principal components, as the paper's table tab:probing-" + task + "."}
 	type row struct{ probe, component string }
 	var rows []row
 	fields := map[row][]Field{}
 	n := 0
+	paper := map[string]map[string][]float64{} // by head and probe, in the order of the components
 	for _, m := range all {
 		if m.Probe == nil {
 			continue
 		}
 		t.Head = append(t.Head, m.name)
+		if p, ok := published.analysis(task, m.method); ok {
+			paper[m.name] = map[string][]float64{"linear": append(slices.Clip(p.LinearBy), p.Linear), "hidden layer": append(slices.Clip(p.MLPBy), p.MLP)}
+		}
 		k := 0
 		for _, s := range m.Probe.Scores {
 			k = max(k, s.K)
@@ -208,11 +212,28 @@ func componentTable(task string, all []*measured) Table {
 		}
 		n++
 	}
+	place := map[string]int{} // of a component among those of its probe
 	for _, r := range rows {
 		for len(fields[r]) < n {
 			fields[r] = append(fields[r], none())
 		}
-		t.Rows = append(t.Rows, append([]Field{words(r.probe), words(r.component)}, fields[r]...))
+		t.Rows = append(t.Rows, append([]Field{words(r.probe), words(r.component), words("ours")}, fields[r]...))
+		row := []Field{words(r.probe), words(r.component), words("paper")}
+		for _, name := range t.Head[3:] {
+			x, f := paper[name][r.probe], none()
+			if i := place[r.probe]; i < len(x) && r.component != "mean" {
+				f = scalar(record.Number(x[i]), 4)
+			} else if len(x) > 0 && r.component == "mean" {
+				f = scalar(record.Number(x[len(x)-1]), 4)
+			}
+			row = append(row, f)
+		}
+		if r.component != "mean" {
+			place[r.probe]++
+		}
+		if len(paper) > 0 {
+			t.Rows = append(t.Rows, muted(row))
+		}
 	}
 	return t
 }

@@ -183,9 +183,12 @@ func TestPaperLaTeX(t *testing.T) {
 		}
 	}
 	numbers := regexp.MustCompile(`-?\d*\.\d+`)
-	// rows lists the numbers of each method's row below a label, in order.
-	rows := func(label string) map[string][][]float64 {
-		out := map[string][][]float64{}
+	// rows lists the rows below a label that have numbers, by the name in their second column.
+	type row struct {
+		name string
+		x    []float64
+	}
+	rows := func(label string) (out []row) {
 		at := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, `\label{`+label+`}`) })
 		if at < 0 {
 			t.Fatalf("no %s", label)
@@ -195,22 +198,31 @@ func TestPaperLaTeX(t *testing.T) {
 				break
 			}
 			fields := strings.Split(l, "&")
-			var x []float64
-			for _, s := range numbers.FindAllString(strings.Join(fields[min(2, len(fields)-1):], " "), -1) {
+			if len(fields) < 3 {
+				continue
+			}
+			r := row{name: strings.TrimSpace(fields[1])}
+			for _, s := range numbers.FindAllString(strings.Join(fields[2:], " "), -1) {
 				v, _ := strconv.ParseFloat(s, 64)
-				x = append(x, v)
+				r.x = append(r.x, v)
 			}
-			if len(fields) > 2 && len(x) > 0 {
-				name := strings.TrimSpace(fields[1])
-				out[name] = append(out[name], x)
+			if r.x != nil {
+				out = append(out, r)
 			}
+		}
+		return out
+	}
+	byName := func(all []row) map[string][][]float64 {
+		out := map[string][][]float64{}
+		for _, r := range all {
+			out[r.name] = append(out[r.name], r.x)
 		}
 		return out
 	}
 	printed := map[string]string{lewm: "LeWM", scale: "SCALE", aux: "Aux.", "dinowm": "DINO-WM"}
 	for k, tab := range published.Tables {
-		got := rows(tab.Label)
-		cross := rows("tab:cross-task")
+		got := byName(rows(tab.Label))
+		cross := byName(rows("tab:cross-task"))
 		n := map[string]int{}
 		for _, r := range tab.Rows {
 			var want []float64
@@ -226,6 +238,38 @@ func TestPaperLaTeX(t *testing.T) {
 				t.Errorf("tab:cross-task, %s %s: %v, printed %v", tab.Task, r.Method, want, cross[name][k])
 			}
 			n[name]++
+		}
+	}
+	methods := []string{lewm, scale, aux, "dinowm"}
+	of := func(task string, k int) PaperAnalysis { p, _ := published.analysis(task, methods[k]); return p }
+	rollouts := rows("tab:rollout-probe")
+	for i, tab := range published.Tables {
+		probes := rows("tab:probing-" + tab.Task)
+		n := len(probes) / 2 // the linear probe's rows, their mean last, then the other's
+		for k := range methods {
+			p := of(tab.Task, k)
+			for j, want := range slices.Concat(p.LinearBy, []float64{p.Linear}, p.MLPBy, []float64{p.MLP}) {
+				if j >= 2*n || probes[j].x[k] != want {
+					t.Errorf("tab:probing-%s, %s: %v in row %d of %d", tab.Task, methods[k], want, j, 2*n)
+				}
+			}
+			// Each number but LeWM's has its change against that in brackets.
+			at := max(0, 2*k-1)
+			if e, tau := rollouts[2*i].x[at], rollouts[2*i+1].x[at]; p.RollErr != e || p.Tau != tau {
+				t.Errorf("tab:rollout-probe, %s, %s: %v and %v, printed %v and %v", tab.Task, methods[k], p.RollErr, p.Tau, e, tau)
+			}
+		}
+	}
+	for i, line := range lines {
+		if !strings.Contains(line, `\label{tab:heldout-corr}`) {
+			continue
+		}
+		for j, tab := range published.Tables { // 5 lines of head
+			for k, s := range numbers.FindAllString(strings.SplitN(lines[i+6+j], "&", 2)[1], -1) {
+				if v, _ := strconv.ParseFloat(s, 64); v != of(tab.Task, k).Spearman {
+					t.Errorf("tab:heldout-corr, %s, %s: %v, printed %v", tab.Task, methods[k], of(tab.Task, k).Spearman, v)
+				}
+			}
 		}
 	}
 }

@@ -215,6 +215,15 @@ func tallies(blocks []*Block) (out []Tally) {
 	return out
 }
 
+// meanOf is the mean over sets, in their order.
+func meanOf(bySet map[string]float64) float64 {
+	var x []float64
+	for _, set := range slices.Sorted(maps.Keys(bySet)) {
+		x = append(x, bySet[set])
+	}
+	return mean(x)
+}
+
 func mean(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {

@@ -29,6 +29,7 @@ func fromPaper() (out []*Block) {
 					for k, set := range []string{"s101", "s102", "s103", "s104", "s105", "s106"} {
 						s.BySet = append(s.BySet, paired.SetRate{Set: set, N: 100, Rate: mean + float64(k-2)})
 					}
+					s.Mean, s.SD = mean+0.5, math.Sqrt(3.5) // of -2, ..., 3
 					a.Scores[published.Tiers[i]] = s
 					b.Tiers = append(b.Tiers, Tier{Name: published.Tiers[i]})
 				}

@@ -37,6 +37,10 @@ type Paper struct {
 	Tallies  []PaperTally      `json:"tallies"`
 	Tables   []PaperTable      `json:"tables"` // in the order of the paper's tasks
 	Analyses []PaperAnalysis   `json:"analyses"`
+
+	Selection []PaperSelection `json:"selection"`
+	Costs     []PaperCost      `json:"costs"`
+	Seeds     []PaperSeed      `json:"seeds"`
 }
 
 // PaperAnalysis is what the paper measures of a method's checkpoint on a task.
@@ -48,7 +52,36 @@ type PaperAnalysis struct {
 	Tau      float64   `json:"tau"`
 	Linear   float64   `json:"linear"` // R2 from all components, mean over the state
 	MLP      float64   `json:"mlp"`
-	Top      []float64 `json:"top"` // R2 from the first 2, 4 and 8 components
+	Top      []float64 `json:"top"`       // R2 from the first 2, 4 and 8 components
+	LinearBy []float64 `json:"linear_by"` // as Linear, of each number of the full state
+	MLPBy    []float64 `json:"mlp_by"`
+}
+
+// PaperSelection is the success with smaller and larger supervised states, percent.
+type PaperSelection struct {
+	Task   string  `json:"task"`
+	Method string  `json:"method"`
+	Half   float64 `json:"half"`
+	Full   float64 `json:"full"`
+}
+
+// PaperCost is what training and planning took; 0 where it is not said.
+type PaperCost struct {
+	Method      string  `json:"method"`
+	Batch       int     `json:"batch"`
+	StepsPerSec float64 `json:"steps_per_second"`
+	T1          float64 `json:"t1"` // seconds of a plan
+	T2          float64 `json:"t2"`
+	Sum         float64 `json:"sum"` // over the five tiers
+}
+
+// PaperSeed is the success of another training seed: averages over tiers of CEM, iCEM
+// and, where it was run, MPPI.
+type PaperSeed struct {
+	Task    string    `json:"task"`
+	Method  string    `json:"method"`
+	Seed    int       `json:"seed"`
+	Average []float64 `json:"average"`
 }
 
 // PaperSetTest is the significance of the difference of two methods on a task.

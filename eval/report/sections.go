@@ -84,6 +84,7 @@ func (r *Report) Sections() []Section {
 		r.claimList(),
 		r.overview(),
 		r.tasks(),
+		r.besideThePaper(),
 		r.overEverything(),
 		r.checkList(),
 		r.howComputed(),

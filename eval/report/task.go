@@ -15,10 +15,6 @@ import (
 // The chapters of the tasks: one a solver, then how their models were trained
 // and what an episode looks like.
 
-// caveat stands wherever the paper's numbers stand beside ours.
-const caveat = "The paper trains at full size (ViT-Tiny at 224 px) and evaluates 100 episodes a set. A smaller preset is the same method with smaller numbers, " +
-	"so compare the direction and order of effects, not the rates."
-
 func (r *Report) tasks() (out []Section) {
 	legend := legendOf(methodsOf(r.Blocks))
 	last := ""
@@ -95,9 +91,6 @@ func (b *Block) sections(nav string, legend []Item) []Section {
 	}
 	add("Set by set", "sets", Figure{Caption: "One dot an evaluation set, in the order of the sets; the bar is their mean.", Panels: sets})
 	add("Steps to success", "steps", Figure{Caption: "Share of the episodes that are solved within k environment steps.", Panels: steps, Legend: legend})
-	if t := b.paperTable(); len(t.Rows) > 0 {
-		add("Beside the paper", "paper", Text{Body: caveat}, t)
-	}
 	return out
 }
 
@@ -191,58 +184,6 @@ func otherTests(d paired.Difference) []float64 {
 		holm = math.NaN()
 	}
 	return []float64{orNaN(d.MidP), d.SetP, holm, d.StepDown, d.BH}
-}
-
-// paperTable puts the published numbers under ours; it is empty where the paper
-// has none for the block.
-func (b *Block) paperTable() Table {
-	t := Table{Anchor: b.anchor() + "-paper", Head: []string{"Method", "Source"}}
-	for _, tier := range b.Tiers {
-		t.Head = append(t.Head, tier.Name)
-	}
-	t.Head = append(t.Head, "Mean of these", "Mean T1–T5")
-	from := ""
-	for _, a := range b.Arms {
-		pub, label, found := published.row(b.Task, b.Solver, a.Name)
-		if !found {
-			continue
-		}
-		from = cmp.Or(from, label)
-		t.Rows = append(t.Rows, b.ourRow(a), b.paperRow(a, pub))
-	}
-	t.Caption = fmt.Sprintf("%s: the paper's numbers (%s, %s of 100 episodes, mean ± SD) under ours.", b.title(), from, count(published.Sets[b.Solver], "set"))
-	return t
-}
-
-func (b *Block) ourRow(a Arm) []Field {
-	row := []Field{words(b.label(a)), words("ours")}
-	for _, s := range b.scores(a) {
-		row = append(row, number(pm(s), s.Mean))
-	}
-	all := none()
-	if len(b.Tiers) == 5 && len(a.Scores) == 5 {
-		all = number(points(a.Mean.Mean), a.Mean.Mean)
-	}
-	return append(row, all)
-}
-
-func (b *Block) paperRow(a Arm, pub PaperRow) []Field {
-	row := []Field{words(b.label(a)), words("paper")}
-	var means []float64
-	for _, t := range b.Tiers {
-		m, sd, ok := published.at(pub, t.Name)
-		if !ok {
-			row = append(row, none())
-			continue
-		}
-		means = append(means, m)
-		row = append(row, number(points(m)+" ± "+points(sd), m))
-	}
-	these := none()
-	if len(means) == len(b.Tiers) {
-		these = number(points(mean(means)), mean(means))
-	}
-	return muted(append(row, these, number(points(pub.Average), pub.Average)))
 }
 
 // training has the curves of a task's trainings.
