@@ -1,0 +1,277 @@
+package dinov2
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/envs/fuzztest"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+	"scalewm/model/device/ref"
+	"scalewm/model/nn"
+	"scalewm/model/weights"
+)
+
+// tiny is a published file: testdata/dinov2.py made it.
+const tiny = committed + "/dinov2_tiny"
+
+// tensorsOf are the tensors of the tiny file, by name.
+func tensorsOf(t testing.TB) map[string]weights.Tensor {
+	t.Helper()
+	f, err := weights.Open(filepath.Join(tiny, publishedName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]weights.Tensor{}
+	for _, n := range f.Names() {
+		if out[n], err = f.Tensor(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// fileOf is a safetensors file of the tiny config beside its config.json.
+func fileOf(t testing.TB, tensors map[string]weights.Tensor) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := weights.Write(&b, nil, list(tensors)); err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(tiny, describedName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder(t, map[string]string{publishedName: b.String(), describedName: string(config)})
+}
+
+func list(tensors map[string]weights.Tensor) (ts []weights.Tensor) {
+	for n, v := range tensors {
+		v.Name = n
+		ts = append(ts, v)
+	}
+	return ts
+}
+
+func folder(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// The geometry is that of testdata/dinov2.py; the frames' is Small's.
+func TestRead(t *testing.T) {
+	f, err := Read(tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Config{Width: 24, Layers: 2, Heads: 3, MLP: 96, Patch: 4, Positions: 7, FrameSize: 224}); f.Config != want {
+		t.Errorf("%+v, want %+v", f.Config, want)
+	}
+	b, err := os.ReadFile(filepath.Join(tiny, publishedName))
+	if sum := sha256.Sum256(b); err != nil || f.SHA256 != hex.EncodeToString(sum[:]) {
+		t.Errorf("SHA-256 %s, %v", f.SHA256, err)
+	}
+	if again, err := Read(filepath.Join(tiny, publishedName)); err != nil || again.Config != f.Config {
+		t.Errorf("by the file's path: %+v, %v", again, err)
+	}
+}
+
+// valuesOf are a file's numbers in an encoder, in the order of its parameters.
+func valuesOf(t *testing.T, f *File) (all []float64) {
+	t.Helper()
+	c := f.Config
+	c.FrameSize = 2 * c.Patch
+	dev := ref.New()
+	e, _ := ready(t, dev, c, f)
+	for _, p := range e.params {
+		all = append(all, download(dev, p.Value)...)
+	}
+	return all
+}
+
+// TestSpellings: the names of transformers 5, and a mask token that is left out, give
+// the same encoder; so do the hub's (TestReference reads one of them with its features).
+func TestSpellings(t *testing.T) {
+	f, err := Read(tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, five := valuesOf(t, f), map[string]weights.Tensor{}
+	for n, v := range tensorsOf(t) {
+		five[Transformers5(n)] = v
+		if back := Transformers4(Transformers5(n)); back != n {
+			t.Errorf("%s becomes %s", n, back)
+		}
+	}
+	if _, ok := five["encoder.layer.1.attention.q_proj.bias"]; !ok {
+		t.Error("the names of version 5 are not those of its code")
+	}
+	if got, err := Read(fileOf(t, five)); err != nil || !slices.Equal(valuesOf(t, got), want) {
+		t.Errorf("transformers 5: %v, or other numbers", err)
+	}
+	delete(five, maskToken) // zero in the class, but not in the file
+	got, err := Read(fileOf(t, five))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := valuesOf(t, got); !slices.Equal(v[2*24:], want[2*24:]) || slices.Max(v[24:2*24]) != 0 { // class token, mask token
+		t.Error("without a mask token other numbers change, or it is not zero")
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	refuses := func(name, path, want string) {
+		t.Helper()
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%s: %v, want %q and a hint", name, err, want)
+		}
+	}
+	refuses("no file", filepath.Join(t.TempDir(), "none.safetensors"), "opening the backbone")
+	refuses("an empty folder", t.TempDir(), "opening the backbone")
+	refuses("a hostile pickle", "../weights/testdata/module.pt", `asks for "torch.nn.modules.linear.Linear"`)
+	refuses("a file of another kind", "../weights/testdata/plain.pt", "there is no tensor embeddings.patch_embeddings.projection.weight")
+
+	whole, err := os.ReadFile(filepath.Join(tiny, publishedName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuses("a cut file", folder(t, map[string]string{publishedName: string(whole[:len(whole)-1])}), "lie outside")
+	refuses("no heads known", folder(t, map[string]string{publishedName: string(whole)}), "width is 24, which 0 heads do not divide")
+
+	const scale = "encoder.layer.1.layer_scale1.lambda1"
+	for name, c := range map[string]struct {
+		change func(ts map[string]weights.Tensor)
+		want   string
+	}{
+		"registers":   {func(ts map[string]weights.Tensor) { ts["embeddings.register_tokens"] = ts[scale] }, "register tokens"},
+		"hub's":       {func(ts map[string]weights.Tensor) { ts["register_tokens"] = ts[scale] }, "register tokens"},
+		"SwiGLU":      {func(ts map[string]weights.Tensor) { ts["encoder.layer.0.mlp.weights_in.bias"] = ts[scale] }, "SwiGLU"},
+		"hub's giant": {func(ts map[string]weights.Tensor) { ts["blocks.0.mlp.w12.bias"] = ts[scale] }, "SwiGLU"},
+		"missing":     {func(ts map[string]weights.Tensor) { delete(ts, scale) }, `no tensor "` + scale},
+		"left over":   {func(ts map[string]weights.Tensor) { ts["classifier.weight"] = ts[scale] }, "DINOv2 has not: classifier.weight"},
+		"both names":  {func(ts map[string]weights.Tensor) { ts["blocks.1.ls1.gamma"] = ts[scale] }, "are both"},
+		"another size": {func(ts map[string]weights.Tensor) {
+			ts[scale] = weights.Tensor{Shape: []int{25}, F32: make([]float32, 25)}
+		}, scale + " is [25], the others' geometry needs [24]"},
+		"another table": {func(ts map[string]weights.Tensor) {
+			ts["embeddings.position_embeddings"] = weights.Tensor{Shape: []int{1, 49, 24}, F32: make([]float32, 49*24)}
+		}, "position_embeddings is [1 49 24], the others' geometry needs [1 37 24]"},
+		"no number": {func(ts map[string]weights.Tensor) { ts[scale].F32[3] = float32(math.NaN()) }, scale + " has NaN at 3"},
+		"a matrix":  {func(ts map[string]weights.Tensor) { ts["embeddings.position_embeddings"] = ts[scale] }, "which is no DINOv2's"},
+	} {
+		ts := tensorsOf(t)
+		c.change(ts)
+		refuses(name, fileOf(t, ts), c.want)
+	}
+	for text, want := range map[string]string{
+		`{`:                                                "config.json",
+		`{"hidden_size":32}`:                               "says hidden_size 32, its tensors have 24",
+		`{"num_hidden_layers":12}`:                         "says num_hidden_layers 12, its tensors have 2",
+		`{"num_attention_heads":5}`:                        "5 heads do not divide",
+		`{"num_attention_heads":-3}`:                       "heads is -3",
+		`{"model_type":"dinov2_with_registers"}`:           `type "dinov2_with_registers"`,
+		`{"use_swiglu_ffn":true}`:                          "SwiGLU",
+		`{"hidden_act":"gelu_new"}`:                        `hidden_act "gelu_new"`,
+		`{"layer_norm_eps":1e-12,"num_attention_heads":3}`: "layer_norm_eps 1e-12",
+		`{"num_channels":4,"num_attention_heads":3}`:       "num_channels 4",
+		`{"patch_size":14,"num_attention_heads":3}`:        "says patch_size 14",
+	} {
+		refuses(text, folder(t, map[string]string{publishedName: string(whole), describedName: text}), want)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if err := Small().Validate(); err != nil || Small().Patches() != 256 { // docs/sources.md#dino-wm
+		t.Errorf("%v, %d patches", err, Small().Patches())
+	}
+	for want, change := range map[string]func(c *Config){
+		"layers is 0":          func(c *Config) { c.Layers = 0 },
+		"larger than frame":    func(c *Config) { c.FrameSize = 13 },
+		"heads 5 do not":       func(c *Config) { c.Heads = 5 },
+		`resample is "other"`:  func(c *Config) { c.Resample = "other" },
+		"positions is 1000000": func(c *Config) { c.Positions = 1e6 },
+	} {
+		c := Small()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "hint") {
+			t.Errorf("%v, want %q and a hint", err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	// A whole backbone of three numbers a row, so that inputs are small.
+	var s nn.Set
+	var ts []weights.Tensor
+	for _, p := range New(&s, "", Config{Width: 3, Layers: 1, Heads: 1, MLP: 2, Patch: 1, Positions: 1, FrameSize: 1}).params {
+		ts = append(ts, weights.Tensor{Name: p.Name[1:], Shape: p.Shape, F32: make([]float32, p.Len())})
+	}
+	var b bytes.Buffer
+	if err := weights.Write(&b, nil, ts); err != nil {
+		f.Fatal(err)
+	}
+	config := []byte(`{"num_attention_heads":3}`)
+	if d, err := parseConfig(config); err != nil {
+		f.Fatal(err)
+	} else if _, err := parse("f", b.Bytes(), d); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes(), config)
+	f.Add(b.Bytes()[:400], []byte(`{"model_type":"dinov2","hidden_size":3,"layer_norm_eps":1e-6,"hidden_act":"gelu"}`))
+	f.Fuzz(func(t *testing.T, b, config []byte) {
+		fuzztest.Read(t, len(b)+len(config), func() {
+			d, err := parseConfig(config)
+			if err != nil {
+				return
+			}
+			if f, err := parse("f", b, d); err == nil && f.Config.Validate() != nil {
+				t.Errorf("%+v", f.Config)
+			}
+		})
+	})
+}
+
+// TestPeers makes files of the published shape with the real class, in both
+// spellings, and compares features and tables at the published size.
+func TestPeers(t *testing.T) {
+	python := os.Getenv("SCALEWM_PEERS")
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("peers: SCALEWM_PEERS names no Python with torch and transformers")
+	}
+	out := t.TempDir()
+	for _, name := range []string{"dinov2_small", "dinov2_small_hub"} {
+		cmd := exec.Command(python, "testdata/dinov2.py", out, name)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		t.Run(name, func(t *testing.T) {
+			c := openCase(t, filepath.Join(out, name))
+			if c.file.Config != Small() || !regexp.MustCompile("^[0-9a-f]{64}$").MatchString(c.file.SHA256) {
+				t.Errorf("%+v, SHA-256 %s", c.file.Config, c.file.SHA256)
+			}
+			for p, tol := range map[device.Precision]float64{device.FP32: singleTolerance, device.BF16: bf16Tolerance} {
+				dev, err := cpu.New(cpu.Options{Precision: p})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.run(t, dev, tol)
+				dev.Close()
+			}
+		})
+	}
+}
