@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,6 +75,34 @@ func TestCampaignBigGrid(t *testing.T) {
 	total += time.Since(began)
 	total += dryRun(t, "plan of the merged folder", bigArgs(merged), bigCells, 0)
 	t.Logf("in all %s (target 10 s)", total)
+
+	submitting := append(slices.DeleteFunc(bigArgs(merged), func(word string) bool { return word == "--dry-run" }),
+		"--device", "cpu", "--precision", "fp32", "--submit", "slurm", "--print", "--shards", "eval:64")
+	for _, left := range []struct {
+		what   string
+		remove string // cells that are not there
+	}{{"all done", ""}, {"a sixteenth missing", "0*.json"}} {
+		gone, _ := filepath.Glob(filepath.Join(merged, record.CellsDir, left.remove))
+		for _, path := range gone {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		if out, errs, code := session(submitting...); code != exitDone {
+			t.Fatalf("exit %d\n%s%s", code, out, errs)
+		}
+		t.Logf("64 shards to submit, %s: %s (target 10 s)", left.what, time.Since(began))
+	}
+	v := pipeline.NewWatcher(bigWorkspace(t, merged))
+	for _, look := range []string{"first", "second"} {
+		began := time.Now()
+		l, err := v.Look(t.Context())
+		if err != nil || l.Stages[2].Of != bigCells {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		t.Logf("%s look at %d of %d cells: %s (target 2 s)", look, l.Stages[2].Done, l.Stages[2].Of, time.Since(began))
+	}
 }
 
 // dryRun runs a dry run as a process and says what it took.

@@ -63,6 +63,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
 	breakLock := c.breakLockFlag()
 	dry := c.Bool("dry-run", false, "say what is there and what would be done")
+	watch := c.Bool("watch", false, "show how a run on any machines comes along; makes nothing")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	jobs := c.submitFlags()
 	dev := c.deviceFlags("bf16 in training where the machine has it, under nano in evaluation too")
@@ -86,7 +87,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	w := c.workspace(grid, *out, *workers)
 	w.Batch, w.BreakLock = *axes.settings.batch, *breakLock
 	defer w.Close()
-	if *jobs.engine != "" { // which makes nothing here
+	if *jobs.engine != "" || *watch { // which make nothing here
 		part.stage = pipeline.StageReport
 	}
 	closeAll, err := dev.openFor(w, part)
@@ -99,6 +100,9 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	}
 	if *jobs.engine != "" {
 		return c.submit(ctx, jobs, w)
+	}
+	if *watch {
+		return c.watch(ctx, w, *asJSON)
 	}
 	steps := part.of(w.Graph())
 	if *dry {

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"scalewm/eval/pipeline"
 )
 
 // TestStages makes a grid stage by stage, each in shards: the same files as in one
@@ -35,6 +39,22 @@ func TestStages(t *testing.T) {
 			t.Fatalf("%s is there already", name)
 		}
 	}
+	// counts are what a watcher sees of collect, train, eval and analyse.
+	counts := func(want ...int) {
+		t.Helper()
+		out, errs, code := session(args(dir, "--watch", "--json")...)
+		var look pipeline.Look
+		if err := json.Unmarshal([]byte(out), &look); err != nil || code != exitDone {
+			t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
+		}
+		var got []int
+		for _, s := range look.Stages {
+			got = append(got, s.Done)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("watched %v, want %v", got, want)
+		}
+	}
 	stage("train", "1/2", exitFailedCells, "collect pointmaze: to do: 16 episodes (hint: this stage does not make it; run --stage collect first)")
 	gone("train")
 	stage("collect", "0/2", exitDone, "")
@@ -42,17 +62,20 @@ func TestStages(t *testing.T) {
 	gone("data/tworoom.h5")
 	stage("collect", "", exitDone, "")
 
+	counts(2, 0, 0, 0)
 	stage("train", "0/2", exitDone, "")
 	stage("eval", "0/1", exitFailedCells, "train pointmaze scale s3072: to do (hint: this stage does not make it; run --stage train first)")
 	stage("train", "1/4", exitDone, "") // of two trainings, another count has the same second one
 	stage("train", "3/4", exitDone, "") // and nothing for its last
 
 	stage("report", "", exitFailedCells, "evaluate pointmaze scale s3072 cem T5: 2 of 2 cells to do (hint: this stage does not make it; run --stage eval first)")
+	counts(2, 2, 6, 0) // without the training the others were made
 	for _, shard := range []string{"2/3", "0/3", "1/3"} {
 		stage("eval", shard, exitDone, "")
 	}
 	stage("analyse", "0/2", exitDone, "")
 	stage("analyse", "1/2", exitDone, "")
+	counts(2, 2, 8, 2)
 	stage("report", "", exitDone, "report.html")
 	sameResults(t, "stage by stage", gridFiles(t, dir), gridFiles(t, whole))
 

@@ -42,6 +42,9 @@ func (s Store) Listed() (Store, error) {
 // cell: cut short, altered, or something else altogether.
 var ErrTorn = errors.New("not a valid cell")
 
+// Has says whether a listed store has a file of the cell's name; it is not read.
+func (s Store) Has(id string) bool { return s.listed[id+".json"] }
+
 // file is the JSON of a cell, keys sorted.
 type file struct {
 	ID     string          `json:"id"`
@@ -264,15 +267,21 @@ func (e Entry) Into(spec, result any) error {
 // once. Of a file that is no whole cell visit gets the error, which wraps ErrTorn;
 // what visit returns ends the visits. A missing folder has no cells.
 func (s Store) Each(ctx context.Context, visit func(Entry, error) error) error {
+	return s.EachNew(ctx, map[string]bool{}, visit)
+}
+
+// EachNew is Each of the cells that are not in seen, to which it adds them.
+func (s Store) EachNew(ctx context.Context, seen map[string]bool, visit func(Entry, error) error) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("listing the cells of %s: %w%s", s.Dir, plain(err), hint(err))
 	}
 	for _, d := range entries {
 		name, isJSON := strings.CutSuffix(d.Name(), ".json")
-		if !isJSON || d.IsDir() || strings.HasSuffix(d.Name(), runSuffix) || strings.HasPrefix(name, ".") {
+		if !isJSON || seen[name] || d.IsDir() || strings.HasSuffix(d.Name(), runSuffix) || strings.HasPrefix(name, ".") {
 			continue
 		}
+		seen[name] = true
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

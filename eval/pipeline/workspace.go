@@ -43,6 +43,7 @@ type Workspace struct {
 	now    *openTask
 	seen   *cell.Store                    // the cells, as they were listed last; nil once there may be others
 	made   map[record.AnalysisSpec]string // ids of the analyses that are there, whatever their device
+	asked  map[string]bool                // cells that were read for it
 	loaded struct {                       // the model that was used last
 		dir string
 		dev device.Device
@@ -109,11 +110,10 @@ func (w *Workspace) listed(now bool) (cell.Store, error) {
 
 // analyses are the ids of the analyses that are there by their specs, without the device.
 func (w *Workspace) analyses(ctx context.Context) (map[record.AnalysisSpec]string, error) {
-	if w.made != nil {
-		return w.made, nil
+	if w.made == nil {
+		w.made, w.asked = map[record.AnalysisSpec]string{}, map[string]bool{}
 	}
-	w.made = map[record.AnalysisSpec]string{}
-	return w.made, w.cells().Each(ctx, func(e cell.Entry, torn error) error {
+	return w.made, w.cells().EachNew(ctx, w.asked, func(e cell.Entry, torn error) error {
 		var spec record.AnalysisSpec
 		if torn == nil && e.Kind == record.AnalysisKind && e.Into(&spec, nil) == nil {
 			spec.Device = ""

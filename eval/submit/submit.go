@@ -54,7 +54,7 @@ func (p Plan) Refuse(ctx context.Context, out string) error {
 		}
 		return nil
 	}
-	ids, err := submitted(dir)
+	ids, err := Submitted(out)
 	if err != nil || len(ids) == 0 {
 		return err
 	}
@@ -65,9 +65,9 @@ func (p Plan) Refuse(ctx context.Context, out string) error {
 	return err
 }
 
-// submitted are the ids of the jobs of the last submission.
-func submitted(dir string) (ids []string, err error) {
-	text, err := cell.ReadFile(filepath.Join(dir, "submitted"), cell.MaxRecord)
+// Submitted are the ids of the jobs of the last submission to Slurm; none where there was none.
+func Submitted(out string) (ids []string, err error) {
+	text, err := cell.ReadFile(filepath.Join(out, Dir, "submitted"), cell.MaxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
