@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-race test-asan test-slurm test-cuda-compile bench campaign-collect campaign-grid campaign-stats torture flips lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-race test-asan test-slurm test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +103,9 @@ campaign-collect: setup ## rates and moments of EPISODES (300) collected episode
 
 campaign-grid: setup ## a grid of 10^5 cells planned, dealt out and merged; minutes
 	SCALEWM_CAMPAIGN=1 nice go test -count 1 -timeout 0 -run '^TestCampaign' -v ./cmd/scalewm
+
+campaign-memory: setup ## memory while Two-Room is collected, trained on and evaluated over 10,000 episodes; half an hour, 5 GB of disk
+	SCALEWM_MEMORY=10000 nice go test -count 1 -timeout 0 -run '^TestMemory$$' -v ./cmd/scalewm
 
 KILLS ?= 1000
 torture: setup ## KILLS (1000) kills, half as many failing system calls, full disks; counts in out/torture.json; an hour

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 
@@ -182,33 +181,18 @@ func mapSidecar(path, header string, bytes int64, size int) (*ResizedSet, error)
 }
 
 // makeSidecar writes the file aside through a mapping and renames it.
-func makeSidecar(ctx context.Context, src Source, opt ResizeOptions, path, header string, bytes int64, progress func(done, total int64, note string)) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return fmt.Errorf("writing the resized set: %w", err)
-	}
-	defer func() {
-		f.Close()
-		if err != nil {
-			os.Remove(f.Name())
+func makeSidecar(ctx context.Context, src Source, opt ResizeOptions, path, header string, bytes int64, progress func(done, total int64, note string)) error {
+	return cell.Fill(path, func(f *os.File) error {
+		// Fallocate, so that a full disk is an error here and not a fault in the mapping.
+		if err := syscall.Fallocate(int(f.Fd()), 0, 0, sidecarHeader+bytes); err != nil {
+			return fmt.Errorf("a resized set of %d MB: %w", bytes>>20, err)
 		}
-	}()
-	// Fallocate, so that a full disk is an error here and not a fault in the mapping.
-	if err := syscall.Fallocate(int(f.Fd()), 0, 0, sidecarHeader+bytes); err != nil {
-		return fmt.Errorf("writing the resized set %s of %d MB: %w (hint: free some space or give more memory)", path, bytes>>20, err)
-	}
-	m, err := syscall.Mmap(int(f.Fd()), 0, int(sidecarHeader+bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-	if err != nil {
-		return fmt.Errorf("writing the resized set %s: %w", path, err)
-	}
-	copy(m, header)
-	err = resizeAll(ctx, src, opt, m[sidecarHeader:], progress)
-	syscall.Munmap(m)
-	if err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("writing the resized set %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
+		m, err := syscall.Mmap(int(f.Fd()), 0, int(sidecarHeader+bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+		if err != nil {
+			return err
+		}
+		defer syscall.Munmap(m)
+		copy(m, header)
+		return resizeAll(ctx, src, opt, m[sidecarHeader:], progress)
+	})
 }

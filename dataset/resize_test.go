@@ -114,7 +114,7 @@ func TestResizedSet(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	left, _ := filepath.Glob(path + "*")
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 	if !slices.Equal(left, []string{path + ".32px"}) {
 		t.Errorf("files %v, want the sidecar alone", left)
 	}
@@ -155,11 +155,11 @@ func TestResizedStops(t *testing.T) {
 	cancel()
 	path := filepath.Join(t.TempDir(), "d.h5")
 	for _, opt := range []ResizeOptions{{Size: 32}, {Size: 32, Budget: 1, Path: path}} {
-		if _, err := Resized(ctx, newFake(t, 5), opt, nil); err != context.Canceled {
+		if _, err := Resized(ctx, newFake(t, 5), opt, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("%+v: %v", opt, err)
 		}
 	}
-	if left, _ := filepath.Glob(path + "*"); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
 }
@@ -174,7 +174,7 @@ func TestResizedStopsInTheMiddle(t *testing.T) {
 			t.Errorf("%+v: %d frames read, %v", opt, src.read, err)
 		}
 	}
-	if left, _ := filepath.Glob(path + "*"); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -30,36 +31,40 @@ import (
 //
 // `go test` does a bounded part of this. SCALEWM_TORTURE says how many kills there
 // are to be (`make torture`), SCALEWM_TORTURE_SEED draws other moments, and the
-// file that SCALEWM_TORTURE_JSON names gets the counts.
+// file that SCALEWM_TORTURE_JSON names gets the counts. Each trial on a folder is a
+// test of its own with its own random stream, so that -run repeats it alone.
 const (
 	tortureEnv     = "SCALEWM_TORTURE"
 	tortureSeedEnv = "SCALEWM_TORTURE_SEED"
 	tortureJSONEnv = "SCALEWM_TORTURE_JSON"
 
-	quickKills = 12
-	trialEnv   = "SCALEWM_TORTURE_TRIAL" // marks the processes of a trial and those that they start
-	hangs      = time.Minute             // a process that runs on so long after a signal
-	lingers    = 5 * time.Second         // a worker that outlives so long the process that it works for
+	quickKills = 6
+	folderEnv  = "SCALEWM_TORTURE_FOLDER" // marks the processes of a trial and those that they start
+	hangs      = time.Minute              // a process that runs on so long after a signal
+	lingers    = 5 * time.Second          // a worker that outlives so long the process that it works for
 )
 
 // stage is a command that fills a folder.
 type stage struct {
 	name  string
-	share float64                   // of the kills; 0: the quick campaign leaves it out
+	share float64                   // of the campaign
 	args  func(dir string) []string // the command
 	base  string                    // folder that it begins with, "" an empty one
 	timed *regexp.Regexp            // files that hold measured times
 
-	span  time.Duration     // of a run that was let alone
+	span  time.Duration     // of a run that was let alone; 0 until there was one
 	want  map[string]string // what that run left: a digest of each file
 	bytes int64             // that it added to what it began with
+	calls map[string]int    // system calls of each kind that it made on its folder
 }
 
 // torture is a campaign: what it needs, and what it has counted.
 type torture struct {
 	*testing.T `json:"-"`
-	rand       *rand.Rand
+	rand       *rand.Rand // of a trial
 	stages     []*stage
+	shared     string // folder of what trials begin with
+	fault      string // the program of testdata/torture/fault.c, "" where there is none
 
 	Seed        string                    `json:"seed"`
 	Kills       map[string]map[string]int `json:"kills"`    // by stage and signal: processes ended by it
@@ -83,18 +88,55 @@ func TestTorture(t *testing.T) {
 	if err != nil || kills < 1 {
 		t.Fatalf("%s=%s: want a number of kills", tortureEnv, os.Getenv(tortureEnv))
 	}
-	c := &torture{T: t, Seed: cmp.Or(os.Getenv(tortureSeedEnv), "1"), Reruns: map[string]int{},
+	c := &torture{T: t, Seed: cmp.Or(os.Getenv(tortureSeedEnv), "1"), shared: t.TempDir(), Reruns: map[string]int{},
 		Kills: map[string]map[string]int{}, Faults: map[string]map[string]int{}}
-	c.rand = rng.Stream("torture", c.Seed)
+	untraced, unmounted := c.compileFault(), c.tryMount()
 	c.prepare(os.Getenv(tortureEnv) != "")
-	c.part("kills", func() { c.killAtRandom(kills) })
-	c.part("faults", func() { c.injectFaults(max(8, kills/2)) })
-	c.part("full disks", func() { c.fillDisks(max(3, kills/20)) })
+	c.campaign("kills", kills, c.killTrial, nil)
+	c.campaign("faults", max(6, kills/2), c.faultTrial, untraced)
+	c.campaign("full disks", max(2, kills/20), c.fullTrial, unmounted)
 	c.print()
 }
 
-// part runs a part of the campaign as a test of its own, so that one that cannot
-// run here is listed.
+// campaign gives each stage its share of n disturbances. A trial disturbs one
+// folder and returns how many it counted; some count none, since the command ended
+// before.
+func (c *torture) campaign(name string, n int, trial func(s *stage, i int) int, impossible error) {
+	c.part(name, func() {
+		if impossible != nil {
+			c.Skip(impossible)
+		}
+		var whole float64
+		for _, s := range c.stages {
+			whole += s.share
+		}
+		var due float64 // of the stages so far, beyond what they were given
+		for _, s := range c.stages {
+			due += float64(n) * s.share / whole
+			part := int(math.Round(due))
+			due -= float64(part)
+			c.part(s.name, func() {
+				for i, counted := 0, 0; i < 2*part && counted < part; i++ {
+					c.part(strconv.Itoa(i), func() { counted += c.alone(s, i, trial) })
+				}
+			})
+		}
+	})
+}
+
+// alone runs a trial with a random stream of its own.
+func (c *torture) alone(s *stage, i int, trial func(s *stage, i int) int) (counted int) {
+	c.ready(s)
+	c.rand = rng.Stream("torture", c.Seed, c.Name())
+	counted = trial(s, i)
+	if c.Failed() {
+		c.Logf("again: %s=%d %s=%s go test -count 1 -timeout 0 -run '^%s$' ./cmd/scalewm", tortureEnv, quickKills, tortureSeedEnv, c.Seed,
+			strings.ReplaceAll(c.Name(), "/", "$/^"))
+	}
+	return counted
+}
+
+// part runs a part of the campaign as a test of its own.
 func (c *torture) part(name string, f func()) {
 	whole := c.T
 	defer func() { c.T = whole }()
@@ -103,12 +145,11 @@ func (c *torture) part(name string, f func()) {
 
 // Stages.
 
-// prepare makes what stages begin with, and what each leaves when it is let alone.
+// prepare makes what stages begin with.
 func (c *torture) prepare(long bool) {
-	ref := c.TempDir()
-	preset := []string{"--preset", c.preset(ref)}
-	data, grid := filepath.Join(ref, "data.h5"), filepath.Join(ref, "grid")
-	run := filepath.Join(ref, "lewm")
+	preset := []string{"--preset", c.preset()}
+	grid := filepath.Join(c.shared, "grid")
+	data, run := filepath.Join(grid, "data", "tworoom.h5"), filepath.Join(grid, "train", "tworoom-lewm-s3072")
 	collect := func(task string, episodes int) func(string) []string {
 		return func(dir string) []string {
 			return []string{"collect", task, "--episodes", strconv.Itoa(episodes), "--out", filepath.Join(dir, "data.h5")}
@@ -124,46 +165,60 @@ func (c *torture) prepare(long bool) {
 			return append([]string{"reproduce", "--tasks", "tworoom", "--methods", methods, "--out", dir}, preset...)
 		}
 	}
-	c.mustRun(collect("tworoom", 4)(ref)...)
-	c.mustRun(train("lewm")(run)...)
 	c.mustRun(reproduce("lewm,random")(grid)...)
 	runFile := regexp.MustCompile(`run\.json$`)
 	c.stages = []*stage{
-		{name: "collect pointmaze", share: 6, args: collect("pointmaze", 4)},
-		{name: "collect tworoom", share: 8, args: collect("tworoom", 6)},
-		{name: "train lewm", share: 15, args: train("lewm"), timed: runFile},
-		{name: "train scale", share: 15, args: train("scale"), timed: runFile},
-		{name: "train aux", share: 15, args: train("aux"), timed: runFile},
-		{name: "eval", share: 17, timed: runFile, args: func(dir string) []string {
+		{name: "collect", share: 12, args: collect("tworoom", 6)},
+		{name: "train scale", share: 20, args: train("scale"), timed: runFile},
+		{name: "eval", share: 15, timed: runFile, args: func(dir string) []string {
 			return []string{"eval", "--task", "tworoom", "--weights", run, "--data", data, "--solver", "all", "--temperature", "stock",
 				"--tier", "T4,T5", "--sets", "s101,s102", "--episodes", "2", "--out", dir}
 		}},
-		{name: "report", share: 10, base: grid, args: func(dir string) []string { return []string{"report", dir} }},
+		{name: "report", share: 8, base: grid, args: func(dir string) []string { return []string{"report", dir} }},
 	}
-	if long { // sets of several shards, tasks that draw slowly, and all stages in one command
+	if long { // every task and method, sets of several shards, and all stages in one command
 		c.stages = append(c.stages,
-			&stage{name: "collect pusht", share: 6, args: collect("pusht", 50)},
-			&stage{name: "collect reacher", share: 1.5, args: collect("reacher", 2)},
-			&stage{name: "collect cube", share: 0.5, args: collect("cube", 1)},
-			&stage{name: "reproduce", share: 8, args: reproduce("lewm,scale,aux,untrained,random"), timed: regexp.MustCompile(`run\.json$|^report`)})
+			&stage{name: "train lewm", share: 10, args: train("lewm"), timed: runFile},
+			&stage{name: "train aux", share: 10, args: train("aux"), timed: runFile},
+			&stage{name: "collect pointmaze", share: 6, args: collect("pointmaze", 4)},
+			&stage{name: "collect pusht", share: 6, args: collect("pusht", 20)},
+			&stage{name: "collect reacher", share: 1.5, args: collect("reacher", 1)},
+			&stage{name: "collect cube", share: 0.3, args: collect("cube", 1)},
+			&stage{name: "analyse", share: 6, base: grid, timed: runFile, args: func(dir string) []string { return []string{"analyse", "all", dir} }},
+			&stage{name: "reproduce", share: 6, timed: regexp.MustCompile(`run\.json$|^report`), args: func(dir string) []string {
+				return append(reproduce("lewm,scale,aux,untrained,random")(dir), "--analyses", "all")
+			}})
 	}
-	for _, s := range c.stages {
-		dir := c.folder(s)
-		before, began := size(c.T, dir), time.Now()
-		c.mustRun(s.args(dir)...)
-		s.span, s.want, s.bytes = time.Since(began), c.contents(dir, s.timed), size(c.T, dir)-before
-		c.Kills[s.name] = map[string]int{}
-		c.Logf("%s: %d files in %s when it is let alone", s.name, len(s.want), s.span.Round(time.Millisecond))
+}
+
+// ready learns what a stage leaves when it is let alone, and what that takes.
+func (c *torture) ready(s *stage) {
+	if s.span > 0 {
+		return
 	}
+	dir := c.folder(s)
+	before, began := size(c.T, dir), time.Now()
+	if command := append([]string{"scalewm"}, s.args(dir)...); c.fault == "" {
+		c.mustRun(command[1:]...)
+	} else {
+		p, calls := c.traced(dir, "any", 0, "EIO", command)
+		if code, _ := c.end(p); code != exitDone {
+			c.Fatalf("%v: exit %d: %s", command, code, p.said.String())
+		}
+		s.calls = calls
+	}
+	s.span, s.want, s.bytes = time.Since(began), c.contents(dir, s.timed), size(c.T, dir)-before
+	c.Kills[s.name] = map[string]int{}
+	c.Logf("%s: %d files in %s when it is let alone", s.name, len(s.want), s.span.Round(time.Millisecond))
 }
 
 // preset is the tests' smallest with fewer frames, and with more steps, so that
 // kills fall between them.
-func (c *torture) preset(dir string) string {
-	small := strings.NewReplacer("batch = 16", "batch = 4", "episodes = 16", "episodes = 4", "steps = 8", "steps = 200",
-		"save_every = 2", "save_every = 20", "log_every = 2", "log_every = 10", "eval_every = 4", "eval_every = 20")
+func (c *torture) preset() string {
+	small := strings.NewReplacer("batch = 16", "batch = 4", "episodes = 16", "episodes = 4", "steps = 8", "steps = 100",
+		"save_every = 2", "save_every = 10", "log_every = 2", "log_every = 10", "eval_every = 4", "eval_every = 20")
 	b, err := os.ReadFile("testdata/tiny.toml")
-	path := filepath.Join(dir, "preset.toml")
+	path := filepath.Join(c.shared, "preset.toml")
 	if err == nil {
 		err = os.WriteFile(path, []byte(small.Replace(string(b))), 0o666)
 	}
@@ -176,7 +231,7 @@ func (c *torture) preset(dir string) string {
 // command is that of a stage, at work on one core or two.
 func (c *torture) command(s *stage, dir string) []string {
 	words := append([]string{"scalewm"}, s.args(dir)...)
-	if s.base == "" {
+	if s.name != "report" {
 		words = append(words, "--workers", strconv.Itoa(1+c.rand.IntN(2)))
 	}
 	return words
@@ -319,7 +374,7 @@ type process struct {
 func (c *torture) start(dir string, words ...string) *process {
 	p := &process{Cmd: exec.Command(words[0], words[1:]...), ended: make(chan struct{})}
 	p.Stderr = &p.said
-	p.Env = append(os.Environ(), trialEnv+"="+dir)
+	p.Env = append(os.Environ(), folderEnv+"="+dir)
 	if err := p.Start(); err != nil {
 		c.Fatal(err)
 	}
@@ -356,7 +411,7 @@ func (c *torture) orphans(dir string) {
 func ofTrial(dir string) (ids []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range all {
-		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(trialEnv+"="+dir+"\x00")) {
+		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(folderEnv+"="+dir+"\x00")) {
 			ids = append(ids, filepath.Base(filepath.Dir(path)))
 		}
 	}
@@ -366,15 +421,6 @@ func ofTrial(dir string) (ids []string) {
 // Kills.
 
 var signalNames = map[syscall.Signal]string{syscall.SIGKILL: "KILL", syscall.SIGTERM: "TERM", syscall.SIGINT: "INT"}
-
-// killAtRandom disturbs folders until that many processes were ended. The stage
-// whose share is the least fulfilled is next.
-func (c *torture) killAtRandom(kills int) {
-	fulfilled := func(s *stage) float64 { return float64(1+sum(c.Kills[s.name])) / s.share }
-	for c.killed() < kills {
-		c.killTrial(slices.MinFunc(c.stages, func(a, b *stage) int { return cmp.Compare(fulfilled(a), fulfilled(b)) }))
-	}
-}
 
 func (c *torture) killed() (n int) {
 	for _, s := range c.stages {
@@ -392,8 +438,8 @@ func sum(counts map[string]int) (n int) {
 
 // killTrial kills a command up to four times on one folder, in half of the trials
 // two processes at once.
-func (c *torture) killTrial(s *stage) {
-	dir, atOnce := c.folder(s), 1+c.rand.IntN(2)
+func (c *torture) killTrial(s *stage, _ int) int {
+	dir, atOnce, before := c.folder(s), 1+c.rand.IntN(2), sum(c.Kills[s.name])
 	var history []string
 	for rounds, whole := 1+c.rand.IntN(4), false; rounds > 0 && !whole; rounds-- {
 		c.Pairs += atOnce - 1
@@ -403,11 +449,12 @@ func (c *torture) killTrial(s *stage) {
 			blows, history = append(blows, b), append(history, fmt.Sprintf("%s after %s", signalNames[b.signal], b.moment))
 		}
 		for _, b := range blows {
-			whole = c.outcome(s, b) || whole
+			whole = c.outcome(s, b, atOnce) || whole
 		}
 		c.orphans(dir)
 	}
 	c.finish(s, dir, history)
+	return sum(c.Kills[s.name]) - before
 }
 
 // blow is a signal that a process gets at a random moment of the time that a run
@@ -444,8 +491,9 @@ func (c *torture) strike(s *stage, dir string) *blow {
 	return b
 }
 
-// outcome counts how a process ended, and says whether it had done its work.
-func (c *torture) outcome(s *stage, b *blow) (whole bool) {
+// outcome counts how one of so many processes on a folder ended, and says whether it
+// had done its work.
+func (c *torture) outcome(s *stage, b *blow, atOnce int) (whole bool) {
 	code, by := c.end(b.process)
 	<-b.over
 	said := b.said.String()
@@ -461,7 +509,7 @@ func (c *torture) outcome(s *stage, b *blow) (whole bool) {
 	case code == exitDone:
 		c.Spared++
 		return true
-	case c.Pairs > 0 && (strings.Contains(said, "another run is at work") || strings.Contains(said, "by another process")):
+	case atOnce > 1 && (strings.Contains(said, "another run is at work") || strings.Contains(said, "by another process")):
 		c.Refused++
 	default:
 		c.Errorf("%v, %s after %s: exit %d, signal %v\n%s", b.Args, signalNames[b.signal], b.moment, code, by, said)
@@ -480,55 +528,56 @@ var disturbances = map[string][]string{
 	"rename": {"ENOSPC", "EIO", "EIO+", "kill"},
 }
 
-// injectFaults disturbs one system call after the other, or all from one on, of
-// stages in turn.
-func (c *torture) injectFaults(n int) {
-	fault := filepath.Join(c.TempDir(), "fault")
+// compileFault makes the program that disturbs system calls, if it can work here.
+func (c *torture) compileFault() error {
+	fault := filepath.Join(c.shared, "fault")
 	if out, err := exec.Command("cc", "-O2", "-o", fault, "testdata/torture/fault.c").CombinedOutput(); err != nil {
-		c.Skipf("system calls are disturbed by a program in C, for x86-64 only: %v: %.200s", err, out)
+		return fmt.Errorf("system calls are disturbed by a program in C, for x86-64 only: %w: %.200s", err, out)
 	}
-	kinds := slices.Sorted(maps.Keys(disturbances))
-	calls := map[string]map[string]int{} // of each kind, in a run that is let alone
-	for i := range n {
-		s := c.stages[i%len(c.stages)]
-		if s.share < 2 { // it takes minutes
-			continue
-		}
-		if calls[s.name] == nil {
-			calls[s.name] = c.faultTrial(s, fault, "any", 0, "EIO")
-		}
-		kind := kinds[c.rand.IntN(len(kinds))]
-		if k := calls[s.name][kind]; k > 0 {
-			c.faultTrial(s, fault, kind, 1+c.rand.IntN(k), disturbances[kind][c.rand.IntN(len(disturbances[kind]))])
-		}
+	if out, err := exec.Command(fault, c.shared, fault+".counts", "any", "0", "EIO", "true").CombinedOutput(); err != nil {
+		return fmt.Errorf("system calls cannot be traced here: %w: %s", err, out)
 	}
+	c.fault = fault
+	return nil
 }
 
-// faultTrial disturbs the n-th call of a kind; it returns how many of each there were.
-func (c *torture) faultTrial(s *stage, fault, kind string, n int, action string) (calls map[string]int) {
-	dir, counts := c.folder(s), filepath.Join(c.TempDir(), "counts")
-	p := c.start(dir, append([]string{fault, dir, counts, kind, strconv.Itoa(n), action}, c.command(s, dir)...)...)
+// faultTrial disturbs one system call of a run, or all from one on.
+func (c *torture) faultTrial(s *stage, i int) int {
+	kinds := []string{"write", "rename", "open", "sync"}
+	kind := kinds[i%len(kinds)]
+	if s.calls[kind] == 0 {
+		return 0
+	}
+	n, action := 1+c.rand.IntN(s.calls[kind]), disturbances[kind][c.rand.IntN(len(disturbances[kind]))]
+	dir := c.folder(s)
+	p, calls := c.traced(dir, kind, n, action, c.command(s, dir))
 	code, _ := c.end(p)
+	if c.Faults[kind] == nil {
+		c.Faults[kind] = map[string]int{}
+	}
+	hit := min(calls["disturbed"], 1)
+	if c.Faults[kind][action] += hit; hit > 0 {
+		c.mayFail(s, dir, action, code, p)
+	}
+	c.orphans(dir)
+	c.finish(s, dir, []string{fmt.Sprintf("%s at %s %d", action, kind, n)})
+	return hit
+}
+
+// traced runs a command, disturbs the n-th call of a kind (0: none), and returns how
+// many of each kind there were.
+func (c *torture) traced(dir, kind string, n int, action string, command []string) (p *process, calls map[string]int) {
+	counts := filepath.Join(c.TempDir(), "counts")
+	p = c.start(dir, append([]string{c.fault, dir, counts, kind, strconv.Itoa(n), action}, command...)...)
+	<-p.ended
 	b, err := os.ReadFile(counts)
 	if err == nil {
 		err = json.Unmarshal(b, &calls)
 	}
 	if err != nil {
-		c.Skipf("system calls cannot be traced here: %v: %s", err, p.said.String())
+		c.Fatalf("tracing %v: %v: %s", command, err, p.said.String())
 	}
-	history := []string{fmt.Sprintf("%s at %s %d", action, kind, n)}
-	if calls["disturbed"] > 0 {
-		if c.Faults[kind] == nil {
-			c.Faults[kind] = map[string]int{}
-		}
-		c.Faults[kind][action]++
-		c.mayFail(s, dir, action, code, p)
-	}
-	c.orphans(dir)
-	if n > 0 {
-		c.finish(s, dir, history)
-	}
-	return calls
+	return p, calls
 }
 
 // mayFail checks a run that was disturbed: it says what failed, or its folder is
@@ -546,25 +595,22 @@ func (c *torture) mayFail(s *stage, dir, how string, code int, p *process) {
 	c.Errorf("%s: %s: exit %d\n%s", s.name, how, code, p.said.String())
 }
 
-// fillDisks runs stages on disks that are too small for them, or nearly so.
-func (c *torture) fillDisks(n int) {
-	for i := range n {
-		s := c.stages[i%len(c.stages)]
-		if s.share < 2 {
-			continue
-		}
-		dir := c.TempDir()
-		if err := syscall.Mount("none", dir, "tmpfs", 0, "size=1g"); err != nil {
-			c.Skipf("a disk of a given size needs root: %v", err)
-		}
-		c.fullTrial(s, dir)
-		if err := syscall.Unmount(dir, 0); err != nil {
-			c.Fatal(err)
-		}
+// tryMount says why a disk of a given size cannot be had here.
+func (c *torture) tryMount() error {
+	dir := c.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
+		return fmt.Errorf("a disk of a given size needs root: %w", err)
 	}
+	return syscall.Unmount(dir, 0)
 }
 
-func (c *torture) fullTrial(s *stage, disk string) {
+// fullTrial runs a stage on a disk that is too small for it, or nearly so.
+func (c *torture) fullTrial(s *stage, _ int) int {
+	disk := c.TempDir()
+	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=1g"); err != nil {
+		c.Fatal(err)
+	}
+	defer syscall.Unmount(disk, 0)
 	resize := func(bytes int64) {
 		if err := syscall.Mount("none", disk, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", bytes)); err != nil {
 			c.Fatal(err)
@@ -582,6 +628,7 @@ func (c *torture) fullTrial(s *stage, disk string) {
 	c.mayFail(s, dir, fmt.Sprintf("%d bytes of disk", free), code, p)
 	resize(1 << 30)
 	c.finish(s, dir, []string{fmt.Sprintf("a disk with %d bytes free", free)})
+	return 1
 }
 
 // print shows the counts as Markdown, and writes them as JSON where it is asked to.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -246,6 +247,31 @@ func TestLeftoverOfAKilledWriter(t *testing.T) {
 	onlyFile(t, path)
 }
 
+// What is left beside a file that is there goes, unless a writer has it; beside one
+// that is missing its next writer uses it up.
+func TestTidy(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"f", ".f.aside", "busy", ".busy.aside", ".missing.aside", ".aside", "f.aside"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := openAside(Aside(filepath.Join(dir, "busy")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	Tidy(dir)
+	var left []string
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{".aside", ".busy.aside", ".missing.aside", "busy", "f", "f.aside"}; !slices.Equal(left, want) {
+		t.Errorf("left %q, want %q", left, want)
+	}
+}
+
 func TestErrorsCarryHints(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
@@ -390,7 +416,7 @@ func BenchmarkSave(b *testing.B) {
 
 func TestRemove(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
-	for _, name := range []string{path, asideOf(path)} {
+	for _, name := range []string{path, Aside(path)} {
 		if err := os.WriteFile(name, nil, 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -25,31 +26,55 @@ import (
 // Writers of the same path, in this process or others, take turns; the file
 // that a killed writer left aside is used again by the next one.
 func WriteFile(path string, write func(io.Writer) error) error {
-	if err := writeFile(path, write); err != nil {
+	return Fill(path, func(f *os.File) error {
+		w := bufio.NewWriterSize(f, 1<<16)
+		if err := write(w); err != nil {
+			return err
+		}
+		return w.Flush()
+	})
+}
+
+// Fill is WriteFile for who needs the empty file itself, to map it for instance.
+func Fill(path string, fill func(*os.File) error) error {
+	if err := fillAside(path, fill); err != nil {
 		return fmt.Errorf("writing %s: %w%s", path, plain(err), hint(err))
 	}
 	return nil
 }
 
-func writeFile(path string, write func(io.Writer) error) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+func fillAside(path string, fill func(*os.File) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	f, err := openAside(asideOf(path))
+	f, err := openAside(Aside(path))
 	if err != nil {
 		return err
 	}
 	defer f.Close() // releases the lock, after the rename or the removal
-	err = fill(f, write)
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+	if err = f.Truncate(0); err == nil {
+		err = fill(f)
 	}
 	if err != nil {
 		os.Remove(f.Name()) // the error that matters is err
 		return err
 	}
-	return syncDir(dir)
+	return Publish(f, path)
+}
+
+// Publish gives a file that was written aside its name, for good: its bytes are
+// flushed to the disk before, and its folder after. A file that cannot have its
+// name is removed.
+func Publish(f *os.File, path string) error {
+	err := f.Sync()
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return err
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 // SHA256 is the hex SHA-256 of a file, fs.ErrNotExist where there is none.
@@ -69,7 +94,7 @@ func SHA256(path string) (string, error) {
 // Remove removes what WriteFile wrote to path, and what a killed writer of it
 // left aside. A file that is not there is no error.
 func Remove(path string) error {
-	for _, name := range []string{path, asideOf(path)} {
+	for _, name := range []string{path, Aside(path)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing %s: %w%s", path, plain(err), hint(err))
 		}
@@ -77,7 +102,39 @@ func Remove(path string) error {
 	return nil
 }
 
-func asideOf(path string) string {
+// Tidy removes what killed writers left aside of files that dir has: nobody need write
+// those again, which would use it up.
+func Tidy(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, strings.TrimSuffix(strings.TrimPrefix(e.Name(), "."), asideSuffix))
+		if _, err := os.Lstat(path); err == nil && filepath.Join(dir, e.Name()) == Aside(path) {
+			removeUnused(Aside(path))
+		}
+	}
+}
+
+// removeUnused removes a file aside that no writer has locked.
+func removeUnused(aside string) {
+	f, err := os.OpenFile(aside, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && isAt(f, aside) {
+		os.Remove(aside)
+	}
+}
+
+// isAt says whether an open file still has a name.
+func isAt(f *os.File, name string) bool {
+	mine, err1 := f.Stat()
+	now, err2 := os.Stat(name)
+	return err1 == nil && err2 == nil && os.SameFile(mine, now)
+}
+
+// Aside is the hidden file beside path that its next content is written to.
+func Aside(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+asideSuffix)
 }
 
@@ -96,12 +153,7 @@ func openAside(name string) (*os.File, error) {
 			f.Close()
 			return nil, fmt.Errorf("locking %s: %w", name, err)
 		}
-		mine, err := f.Stat()
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		if now, err := os.Stat(name); err == nil && os.SameFile(mine, now) {
+		if isAt(f, name) {
 			return f, nil
 		}
 		f.Close()
@@ -117,20 +169,6 @@ func lock(f *os.File) error {
 			return err
 		}
 	}
-}
-
-func fill(f *os.File, write func(io.Writer) error) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(f, 1<<16)
-	if err := write(w); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return f.Sync()
 }
 
 // syncDir makes a rename last through a power cut. Some network file systems

@@ -69,3 +69,15 @@ func TestUnfitCells(t *testing.T) {
 		t.Errorf("visited %v", all)
 	}
 }
+
+// What would not be read is not written.
+func TestSaveRefusesWhatIsTooLarge(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	id, err := ID("test", someSpec)
+	if err == nil {
+		err = s.Save(id, "test", someSpec, strings.Repeat("x", int(MaxCell)))
+	}
+	if left, _ := os.ReadDir(s.Dir); err == nil || !strings.Contains(err.Error(), "16.0 MB") || len(left) != 0 {
+		t.Errorf("%v, left %v", err, left)
+	}
+}

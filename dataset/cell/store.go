@@ -84,7 +84,7 @@ func (s Store) Save(id, kind string, spec, result any) error {
 	if err != nil {
 		return fmt.Errorf("saving cell %s of kind %s: %w", id, kind, err)
 	}
-	return writeJSON(s.Path(id), f)
+	return writeJSON(s.Path(id), f, MaxCell)
 }
 
 // seal makes the file of a cell, checksum included.
@@ -108,7 +108,7 @@ func checksum(kind string, spec, result []byte) string {
 // SaveRun writes what belongs to the computing of a cell and not to the cell:
 // times, host, date. It goes to <id>.run.json, which no comparison reads.
 func (s Store) SaveRun(id string, run any) error {
-	return writeJSON(filepath.Join(s.Dir, id+runSuffix), run)
+	return writeJSON(filepath.Join(s.Dir, id+runSuffix), run, MaxRecord)
 }
 
 // LoadRun reads what SaveRun wrote, fs.ErrNotExist where there is nothing.
@@ -124,8 +124,12 @@ func (s Store) LoadRun(id string, run any) error {
 	return nil
 }
 
-func writeJSON(path string, v any) error {
+// writeJSON refuses to write what would not be read.
+func writeJSON(path string, v any, limit Limit) error {
 	b, err := canonical(v)
+	if err == nil && int64(len(b)) >= int64(limit) {
+		err = fmt.Errorf("it would have %.1f MB, and a file of this kind has at most %.0f", float64(len(b))/(1<<20), float64(limit)/(1<<20))
+	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}

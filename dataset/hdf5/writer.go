@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"scalewm/dataset/cell"
 	"scalewm/envs"
 	"scalewm/envs/parallel"
 )
@@ -41,7 +42,7 @@ type EpisodeData struct {
 	Encoded [][]byte             // instead of Frames: stored bytes of Len chunks
 }
 
-// Writer writes a data set beside its place (path.tmp) and renames it in Close, so
+// Writer writes a data set beside its place (cell.Aside) and renames it in Close, so
 // that no half-written file ever has the final name. Equal episodes give equal bytes.
 type Writer struct {
 	path, tmp string
@@ -69,7 +70,7 @@ func Create(path string, opt WriterOptions) (*Writer, error) {
 			return nil, fmt.Errorf("writing %s: column %s of type %q and width %d", path, c.Name, c.DType, c.Width)
 		}
 	}
-	w := &Writer{path: path, tmp: path + ".tmp", opt: opt, file: -1}
+	w := &Writer{path: path, tmp: cell.Aside(path), opt: opt, file: -1}
 	if err := w.claim(); err != nil {
 		return nil, fmt.Errorf("writing the data set: %w", err)
 	}
@@ -256,21 +257,11 @@ func (w *Writer) Close() error {
 		w.Abort()
 		return w.err
 	}
-	if err := w.publish(); err != nil {
+	if err := cell.Publish(w.lock, w.path); err != nil {
 		w.err = fmt.Errorf("writing the data set %s: %w", w.path, err)
-		w.Abort()
-		return w.err
 	}
 	w.release()
-	return nil
-}
-
-// publish makes the file durable and gives it its name.
-func (w *Writer) publish() error {
-	if err := w.lock.Sync(); err != nil {
-		return err
-	}
-	return os.Rename(w.tmp, w.path)
+	return w.err
 }
 
 func (w *Writer) release() {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"scalewm/dataset"
+	"scalewm/dataset/cell"
 	"scalewm/envs"
 )
 
@@ -34,15 +35,15 @@ func TestWriterAside(t *testing.T) {
 	oneLine(t, "second writer", err, "another process")
 	w.Abort()
 	w.Abort()
-	if left, _ := filepath.Glob(path + "*"); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 0 {
 		t.Errorf("Abort left %v", left)
 	}
 	// What a killed writer left is used again.
-	if err := os.WriteFile(path+".tmp", []byte("torn"), 0o666); err != nil {
+	if err := os.WriteFile(cell.Aside(path), []byte("torn"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	writeTest(t, path, Deflate, 2)
-	if left, _ := filepath.Glob(path + "*"); len(left) != 1 {
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 {
 		t.Errorf("Close left %v", left)
 	}
 }
@@ -133,7 +134,7 @@ func TestDiskFull(t *testing.T) {
 	if out, err := child.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if left, _ := filepath.Glob(path + "*"); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
 }

@@ -134,6 +134,12 @@ func (m *measured) add(start int, u eval.Unrolled) {
 		m.Dropped = append(m.Dropped, record.Dropped{Start: start, Reason: fmt.Sprintf("all candidates end equally far from the goal (they differ by %.2g)", spread)})
 		return
 	}
+	for _, costs := range [][]float64{predicted, encoded} { // orders of nothing but ties have no correlation
+		if slices.Max(costs) == slices.Min(costs) {
+			m.Dropped = append(m.Dropped, record.Dropped{Start: start, Reason: "the model tells no two candidates apart"})
+			return
+		}
+	}
 	elites := max(int(math.RoundToEven(eliteShare*float64(n))), 2)
 	tau := add(&m.Predicted, predicted, encoded, elites)
 	add(&m.Encoded, encoded, u.Distance, elites)

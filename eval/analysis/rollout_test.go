@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,7 +77,13 @@ func TestRolloutDrops(t *testing.T) {
 	if err != nil || out.Starts != 1 || len(out.Dropped) != 2 || out.Dropped[0].Start != 0 || !strings.Contains(out.Dropped[1].Reason, "NaN in qacc") {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if len(m.reached) != 2*64*3 {
+	constant := unrolled(r, 64, 0)
+	copy(constant.Predicted, slices.Repeat(constant.Predicted[:3], 64))
+	m.add(3, constant)
+	if out, err := m.result(); err != nil || out.Starts != 1 || !strings.Contains(out.Dropped[2].Reason, "no two candidates") {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if len(m.reached) != 3*64*3 {
 		t.Errorf("%d numbers in the scale", len(m.reached))
 	}
 }

@@ -30,12 +30,17 @@ type Analyse struct {
 // imagined is what films of that kind are called, in place of a tier.
 const imagined = "imagined"
 
-// analyseSteps are an arm's analyses, which what does not plan has none of.
+// analyseSteps are an arm's analyses, which what does not plan has none of. A
+// predictor as it is initialised ignores actions, so that its rollouts have no order.
 func analyseSteps(w *Workspace, a arm) []Step {
-	if !a.method.Plans() || len(w.Grid.Analyses) == 0 {
+	names := w.Grid.Analyses
+	if !a.method.Trained() {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == record.RolloutAnalysis })
+	}
+	if !a.method.Plans() || len(names) == 0 {
 		return nil
 	}
-	return []Step{&Analyse{w: w, arm: a, names: w.Grid.Analyses}}
+	return []Step{&Analyse{w: w, arm: a, names: names}}
 }
 
 func (s *Analyse) ID() string      { return "analyse " + s.name() }

@@ -63,8 +63,12 @@ type openTask struct {
 	assumed    bool                // it was said that MPPI's temperature is no published one
 }
 
-// Close gives back the open data set and the loaded model.
+// Close gives back the open data set and the loaded model, and removes what earlier runs
+// that were killed left aside in the results folder.
 func (w *Workspace) Close() {
+	for _, dir := range append(entries(w.Dir), w.Dir) {
+		cell.Tidy(dir)
+	}
 	w.unload()
 	if w.now == nil {
 		return
