@@ -12,6 +12,7 @@
 //	adjust.go      families of comparisons
 //	sets.go        numbers over evaluation sets: scores, the paper's test, aggregates
 //	decide.go      what numbers say of a claim
+//	seeds.go       differences by training seed, set and episode
 //
 // The statistics themselves are in eval/stats. The package knows nothing of
 // pages, and draws nothing but fixed streams for its Monte-Carlo tests and

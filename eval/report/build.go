@@ -37,6 +37,7 @@ type Group struct {
 	SetTests   []SetTest
 	Tallies    []Tally
 	Gains      []Gain
+	Seeds      []BySeed
 	Aggregates []Aggregate
 }
 
@@ -48,6 +49,7 @@ type Block struct {
 	Sets         []string
 	Arms         []Arm
 	Pairs        []*paired.Comparison
+	Fresh        *paired.Comparison // the headline without starts that are solved already; nil where there are none
 
 	arms map[string]*paired.Arm // by name, all training seeds of each together
 }
@@ -118,6 +120,7 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 	var settings []*paired.Settings
 	for _, b := range desks {
 		b.pair(o)
+		b.fresh(o)
 		r.Blocks = append(r.Blocks, &b.Block)
 		settings = append(settings, b.settings)
 	}
@@ -155,6 +158,7 @@ func (r *Report) group(of paired.Group, o paired.Options) Group {
 	}
 	paired.Adjust(pairs)
 	g.SetTests, g.Tallies, g.Gains, g.Aggregates = setTests(g.Blocks, o), tallies(g.Blocks), gains(g.Blocks, o), aggregates(g.Blocks)
+	g.Seeds = seedsOf(g.Blocks)
 	return g
 }
 
@@ -334,6 +338,29 @@ func (b *desk) pair(o paired.Options) {
 				b.Pairs = append(b.Pairs, c)
 			}
 		}
+	}
+}
+
+// fresh repeats the comparison that the block leads with, without the starts that are
+// solved already.
+func (b *desk) fresh(o paired.Options) {
+	c := b.headline()
+	if c == nil {
+		return
+	}
+	arms := map[string]*paired.Arm{c.A: {Name: c.A}, c.B: {Name: c.B}}
+	solved := false
+	for p, x := range b.cells {
+		if arms[p.arm] == nil || !slices.Contains(b.Sets, p.set) {
+			continue
+		}
+		rows := len(x.Result.Rows)
+		x.Result.Rows = slices.DeleteFunc(slices.Clone(x.Result.Rows), func(r record.Row) bool { return r.PreSolved })
+		solved = solved || len(x.Result.Rows) < rows
+		arms[p.arm].Add(x)
+	}
+	if solved {
+		b.Fresh = paired.Compare(arms[c.A], arms[c.B], o)
 	}
 }
 

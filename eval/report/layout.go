@@ -78,67 +78,75 @@ func (g *Group) fullTable(task string) Table {
 	return t
 }
 
-// besideRows are the arms of a task and solver, ours and the paper's; none where the
-// paper has none of them.
+// besideRows are the arms of a task and solver, every training seed of ours and the paper's
+// below; none where the paper has none of them.
 func (g *Group) besideRows(task, solver, name string) (rows [][]Field) {
 	for _, b := range g.Blocks {
 		if b.Task != task || b.Solver != solver {
 			continue
 		}
-		var ours, theirs [][]float64
-		for _, a := range b.Arms {
+		var ours, theirs []besideRow
+		for i, a := range b.Arms {
 			pub, _, ok := published.row(task, solver, a.Name)
 			if !ok {
 				continue
 			}
-			mine, paper := []Field{words(name), words(b.label(a)), words("ours")}, []Field{words(name), words(b.label(a)), words("paper")}
-			var x, y []float64
-			for i, tier := range published.Tiers {
-				s, there := a.Scores[tier]
-				if !there {
-					mine, x, y = append(mine, none()), append(x, math.NaN()), append(y, math.NaN())
+			mine := besideRow{fields: []Field{words(name), words(b.label(a)), words("ours")}}
+			paper := besideRow{fields: []Field{words(name), words(armTitle(a.Name)), words("paper")}}
+			for k, tier := range published.Tiers {
+				if s, there := a.Scores[tier]; there {
+					mine.add(number(pm(s), s.Mean), s.Mean, true)
+					paper.add(number(points(pub.Mean[k])+" ± "+points(pub.SD[k]), pub.Mean[k]), pub.Mean[k], true)
 				} else {
-					mine, x, y = append(mine, number(pm(s), s.Mean)), append(x, s.Mean), append(y, pub.Mean[i])
+					mine.add(none(), math.Inf(-1), false)
+					paper.add(number(points(pub.Mean[k])+" ± "+points(pub.SD[k]), pub.Mean[k]), pub.Mean[k], false)
 				}
-				paper = append(paper, number(points(pub.Mean[i])+" ± "+points(pub.SD[i]), pub.Mean[i]))
 			}
-			x, y = append(x, meanThere(x)), append(y, meanThere(y))
-			if slices.IndexFunc(x, math.IsNaN) < 0 {
-				y[len(y)-1] = pub.Average // printed
+			mine.close(mean(mine.there))
+			if average := mean(paper.there); len(paper.there) < len(published.Tiers) {
+				paper.close(average)
+			} else {
+				paper.close(pub.Average)
 			}
-			last := func(v []float64) Field { return number(points(v[len(v)-1]), v[len(v)-1]) }
-			rows = append(rows, append(mine, last(x)), muted(append(paper, last(y))))
-			ours, theirs = append(ours, x), append(theirs, append(slices.Clone(pub.Mean[:]), y[len(y)-1]))
+			rows, ours = append(rows, mine.fields), append(ours, mine)
+			if i+1 == len(b.Arms) || b.Arms[i+1].Name != a.Name {
+				rows, theirs = append(rows, muted(paper.fields)), append(theirs, paper)
+			}
 		}
-		embolden(rows, 0, ours)
-		embolden(rows, 1, theirs)
+		embolden(ours)
+		embolden(theirs)
 	}
 	return rows
 }
 
-// meanThere is the mean of the numbers that are there.
-func meanThere(x []float64) float64 {
-	return mean(slices.DeleteFunc(slices.Clone(x), math.IsNaN))
+// besideRow is a row of such a table: its fields and, of those behind the first three, the
+// numbers, and the numbers at tiers that we have.
+type besideRow struct {
+	fields         []Field
+	numbers, there []float64
 }
 
-// embolden marks the best of each column among every second row.
-func embolden(rows [][]Field, first int, values [][]float64) {
+func (r *besideRow) add(f Field, v float64, there bool) {
+	r.fields, r.numbers = append(r.fields, f), append(r.numbers, v)
+	if there {
+		r.there = append(r.there, v)
+	}
+}
+
+// close adds the mean.
+func (r *besideRow) close(v float64) { r.add(number(points(v), v), v, false) }
+
+// embolden marks the best of each column.
+func embolden(rows []besideRow) {
 	for column := range len(published.Tiers) + 1 {
 		best := math.Inf(-1)
-		for _, v := range values {
-			best = max(best, orLess(v[column]))
+		for _, r := range rows {
+			best = max(best, r.numbers[column])
 		}
-		for i, v := range values {
-			rows[2*i+first][3+column].bold = points(v[column]) == points(best)
+		for _, r := range rows {
+			r.fields[3+column].bold = points(r.numbers[column]) == points(best) && !math.IsInf(best, 0)
 		}
 	}
-}
-
-func orLess(x float64) float64 {
-	if math.IsNaN(x) {
-		return math.Inf(-1)
-	}
-	return x
 }
 
 // fullGaps names what the paper's table of a task has and the folder lacks.

@@ -39,6 +39,7 @@ type Field struct {
 	bold  bool
 	muted bool
 	left  bool // words, not numbers
+	again bool // the same as in the row above, which the page leaves out until the table is sorted
 }
 
 // Figure is one or several panels under one caption.
@@ -86,6 +87,7 @@ func (r *Report) Sections() []Section {
 		r.tasks(),
 		r.besideThePaper(),
 		r.overEverything(),
+		r.robust(),
 		r.checkList(),
 		r.howComputed(),
 	)
@@ -108,6 +110,21 @@ func muted(row []Field) []Field {
 	return row
 }
 
+// Quiet are the rows, in which the first words that the row above has too are marked.
+func (t Table) Quiet() [][]Field {
+	rows := slices.Clone(t.Rows)
+	for i := 1; i < len(rows); i++ {
+		rows[i] = slices.Clone(rows[i])
+		for k := range rows[i] {
+			if f := &rows[i][k]; !f.left || f.Text != rows[i-1][k].Text {
+				break
+			}
+			rows[i][k].again = true
+		}
+	}
+	return rows
+}
+
 // Main is the field without its spread.
 func (f Field) Main() string { s, _, _ := strings.Cut(f.Text, " ± "); return s }
 
@@ -120,7 +137,7 @@ func (f Field) Left() bool { return f.left }
 // Class is the field's style on the page.
 func (f Field) Class() string {
 	var c []string
-	for name, on := range map[string]bool{"left": f.left, "best": f.bold, "muted": f.muted} {
+	for name, on := range map[string]bool{"left": f.left, "best": f.bold, "muted": f.muted, "again": f.again} {
 		if on {
 			c = append(c, name)
 		}

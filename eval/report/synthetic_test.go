@@ -36,7 +36,7 @@ type plan struct {
 }
 
 // tiers of the made-up folder: candidates, iterations.
-var fakeTiers = map[string][2]int{"T1": {300, 30}, "T2": {150, 15}, "T4": {20, 5}, "T3": {50, 10}, "T5": {10, 3}}
+var fakeTiers = map[string][2]int{"T1": {300, 30}, "T2": {150, 15}, "T2p": {100, 20}, "T4": {20, 5}, "T3": {50, 10}, "T5": {10, 3}}
 
 // handPlan is checked against numbers computed by hand in the tests.
 var handPlan = []plan{

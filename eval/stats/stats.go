@@ -6,6 +6,7 @@
 //	signflip.go    tests by flipping signs, exact and drawn; bootstraps
 //	family.go      adjustments for several tests: Holm, Benjamini-Hochberg, Westfall-Young
 //	rank.go        ranks and correlations of them
+//	power.go       how many seeds and episodes an effect needs, and the variances that it takes
 //
 // It knows nothing of cells, models or files.
 package stats
