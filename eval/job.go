@@ -23,6 +23,7 @@ type Arm struct {
 	TrainSeed int    // of the checkpoint, or of an untrained model's weights
 	Weights   string // SHA-256 of the weights file; "": uniform random actions
 	Recipe    train.Recipe
+	Backbone  string // SHA-256 of a frozen encoder's weights; "" where the encoder learnt
 	Precision string // of the products while planning
 	// World is the loaded model. Without it an arm that plans can be asked for its
 	// cells, but not run.
@@ -37,7 +38,7 @@ type Arm struct {
 
 // ArmOf is the arm of a checkpoint that plans in a precision, so far without its model.
 func ArmOf(s *weights.Sidecar, p device.Precision) Arm {
-	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Recipe: train.RecipeOf(s), Precision: string(p), Protocol: dataset.Protocol(s.Protocol),
+	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Recipe: train.RecipeOf(s), Backbone: s.Backbone, Precision: string(p), Protocol: dataset.Protocol(s.Protocol),
 		Data: s.Data, Actions: filled(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
 	if s.Method == model.Untrained {
 		a.Protocol, a.Data = "", ""
@@ -82,6 +83,7 @@ func (j Job) Spec(i int) record.Spec {
 	}
 	s.TrainSeed, s.Weights, s.Precision = j.Arm.TrainSeed, j.Arm.Weights, j.Arm.Precision
 	s.Recipe, s.Q, s.LossWeight = j.Arm.Recipe.Hash, j.Arm.Recipe.Q, j.Arm.Recipe.Weight
+	s.Backbone = j.Arm.Backbone
 	s.Solver, s.Tier, s.Horizon = j.Solver, j.Tier.Name, Horizon
 	s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
 	switch j.Solver {

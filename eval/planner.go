@@ -21,7 +21,8 @@ func (j Job) sideBySide() int {
 	if j.Batch > 0 {
 		return j.Batch
 	}
-	return max(j.Arm.World.Device().Traits().PlanRows/j.Tier.Candidates, 1)
+	w := j.Arm.World
+	return max(w.Device().Traits().PlanRows/(j.Tier.Candidates*w.Info().Patches), 1)
 }
 
 // frameEncoder turns frames at the model's size into latents.

@@ -59,8 +59,8 @@ type Trainable interface {
 	Free()
 }
 
-// Learner is a Trainable whose encoder learns. The latents of any other are constants:
-// they are made once, by a frozen encoder, and have no gradient.
+// Learner is a Trainable whose encoder learns. Any other is a World too, and the latents
+// that its Encode makes are constants: they are made once and have no gradient.
 type Learner interface {
 	Trainable
 	// EncoderGrad goes from the gradient at the latents to the frames.

@@ -38,6 +38,12 @@ type Method struct {
 	Family string // of its world model; "" where actions are random
 	Terms  []Term // of its training loss; none where nothing is trained
 	Floor  bool   // a control without learning
+	// Pretrained: the frozen encoder is a file's, which whoever trains gives.
+	Pretrained bool
+	// NoGradient: its planning cost has none, so that gradient descent leaves it out.
+	NoGradient bool
+	// Extra: it takes part in a reproduction only where it is named.
+	Extra bool
 	// Group is shared by methods whose planning costs have one scale. They share
 	// MPPI's temperature, which is chosen with the baseline, and two of them are
 	// paired only at equal temperature. A method without a group plans at the
@@ -52,6 +58,9 @@ func (m Method) Plans() bool { return m.Family != "" }
 
 // Trained says whether the method's weights are learnt.
 func (m Method) Trained() bool { return len(m.Terms) > 0 }
+
+// Usual says whether a reproduction has the method unless it is told otherwise.
+func (m Method) Usual() bool { return !m.Extra }
 
 // UsesQ says whether a term of the method's loss sees the task state q.
 func (m Method) UsesQ() bool {
@@ -92,6 +101,8 @@ var methods = []Method{
 	{Name: "aux", Title: "Aux", Family: FamilyLeWM, Group: latentSums, Against: []string{Baseline},
 		Terms: []Term{prediction, sigreg, {Name: Regression, UsesQ: true, Weight: .1,
 			ByTask: map[string]float64{"pusht": .3, "reacher": .4, "cube": .1, "tworoom": .1, "pointmaze": .1}}}},
+	{Name: "dinowm", Title: "DINO-WM", Family: FamilyDinoWM, Pretrained: true, NoGradient: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
+	{Name: "dinowm-random", Title: "DINO-WM, random encoder", Family: FamilyDinoWM, NoGradient: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
 	{Name: Untrained, Title: "Untrained", Family: FamilyLeWM, Group: latentSums, Floor: true, Against: []string{Baseline}},
 	{Name: Random, Title: "Random", Floor: true},
 }

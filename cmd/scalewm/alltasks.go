@@ -8,5 +8,6 @@ import (
 	_ "scalewm/envs/reacher"
 	_ "scalewm/envs/tworoom"
 
+	_ "scalewm/model/dinowm"
 	_ "scalewm/model/lewm"
 )

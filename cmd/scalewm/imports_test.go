@@ -50,6 +50,7 @@ var floors = []rule{
 	{of: "model/device/cuda/gpu", ours: []string{"model/device"}, libraries: []string{"C", "gorgonia.org/cu"}},
 	{of: "model/device/cuda/compile", ours: []string{"model/device/cuda/kernels"}, libraries: []string{"gorgonia.org/cu"}},
 	{of: "model/nn", ours: []string{"model/nn", "model/device"}},
+	{of: "model/dinowm", ours: []string{"model$", "model/device", "model/dinov2", "model/dinowm", "model/nn", "model/weights", "dataset/rng"}},
 	{of: "model/dinov2", ours: []string{"model/device", "model/nn", "model/weights", "dataset/cell"}},
 	{of: "model/features", ours: []string{"envs/parallel", "dataset$", "dataset/cell", "dataset/rng"}},
 	{of: "model/lewm", ours: []string{"model$", "model/device", "model/nn", "model/weights", "model/lewm", "dataset/rng", "dataset/cell"}},

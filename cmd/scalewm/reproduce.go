@@ -36,7 +36,7 @@ func (c *command) gridFlags() gridFlags {
 	return gridFlags{
 		preset:   c.presetFlag(),
 		tasks:    c.String("tasks", "all", "`tasks`, with commas, or all"),
-		methods:  c.String("methods", strings.Join(model.MethodNames(nil), ","), "`arms`, with commas: lewm, scale, aux, and the floors untrained and random"),
+		methods:  c.String("methods", strings.Join(model.MethodNames(model.Method.Usual), ","), "`arms`, with commas: of lewm, scale, aux, dinowm (which needs --backbone), dinowm-random, and the floors untrained and random"),
 		seeds:    c.String("seeds", "3072", "training `seeds`, with commas"),
 		q:        c.String("q", "", "task `states`, with commas, that scale and aux see instead of the preset's: full, half, native; each is an arm, scale@half"),
 		weights:  c.String("scale-weight", "", "`weights`, with commas, of scale's own loss term instead of the preset's; each is an arm, scale@w=0.3"),
@@ -61,6 +61,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	limit := c.Count("restarts", 0, "how `often` in a row SIGUSR1 may stop this job without a new cell or checkpoint before it fails; 0 is no bound")
 	out := c.String("out", "", "results `folder`: data/, train/, sets/, cells/, watch/ and report.html")
 	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
+	features := c.featureFlags()
 	breakLock := c.breakLockFlag()
 	dry := c.Bool("dry-run", false, "say what is there and what would be done")
 	watch := c.Bool("watch", false, "show how a run on any machines comes along; makes nothing")
@@ -87,6 +88,9 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	w := c.workspace(grid, *out, *workers)
 	w.Batch, w.BreakLock = *axes.settings.batch, *breakLock
 	defer w.Close()
+	if err := features.read(w); err != nil {
+		return err
+	}
 	if *jobs.engine != "" || *watch { // which make nothing here
 		part.stage = pipeline.StageReport
 	}

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"slices"
+
 	"scalewm/dataset"
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
+	"scalewm/model"
+	"scalewm/model/dinov2"
+	"scalewm/model/features"
 )
 
 // settingFlags are the flags that `eval` and `reproduce` share: how arms are
@@ -50,4 +55,32 @@ func (f settingFlags) read(g *pipeline.Grid, solvers, tiers, sets string) error 
 		}
 	}
 	return nil
+}
+
+// featureFlags are the flags that `train` and `reproduce` share: what methods with a
+// frozen encoder train on.
+type featureFlags struct{ backbone, cache *string }
+
+func (c *command) featureFlags() featureFlags {
+	return featureFlags{
+		backbone: c.String("backbone", "", "the weights of DINOv2 that dinowm encodes with, a `file` (model.safetensors of facebook/dinov2-small, or the hub's .pth)"),
+		cache:    c.String("feature-cache", "auto", "what a frozen encoder makes of the frames is kept beside the data set up to this `size` (20GB), off, or auto: a part of the free space (no result depends on it)"),
+	}
+}
+
+// read reads the backbone into a workspace, and refuses methods that lack it.
+func (f featureFlags) read(w *pipeline.Workspace) (err error) {
+	if w.FeatureCache, err = features.ParseLimit(*f.cache); err != nil {
+		return usagef("--feature-cache: %v", err)
+	}
+	pretrained := slices.IndexFunc(w.Grid.Methods, func(m model.Method) bool { return m.Pretrained })
+	switch {
+	case *f.backbone == "" && pretrained >= 0:
+		return usagef("%s encodes with the weights of DINOv2: give --backbone FILE (dinowm-random has a small backbone of random weights instead)", w.Grid.Methods[pretrained].Name)
+	case *f.backbone != "" && pretrained < 0:
+		return usagef("--backbone: no method that was asked for encodes with it (dinowm does)")
+	case *f.backbone != "":
+		w.Backbone, err = dinov2.Read(*f.backbone)
+	}
+	return err
 }

@@ -32,6 +32,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	weight := c.String("scale-weight", "", "`weight` of scale's own loss term, instead of the preset's")
 	reading := c.String("reading", "", "`form` of the losses of scale and aux, instead of the preset's: authors (their code) or paper (as printed)")
 	workers := c.Count("workers", 0, "`goroutines` that read frames; 0 is one a core (the result does not depend on it)")
+	features := c.featureFlags()
 	resume := c.Bool("resume", false, "fail unless there is an interrupted training to go on with (the same command goes on anyway)")
 	breakLock := c.breakLockFlag()
 	dev := c.deviceFlags("bf16 where the machine has it")
@@ -56,7 +57,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	if *steps != 0 {
-		p.Train.Steps, p.Train.Epochs = *steps, 0
+		p.SetSteps(*steps)
 	}
 	if *q != "" {
 		if !pipeline.HasQ(t, *q) {
@@ -85,6 +86,9 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	w, l := c.workspace(g, "", *workers), &teller{command: c, step: "training " + *method}
 	defer w.Close()
 	w.Listener, w.Data, w.Weights, w.BreakLock = l, *data, *out, *breakLock
+	if err := features.read(w); err != nil {
+		return err
+	}
 	if w.Trainer, err = dev.open(true); err != nil {
 		return err
 	}

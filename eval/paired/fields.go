@@ -30,7 +30,7 @@ type field struct {
 	pair bool // two outcomes share it if they may be paired
 	plan bool // of a planner; random actions have none
 	row  bool // differs from row to row
-	// per names the place that a setting is of, where tiers or sets differ in it.
+	// per names what a setting is of, where tiers, sets or methods differ in it.
 	per func(s record.Spec) string
 	// open: a cell that lacks the setting stands with all others, not with one of them
 	// that is unknown.
@@ -53,7 +53,8 @@ var fields = []field{
 	{name: "weights", role: ofArm, of: func(c record.Cell, _ record.Row) string { return c.Spec.Weights }},
 	{name: "protocol", role: ofSettings, pair: true, say: "protocol %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Protocol }},
 	{name: "data", role: ofSettings, pair: true, say: "data %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Data }},
-	{name: "recipe", role: ofSettings, plan: true, say: "recipe %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Recipe }},
+	{name: "recipe", role: ofSettings, plan: true, say: "recipe %s", per: alone, of: func(c record.Cell, _ record.Row) string { return c.Spec.Recipe }},
+	{name: "backbone", role: ofSettings, plan: true, say: "backbone %s", per: alone, of: func(c record.Cell, _ record.Row) string { return c.Spec.Backbone }},
 	{name: "precision", role: ofSettings, plan: true, say: "planned in %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Precision }},
 	{name: "episodes", role: ofSettings, say: "%s episodes a set", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Episodes) }},
 	{name: "pool", role: ofSettings, say: "pool %s", of: pool},
@@ -78,6 +79,15 @@ var fields = []field{
 // result depends on the kind of device in its last bits, which is no reason to
 // throw the pairs away.
 var device = slices.IndexFunc(fields, func(f field) bool { return f.name == "device" })
+
+// alone names a method of no group: its recipe and its encoder are its own, and it
+// stands beside others of any.
+func alone(s record.Spec) string {
+	if model.MethodOf(s.Method).Group != "" {
+		return ""
+	}
+	return s.Method
+}
 
 func tier(s record.Spec) string { return s.Tier }
 

@@ -18,8 +18,8 @@ type Settings struct {
 	value values
 }
 
-// values are settings by name and, of those that differ from tier to tier or from
-// set to set, by which. What is missing agrees with any.
+// values are settings by name and, of those that differ from tier to tier, from set to
+// set or between methods, by which. What is missing agrees with any.
 type values map[setKey]string
 
 type setKey struct{ name, of string }
@@ -52,6 +52,16 @@ func (v values) plain() values {
 	v = maps.Clone(v)
 	maps.DeleteFunc(v, func(k setKey, _ string) bool { return k.of != "" })
 	return v
+}
+
+// says reports whether a setting of that name is among them.
+func (v values) says(name string) bool {
+	for k := range v {
+		if k.name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // conflict is the first setting in which two differ.
@@ -100,7 +110,7 @@ func split(cells []record.Cell) (all []*Settings, of map[string][]*Settings) {
 		v, open := c.values, false
 		for _, f := range fields {
 			k := setKey{name: f.name}
-			if _, says := v[k]; says || f.role != ofSettings || f.per != nil {
+			if v.says(f.name) || f.role != ofSettings {
 				continue
 			}
 			if among := fitting(all, v.plain()); slices.ContainsFunc(among, func(s *Settings) bool { return s.value[k] != among[0].value[k] }) {

@@ -42,6 +42,9 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 		return []Step{&all}
 	}
 	for i, solver := range g.Solvers {
+		if solver == eval.Descent && a.method.NoGradient {
+			continue
+		}
 		for k, tier := range g.Tiers {
 			s := all
 			s.solver, s.tier, s.film = solver, tier, i == 0 && k == 0 && a.seed == g.Seeds[0]

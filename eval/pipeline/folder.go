@@ -12,8 +12,9 @@ import (
 
 	"scalewm/envs"
 	"scalewm/eval"
+	"scalewm/model"
+	"scalewm/model/dinowm"
 	"scalewm/model/lewm"
-	"scalewm/model/train"
 	"scalewm/model/weights"
 )
 
@@ -44,7 +45,8 @@ func (w *Workspace) belongs(task envs.Task, data string) error {
 		}
 	}
 	for _, dir := range entries(filepath.Join(w.Dir, "train")) {
-		side, there := trained(dir)
+		m := methodOf(dir, name)
+		side, there := w.trained(dir, m)
 		if side != nil {
 			if err := refuse(dir, side.Protocol, side.Task, side.Data); err != nil {
 				return err
@@ -53,11 +55,25 @@ func (w *Workspace) belongs(task envs.Task, data string) error {
 		if there == nil || w.Data != "" || !strings.HasPrefix(filepath.Base(dir), name+"-") {
 			continue
 		}
-		if key, is, asked := there.shared().differs(w.Grid.Preset.recipe().shared()); key != "" {
+		ours, err := w.Grid.Preset.recipe(m, 0, w.Backbone)
+		if err != nil {
+			continue // it is not asked for, and says for itself what it is
+		}
+		if key, is, asked := there.shared().differs(ours.shared()); key != "" {
 			return Requestf("%s was trained with %s = %s, and the preset says %s: a results folder has one training preset a task (hint: choose another --out)", dir, key, is, asked)
 		}
 	}
 	return nil
+}
+
+// methodOf is the method of a task's training, which its folder's name says.
+func methodOf(dir, task string) model.Method {
+	name := strings.TrimPrefix(filepath.Base(dir), task+"-")
+	if seed := strings.LastIndex(name, "-s"); seed >= 0 {
+		name = name[:seed]
+	}
+	name, _, _ = strings.Cut(name, "@")
+	return model.MethodOf(name)
 }
 
 // entries are the paths of what stands in a folder, none where there is no folder.
@@ -71,36 +87,47 @@ func entries(dir string) (paths []string) {
 
 func (w *Workspace) setsDir() string { return filepath.Join(w.Dir, "sets") }
 
-// recipe is what of a preset decides the weights that a data set gives.
-type recipe struct {
-	Model lewm.Config  `toml:"model"`
-	Train train.Config `toml:"train"`
-}
-
-func (p *Preset) recipe() recipe { return recipe{p.Model, p.Train} }
-
 // shared is the recipe without what arms of a folder may vary (see variant).
 func (r recipe) shared() recipe {
 	r.Train.Q, r.Train.ScaleWeight = "", nil
 	return r
 }
 
-// trained reads what a training's folder says of itself: a finished training has a
-// sidecar, one under way only its preset. What is missing or damaged is nil.
-func trained(dir string) (*weights.Sidecar, *recipe) {
+// trained reads what the folder of a method's training says of itself: a finished
+// training has a sidecar, one under way only its preset. What is missing or damaged, or
+// says too little, is nil.
+func (w *Workspace) trained(dir string, m model.Method) (*weights.Sidecar, *recipe) {
 	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
 	if err != nil {
 		if p, err := LoadPreset(filepath.Join(dir, configName)); err == nil {
-			r := p.recipe()
-			return nil, &r
+			if r, err := p.recipe(m, 0, w.Backbone); err == nil {
+				return nil, &r
+			}
 		}
 		return nil, nil
 	}
-	var r recipe
-	if json.Unmarshal(side.Config, &r.Model) != nil || json.Unmarshal(side.Train, &r.Train) != nil {
+	r, err := recipeOf(side)
+	if err != nil {
 		return side, nil
 	}
 	return side, &r
+}
+
+// recipeOf is what a sidecar says of its training.
+func recipeOf(side *weights.Sidecar) (r recipe, err error) {
+	if err := json.Unmarshal(side.Train, &r.Train); err != nil {
+		return r, err
+	}
+	if side.Kind == model.FamilyDinoWM {
+		var c dinowm.Config
+		err = json.Unmarshal(side.Config, &c)
+		r.Model = c
+		return r, err
+	}
+	var c lewm.Config
+	err = json.Unmarshal(side.Config, &c)
+	r.Model = c
+	return r, err
 }
 
 // differs names the first key that two recipes have different values of, "" where

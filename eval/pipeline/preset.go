@@ -15,6 +15,9 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/eval/analysis"
+	"scalewm/model"
+	"scalewm/model/dinov2"
+	"scalewm/model/dinowm"
 	"scalewm/model/lewm"
 	"scalewm/model/train"
 )
@@ -28,7 +31,56 @@ type Preset struct {
 	Collect CollectPreset `toml:"collect"`
 	Model   lewm.Config   `toml:"model"`
 	Train   train.Config  `toml:"train"`
+	DinoWM  *DinoWMPreset `toml:"dinowm"` // nil: the preset has none
 	Eval    EvalPreset    `toml:"eval"`
+}
+
+// DinoWMPreset is the geometry of the family DINO-WM, with the backbone of the arm whose
+// backbone is random, and what its recipe has otherwise than Train.
+type DinoWMPreset struct {
+	dinowm.Config
+	Batch  int     `toml:"batch"`
+	Steps  int     `toml:"steps"`
+	Epochs int     `toml:"epochs"`
+	LR     float64 `toml:"lr"`
+}
+
+// recipe is what decides the weights that a data set gives, beside method and seed.
+type recipe struct {
+	Model model.Geometry `toml:"model"`
+	Train train.Config   `toml:"train"`
+}
+
+// recipe is that of a method's trainings; backbone is the file of one that needs it.
+func (p *Preset) recipe(m model.Method, actionDim int, backbone *dinov2.File) (recipe, error) {
+	if m.Family != model.FamilyDinoWM {
+		c := p.Model
+		c.ActionDim = actionDim
+		return recipe{c, p.Train}, nil
+	}
+	if p.DinoWM == nil {
+		return recipe{}, Requestf("the preset %s has no section [dinowm], which %s is made by (hint: presets/nano.toml in eval/pipeline has one)", p.Name, m.Name)
+	}
+	c, t := p.DinoWM.Config, p.Train
+	c.ActionDim = actionDim
+	t.Batch, t.Steps, t.Epochs, t.LR = p.DinoWM.Batch, p.DinoWM.Steps, p.DinoWM.Epochs, p.DinoWM.LR
+	switch {
+	case !m.Pretrained:
+		c = c.Random()
+	case backbone == nil:
+		return recipe{}, Requestf("%s needs the weights of DINOv2: --backbone FILE (hint: facebook/dinov2-small's model.safetensors; dinowm-random has a backbone of random weights)", m.Name)
+	default:
+		c = c.With(backbone)
+	}
+	return recipe{c, t}, nil
+}
+
+// SetSteps sets the optimiser steps of all trainings.
+func (p *Preset) SetSteps(n int) {
+	p.Train.Steps, p.Train.Epochs = n, 0
+	if p.DinoWM != nil {
+		p.DinoWM.Steps, p.DinoWM.Epochs = n, 0
+	}
 }
 
 // CollectPreset says how much data a run collects.
@@ -153,12 +205,22 @@ func (p *Preset) validate() error {
 	if _, err := analysis.Parse(cmp.Or(strings.Join(p.Eval.Analyses, ","), "none")); err != nil {
 		return fmt.Errorf("eval: %w", err)
 	}
-	m := p.Model
-	m.ActionDim = 1 // the task's, not known here
-	if err := m.Validate(); err != nil {
-		return err
+	for _, family := range []string{model.FamilyLeWM, model.FamilyDinoWM} {
+		if family == model.FamilyDinoWM && p.DinoWM == nil {
+			continue
+		}
+		r, err := p.recipe(model.Method{Family: family}, 1, nil) // the task's actions are not known here
+		if err != nil {
+			return err
+		}
+		if err := r.Model.Validate(); err != nil {
+			return err
+		}
+		if err := r.Train.Validate(); err != nil {
+			return err
+		}
 	}
-	return p.Train.Validate()
+	return nil
 }
 
 // configName is the file of a preset that is kept beside results.

@@ -61,7 +61,7 @@ func TestNewTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Grid.Preset.Collect.Episodes, w.Grid.Preset.Train.Steps = 3, 4
-	w.Grid.Methods, w.Grid.Solvers = model.Methods(), eval.Solvers()
+	w.Grid.Solvers, w.Grid.Methods = eval.Solvers(), slices.DeleteFunc(model.Methods(), func(m model.Method) bool { return m.Extra })
 	steps := w.Graph()
 	failed, err := steps.Run(t.Context(), w.Listener)
 	if err != nil || len(failed) > 0 {
@@ -71,7 +71,7 @@ func TestNewTask(t *testing.T) {
 	for _, s := range Of[*Evaluate](steps) {
 		cells += len(s.Cells)
 	}
-	plans := len(model.MethodNames(model.Method.Plans))
+	plans := len(model.MethodNames(func(m model.Method) bool { return m.Plans() && m.Usual() }))
 	if want := plans*len(eval.Solvers()) + 1; cells != want {
 		t.Errorf("%d cells, want %d", cells, want)
 	}

@@ -56,10 +56,13 @@ func (s *Train) State(context.Context) (State, error) {
 
 // refuse says why a training that a folder holds is not the one that is asked for.
 func (s *Train) refuse(dir string) error {
-	side, there := trained(dir)
+	ours, err := s.recipe()
+	if err != nil {
+		return err
+	}
+	side, there := s.w.trained(dir, s.method)
 	if there != nil {
-		preset := s.preset(s.w.Grid.Preset)
-		if key, is, asked := there.differs(preset.recipe()); key != "" {
+		if key, is, asked := there.differs(ours); key != "" {
 			return s.other(dir, key, is, asked)
 		}
 	}
@@ -83,12 +86,19 @@ func (s *Train) refuse(dir string) error {
 		{"protocol", side.Protocol, string(s.w.Grid.Protocol)},
 		{"data set", fmt.Sprintf("%.12s", side.Data), fmt.Sprintf("%.12s", data)},
 		{"device", side.Device, kind},
+		{"backbone", fmt.Sprintf("%.12s", side.Backbone), fmt.Sprintf("%.12s", ours.Model.Info().Backbone)},
 	} {
 		if f.is != f.asked {
 			return s.other(dir, f.what, f.is, f.asked)
 		}
 	}
 	return nil
+}
+
+// recipe is the arm's own.
+func (s *Train) recipe() (recipe, error) {
+	preset := s.preset(s.w.Grid.Preset)
+	return preset.recipe(s.method, s.task.Spec.ActionDim, s.w.Backbone)
 }
 
 func (s *Train) other(dir, what, is, asked string) error {
@@ -122,10 +132,12 @@ func (s *Train) Run(ctx context.Context) (string, error) {
 // options are what the grid, the task and the method determine of a training.
 func (s *Train) options(t *openTask, dir string) (train.Options, error) {
 	g, spec, preset := &s.w.Grid, s.task.Spec, s.preset(s.w.Grid.Preset)
-	geometry := preset.Model
-	geometry.ActionDim = spec.ActionDim
+	r, err := s.recipe()
+	if err != nil {
+		return train.Options{}, err
+	}
 	o := train.Options{Dev: s.w.Trainer, Data: t.file, DataPath: s.w.dataPath(spec.Name), Method: s.method, Seed: s.seed,
-		Task: train.Task{Name: spec.Name, ID: spec.ID}, Config: preset.Train, Model: geometry, Protocol: g.Protocol,
+		Task: train.Task{Name: spec.Name, ID: spec.ID}, Config: r.Train, Model: r.Model, Protocol: g.Protocol,
 		Out: dir, Resume: s.Resume, BreakLock: s.w.BreakLock, Workers: s.w.Workers, Progress: s.w.Listener.Progress, Note: s.w.Listener.Note}
 	for _, q := range spec.Qs {
 		if q.Name == o.Config.Q {
@@ -133,7 +145,13 @@ func (s *Train) options(t *openTask, dir string) (train.Options, error) {
 		}
 	}
 	o.Begin = func() error { return preset.WriteTo(dir) }
-	o.Frames = func(ctx context.Context) (dataset.FrameReader, error) { // which all trainings of the task share
+	o.Frames = func(ctx context.Context) (dataset.FrameReader, error) { // which trainings of the task share
+		if t.frames != nil && t.frames.Size() != r.Model.Info().FrameSize {
+			if err := t.freeFrames(); err != nil {
+				return nil, err
+			}
+			t.frames, t.freeFrames = nil, nil
+		}
 		if t.frames == nil {
 			frames, free, err := o.OpenFrames(ctx)
 			if err != nil {
@@ -143,5 +161,6 @@ func (s *Train) options(t *openTask, dir string) (train.Options, error) {
 		}
 		return t.frames, nil
 	}
+	o.Features = s.features
 	return o, nil
 }

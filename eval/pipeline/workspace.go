@@ -19,26 +19,30 @@ import (
 	"scalewm/eval/record"
 	"scalewm/model"
 	"scalewm/model/device"
+	"scalewm/model/dinov2"
+	"scalewm/model/features"
 	"scalewm/model/weights"
 )
 
 // Workspace is where the steps of a grid work: a results folder and the devices,
 // and what the steps of one task share while they run.
 type Workspace struct {
-	Grid      Grid
-	Dir       string                              // the results folder
-	Data      string                              // the data set, "": the one that Dir has of the task
-	Weights   string                              // the checkpoint's folder, "": the one that Dir has of the arm
-	Trainer   device.Device                       // of trainings; nil where none is made, and any device may have made those that are there
-	Planner   device.Device                       // of evaluations; nil where none is made
-	Precision device.Precision                    // of the Planner that makes the evaluations, here or elsewhere
-	Analyser  device.Device                       // of analyses; nil where none is made, and any device may have made those that are there
-	Workers   int                                 // goroutines that simulate and read; no result depends on it
-	BreakLock bool                                // trainings take their folders from processes that are known to be gone
-	Batch     int                                 // episodes planned side by side, 0: as many as keep the device busy
-	Version   string                              // of the program, for the measured times
-	Spawn     func(ctx context.Context) *exec.Cmd // see collect.Job; nil: no processes
-	Listener  Listener
+	Grid         Grid
+	Dir          string                              // the results folder
+	Data         string                              // the data set, "": the one that Dir has of the task
+	Weights      string                              // the checkpoint's folder, "": the one that Dir has of the arm
+	Backbone     *dinov2.File                        // of methods whose encoder is a file's; nil: none was given
+	FeatureCache features.Limit                      // of what frozen encoders make of frames, beside the data set
+	Trainer      device.Device                       // of trainings; nil where none is made, and any device may have made those that are there
+	Planner      device.Device                       // of evaluations; nil where none is made
+	Precision    device.Precision                    // of the Planner that makes the evaluations, here or elsewhere
+	Analyser     device.Device                       // of analyses; nil where none is made, and any device may have made those that are there
+	Workers      int                                 // goroutines that simulate and read; no result depends on it
+	BreakLock    bool                                // trainings take their folders from processes that are known to be gone
+	Batch        int                                 // episodes planned side by side, 0: as many as keep the device busy
+	Version      string                              // of the program, for the measured times
+	Spawn        func(ctx context.Context) *exec.Cmd // see collect.Job; nil: no processes
+	Listener     Listener
 
 	now    *openTask
 	seen   *cell.Store                    // the cells, as they were listed last; nil once there may be others

@@ -27,6 +27,7 @@ type AnalysisSpec struct {
 	Recipe     string  `json:"recipe,omitempty"`
 	Q          string  `json:"q,omitempty"`
 	LossWeight float64 `json:"loss_weight,omitempty"`
+	Backbone   string  `json:"backbone,omitempty"`
 	Data       string  `json:"data"`
 	Device     string  `json:"device" text:"free"` // kind that encoded and predicted
 	// Starts, Candidates and Noise are those of rollouts; absent elsewhere.

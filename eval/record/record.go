@@ -30,7 +30,8 @@ type Spec struct {
 	Recipe     string  `json:"recipe,omitempty"`
 	Q          string  `json:"q,omitempty"`
 	LossWeight float64 `json:"loss_weight,omitempty"`
-	Data       string  `json:"data"` // fingerprint of the data set
+	Backbone   string  `json:"backbone,omitempty"` // SHA-256 of a frozen encoder's weights; absent where the encoder learnt
+	Data       string  `json:"data"`               // fingerprint of the data set
 	Precision  string  `json:"precision"`
 	Solver     string  `json:"solver"` // "" for random
 	Tier       string  `json:"tier"`   // "" for random

@@ -9,13 +9,13 @@ import (
 )
 
 // Schema is the version of Spec that this program writes. Version 1 had no
-// Recipe, Q, LossWeight and Pool, which only the hashes of weights and set told.
+// Recipe, Q, LossWeight, Backbone and Pool, which only the hashes of weights and set told.
 const Schema = 2
 
 // Older is the spec of schema 1 of the same evaluation: its cells are those that
 // older programs wrote.
 func (s Spec) Older() Spec {
-	s.Schema, s.Recipe, s.Q, s.LossWeight, s.Pool = 1, "", "", 0, ""
+	s.Schema, s.Recipe, s.Q, s.LossWeight, s.Backbone, s.Pool = 1, "", "", 0, "", ""
 	return s
 }
 

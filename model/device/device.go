@@ -45,12 +45,12 @@ type Traits struct {
 	// Activations is how it stores what only products and the kernels around them
 	// touch: BFloat16 where the machine multiplies that, else Float32.
 	Activations Elem
-	// RolloutRows is how many candidates to carry through a model's layers together:
+	// RolloutRows is how many tokens to carry through a model's layers together:
 	// what one layer leaves to the next should stay in the caches, and each kernel
 	// should still take longer than its launch.
 	RolloutRows int
-	// PlanRows is how many candidates of all episodes to plan side by side, so that
-	// every kernel has work for the whole device; scratch memory grows with it.
+	// PlanRows is how many latents of all candidates of all episodes to plan side by
+	// side, so that every kernel has work for the whole device; memory grows with it.
 	PlanRows int // no result depends on it, nor on RolloutRows
 }
 

@@ -71,7 +71,10 @@ type Options struct {
 	Data dataset.Source
 	// Frames gives Data's frames at the model's size, as OpenFrames makes them; it
 	// is asked once there is something to train.
-	Frames   func(context.Context) (dataset.FrameReader, error)
+	Frames func(context.Context) (dataset.FrameReader, error)
+	// Features gives what a frozen encoder, that of m, makes of those frames; it is
+	// asked where the model is no model.Learner.
+	Features func(ctx context.Context, frames dataset.FrameReader, m model.World) (Features, error)
 	DataPath string // OpenFrames keeps frames beside it that do not fit in memory
 	Task     Task
 	Method   model.Method // one without terms writes the initial weights

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"scalewm/dataset"
@@ -95,7 +96,43 @@ type feed struct {
 	slots  [2]device.Bytes // frames of even and odd steps
 	whole  device.Bytes    // all frames, by row; nil: batches are sent
 	rows   device.Ints     // those of a batch, in whole
+	made   *made           // instead of frames, for models whose encoder is frozen
 	sent   *dataset.Batch  // the last that was sent
+}
+
+// Features are what a frozen encoder makes of the frames of a data set.
+type Features interface {
+	// Features writes those of rows to dst, P*D numbers in bf16 a row.
+	Features(ctx context.Context, rows []int32, dst []uint16) error
+	Close() error
+}
+
+// made is a batch's features on their way to the device. They are rounded to bf16
+// wherever they come from, so that weights do not depend on it.
+type made struct {
+	from     Features
+	bits     []uint16
+	features []float32
+	device.Mat
+}
+
+// newMade is a feed of the features of so many frames.
+func newMade(dev device.Device, from Features, frames int, info model.Info) *feed {
+	m := &made{from: from, Mat: device.NewMat(dev, frames*info.Patches, info.Dim)}
+	m.bits, m.features = make([]uint16, m.Len()), make([]float32, m.Len())
+	return &feed{dev: dev, made: m}
+}
+
+// take brings the features of rows to the device.
+func (m *made) take(ctx context.Context, dev device.Device, rows []int32) (device.Mat, error) {
+	if err := m.from.Features(ctx, rows, m.bits); err != nil {
+		return device.Mat{}, err
+	}
+	for i, b := range m.bits {
+		m.features[i] = math.Float32frombits(uint32(b) << 16)
+	}
+	dev.Upload(m.Mat, m.features)
+	return m.Mat, nil
 }
 
 // newFeed is one for batches of so many frames of so many bytes; whole is not its own.
@@ -114,6 +151,10 @@ func newFeed(dev device.Device, whole device.Bytes, frames, size int) *feed {
 // free gives the memory back, once nothing is on its way to it.
 func (f *feed) free() {
 	f.dev.Sync()
+	if f.made != nil {
+		f.dev.Free(f.made.Buf)
+		return
+	}
 	if f.whole != nil {
 		f.dev.Free(f.rows)
 		return
@@ -137,7 +178,7 @@ func (f *feed) send(ctx context.Context, step int) error {
 		return err
 	}
 	f.sent = b
-	if f.whole == nil {
+	if f.made == nil && f.whole == nil {
 		f.dev.SendBytes(f.slots[step%2], 0, b.Pixels)
 	}
 	return nil
@@ -151,6 +192,10 @@ func (f *feed) take(ctx context.Context, step int) (*dataset.Batch, model.Batch,
 		}
 	}
 	b := f.sent
+	if f.made != nil {
+		features, err := f.made.take(ctx, f.dev, b.Rows)
+		return b, model.Batch{B: len(b.Clips), Features: features}, err
+	}
 	f.dev.AwaitSent()
 	if f.whole == nil {
 		return b, model.Batch{B: len(b.Clips), Pixels: f.slots[step%2]}, nil
@@ -176,13 +221,24 @@ func (l *loop) feed(frames dataset.FrameReader, clips []dataset.Clip, batch int)
 	if l.o.Method.UsesQ() {
 		opt.Q, opt.QMoments = &l.o.Task.Q, l.clips.q
 	}
+	if l.features != nil {
+		frames = nil // whoever makes the features reads them
+	}
 	loader, err := dataset.NewLoader(l.o.Data, frames, clips, opt)
 	if err != nil {
 		return nil, err
 	}
-	f := newFeed(l.o.Dev, l.whole, batch*opt.Frames, l.t.info.FrameBytes())
+	f := l.newFeed(batch * opt.Frames)
 	f.loader = loader
 	return f, nil
+}
+
+// newFeed is one for batches of so many frames.
+func (l *loop) newFeed(frames int) *feed {
+	if l.features != nil {
+		return newMade(l.o.Dev, l.features, frames, l.t.info)
+	}
+	return newFeed(l.o.Dev, l.whole, frames, l.t.info.FrameBytes())
 }
 
 // closeFeeds ends the background work.
@@ -205,7 +261,7 @@ func (l *loop) close() {
 // reside moves the data set to the device, if it may. That is after a step, when
 // all that a step needs has its memory.
 func (l *loop) reside(ctx context.Context, frames dataset.FrameReader) (err error) {
-	if !l.fits(frames) {
+	if l.features != nil || !l.fits(frames) {
 		return nil
 	}
 	whole, err := l.store(ctx, frames)

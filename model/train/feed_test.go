@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"scalewm/dataset"
-	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/ref"
 )
@@ -71,7 +70,7 @@ func resident(t *testing.T, out string) bool {
 // Frames that are kept on the device, sent step by step or copied at once give the
 // same bytes. They are kept where they take at most three quarters of the room.
 func TestResidentOrSent(t *testing.T) {
-	for _, method := range model.MethodNames(model.Method.Trained) {
+	for _, method := range learners {
 		plain := longer(t, method)
 		mustRun(t, plain)
 		want := folder(t, plain.Out)

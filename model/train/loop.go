@@ -9,6 +9,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
+	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/train/metrics"
 	"scalewm/model/weights"
@@ -63,6 +64,12 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if _, learns := l.t.model.(model.Learner); !learns {
+		if l.features, err = o.Features(ctx, frames, l.t.model.(model.World)); err != nil {
+			return Result{}, err
+		}
+		defer l.features.Close()
+	}
 	c, err := l.run(ctx, frames)
 	if err != nil {
 		return Result{}, err
@@ -88,6 +95,7 @@ type loop struct {
 
 	metrics    *metrics.Log
 	train, val *feed        // val is nil where there are too few validation clips
+	features   Features     // where the model's encoder is frozen
 	whole      device.Bytes // all frames, once they are on the device
 	times      []time.Duration
 	waited     time.Duration // for the loaders of feeds that are closed
@@ -163,7 +171,7 @@ func (l *loop) next(ctx context.Context) error {
 		}
 	}
 	row := metrics.Row{Step: n, Split: metrics.Train, LR: l.t.rate(n)}
-	if n%cfg.DiagnosticEvery == 0 {
+	if n%cfg.DiagnosticEvery == 0 && l.features == nil { // latents that do not change need none
 		row.Diagnostics = &metrics.Diagnostics{}
 	}
 	row.Losses, row.GradNorm = l.t.step(n, in, row.Diagnostics)

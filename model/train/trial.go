@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"scalewm/dataset"
+	"scalewm/model"
 	"scalewm/model/train/metrics"
 )
 
@@ -32,19 +33,37 @@ func NewTrial(o Options) (*Trial, error) {
 	for i := range b.Q {
 		b.Q[i] = float32(i*7919%101)/50 - 1
 	}
+	for i := range b.Rows {
+		b.Rows[i] = int32(i)
+	}
+	trial := &Trial{t: t, batch: b}
+	if _, learns := t.model.(model.Learner); !learns {
+		trial.still = newMade(dev, stripes{}, frames, t.info)
+		trial.still.sent = b
+		return trial, nil
+	}
 	px := make([]byte, frames*size)
 	for i := range px {
 		px[i] = byte(i * 7919 >> 3)
 	}
-	for i := range b.Rows {
-		b.Rows[i] = int32(i)
-	}
 	whole := dev.AllocBytes(len(px))
 	dev.UploadBytes(whole, px)
-	still := newFeed(dev, whole, frames, size)
-	still.sent = b
-	return &Trial{t: t, batch: b, still: still}, nil
+	trial.still = newFeed(dev, whole, frames, size)
+	trial.still.sent = b
+	return trial, nil
 }
+
+// stripes are the features of no frames.
+type stripes struct{}
+
+func (stripes) Features(_ context.Context, _ []int32, dst []uint16) error {
+	for i := range dst {
+		dst[i] = uint16(0x3F80 | i*7919>>3&0x7F) // of 1 to 2
+	}
+	return nil
+}
+
+func (stripes) Close() error { return nil }
 
 // Params counts the model's parameters.
 func (t *Trial) Params() int { return t.t.model.Params().Len() }
@@ -81,7 +100,9 @@ func (t *Trial) step(ctx context.Context, f *feed, n int) error {
 
 // Free gives the memory back.
 func (t *Trial) Free() {
-	t.t.dev.Free(t.still.whole)
+	if t.still.whole != nil {
+		t.t.dev.Free(t.still.whole)
+	}
 	t.still.free()
 	if t.fed != nil {
 		t.fed.free()

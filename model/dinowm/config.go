@@ -1,0 +1,85 @@
+// Package dinowm is the DINO-WM family (docs/sources.md#dino-wm): a frozen DINOv2 encoder
+// whose patch tokens are the latents of a frame, and a transformer over the patches of
+// the last frames, with the action as a few numbers of every token, that predicts the
+// tokens of the next one. It knows the kernels' contract and layers, but no task,
+// file or planner.
+package dinowm
+
+import (
+	"fmt"
+
+	"scalewm/model"
+	"scalewm/model/dinov2"
+)
+
+// Config is the geometry of a model: a part of the [dinowm] section of a preset.
+type Config struct {
+	Backbone dinov2.Config `toml:"backbone" json:"backbone"`
+	// SHA256 is that of the backbone's weights, see With.
+	SHA256 string `toml:"-" json:"backbone_sha256"`
+
+	ActionEmbedding  int     `toml:"action_embedding" json:"action_embedding"` // numbers of a token that are the action's
+	PredictorDepth   int     `toml:"predictor_depth" json:"predictor_depth"`
+	PredictorHeads   int     `toml:"predictor_heads" json:"predictor_heads"`
+	PredictorHeadDim int     `toml:"predictor_head_dim" json:"predictor_head_dim"`
+	PredictorMLP     int     `toml:"predictor_mlp" json:"predictor_mlp"`
+	Dropout          float64 `toml:"dropout" json:"dropout"`                 // predictor only
+	PositionFrames   int     `toml:"position_frames" json:"position_frames"` // of the table: 4 as the authors', 3 as upstream
+	History          int     `toml:"history" json:"history"`                 // frames the predictor sees
+	FrameSkip        int     `toml:"frame_skip" json:"frame_skip"`           // env steps between frames of a clip
+	// ActionDim is the task's; presets leave it out.
+	ActionDim int `toml:"-" json:"action_dim"`
+
+	// Proprio is the width of the proprioception that tokens hold besides, of
+	// ProprioEmbedding numbers: upstream's variant, which is converted and not trained here.
+	Proprio          int `toml:"-" json:"proprio,omitempty"`
+	ProprioEmbedding int `toml:"-" json:"proprio_embedding,omitempty"`
+
+	// Weights are the backbone's; nil where they are random, or a checkpoint holds them.
+	Weights *dinov2.File `toml:"-" json:"-"`
+}
+
+// With is the geometry with a backbone that is given.
+func (c Config) With(f *dinov2.File) Config {
+	c.Backbone, c.SHA256, c.Weights = f.Config, f.SHA256, f
+	return c
+}
+
+// ActionWidth is A, the numbers of an action block.
+func (c Config) ActionWidth() int { return c.FrameSkip * c.ActionDim }
+
+// State is the numbers of a token that are predicted: features and proprioception.
+func (c Config) State() int { return c.Backbone.Width + c.ProprioEmbedding }
+
+// Token is the width of a token.
+func (c Config) Token() int { return c.State() + c.ActionEmbedding }
+
+// Info is the shape of the models of this geometry.
+func (c Config) Info() model.Info {
+	return model.Info{Kind: model.FamilyDinoWM, Patches: c.Backbone.Patches(), Dim: c.Backbone.Width, History: c.History,
+		FrameSize: c.Backbone.FrameSize, ActionWidth: c.ActionWidth(), FrameSkip: c.FrameSkip, CostMean: true, Backbone: c.SHA256}
+}
+
+// Validate names the first field that cannot work.
+func (c Config) Validate() error {
+	if err := c.Backbone.Validate(); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name    string
+		v, most int
+	}{{"action_embedding", c.ActionEmbedding, 1 << 12}, {"predictor_depth", c.PredictorDepth, 1000}, {"predictor_heads", c.PredictorHeads, 1 << 12},
+		{"predictor_head_dim", c.PredictorHeadDim, 1 << 12}, {"predictor_mlp", c.PredictorMLP, 1 << 16}, {"position_frames", c.PositionFrames, 1 << 10},
+		{"history", c.History, c.PositionFrames}, {"frame_skip", c.FrameSkip, 1 << 12}, {"action_dim", c.ActionDim, 1 << 12}} {
+		if f.v < 1 || f.v > f.most {
+			return fmt.Errorf("dinowm: %s is %d (hint: from 1 to %d; the published model's are in presets/paper.toml)", f.name, f.v, f.most)
+		}
+	}
+	if (c.Proprio > 0) != (c.ProprioEmbedding > 0) || min(c.Proprio, c.ProprioEmbedding) < 0 || max(c.Proprio, c.ProprioEmbedding) > 1<<12 {
+		return fmt.Errorf("dinowm: proprio %d and proprio_embedding %d (hint: leave both 0, or both positive)", c.Proprio, c.ProprioEmbedding)
+	}
+	if !(c.Dropout >= 0 && c.Dropout < 1) {
+		return fmt.Errorf("dinowm: dropout is %g (hint: it must be in [0, 1))", c.Dropout)
+	}
+	return nil
+}
