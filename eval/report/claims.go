@@ -558,6 +558,9 @@ func toMake(found []Finding) Text {
 		w := by[flags]
 		slices.SortFunc(w.tasks, compareTasks)
 		slices.SortFunc(w.methods, model.CompareMethods)
+		if slices.ContainsFunc(w.methods, func(name string) bool { return model.MethodOf(name).Pretrained }) {
+			flags += " --backbone FILE"
+		}
 		out.Items = append(out.Items, Item{Text: fmt.Sprintf("scalewm reproduce --tasks %s --methods %s %s --out DIR", strings.Join(slices.Compact(w.tasks), ","), strings.Join(slices.Compact(w.methods), ","), flags)})
 	}
 	if len(out.Items) > 0 {

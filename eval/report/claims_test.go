@@ -148,7 +148,7 @@ func TestClaimsInTheReport(t *testing.T) {
 	text := string(markdown(r.claimList()))
 	for _, want := range []string{
 		"- **SCALE is above LeWM in every average of a task and a solver \\[abstract, sections 1 and 6.2\\]** (undecided): Two-Room, CEM +15.6",
-		"scalewm reproduce --tasks pusht,reacher,cube,tworoom,pointmaze --methods lewm,scale,aux --solvers all --tiers all --sets all --out DIR", "This program has no DINO-WM. Numbers of one checkpoint",
+		"scalewm reproduce --tasks pusht,reacher,cube,tworoom,pointmaze --methods lewm,scale,aux,dinowm --solvers all --tiers all --sets all --backbone FILE --out DIR", "Numbers of one checkpoint",
 		"<details><summary>18 claims of which the folder says nothing</summary>",
 	} {
 		if !strings.Contains(text, want) {
