@@ -84,13 +84,15 @@ const draws = 1000
 // rank has a line for the full task state and, where the paper prints another one,
 // a line for that.
 func (l *latents) rank() (out []record.Rank, err error) {
+	p, err := l.components()
+	if err != nil { // latents that are all equal have no distances
+		return nil, err
+	}
+	dz := geometry.SquaredDistances(l.z, p)
 	line := func(name string, q geometry.Samples[float64]) {
-		a := geometry.Compare(l.z, q, l.Episodes).Align(draws, func(i int) *rand.Rand { return rng.Stream("alignment", i) })
+		a := geometry.Compare(dz, q, l.Episodes).Align(draws, func(i int) *rand.Rand { return rng.Stream("alignment", i) })
 		out = append(out, record.Rank{Q: name, N: l.z.N, Episodes: distinct(l.Episodes), Pairs: a.Pairs,
 			Spearman: record.Number(a.Spearman), Pearson: record.Number(a.Pearson), Lo: record.Number(a.Lo), Hi: record.Number(a.Hi)})
-	}
-	if _, err = l.components(); err != nil { // latents that are all equal have no distances
-		return nil, err
 	}
 	line("", l.q)
 	for _, q := range l.data.Task().Spec.Qs {

@@ -1,6 +1,6 @@
 // Package bench measures this machine's rates beside its peak, and lets the
 // original Python programs do the same work in turns with this one: worlds,
-// loading, a training step, a plan, the kernels of a GPU.
+// loading, a training step, a plan, the kernels of a GPU, the geometry of latents.
 package bench
 
 import (
@@ -22,7 +22,8 @@ import (
 var parts = []struct {
 	name string
 	run  func(context.Context, *Bench) error
-}{{"env", benchEnv}, {"load", benchLoad}, {"train", benchTrain}, {"plan", benchPlan}, {"kernels", benchKernels}}
+}{{"env", benchEnv}, {"load", benchLoad}, {"train", benchTrain}, {"plan", benchPlan}, {"kernels", benchKernels},
+	{"latents", benchLatents}, {"wide", benchWide}}
 
 // Parts are the names of what can be measured.
 func Parts() (names []string) {
@@ -59,13 +60,15 @@ type Rates struct {
 
 // Report is the JSON object; parts that were not asked for are left out.
 type Report struct {
-	Train   *Speed        `json:"train,omitempty"`
-	Plan    *Speed        `json:"plan,omitempty"`
-	Load    *LoadReport   `json:"load,omitempty"`
-	Env     *EnvReport    `json:"env,omitempty"`
-	Kernels *KernelReport `json:"kernels,omitempty"`
-	Machine Machine       `json:"machine"`
-	Probes  []Probe       `json:"probes"` // before each part, and after the last
+	Train   *Speed         `json:"train,omitempty"`
+	Plan    *Speed         `json:"plan,omitempty"`
+	Load    *LoadReport    `json:"load,omitempty"`
+	Env     *EnvReport     `json:"env,omitempty"`
+	Kernels *KernelReport  `json:"kernels,omitempty"`
+	Latents *LatentsReport `json:"latents,omitempty"`
+	Wide    *LatentsReport `json:"wide,omitempty"`
+	Machine Machine        `json:"machine"`
+	Probes  []Probe        `json:"probes"` // before each part, and after the last
 }
 
 // Machine is where it was measured.
@@ -205,6 +208,11 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	if r.Kernels != nil {
 		r.Kernels.print(&s)
+	}
+	for _, l := range []*LatentsReport{r.Latents, r.Wide} {
+		if l != nil {
+			l.print(&s)
+		}
 	}
 	_, err := io.WriteString(w, s.String())
 	return err

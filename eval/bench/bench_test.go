@@ -18,7 +18,7 @@ import (
 const (
 	fakePeer = `#!/bin/sh
 read spec
-echo '{"version":"fake","params":` + tinyParams + `,"variants":{"fp32":["fp32","compile"],"bf16":["autocast"],"side":["side_autocast"],"stored":["in_process"],"tworoom":["tworoom/step","tworoom/frame"]}}'
+echo '{"version":"fake","params":` + tinyParams + `,"variants":{"fp32":["fp32","compile"],"bf16":["autocast"],"side":["side_autocast"],"stored":["in_process"],"alignment":["scipy"],"tworoom":["tworoom/step","tworoom/frame"]}}'
 while read name; do
   case "$name" in
   "") echo '{"rss_mb":5}'; exit 0;;
@@ -128,6 +128,18 @@ func TestBenchPeerRefused(t *testing.T) {
 	}
 }
 
+// Latents are analysed beside the peer, and wide ones once by themselves.
+func TestLatents(t *testing.T) {
+	b := tiny(t, script(t, fakePeer))
+	r, err := b.timeLatents(t.Context(), 120, 16)
+	if err != nil || r.Pairs != 120*119/2 || !(r.MS > 0 && r.IntervalMS > 0 && r.SpectrumMS > 0) || r.PeerMS != 8000 || r.Ratio != 8000/r.MS {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err = timeWide(30, 5000); err != nil || !(r.MS > 0 && r.SpectrumMS > 0) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // The default geometry is the one that PyTorch's times are known of, and 10.77 M
 // is its number of parameters (docs/sources.md#parameter-counts).
 func TestBenchGeometry(t *testing.T) {
@@ -145,9 +157,9 @@ func TestPeersBench(t *testing.T) {
 	}
 	t.Setenv("TORCHDYNAMO_DISABLE", "1")
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // other tests run beside it
-	r := tiny(t, python).measured(t, "train", "plan", "load")
-	for name, n := range map[string]int{"train": len(r.Train.Peer.MS), "plan": len(r.Plan.Peer.MS), "load": len(r.Load.Peer.MS)} {
-		if want := map[string]int{"train": 4, "plan": 3, "load": 2}[name]; n != want {
+	r := tiny(t, python).measured(t, "train", "plan", "load", "latents")
+	for name, n := range map[string]int{"train": len(r.Train.Peer.MS), "plan": len(r.Plan.Peer.MS), "load": len(r.Load.Peer.MS), "latents": len(r.Latents.Peer.MS)} {
+		if want := map[string]int{"train": 4, "plan": 3, "load": 2, "latents": 1}[name]; n != want {
 			t.Errorf("%s: %d variants, want %d: %+v", name, n, want, r)
 		}
 	}

@@ -1,8 +1,10 @@
 package geometry
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -40,23 +42,36 @@ type sorted struct {
 	ties  [][2]int32 // first and last place of pairs at the same distance
 }
 
-// Compare sorts the distances of latents and of task states, which are
+// Compare sorts the squared distances of latents and those of task states, which are
 // standardised first. episode numbers the samples' episodes, in any way.
-func Compare[T float32 | float64](z Samples[T], q Samples[float64], episode []int) *Distances {
-	dz, dq := SquaredDistances(z), SquaredDistances(Standardised(q))
+func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
+	dq := SquaredDistances(Standardised(q), Components{})
 	number := map[int]uint32{} // of episodes, from 0
-	for _, e := range episode {
+	of := make([]uint32, len(episode))
+	for i, e := range episode {
 		if _, known := number[e]; !known {
 			number[e] = uint32(len(number))
 		}
+		of[i] = number[e]
 	}
 	ends := make([]uint32, 0, len(dz))
-	for i, e := range episode {
-		for _, f := range episode[i+1:] {
-			ends = append(ends, number[e]<<16|number[f])
+	for i, e := range of {
+		for _, f := range of[i+1:] {
+			ends = append(ends, e<<16|f)
 		}
 	}
-	d := &Distances{z: ascending(dz, ends), q: ascending(dq, ends), qAtZ: make([]int32, len(dz)), pearson: stats.Pearson(dz, dq), episodes: len(number)}
+	d := &Distances{qAtZ: make([]int32, len(dz)), episodes: len(number)}
+	parallel.For(context.Background(), parallel.Workers(0, 3), 3, func(_, i int) error { // no error: nothing fails
+		switch i {
+		case 0:
+			d.z = ascending(dz, ends)
+		case 1:
+			d.q = ascending(dq, ends)
+		default:
+			d.pearson = stats.Pearson(dz, dq)
+		}
+		return nil
+	})
 	at := make([]int32, len(dz))
 	for k, pair := range d.q.pairs {
 		at[pair] = int32(k)
@@ -179,38 +194,52 @@ func (s sorted) ranks(dst []float32, counts []float64) float64 {
 	return before
 }
 
-// ascending sorts pairs by their distances, which are not negative. Their bits are in the same order
-// as they are, so a radix sort of 11 bits at a time does it in six rounds.
+// ascending sorts pairs by their distances, which are not negative: their bits are in
+// the same order as they are. A radix sort of the first 40 bits, behind which the pair
+// stands in place of the others, comes first; the few pairs that are equal in these
+// are then sorted by the whole.
 func ascending(x []float64, ends []uint32) sorted {
-	const bits, buckets = 11, 1 << 11
-	keys, from := make([]uint64, len(x)), make([]int32, len(x))
+	const digits, lowest = 5, 24 // of 8 bits
+	pair := uint64(1)<<max(lowest, bits.Len(uint(len(x)))) - 1
+	keys, other := make([]uint64, len(x)), make([]uint64, len(x))
+	var count [digits][256]int
 	for i, v := range x {
-		keys[i], from[i] = math.Float64bits(v), int32(i)
+		k := math.Float64bits(v)<<1&^pair | uint64(i)
+		for d := range count {
+			count[d][byte(k>>(lowest+8*d))]++
+		}
+		keys[i] = k
 	}
-	keys2, from2 := make([]uint64, len(x)), make([]int32, len(x))
-	for shift := 0; shift < 64; shift += bits {
-		var next [buckets + 1]int
+	for d := range count {
+		place := 0
+		for b, n := range count[d] {
+			count[d][b], place = place, place+n
+		}
 		for _, k := range keys {
-			next[k>>shift&(buckets-1)+1]++
+			next := &count[d][byte(k>>(lowest+8*d))]
+			other[*next] = k
+			*next++
 		}
-		if next[keys[0]>>shift&(buckets-1)+1] == len(keys) {
-			continue // all alike in these bits
-		}
-		for b := range buckets {
-			next[b+1] += next[b]
-		}
-		for i, k := range keys {
-			b := k >> shift & (buckets - 1)
-			keys2[next[b]], from2[next[b]] = k, from[i]
-			next[b]++
-		}
-		keys, keys2, from, from2 = keys2, keys, from2, from
+		keys, other = other, keys
 	}
-	s := sorted{pairs: from, ends: make([]uint32, len(x))}
-	for i, at := range from {
-		s.ends[i] = ends[at]
+	for first := 0; first < len(keys); {
+		last := first + 1
+		for last < len(keys) && keys[last]&^pair == keys[first]&^pair {
+			last++
+		}
+		if last > first+1 {
+			slices.SortFunc(keys[first:last], func(a, b uint64) int {
+				return cmp.Or(cmp.Compare(x[a&pair], x[b&pair]), cmp.Compare(a, b))
+			})
+		}
+		first = last
+	}
+	s := sorted{pairs: make([]int32, len(x)), ends: make([]uint32, len(x))}
+	for i, k := range keys {
+		at := int32(k & pair)
+		s.pairs[i], s.ends[i] = at, ends[at]
 		switch {
-		case i == 0 || keys[i] != keys[i-1]:
+		case i == 0 || k&^pair != keys[i-1]&^pair || x[at] != x[s.pairs[i-1]]:
 		case len(s.ties) > 0 && s.ties[len(s.ties)-1][1] == int32(i-1):
 			s.ties[len(s.ties)-1][1]++
 		default:

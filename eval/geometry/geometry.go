@@ -13,6 +13,7 @@ import (
 	"context"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"scalewm/envs/parallel"
@@ -54,13 +55,13 @@ func Standardised(s Samples[float64]) Samples[float64] {
 // products, which a matrix product has ready, and no longer component by component.
 const wide = 4096
 
-// SquaredDistances are those of all pairs of samples i < j, i-major. Below wide
-// components each is one sum in the order of components, as SciPy's pdist, so
-// that pairs at equal distance have equal numbers.
-func SquaredDistances[T float32 | float64](s Samples[T]) []float64 {
+// SquaredDistances are those of all pairs of samples i < j, i-major. Each is one sum
+// in the order of components, as SciPy's pdist, so that pairs at equal distance have
+// equal numbers; but those of wide samples are made from the dot products that their
+// principal components c were made from. The zero Components have none.
+func SquaredDistances[T float32 | float64](s Samples[T], c Components) []float64 {
 	out := make([]float64, s.N*(s.N-1)/2)
-	if s.D >= wide {
-		g := gram(s, nil)
+	if g := c.products; g != nil {
 		for i, k := 0, 0; i < s.N; i++ {
 			for j := i + 1; j < s.N; j, k = j+1, k+1 {
 				out[k] = max(0, g.At(i, i)+g.At(j, j)-2*g.At(i, j))
@@ -106,19 +107,31 @@ func distancesFrom(dst, a, rest []float64) {
 	}
 }
 
-// columns is how many components of wide samples are turned into float64 at once.
-const columns = 512
+// columns is how many components of wide samples are turned into float64 at once,
+// and rows how many of their samples stay in a near cache while the others pass by.
+const (
+	columns = 512
+	rows    = 4
+)
 
-// gram is the matrix of dot products of the samples less a mean (nil: of the
-// samples as they are), made from blocks of columns, so that latents of 98,304
-// numbers need no copy in float64.
+// gram is the matrix of dot products of the samples less their mean, made from
+// blocks of columns, so that latents of 98,304 numbers need no copy in float64. Each
+// product is summed in one order, on however many cores.
 func gram[T float32 | float64](s Samples[T], mean []float64) *mat.SymDense {
-	g := mat.NewSymDense(s.N, nil)
+	g := make([]float64, s.N*s.N)
+	tiles := (s.N + rows - 1) / rows
 	for from := 0; from < s.D; from += columns {
-		n := min(columns, s.D-from)
-		g.SymRankK(g, 1, block(s, from, n, mean))
+		b := block(s, from, min(columns, s.D-from), mean)
+		parallel.For(context.Background(), parallel.Workers(0, tiles), tiles, func(_, tile int) error { // no error: nothing fails
+			for j := tile * rows; j < s.N; j++ {
+				for i := tile * rows; i < min(tile*rows+rows, j+1); i++ {
+					g[i*s.N+j] += floats.Dot(b.RawRowView(i), b.RawRowView(j))
+				}
+			}
+			return nil
+		})
 	}
-	return g
+	return mat.NewSymDense(s.N, g)
 }
 
 // block is n components from one on, less their means.
@@ -127,10 +140,7 @@ func block[T float32 | float64](s Samples[T], from, n int, mean []float64) *mat.
 	for i := range s.N {
 		row := b.RawRowView(i)
 		for k, v := range s.Row(i)[from : from+n] {
-			row[k] = float64(v)
-			if mean != nil {
-				row[k] -= mean[from+k]
-			}
+			row[k] = float64(v) - mean[from+k]
 		}
 	}
 	return b

@@ -1,6 +1,7 @@
 package geometry
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,6 +55,9 @@ func samples[T float32 | float64](rows [][]float64) Samples[T] {
 	return s
 }
 
+// distances are those of samples that are not wide.
+func distances[T float32 | float64](s Samples[T]) []float64 { return SquaredDistances(s, Components{}) }
+
 // near holds a number to a relative tolerance, or an absolute one below 1.
 func near(t *testing.T, what string, got, want, tol float64) {
 	t.Helper()
@@ -80,7 +84,7 @@ func TestReference(t *testing.T) {
 	for _, c := range references(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			z, q := samples[float32](c.Z), samples[float64](c.Q)
-			a := Compare(z, q, make([]int, z.N)).Align(0, nil)
+			a := Compare(distances(z), q, make([]int, z.N)).Align(0, nil)
 			near(t, "spearman", a.Spearman, c.Spearman, 1e-10)
 			near(t, "pearson", a.Pearson, c.Pearson, 1e-10)
 			p, err := Analyse(z)
@@ -128,7 +132,7 @@ func TestLeverage(t *testing.T) {
 			t.Fatal(err)
 		}
 		var mean, sum float64
-		d := SquaredDistances(samples[float32](c.Z))
+		d := distances(samples[float32](c.Z))
 		for _, v := range d {
 			mean += v / float64(len(d))
 		}
@@ -142,22 +146,16 @@ func TestLeverage(t *testing.T) {
 // The distances of wide samples come from dot products; the plain sums are their twin.
 func TestWideDistances(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	s := Samples[float32]{N: 7, D: wide + 13}
+	s := Samples[float32]{N: rows + 5, D: wide + 13}
 	for range s.N * s.D {
 		s.X = append(s.X, float32(r.NormFloat64()))
 	}
-	got := SquaredDistances(s)
-	k := 0
-	for i := range s.N {
-		for j := i + 1; j < s.N; j++ {
-			var want float64
-			for d := range s.D {
-				diff := float64(s.Row(i)[d]) - float64(s.Row(j)[d])
-				want += diff * diff
-			}
-			near(t, fmt.Sprint(i, j), got[k], want, 1e-11)
-			k++
-		}
+	p, err := Analyse(s)
+	if err != nil || p.products == nil {
+		t.Fatal(p.products, err)
+	}
+	for k, want := range distances(s) {
+		near(t, fmt.Sprint("pair ", k), SquaredDistances(s, p)[k], want, 1e-11)
 	}
 }
 
@@ -176,9 +174,9 @@ func TestKnownGeometry(t *testing.T) {
 		}
 		hidden.X = append(hidden.X, float32(a), float32(b))
 	}
-	same := Compare(Standardised(q), q, order).Align(0, nil)
+	same := Compare(distances(Standardised(q)), q, order).Align(0, nil)
 	near(t, "z = q", same.Spearman, 1, 1e-12)
-	if rho := Compare(hidden, q, order).Align(0, nil).Spearman; math.Abs(rho) > 0.05 {
+	if rho := Compare(distances(hidden), q, order).Align(0, nil).Spearman; math.Abs(rho) > 0.05 {
 		t.Errorf("distances of a hidden q correlate: %v", rho)
 	}
 	p, err := Analyse(hidden)
@@ -232,7 +230,7 @@ func TestResampledSpearman(t *testing.T) {
 		}
 		q.X = append(q.X, float64(r.IntN(4)))
 	}
-	d := Compare(z, q, episode)
+	d := Compare(distances(z), q, episode)
 	for trial := range 20 {
 		counts := make([]float64, n/4)
 		for range counts {
@@ -293,6 +291,30 @@ func spearman(x, y []float64) float64 {
 	return xy / math.Sqrt(xx*yy)
 }
 
+// Distances that differ in their last bits only, or not at all, are sorted like others.
+func TestAscending(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	x := make([]float64, 3000)
+	for i := range x {
+		switch i % 3 {
+		case 0:
+			x[i] = r.ExpFloat64()
+		case 1:
+			x[i] = 1 + float64(r.IntN(50))*0x1p-52
+		default:
+			x[i] = float64(r.IntN(4))
+		}
+	}
+	want := make([]int32, len(x))
+	for i := range want {
+		want[i] = int32(i)
+	}
+	slices.SortStableFunc(want, func(a, b int32) int { return cmp.Compare(x[a], x[b]) })
+	if got := ascending(x, make([]uint32, len(x))); !slices.Equal(got.pairs, want) {
+		t.Errorf("%v, want %v", got.pairs, want)
+	}
+}
+
 // Buckets change a resampled correlation of the published size by less than 1e-6, far below the
 // deviation of a thousand draws.
 func TestBuckets(t *testing.T) {
@@ -300,7 +322,7 @@ func TestBuckets(t *testing.T) {
 	for i := range z.N { // somewhat aligned
 		z.Row(i)[0], z.Row(i)[1] = 20*float32(q.Row(i)[0]), 20*float32(q.Row(i)[1])
 	}
-	d := Compare(z, q, episode)
+	d := Compare(distances(z), q, episode)
 	r := rand.New(rand.NewPCG(9, 10))
 	counts := make([]float64, d.episodes)
 	for range counts {
@@ -334,10 +356,10 @@ func BenchmarkAlignment(b *testing.B) {
 	z, q, episode := bigSample()
 	b.Run("pairs", func(b *testing.B) {
 		for b.Loop() {
-			Compare(z, q, episode).Align(0, nil)
+			Compare(distances(z), q, episode).Align(0, nil)
 		}
 	})
-	d := Compare(z, q, episode)
+	d := Compare(distances(z), q, episode)
 	b.Run("draws=100", func(b *testing.B) {
 		for b.Loop() {
 			d.Align(100, func(i int) *rand.Rand { return rng.Stream("alignment", i) })

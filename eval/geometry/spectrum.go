@@ -17,7 +17,8 @@ type Components struct {
 	// Eigenvalues of the covariance (divisor N-1), descending; those up to 1e-10 of
 	// the largest are left out, as in the authors' analyses.
 	Eigenvalues []float64
-	scores      *mat.Dense // N x components: coordinates of the centred samples
+	scores      *mat.Dense    // N x components: coordinates of the centred samples
+	products    *mat.SymDense // dot products of the centred samples, where these are wide
 }
 
 // minEigenvalue is the share of the largest eigenvalue below which a component
@@ -59,6 +60,9 @@ func Analyse[T float32 | float64](s Samples[T]) (Components, error) {
 	for k := range kept {
 		c.Eigenvalues[k] = values[top-k] / float64(s.N-1)
 		axes.SetCol(k, mat.Col(nil, top-k, &vectors))
+	}
+	if s.D >= wide && !narrow {
+		c.products = product
 	}
 	if narrow {
 		c.scores.Mul(centred, axes)
