@@ -74,7 +74,7 @@ func (s suite) vector(t *testing.T) {
 				}
 			}
 		}
-		s.noGarbage(t, m, acts, workers)
+		t.Run("Garbage", func(t *testing.T) { s.noGarbage(t, m, acts, workers) })
 	}
 }
 
