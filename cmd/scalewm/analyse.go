@@ -176,7 +176,8 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	defer w.Close()
 	steps := pipeline.Of[*pipeline.Analyse](w.Graph())
 	if len(steps) == 0 {
-		return nil, nil // it does not plan
+		w.Listener.Note(fmt.Sprintf("%s has none of these analyses: its method is %s", dir, side.Method))
+		return nil, nil
 	}
 	failed, err = pipeline.Graph{steps[0]}.Run(ctx, w.Listener)
 	recipe := train.RecipeOf(side)

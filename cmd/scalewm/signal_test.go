@@ -7,9 +7,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
+
+	"scalewm/dataset/hdf5"
+	"scalewm/envs"
 )
 
 // A verb that is told to stop in the middle of its work ends with 130. One that
@@ -24,17 +28,31 @@ func TestSignals(t *testing.T) {
 	if err := os.WriteFile(dir+"/tiny.toml", preset, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	prepare := exec.Command("scalewm", "collect", "tworoom", "--out", "d.h5", "--episodes", "16")
-	prepare.Dir = dir
-	if out, err := prepare.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	prepare := func(args ...string) {
+		cmd := exec.Command("scalewm", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
 	}
-	for name, args := range map[string][]string{
-		"collect":   {"collect", "tworoom", "--out", "c.h5", "--episodes", "2000"},
-		"bench":     {"bench", "--what", "env", "--rounds", "1000"},
-		"train":     {"train", "--task", "tworoom", "--data", "d.h5", "--preset", "tiny.toml", "--steps", "10000000", "--out", "run"},
-		"reproduce": {"reproduce", "--preset", "nano", "--tasks", "pusht", "--out", "grid"},
+	prepare("collect", "tworoom", "--out", "d.h5", "--episodes", "16")
+	prepare("train", "--task", "tworoom", "--data", "d.h5", "--preset", "tiny.toml", "--out", "w")
+	lengthen(t, dir+"/d.h5", dir+"/long.h5")
+	both := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	for i, args := range [][]string{
+		{"collect", "tworoom", "--out", "c.h5", "--episodes", "2000"},
+		{"bench", "--what", "env", "--rounds", "1000"},
+		{"train", "--task", "tworoom", "--data", "d.h5", "--preset", "tiny.toml", "--steps", "10000000", "--out", "run"},
+		{"reproduce", "--preset", "nano", "--tasks", "pusht", "--out", "grid"},
+		{"eval", "--task", "tworoom", "--weights", "w", "--data", "d.h5", "--solver", "all", "--temperature", "stock", "--out", "cells"},
+		{"analyse", "rollout", "--weights", "w", "--data", "d.h5", "--candidates", "100000"},
+		{"encode", "--weights", "w", "--data", "long.h5", "--out", "z.h5"},
+		{"data", "check", "long.h5"},
+		{"data", "convert", "long.h5", "--out", "o.h5"},
+		{"replay", "long.h5", "--pixels"},
+		{"render", "long.h5", "--out", "o.gif"},
 	} {
+		name := args[0] + " " + args[1]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var errs bytes.Buffer
@@ -45,7 +63,7 @@ func TestSignals(t *testing.T) {
 			}
 			hung := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 			time.Sleep(time.Second) // somewhere in the middle
-			cmd.Process.Signal(os.Interrupt)
+			cmd.Process.Signal(both[i%2])
 			cmd.Wait()
 			hung.Stop()
 			if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
@@ -115,5 +133,46 @@ func TestRestarts(t *testing.T) {
 	}
 	if err := newRestarts(t.Context(), nil, dir, "eval-0-1", 2).after(t.Context(), io.EOF); err != io.EOF {
 		t.Errorf("another error became %v", err)
+	}
+}
+
+// lengthen writes a data set whose ten episodes are the first one of another, twenty times over.
+func lengthen(t *testing.T, from, to string) {
+	t.Helper()
+	src, err := hdf5.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	opt := hdf5.WriterOptions{Frames: true, Attrs: src.Attrs()}
+	ep, rows := hdf5.EpisodeData{Columns: map[string][]float64{}}, src.Episodes()[0].Len-1 // the last row has no action
+	for _, c := range src.Columns() {
+		if !hdf5.IsIndex(c.Name) {
+			values, err := src.Read(c.Name, 0, rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt.Columns, ep.Columns[c.Name] = append(opt.Columns, c), slices.Repeat(values, 20)
+		}
+	}
+	for row := range rows {
+		frame := make([]byte, envs.FrameBytes)
+		if err := src.Frame(row, frame); err != nil {
+			t.Fatal(err)
+		}
+		ep.Encoded = append(ep.Encoded, hdf5.Deflate.Encode(nil, frame))
+	}
+	ep.Encoded = slices.Repeat(ep.Encoded, 20)
+	w, err := hdf5.Create(to, opt)
+	for range 10 {
+		if err == nil {
+			err = w.Append(ep)
+		}
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
