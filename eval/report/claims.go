@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -489,6 +490,19 @@ func (r *Report) claimList() []Section {
 	return []Section{{Title: "What the paper claims, and what is found here", Anchor: "claims", Level: 2, Nav: "Claims", Parts: parts}}
 }
 
+// weight orders what stands against a claim before what is open and what stands for it.
+var weight = map[paired.Verdict]int{paired.Fails: 0, paired.Undecided: 1, paired.Holds: 2}
+
+// slack is how far a number's interval, or without one the number, lies within what the claim allows.
+func (f Finding) slack(p part) float64 {
+	allowed, _ := f.allows(p.task)
+	lo, hi := p.Lo, p.Hi
+	if !(lo <= hi) {
+		lo, hi = p.Value, p.Value
+	}
+	return min(lo-allowed.Lo, allowed.Hi-hi)
+}
+
 // item is a finding as the list shows it, without a text where there are no numbers.
 func (f Finding) item() Item {
 	i := Item{Name: f.Claim.Claim, Value: string(f.Verdict), Class: string(f.Verdict), Source: f.Where}
@@ -500,12 +514,9 @@ func (f Finding) item() Item {
 	for _, p := range here {
 		stands[p.stand]++
 	}
-	telling := here[0] // one against it, or else an open one, or else the first
-	for _, v := range []paired.Verdict{paired.Undecided, paired.Fails} {
-		if k := slices.IndexFunc(here, func(p part) bool { return p.stand == v }); k >= 0 {
-			telling = here[k]
-		}
-	}
+	telling := slices.MinFunc(here, func(a, b part) int { // one against it, or else an open one; of several the worst
+		return cmp.Or(weight[a.stand]-weight[b.stand], cmp.Compare(f.slack(a), f.slack(b)))
+	})
 	i.Text = telling.name + " " + f.unit(telling.Value)
 	if telling.Lo <= telling.Hi {
 		i.Text += " (" + f.unit(telling.Lo) + " to " + f.unit(telling.Hi) + ")"

@@ -321,8 +321,8 @@ func (r *Report) latents() (out []Section) {
 	if len(parts) > 0 {
 		out = append(out, Section{Title: "Geometry of the latents, over tasks", Anchor: "latents", Level: 3, Parts: parts})
 	}
-	if t := costTable(tasksOf(r.Blocks), by); len(t.Rows) > 0 {
-		out = append(out, Section{Title: "What training and planning cost", Anchor: "cost", Level: 3, Parts: []Part{t}})
+	if training, planning := costTables(tasksOf(r.Blocks), by); len(planning.Rows) > 0 {
+		out = append(out, Section{Title: "What training and planning cost", Anchor: "cost", Level: 3, Parts: []Part{training, planning}})
 	}
 	return out
 }
@@ -382,24 +382,20 @@ func barPanel(title, what string, least float64, all []*measured, of func(*measu
 	return panels(p.html(title + ": " + what + " by method, beside the paper's"))
 }
 
-// costTable is what checkpoints of each method cost, over tasks.
-func costTable(tasks []string, by map[string][]*measured) Table {
-	t := Table{Anchor: "cost", Head: []string{"Task", "Method", "Source", "Batch", "Steps/s", "Epoch, s", "Plan T1, s", "T2, s", "All tiers, s", "Rollouts", "Predictor calls", "TFLOP a plan", "GFLOP a step"},
-		Caption: "What a training step and one plan by CEM cost: times measured on the machine of each row and comparable within one only; rollouts, calls and operations (of matrix products, all tiers summed) are counted. The authors' times are of an A100."}
-	time := func(x float64) Field {
-		if !(x > 0) {
-			return none()
-		}
-		return number(fmt.Sprintf("%.3g", x), x)
-	}
-	shown := map[string]bool{}
+// costTables are what training and planning with each method cost, over tasks.
+func costTables(tasks []string, by map[string][]*measured) (training, planning Table) {
+	training = Table{Anchor: "cost-training", Head: []string{"Task", "Method", "Source", "Parameters", "Batch", "Steps a second", "Seconds an epoch", "GFLOP a step"},
+		Caption: "What training costs: times on the machine of each row, comparable within one only (the authors' is an A100); operations of matrix products are counted."}
+	planning = Table{Anchor: "cost-planning", Head: []string{"Task", "Method", "Source", "T1, s", "T2, s", "T3, s", "T4, s", "T5, s", "Sum, s", "Rollouts", "Predictor calls", "TFLOP"},
+		Caption: "What one plan by CEM costs: seconds at each tier, plans made one at a time, and summed; rollouts, predictor calls and operations of all tiers are counted. The authors' times are of an A100."}
 	for _, task := range tasks {
+		shown := map[string]bool{}
 		for _, m := range by[task] {
-			if m.Cost == nil || len(m.Cost.Tiers) == 0 {
-				continue
+			if m.Cost == nil || len(m.Cost.Tiers) == 0 || shown[m.method+m.device] {
+				continue // other seeds cost the same
 			}
-			c := m.Cost
-			sum := c.Tiers[len(c.Tiers)-1]
+			shown[m.method+m.device] = true
+			c, head := m.Cost, []Field{words(taskName(task)), words(armTitle(m.method)), words("ours")}
 			var step record.StepTime
 			plans := map[string]float64{}
 			if c.Times != nil {
@@ -410,16 +406,43 @@ func costTable(tasks []string, by map[string][]*measured) Table {
 					plans[p.Tier] = p.Seconds
 				}
 			}
-			t.Rows = append(t.Rows, []Field{words(taskName(task)), words(m.name), words("ours"), whole(c.Batch), time(step.StepsPerSec), time(step.EpochSeconds),
-				time(plans["T1"]), time(plans["T2"]), time(plans[sum.Tier]), number(thousands(sum.Rollouts), float64(sum.Rollouts)), number(thousands(sum.PredictorCalls), float64(sum.PredictorCalls)),
-				time(sum.FLOP / 1e12), time(c.StepFLOP / 1e9)})
-			shown[m.method] = true
+			training.Rows = append(training.Rows, append(slices.Clip(head), grouped(c.Params), grouped(c.Batch), measuredValue(step.StepsPerSec), measuredValue(step.EpochSeconds), measuredValue(c.StepFLOP/1e9)))
+			sum := c.Tiers[len(c.Tiers)-1]
+			row := slices.Clip(head)
+			for _, tier := range append(published.Tiers[:], sum.Tier) {
+				row = append(row, measuredValue(plans[tier]))
+			}
+			planning.Rows = append(planning.Rows, append(row, grouped(sum.Rollouts), grouped(sum.PredictorCalls), measuredValue(sum.FLOP/1e12)))
 		}
+	}
+	if len(training.Rows) == 0 {
+		return training, planning
 	}
 	for _, p := range published.Costs {
-		if shown[p.Method] {
-			t.Rows = append(t.Rows, muted([]Field{words("any"), words(methodName(p.Method)), words("authors"), whole(p.Batch), time(p.StepsPerSec), none(), time(p.T1), time(p.T2), time(p.Sum), none(), none(), none(), none()}))
+		head := []Field{words("any"), words(methodName(p.Method)), words("authors")}
+		training.Rows = append(training.Rows, muted(append(slices.Clip(head), none(), grouped(p.Batch), measuredValue(p.StepsPerSec), none(), none())))
+		if p.Sum > 0 {
+			planning.Rows = append(planning.Rows, muted(append(slices.Clip(head), measuredValue(p.T1), measuredValue(p.T2), none(), none(), none(), measuredValue(p.Sum), none(), none(), none())))
 		}
 	}
-	return t
+	return training, planning
+}
+
+// measuredValue has three digits; it is none where nothing was measured.
+func measuredValue(x float64) Field {
+	switch {
+	case !(x > 0):
+		return none()
+	case x >= 1000:
+		return number(thousands(int(math.Round(x))), x)
+	}
+	return number(fmt.Sprintf("%.3g", x), x)
+}
+
+// grouped is a whole number in groups of digits, none for 0.
+func grouped(n int) Field {
+	if n == 0 {
+		return none()
+	}
+	return number(thousands(n), float64(n))
 }

@@ -62,12 +62,13 @@ func TestSelection(t *testing.T) {
 func TestLatentsOverTasks(t *testing.T) {
 	r := complete(t)
 	r.Analyses = analysed()
-	r.Analyses = append(r.Analyses, record.Analysis{Spec: r.Analyses[0].Spec, Results: record.Results{Cost: &record.Cost{Batch: 8, StepFLOP: 3e9,
+	r.Analyses = append(r.Analyses, record.Analysis{Spec: r.Analyses[0].Spec, Results: record.Results{Cost: &record.Cost{Params: 12345, Batch: 8, StepFLOP: 3e9,
 		Tiers: []record.Plans{{Tier: "T1", FLOP: 1e12}, {Tier: "sum", FLOP: 2e12, Rollouts: 9000, PredictorCalls: 45000}},
 		Times: &record.CostTimes{Plans: []record.PlanTime{{Tier: "T1", Seconds: 1.5}, {Tier: "sum", Seconds: 2.5}}, Step: &record.StepTime{StepsPerSec: 4, EpochSeconds: 20}}}}})
 	sections := r.latents()
 	text := string(markdown(sections))
-	for _, want := range []string{"| Two-Room | LeWM | ours | 8 | 4 | 20 | 1.5 | – | 2.5 | 9,000 | 45,000 | 2 | 3 |", "| any | LeWM | authors | 128 | 4.35 | – | 1.2 | 0.578 | 2.41 |"} {
+	for _, want := range []string{"| Two-Room | LeWM | ours | 12,345 | 8 | 4 | 20 | 3 |", "| any | SCALE | authors | – | 128 | 3.85 |",
+		"| Two-Room | LeWM | ours | 1.5 | – | – | – | – | 2.5 | 9,000 | 45,000 | 2 |", "| any | LeWM | authors | 1.2 | 0.578 | – | – | – | 2.41 |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
