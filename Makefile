@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo test test-peers test-race test-asan test-slurm test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-race test-asan test-slurm test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,10 @@ gpu-day-rehearsal: gpu-day ## run that day at toy sizes on an emulated GPU; half
 demo: build ## the whole path on Two-Room: data, three models, planning, report
 	@echo "make demo: about 8 minutes on two cores with bf16 instructions, 20 without"
 	bin/scalewm reproduce --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo
+
+PICTURES ?= out/demo
+pictures: setup ## the README's pictures in docs/img, of the results folder PICTURES (out/demo); needs a browser
+	SCALEWM_PICTURES=$(abspath $(PICTURES)) go test -count 1 -run '^TestPictures$$' ./eval/report
 
 test: setup ## vet and all tests, ending with the list of skipped ones
 	go vet ./...

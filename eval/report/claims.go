@@ -474,12 +474,13 @@ func (r *Report) claimList() []Section {
 			silent.Items = append(silent.Items, i)
 		}
 	}
-	list.Body = fmt.Sprintf("%d claims, judged by the models of this folder: %d hold, %d fail, %d are undecided. A claim holds where the 95 %% interval of every number that it is about lies where it says, and fails where one lies elsewhere even when it is widened for the number of numbers. "+
-		"What follows by algebra, as the leverage of a direction from its variance, is no claim about data and not listed.", len(found), n[paired.Holds], n[paired.Fails], n[paired.Undecided])
+	list.Body = fmt.Sprintf("%d claims, judged by the models of this folder: %d hold, %d fail, %d are undecided.", len(found), n[paired.Holds], n[paired.Fails], n[paired.Undecided])
 	if r.Groups[0].Name != "" {
 		list.Body += " The numbers are those under " + r.Groups[0].Name + "."
 	}
-	parts := []Part{list}
+	rule := Text{Style: "note", Body: "A claim holds where the 95 % interval of every number that it is about lies where it says, and fails where one lies elsewhere even when it is widened for the number of numbers. " +
+		"What follows by algebra, as the leverage of a direction from its variance, is no claim about data and not listed."}
+	parts := []Part{list, rule}
 	if k := len(silent.Items); k > 0 {
 		silent.Fold = count(k, "claim") + " of which the folder says nothing"
 		parts = append(parts, silent)
