@@ -127,6 +127,8 @@ def run(f, name, c, x):
     write(out, {"emb": emb, "predict": pred, "loss": loss} | plan(model, x))
     write(out.create_group("grad"), {k: p.grad for k, p in learnt.items()})
     out.attrs["lr"], out.attrs["total_steps"] = c["lr"], c["total"]
+    with torch.no_grad():  # of all steps' frames: what the backbone makes never changes
+        write(out, {"features": torch.stack([forward(model, x, n)[0][..., :c["width"]] for n in range(c["steps"])])})
     opt = torch.optim.AdamW(learnt.values(), lr=c["lr"], weight_decay=1e-3)
     steps = {"loss": [], "lr": [], "grad_norm": []}
     for n in range(c["steps"]):

@@ -1,0 +1,245 @@
+package dinowm
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/model"
+	"scalewm/model/device"
+	"scalewm/model/device/ref"
+	"scalewm/model/nn"
+	"scalewm/model/weights"
+)
+
+func refused(t *testing.T, name string, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+		t.Errorf("%s: %v, want %q and a hint", name, err, want)
+	}
+}
+
+// saved writes a model's checkpoint as train does.
+func saved(t *testing.T, m *Model) string {
+	t.Helper()
+	config, err := json.Marshal(m.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := weights.Sidecar{Kind: model.FamilyDinoWM, Schema: model.Schema, Method: "dinowm-random", Config: config, Train: json.RawMessage("{}"), Backbone: m.cfg.SHA256}
+	path := filepath.Join(t.TempDir(), weights.FileName)
+	if err := weights.Save(path, m.Tensors(), &s); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// loaded is a checkpoint as any verb reads it.
+func loaded(t *testing.T, path string) (model.Checkpoint, *weights.Sidecar) {
+	t.Helper()
+	f, s, err := weights.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := model.Read(f, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, s
+}
+
+// asPyTorch writes a checkpoint as PyTorch's, with what change makes of its tensors.
+func asPyTorch(t *testing.T, c model.Checkpoint, transformers int, change func([]weights.Tensor) []weights.Tensor) string {
+	t.Helper()
+	dir := t.TempDir()
+	ts, config, err := c.Published(transformers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, weights.PTName)
+	if err := weights.Save(path, change(ts), &weights.Sidecar{Kind: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(weights.SidecarOf(path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, weights.HydraName), config, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func same(t *testing.T, a, b []weights.Tensor) {
+	t.Helper()
+	if len(a) != len(b) {
+		t.Fatalf("%d tensors, want %d", len(b), len(a))
+	}
+	for i := range a {
+		if a[i].Name != b[i].Name || !slices.Equal(a[i].Shape, b[i].Shape) || !slices.Equal(a[i].F32, b[i].F32) {
+			t.Fatalf("%s came back as %s", a[i].Name, b[i].Name)
+		}
+	}
+}
+
+// variants of what tokens hold: the authors' and upstream's.
+func variants() map[string]Config {
+	proprio := tiny()
+	proprio.PositionFrames, proprio.Proprio, proprio.ProprioEmbedding = 3, 4, 2
+	return map[string]Config{"action": tiny(), "proprioception": proprio}
+}
+
+// A checkpoint goes to PyTorch and back, in the names of both generations, with the
+// backbone wrapped as stable-worldmodel's training wraps it, and with proprioception.
+func TestThereAndBack(t *testing.T) {
+	for name, c := range variants() {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, ref.New(), c)
+			ours, _ := loaded(t, saved(t, m))
+			same(t, m.Tensors(), ours.Tensors())
+			for _, version := range []int{4, 5} {
+				dir := asPyTorch(t, ours, version, func(ts []weights.Tensor) []weights.Tensor {
+					for i := range ts {
+						if rest, ok := strings.CutPrefix(ts[i].Name, backbone); ok && version == 5 {
+							ts[i].Name = "model." + backbone + backbone + rest
+						} else if version == 5 {
+							ts[i].Name = "model." + ts[i].Name
+						}
+					}
+					return ts
+				})
+				back, side := loaded(t, dir)
+				same(t, m.Tensors(), back.Tensors())
+				got := back.Config().(Config)
+				if got.SHA256 = c.SHA256; got != c { // a published file does not say which backbone it has
+					t.Errorf("the geometry came back as %+v, want %+v", got, c)
+				}
+				if side.Method != published || side.Kind != model.FamilyDinoWM || side.Task != "" {
+					t.Errorf("the sidecar %+v", side)
+				}
+			}
+			_, err := ours.World(ref.New())
+			if name == "action" && err != nil {
+				t.Error(err)
+			} else if name == "proprioception" {
+				refused(t, name, err, "proprioception")
+			}
+		})
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	m := newModel(t, ref.New(), tiny())
+	ours, _ := loaded(t, saved(t, m))
+	for name, c := range map[string]struct {
+		from, to string
+		want     string
+	}{
+		"another model":  {"PreJEPA", "LeWM", "PreJEPA"},
+		"no JSON":        {`"history_size"`, `"history_size": "x", "y"`, "config.json"},
+		"order":          {`"action": {`, `"goal": {}, "action": {`, "goal, action"},
+		"heads":          {`"heads": 2`, `"heads": 3`, "another geometry"},
+		"history":        {`"history_size": 3`, `"history_size": 9`, "history"},
+		"position table": {`"num_frames": 4`, `"num_frames": 5`, "another geometry"},
+	} {
+		dir := asPyTorch(t, ours, 4, func(ts []weights.Tensor) []weights.Tensor { return ts })
+		path := filepath.Join(dir, weights.HydraName)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(b), c.from, c.to, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f, s, err := weights.Load(dir)
+		if err == nil {
+			_, err = model.Read(f, s)
+		}
+		refused(t, name, err, c.want)
+	}
+	dir := asPyTorch(t, ours, 4, func(ts []weights.Tensor) []weights.Tensor {
+		return slices.DeleteFunc(ts, func(t weights.Tensor) bool { return t.Name == "backbone.layernorm.bias" })
+	})
+	f, s, err := weights.Load(dir)
+	if err == nil {
+		_, err = model.Read(f, s)
+	}
+	refused(t, "a tensor is missing", err, "no tensor")
+}
+
+// TestPeers: what convert writes makes the original's modules, which load it strictly
+// and predict the same (testdata/load_strict.py), in both geometries of the tokens.
+func TestPeers(t *testing.T) {
+	python := os.Getenv("SCALEWM_PEERS")
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("peers: SCALEWM_PEERS names no Python with torch, transformers and stable-worldmodel")
+	}
+	for name, c := range variants() {
+		t.Run(name, func(t *testing.T) {
+			dev := ref.New()
+			m := newModel(t, dev, c)
+			ours, _ := loaded(t, saved(t, m))
+			dir := asPyTorch(t, ours, 5, func(ts []weights.Tensor) []weights.Tensor { return ts })
+			text, err := exec.Command(python, "testdata/load_strict.py", dir).Output()
+			var want []float64
+			if err == nil {
+				err = json.Unmarshal(text, &want)
+			}
+			if err != nil {
+				t.Fatalf("%v: %s", err, text)
+			}
+			const frames = 4
+			px := make([]byte, frames*m.Info().FrameBytes())
+			for i := range px {
+				px[i] = byte(i * 7919 >> 3)
+			}
+			bytes := dev.AllocBytes(len(px))
+			dev.UploadBytes(bytes, px)
+			features := device.NewMat(dev, frames*m.Info().Patches, m.Info().Dim)
+			m.Encode(features, bytes, frames)
+			var inputs []device.Mat
+			for _, e := range m.extras {
+				in := device.NewMat(dev, frames, e.W.Value.Cols)
+				v := make([]float64, in.Len())
+				for i := range v {
+					v[i] = math.Sin(float64(i))
+				}
+				dev.Upload64(in, v)
+				inputs = append(inputs, in)
+			}
+			p := &nn.Pass{Dev: dev, Arena: device.NewArena(dev)}
+			if worst := furthest(download(dev, dense(p, m.forward(p, features, inputs...).Pred)), want); len(want) == 0 || worst > 1e-4 {
+				t.Errorf("off by %g from what the original predicts in float32", worst)
+			}
+		})
+	}
+}
+
+// A config.json of anybody's neither panics nor names a geometry that cannot be.
+func FuzzDescribe(f *testing.F) {
+	f.Add([]byte(`{"_target_":"stable_worldmodel.wm.PreJEPA","history_size":3,"predictor":{"heads":2,"num_frames":4},"extra_encoders":{"modules":{"action":{}}}}`))
+	f.Add([]byte(`{"_target_":"PreJEPA","encoder":{"backbone":{"config":{"num_attention_heads":-1}}},"extra_encoders":{"modules":[1]}}`))
+	m, err := Declare(tiny())
+	if err != nil {
+		f.Fatal(err)
+	}
+	m.Alloc(ref.New(), false)
+	path := filepath.Join(f.TempDir(), weights.FileName)
+	if err := weights.Save(path, m.Tensors(), &weights.Sidecar{Kind: "x"}); err != nil {
+		f.Fatal(err)
+	}
+	file, err := weights.Open(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, config []byte) {
+		s := &weights.Sidecar{Kind: weights.Published, Config: config}
+		if _, err := read(file, s); err != nil && !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("no hint: %v", err)
+		}
+	})
+}
