@@ -9,6 +9,8 @@ import (
 
 	"scalewm/eval/paired"
 	"scalewm/eval/record"
+	"scalewm/eval/stats"
+	"scalewm/model"
 )
 
 // What was measured of checkpoints beside their success: the geometry of their
@@ -18,18 +20,34 @@ import (
 type measured struct {
 	name, method string // or a variant of a method
 	seed         int
+	protocol     string
 	weights      string
 	device       string
+	left         []string // what was measured and is not shown, and why
 	record.Results
+}
+
+// take adds a result. Of rollouts under several settings the one with the most candidates
+// in all stays.
+func (m *measured) take(r record.Results) {
+	if old := m.Rollout; old != nil && r.Rollout != nil {
+		few, many := r.Rollout, old
+		if few.Starts*few.Candidates > many.Starts*many.Candidates {
+			few, many = many, few
+		}
+		r.Rollout = many
+		m.left = append(m.left, fmt.Sprintf("%s: a rollout of %s with %d candidates stands behind that of %d with %d", m.name, count(few.Starts, "start"), few.Candidates, many.Starts, many.Candidates))
+	}
+	m.Merge(r)
 }
 
 // measuredOn gathers the analyses of a task's checkpoints in the order of tables.
 // Names say the seed, the weights and the device where the method alone does not.
 func (r *Report) measuredOn(task string) []*measured {
 	type key struct {
-		arm             string
-		seed            int
-		weights, device string
+		arm                       string
+		seed                      int
+		protocol, weights, device string
 	}
 	found := map[key]*measured{}
 	var all []*measured
@@ -39,16 +57,16 @@ func (r *Report) measuredOn(task string) []*measured {
 			continue
 		}
 		arm := paired.ArmName(record.Spec{Task: s.Task, Method: s.Method, Q: s.Q, LossWeight: s.LossWeight})
-		k := key{arm, s.TrainSeed, s.Weights, s.Device}
+		k := key{arm, s.TrainSeed, s.Protocol, s.Weights, s.Device}
 		m := found[k]
 		if m == nil {
-			m = &measured{name: armTitle(arm), method: arm, seed: s.TrainSeed, weights: s.Weights, device: s.Device}
+			m = &measured{name: armTitle(arm), method: arm, seed: s.TrainSeed, protocol: s.Protocol, weights: s.Weights, device: s.Device}
 			found[k], all = m, append(all, m)
 		}
-		m.Merge(a.Results)
+		m.take(a.Results)
 	}
 	slices.SortFunc(all, func(a, b *measured) int {
-		return cmp.Or(compareArms(a.method, b.method), a.seed-b.seed, cmp.Compare(a.weights, b.weights), cmp.Compare(a.device, b.device))
+		return cmp.Or(compareArms(a.method, b.method), a.seed-b.seed, cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.weights, b.weights), cmp.Compare(a.device, b.device))
 	})
 	differ := func(m *measured, of func(*measured) string) bool {
 		return slices.ContainsFunc(all, func(o *measured) bool { return o.method == m.method && of(o) != of(m) })
@@ -57,7 +75,10 @@ func (r *Report) measuredOn(task string) []*measured {
 		if differ(m, func(o *measured) string { return fmt.Sprint(o.seed) }) {
 			m.name += fmt.Sprintf(", seed %d", m.seed)
 		}
-		if differ(m, func(o *measured) string { return fmt.Sprint(o.seed, o.weights) }) && !differ(m, func(o *measured) string { return fmt.Sprint(o.seed) }) {
+		if differ(m, func(o *measured) string { return o.protocol }) {
+			m.name += ", " + m.protocol
+		}
+		if differ(m, func(o *measured) string { return fmt.Sprint(o.seed, o.protocol, o.weights) }) && !differ(m, func(o *measured) string { return fmt.Sprint(o.seed, o.protocol) }) {
 			m.name += fmt.Sprintf(", weights %.8s", m.weights)
 		}
 		if differ(m, func(o *measured) string { return o.device }) {
@@ -238,28 +259,79 @@ func componentTable(task string, all []*measured) Table {
 	return t
 }
 
+// rolloutTable has what predictions are worth, each with its change against the baseline.
 func rolloutTable(task string, all []*measured) Table {
-	t := Table{Anchor: task + "-rollout", Head: []string{"Method", "Source", "Starts", "Error", "Kendall's τ", "Encoded, physical τ", "Predicted, physical τ"},
+	t := Table{Anchor: task + "-rollout", Head: []string{"Method", "Source", "Starts", "Error", "Change", "Kendall's τ", "Change", "p", "Encoded, physical τ", "Predicted, physical τ"},
 		Caption: taskName(task) + ": random candidates executed in the simulator and predicted by the model. Error is the squared distance of the predicted from the reached latent over that of two reached ones (lower is better); " +
-			"τ says how alike predicted and reached latents order the candidates; the last two set latents against the world's own distance from the goal."}
-	for _, m := range all {
+			"τ says how alike predicted and reached latents order the candidates; the last two set latents against the world's own distance from the goal. Changes are against " + methodName(model.Baseline) +
+			" of the same training seed, p is Wilcoxon's over its starts; the paper's p is from its authors' files."}
+	value := func(x float64) Field { return number(fmt.Sprintf("%.4f", x), x) }
+	for i, m := range all {
 		if m.Rollout == nil {
 			continue
 		}
 		r := m.Rollout
-		t.Rows = append(t.Rows, []Field{words(m.name), words("ours"), whole(r.Starts), number(fmt.Sprintf("%.4f", r.RollErr), r.RollErr), number(fmt.Sprintf("%.4f", r.Tau), r.Tau),
-			number(fmt.Sprintf("%.4f", r.Encoded.Tau), r.Encoded.Tau), number(fmt.Sprintf("%.4f", r.Total.Tau), r.Total.Tau)})
-		if p, ok := published.analysis(task, m.method); ok {
-			t.Rows = append(t.Rows, muted([]Field{words(m.name), words("paper"), none(), scalar(record.Number(p.RollErr), 4), scalar(record.Number(p.Tau), 4), none(), none()}))
+		row := []Field{words(m.name), words("ours"), whole(r.Starts), value(r.RollErr), none(), value(r.Tau), none(), none(), value(r.Encoded.Tau), value(r.Total.Tau)}
+		for _, base := range all {
+			if base.method == model.Baseline && m.method != model.Baseline && base.seed == m.seed && base.protocol == m.protocol && base.Rollout != nil {
+				row[4], row[6] = change(r.RollErr, base.Rollout.RollErr), change(r.Tau, base.Rollout.Tau)
+				if p := overStarts(r, base.Rollout); !math.IsNaN(p) {
+					row[7] = number(pvalue(p), p)
+				}
+				break
+			}
 		}
+		t.Rows = append(t.Rows, row)
+		p, ok := published.analysis(task, m.method)
+		if !ok || i+1 < len(all) && all[i+1].method == m.method {
+			continue
+		}
+		row = []Field{words(armTitle(m.method)), words("paper"), none(), value(p.RollErr), none(), value(p.Tau), none(), none(), none(), none()}
+		if base, ok := published.analysis(task, model.Baseline); ok && m.method != model.Baseline {
+			row[4], row[6] = change(p.RollErr, base.RollErr), change(p.Tau, base.Tau)
+		}
+		if p.TauP > 0 {
+			row[7] = number(pvalue(p.TauP), p.TauP)
+		}
+		t.Rows = append(t.Rows, muted(row))
 	}
 	return t
+}
+
+// change is how much x is above the baseline's number: in percent or, of one near 0, as
+// the difference, as in the paper.
+func change(x, base float64) Field {
+	if math.Abs(base) < 0.05 {
+		return number("Δ "+inUnits(x-base), x-base)
+	}
+	d := 100 * (x/base - 1)
+	return number(signed(d)+" %", d)
+}
+
+// overStarts is Wilcoxon's p of the differences in τ over the starts that both have; NaN
+// where none differs.
+func overStarts(a, b *record.Rollout) float64 {
+	var diffs []float64
+	for _, x := range a.PerStart {
+		for _, y := range b.PerStart {
+			if x.Start == y.Start && x.Tau != y.Tau {
+				diffs = append(diffs, x.Tau-y.Tau)
+			}
+		}
+	}
+	if len(diffs) == 0 {
+		return math.NaN()
+	}
+	return stats.SignedRankExact(diffs)
 }
 
 // droppedText lists the starts that count in no mean.
 func droppedText(all []*measured) Part {
 	notes := Text{Style: "note", Title: "Starts without a result"}
 	for _, m := range all {
+		for _, l := range m.left {
+			notes.Items = append(notes.Items, Item{Text: l})
+		}
 		if m.Rollout == nil {
 			continue
 		}

@@ -50,6 +50,7 @@ type PaperAnalysis struct {
 	Spearman float64   `json:"spearman"` // of distances
 	RollErr  float64   `json:"rollerr"`
 	Tau      float64   `json:"tau"`
+	TauP     float64   `json:"tau_p"`  // of its difference against the baseline, over starts; 0 where it is not said
 	Linear   float64   `json:"linear"` // R2 from all components, mean over the state
 	MLP      float64   `json:"mlp"`
 	Top      []float64 `json:"top"`       // R2 from the first 2, 4 and 8 components
