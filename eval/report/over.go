@@ -332,7 +332,7 @@ func (g *Group) tallyTable() Table {
 
 // setTestTable is the paper's significance test, task by task.
 func (g *Group) setTestTable() Table {
-	t := Table{Anchor: "sets", Head: []string{"Comparison", "Task", "Source", "Cells", "Sets", "Difference", "95 % interval", "By set", "p"},
+	t := Table{Anchor: "sets", Head: []string{"Comparison", "Task", "Source", "Cells", "Sets", "Difference", "95 % interval", "p", "By set"},
 		Caption: "The paper's test, task by task: of each set the mean over its three solvers and five tiers (MPPI at stock temperature where it was run), the difference of two methods in points set by set, and the exact two-sided Wilcoxon signed-rank test over sets. With six sets p is never below 0.031. " +
 			"The interval is of the same difference with the episode as the unit, which has its outcomes in all cells averaged; it is left out where no episode is in all cells. The paper's numbers are from its authors' files; of them it prints the verdicts on DINO-WM."}
 	for _, l := range g.SetTests {
@@ -348,12 +348,12 @@ func (g *Group) setTestTable() Table {
 			if d := l.Pooled; d != nil {
 				between = number(interval(d.Lo, d.Hi), d.Lo)
 			}
-			t.Rows = append(t.Rows, append(row, number(signed(l.Mean), l.Mean), between, words(strings.Join(by, ", ")), number(pvalue(l.P), l.P)))
+			t.Rows = append(t.Rows, append(row, number(signed(l.Mean), l.Mean), between, number(pvalue(l.P), l.P), words(strings.Join(by, ", "))))
 		}
 		for _, p := range published.SetTests {
 			if p.Task == l.Task && p.A == l.A && p.B == l.B {
 				t.Rows = append(t.Rows, muted([]Field{words(minus(l.A, l.B)), words(taskName(l.Task)), words("authors"), whole(p.Cells), whole(p.Sets),
-					number(signed(p.Mean), p.Mean), none(), none(), number(pvalue(p.P), p.P)}))
+					number(signed(p.Mean), p.Mean), none(), number(pvalue(p.P), p.P), words("–")}))
 			}
 		}
 	}
