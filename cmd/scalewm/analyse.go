@@ -175,6 +175,11 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	w.Data, w.Weights, w.Planner, w.Analyser, w.Precision = a.data, dir, a.dev, a.dev, a.dev.Kind().Precision
 	defer w.Close()
 	steps := pipeline.Of[*pipeline.Analyse](w.Graph())
+	for _, name := range g.Analyses {
+		if len(steps) == 0 || !slices.Contains(steps[0].Names(), name) {
+			w.Listener.Note(fmt.Sprintf("%s: %s says nothing of the method %s, which is not trained, and is left out", dir, name, side.Method))
+		}
+	}
 	if len(steps) == 0 {
 		w.Listener.Note(fmt.Sprintf("%s has none of these analyses: its method is %s", dir, side.Method))
 		return nil, nil

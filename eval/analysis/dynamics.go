@@ -115,7 +115,7 @@ type clips struct {
 // the last one of its episode, which has no action. Where episodes are shorter than
 // ten blocks the clips are too.
 func cutClips(j eval.Job) (c clips, err error) {
-	sample, err := Draw(j.Data.Episodes(), j.Data.HeldOut())
+	sample, err := sampleOf(j)
 	if err != nil {
 		return c, err
 	}

@@ -34,7 +34,7 @@ func newLatents(ctx context.Context, j eval.Job) (*latents, error) {
 	if len(j.Task.Spec.Qs) == 0 {
 		return nil, fmt.Errorf("the task %s has no task state q, which latents are compared with (hint: give Spec.Qs of the task)", j.Task.Spec.Name)
 	}
-	sample, err := Draw(j.Data.Episodes(), j.Data.HeldOut())
+	sample, err := sampleOf(j)
 	if err != nil {
 		return nil, err
 	}

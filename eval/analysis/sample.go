@@ -9,6 +9,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/rng/numpy"
+	"scalewm/eval"
 )
 
 // The published sample: 1,500 frames of a tenth of the episodes, drawn from
@@ -25,6 +26,15 @@ type Sample struct {
 	Episodes []int    // the episode of each
 	Order    []int    // in which probes see the frames: the first half is fitted
 	Pairs    [][2]int // of frames, drawn; equal ones are left out
+}
+
+// sampleOf is the sample of a job's data under its protocol.
+func sampleOf(j eval.Job) (Sample, error) {
+	heldOut := j.Data.HeldOut()
+	if j.Protocol == dataset.Strict && len(heldOut) == 0 {
+		return Sample{}, fmt.Errorf("drawing the frames that are analysed: no episode of the data set is held out, as --protocol strict needs (hint: give the data set that the checkpoint was trained on, of two episodes or more)")
+	}
+	return Draw(j.Data.Episodes(), heldOut)
 }
 
 // Draw is the published sample of a data set. Under the strict protocol only

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"scalewm/dataset"
+	"scalewm/envs"
+	"scalewm/eval"
 )
 
 // The rows and the order are NumPy's (testdata/fixture.py).
@@ -56,5 +59,13 @@ func TestSampleOfHeldOut(t *testing.T) {
 	}
 	if _, err := Draw([]dataset.Episode{{Len: 1}}, nil); err == nil {
 		t.Error("one frame is no sample, but there was no error")
+	}
+}
+
+// A task without a state has nothing that latents could be compared with.
+func TestNoState(t *testing.T) {
+	bare := envs.Task{Spec: &envs.Spec{Name: "bare"}}
+	if _, err := newLatents(t.Context(), eval.Job{Task: bare}); err == nil || !strings.Contains(err.Error(), "the task bare has no task state q") || !strings.Contains(err.Error(), "(hint: ") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -33,13 +35,18 @@ type reference struct {
 	MLP           []*float64
 }
 
-func references(t testing.TB) (out []reference) {
+func references(t testing.TB) []reference {
 	t.Helper()
 	b, err := os.ReadFile("testdata/reference.json")
-	if err == nil {
-		err = json.Unmarshal(b, &out)
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded(t, b)
+}
+
+func decoded(t testing.TB, b []byte) (out []reference) {
+	t.Helper()
+	if err := json.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -80,8 +87,30 @@ func nearAll(t *testing.T, what string, got []float64, want []*float64, tol floa
 	}
 }
 
-func TestReference(t *testing.T) {
-	for _, c := range references(t) {
+func TestReference(t *testing.T) { compareWith(t, references(t)) }
+
+// The same beside the SciPy, scikit-learn and PyTorch that are installed, on the same
+// numbers.
+func TestPeersReference(t *testing.T) {
+	python := os.Getenv("SCALEWM_PEERS")
+	if python == "" {
+		t.Skip("peers: SCALEWM_PEERS names no Python with SciPy, scikit-learn and PyTorch")
+	}
+	b, err := exec.Command(python, "testdata/fixture.py").Output()
+	if err != nil {
+		t.Fatalf("running the fixture's script: %v", err)
+	}
+	fresh := decoded(t, b)
+	for i, c := range references(t) {
+		if !reflect.DeepEqual(c.Z, fresh[i].Z) || !reflect.DeepEqual(c.Q, fresh[i].Q) || !slices.Equal(c.Order, fresh[i].Order) {
+			t.Errorf("%s: the script makes other inputs than testdata/reference.json has", c.Name)
+		}
+	}
+	compareWith(t, fresh)
+}
+
+func compareWith(t *testing.T, cases []reference) {
+	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			z, q := samples[float32](c.Z), samples[float64](c.Q)
 			a := Compare(distances(z), q, make([]int, z.N)).Align(0, nil)

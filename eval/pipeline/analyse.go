@@ -47,6 +47,9 @@ func (s *Analyse) ID() string      { return "analyse " + s.name() }
 func (s *Analyse) Stage() Stage    { return StageAnalyse }
 func (s *Analyse) Needs() []string { return []string{trainID(s.arm), collectID(s.task)} }
 
+// Names are the analyses that the step makes.
+func (s *Analyse) Names() []string { return s.names }
+
 // Len and Part implement Divisible.
 func (s *Analyse) Len() int { return len(s.names) }
 

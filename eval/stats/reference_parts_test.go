@@ -163,7 +163,9 @@ func (c *embeddingCase) distances(t *testing.T, q geometry.Samples[float64]) {
 	if c.Pearson == nil || c.Spearman == nil {
 		return
 	}
-	squared := func(s geometry.Samples[float64]) []float64 { return geometry.SquaredDistances(s, geometry.Components{}) }
+	squared := func(s geometry.Samples[float64]) []float64 {
+		return geometry.SquaredDistances(s, geometry.Components{})
+	}
 	dz, dq := squared(samples(c.Z)), squared(geometry.Standardised(q))
 	if raw := squared(q); math.Abs(Pearson(dz, raw)-float64(*c.Pearson)) < math.Abs(Pearson(dz, dq)-float64(*c.Pearson)) {
 		dq = raw
