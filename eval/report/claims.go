@@ -151,7 +151,7 @@ func (r *Report) findings() (out []Finding) {
 		var stands []paired.Verdict
 		for i := range f.parts {
 			p := &f.parts[i]
-			p.stand = paired.Undecided
+			p.stand, p.missing = paired.Undecided, p.missing || math.IsNaN(p.Value) || math.IsInf(p.Value, 0)
 			if allowed, _ := c.allows(p.task); !p.missing {
 				p.stand = p.Stand(allowed, len(f.parts))
 			}

@@ -142,6 +142,22 @@ func TestClaimsOnCheckpoints(t *testing.T) {
 	}
 }
 
+// A number that could not be computed is missing, and never shown.
+func TestClaimsWithoutNumbers(t *testing.T) {
+	r := &Report{Groups: []Group{{}}}
+	for _, a := range analysed() {
+		if a.Rollout != nil {
+			a.Rollout = &record.Rollout{PerStart: []record.PerStart{{Start: 1, Error: .5, Tau: math.NaN()}}}
+		}
+		r.Analyses = append(r.Analyses, a)
+	}
+	for _, id := range []string{"scale-ranking", "aux-rollout-error"} {
+		if f := found(t, r, id); f.Verdict != paired.Undecided || f.item().Text != "" {
+			t.Errorf("%s: %s, %q", id, f.Verdict, f.item().Text)
+		}
+	}
+}
+
 // What is missing has a command that makes it, and each claim its section.
 func TestClaimsInTheReport(t *testing.T) {
 	r := complete(t)

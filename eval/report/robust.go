@@ -288,7 +288,7 @@ func (g *Group) powerTable() Table {
 // factorTable sets the settings of one task and solver beside each other.
 func (r *Report) factorTable() Table {
 	t := Table{Anchor: "factors", Head: []string{"Task", "Solver", "Evaluated with"},
-		Caption: "The same task and solver under settings that differ in what is named: success (%) averaged over the tiers that are there, and the paired difference that each block leads with. Rows are no pairs: their episodes or rules differ."}
+		Caption: "The same task and solver under settings that differ in what is named: success (%) averaged over the tiers and training seeds that are there, and the paired difference that each block leads with. Rows are no pairs: their episodes or rules differ."}
 	arms := slices.DeleteFunc(names(r.Blocks), func(a string) bool { return paired.MethodOf(a).Floor })
 	for _, a := range arms {
 		t.Head = append(t.Head, armTitle(a))
@@ -307,10 +307,16 @@ func (r *Report) factorTable() Table {
 		}
 		row := []Field{words(taskName(b.Task)), words(solverNames[strings.TrimSuffix(b.Solver, "-stock")]), words(what)}
 		for _, name := range arms {
-			if a, ok := b.first(name); ok {
-				row = append(row, number(points(a.Mean.Mean), a.Mean.Mean))
-			} else {
+			var seeds []float64
+			for _, a := range b.Arms {
+				if a.Name == name && len(a.Mean.BySet) > 0 {
+					seeds = append(seeds, a.Mean.Mean)
+				}
+			}
+			if len(seeds) == 0 {
 				row = append(row, none())
+			} else {
+				row = append(row, number(points(mean(seeds)), mean(seeds)))
 			}
 		}
 		if c := b.headline(); c != nil {
