@@ -66,6 +66,15 @@ func (c Config) vit() nn.ViTConfig {
 		Positions: c.Positions, Kind: nn.DINOv2}
 }
 
+// FrameFLOP counts the floating point operations of a frame's matrix products, a
+// multiply-add as two.
+func (c Config) FrameFLOP() float64 {
+	patches, w := float64(c.Patches()), float64(c.Width)
+	tokens := patches + 1
+	layer := tokens * (4*w*w + 2*tokens*w + 2*w*float64(c.MLP))
+	return 2 * (patches*float64(3*c.Patch*c.Patch)*w + float64(c.Layers)*layer)
+}
+
 // table is the position table for the frames, made from the stored one, in float32 as
 // both rules do.
 func (c Config) table(stored []float32) []float32 {

@@ -15,13 +15,7 @@ func (c Config) StepFLOP(batch, _ int) float64 {
 }
 
 // EncodeFLOP counts one call of Encode.
-func (c Config) EncodeFLOP(frames int) float64 {
-	b := c.Backbone
-	patches, w := float64(b.Patches()), float64(b.Width)
-	tokens := patches + 1
-	layer := tokens * (4*w*w + 2*tokens*w + 2*w*float64(b.MLP))
-	return 2 * float64(frames) * (patches*float64(3*b.Patch*b.Patch)*w + float64(b.Layers)*layer)
-}
+func (c Config) EncodeFLOP(frames int) float64 { return float64(frames) * c.Backbone.FrameFLOP() }
 
 // PlanFLOP counts one call of Rollout for so many candidates of h blocks. Blocks up to
 // History add one frame to windows whose keys and values are kept; later windows slide,
