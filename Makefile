@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-race test-asan test-slurm test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-race test-asan test-slurm test-nfs test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ test-peers: setup setup-peers ## the tests that compare with Python programs; a 
 test-slurm: setup ## grids on a real Slurm of two nodes on this machine, which it installs; a few minutes
 	@third_party/setup.sh slurm
 	SCALEWM_SLURM=1 go run ./cmd/testsum -count 1 -timeout 20m -run '^TestSlurm$$' ./cmd/scalewm
+
+test-nfs: setup ## two machines on one folder of a real NFS server, in a user-mode Linux that it installs; minutes
+	@third_party/setup.sh nfs
+	SCALEWM_NFS_TEST=1 go run ./cmd/testsum -count 1 -timeout 20m -run '^TestNFS$$' ./cmd/scalewm
 
 test-race: setup ## all tests under Go's race detector; an hour
 	nice go run ./cmd/testsum -race -count 1 -p 1 -timeout 4h ./...

@@ -6,6 +6,7 @@
 #   third_party/setup.sh peers     the Python programs that tests compare with
 #   third_party/setup.sh browser   a browser for the tests of the HTML report
 #   third_party/setup.sh slurm     a batch system that tests submit to
+#   third_party/setup.sh nfs       machines with a network file system that tests work on
 #   third_party/setup.sh cuda      what the GPU build and the tests of its kernels need
 #   third_party/setup.sh lock-peers  writes peers.lock anew: the newest versions that
 #                                  the manifest's peers accept, with their hashes
@@ -167,9 +168,9 @@ announce() {
 }
 
 case $want in
-base | peers | browser | slurm | cuda) ;;
+base | peers | browser | slurm | nfs | cuda) ;;
 lock-peers) lock_peers; exit ;;
-*) die "unknown part \"$want\" (hint: base, peers, browser, slurm, cuda or lock-peers)" ;;
+*) die "unknown part \"$want\" (hint: base, peers, browser, slurm, nfs, cuda or lock-peers)" ;;
 esac
 command -v dpkg-query >/dev/null || die "this script knows Debian and Ubuntu only (hint: install the [[apt]] packages of third_party/manifest.toml your system's way, then: make build)"
 packages=$(missing_packages)

@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
-	"scalewm/dataset/cell"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/submit"
 )
@@ -44,7 +39,7 @@ func (c *command) watch(ctx context.Context, w *pipeline.Workspace, asJSON bool)
 		if first.Stages == nil {
 			first = look
 		}
-		s := screen{Look: look, Queue: queue(ctx, w.Dir), Errors: lastErrors(filepath.Join(w.Dir, submit.Dir, "log")), rates: ratesOf(first, look, time.Since(began))}
+		s := screen{Look: look, Queue: submit.Queue(ctx, w.Dir), Errors: submit.LastErrors(w.Dir), rates: ratesOf(first, look, time.Since(began))}
 		if asJSON {
 			return c.printJSON(s)
 		}
@@ -106,78 +101,4 @@ func (s screen) print(w io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// queue counts the jobs of the last submission by state; none without Slurm.
-func queue(ctx context.Context, dir string) []string {
-	out := []string{}
-	ids, err := submit.Submitted(dir)
-	if err != nil || len(ids) == 0 {
-		return out
-	}
-	ctx, stop := context.WithTimeout(ctx, watchEvery)
-	defer stop()
-	text, err := exec.CommandContext(ctx, "squeue", "--me", "--noheader", "--array", "--format", "%F %j %T").Output()
-	if err != nil {
-		return out // the controller may be away; the files tell all the same
-	}
-	counts := map[string]int{}
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) == 3 && slices.Contains(ids, f[0]) {
-			counts[strings.TrimPrefix(f[1], "scalewm-")+" "+strings.ToLower(f[2])]++
-		}
-	}
-	for state, n := range counts {
-		out = append(out, fmt.Sprintf("%d %s", n, state))
-	}
-	slices.Sort(out)
-	return out
-}
-
-const (
-	shownErrors = 5
-	logTail     = 4096 // bytes at the end of a log that its last words are looked for in
-)
-
-// lastErrors are the last words of the jobs whose logs end with an error, those of the
-// latest logs.
-func lastErrors(dir string) []string {
-	entries, _ := os.ReadDir(dir) // none where nothing was submitted
-	slices.SortFunc(entries, func(a, b os.DirEntry) int { return modTime(b).Compare(modTime(a)) })
-	out := []string{}
-	for _, e := range entries {
-		if line := lastError(filepath.Join(dir, e.Name())); line != "" {
-			if out = append(out, e.Name()+": "+line); len(out) == shownErrors {
-				break
-			}
-		}
-	}
-	return out
-}
-
-func modTime(e os.DirEntry) time.Time {
-	info, err := e.Info()
-	if err != nil {
-		return time.Time{}
-	}
-	return info.ModTime()
-}
-
-// lastError is the last line of a log that tells of a failure.
-func lastError(path string) (found string) {
-	f, err := cell.Open(path, cell.MaxMetrics)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if end, err := f.Seek(0, io.SeekEnd); err == nil {
-		f.Seek(max(0, end-logTail), io.SeekStart)
-	}
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if line := lines.Text(); strings.HasPrefix(line, "scalewm: ") || strings.Contains(line, " failed: ") {
-			found = line
-		}
-	}
-	return found
 }

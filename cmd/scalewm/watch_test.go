@@ -1,41 +1,12 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"scalewm/eval/pipeline"
 )
-
-// The last words of failed jobs are shown, those of the latest logs first.
-func TestLastErrors(t *testing.T) {
-	dir := t.TempDir()
-	now := time.Now()
-	for i, text := range []string{
-		"all well\n",
-		"evaluate x failed: the first\nevaluate y failed: the second\nscalewm: some cells failed:\n  evaluate y\n",
-		strings.Repeat("long\n", 5000) + "scalewm: no progress: the time was up\nand a line after it\n",
-	} {
-		path := filepath.Join(dir, []string{"a.log", "b.log", "c.log"}[i])
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, now, now.Add(time.Duration(i)*time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := []string{"c.log: scalewm: no progress: the time was up", "b.log: scalewm: some cells failed:"}
-	if got := lastErrors(dir); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := lastErrors(filepath.Join(dir, "none")); len(got) != 0 {
-		t.Errorf("of no folder: %q", got)
-	}
-}
 
 // Rates are what came since the first look; what is left goes on at that rate.
 func TestScreen(t *testing.T) {

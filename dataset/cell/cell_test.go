@@ -465,3 +465,43 @@ func TestListed(t *testing.T) {
 		}
 	}
 }
+
+// TestRace is one of two machines that make the same cells in one folder, which
+// make test-nfs runs on two mounts; here two goroutines do. Each cell is whole for
+// whoever finds it, whoever wrote it.
+func TestRace(t *testing.T) {
+	dir, cells, makers := os.Getenv("SCALEWM_RACE"), 10000, 1
+	if dir == "" {
+		dir, cells, makers = t.TempDir(), 100, 2
+	}
+	s := Store{Dir: dir}
+	var all sync.WaitGroup
+	for range makers {
+		all.Go(func() {
+			made := 0
+			listed, err := s.Listed()
+			for i := 0; i < cells && err == nil; i++ {
+				id, _ := ID("race", i) // a number always has one
+				if i%50 == 0 {
+					listed, err = s.Listed()
+				}
+				result := 0
+				if err == nil && !listed.Has(id) {
+					made++
+					err = s.Save(id, "race", i, i*i)
+				}
+				if err == nil {
+					err = s.Load(id, nil, &result)
+				}
+				if err == nil && result != i*i {
+					err = fmt.Errorf("cell %d holds %d", i, result)
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			t.Logf("%d cells made", made)
+		})
+	}
+	all.Wait()
+}

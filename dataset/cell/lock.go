@@ -37,7 +37,7 @@ func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err e
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("making the folder %s: %w%s", dir, plain(err), hint(err))
 	}
-	l := locking{path: filepath.Join(dir, lockName), me: self()}
+	l, said := locking{path: filepath.Join(dir, lockName), me: self()}, false
 	for try := 0; ; try++ {
 		f, err := l.take()
 		if err == nil {
@@ -54,7 +54,8 @@ func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err e
 			o.Break = false // of the one that was there, and not of who comes next
 			continue
 		}
-		if try == 0 && o.Note != nil {
+		if owner.PID != 0 && o.Note != nil && !said {
+			said = true
 			o.Note(fmt.Sprintf("%s is taken by %s, which is waited for (hint: if that is gone, --break-lock)", dir, owner))
 		}
 		select {
@@ -118,9 +119,11 @@ func (l locking) tidy(but string) {
 // breakStale removes the lock if its owner is gone. Who removes it has the kernel's
 // lock of it, so that no two do.
 func (l locking) breakStale(anyway, ask bool) (broken bool, o owner, err error) {
-	f, err := os.Open(l.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, o, nil // released meanwhile
+	// For writing, since an NFS server may delegate a file to a client that reads it, and the
+	// client then looks at its own copy and does not see that it was removed.
+	f, err := os.OpenFile(l.path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESTALE) {
+		return false, o, nil // released meanwhile
 	}
 	if err != nil {
 		return false, o, err
@@ -132,8 +135,7 @@ func (l locking) breakStale(anyway, ask bool) (broken bool, o owner, err error) 
 		o = owner{Host: "an unreadable " + lockName}
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	alive := err != nil
-	if alive && !anyway {
+	if alive := err != nil; alive && !anyway {
 		return false, o, nil
 	}
 	if !anyway && o.Host != l.me.Host && !(ask && l.me.succeeds(o)) {
@@ -144,7 +146,7 @@ func (l locking) breakStale(anyway, ask bool) (broken bool, o owner, err error) 
 		return false, o, err
 	}
 	if now, err := os.Stat(l.path); err != nil || !os.SameFile(mine, now) {
-		return true, o, nil // broken by another one
+		return false, o, nil // broken by another one
 	}
 	return true, o, os.Remove(l.path)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -44,7 +43,7 @@ func (p Plan) Refuse(ctx context.Context, out string) error {
 	}
 	dir := filepath.Join(out, Dir)
 	if p.Engine == Shell {
-		f, err := os.Open(filepath.Join(dir, "running"))
+		f, err := cell.Open(filepath.Join(dir, "running"), cell.MaxRecord)
 		if err != nil {
 			return nil // it never ran
 		}

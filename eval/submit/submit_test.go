@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"scalewm/eval/pipeline"
 )
@@ -235,5 +236,35 @@ func TestShell(t *testing.T) {
 	want := []string{"--stage collect --shard 0/1", "--stage collect --shard 0/3", "--stage collect --shard 2/3", "--stage eval --shard 1/25", "--stage eval --shard 24/25", "--stage report --shard 0/1"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("ran %q, want %q", lines, want)
+	}
+}
+
+// The last words of failed jobs are shown, those of the latest logs first.
+func TestLastErrors(t *testing.T) {
+	out := t.TempDir()
+	dir := filepath.Join(out, Dir, "log")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for i, text := range []string{
+		"all well\n",
+		"evaluate x failed: the first\nevaluate y failed: the second\nscalewm: some cells failed:\n  evaluate y\n",
+		strings.Repeat("long\n", 5000) + "scalewm: no progress: the time was up\nand a line after it\n",
+	} {
+		path := filepath.Join(dir, []string{"a.log", "b.log", "c.log"}[i])
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, now, now.Add(time.Duration(i)*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"c.log: scalewm: no progress: the time was up", "b.log: scalewm: some cells failed:"}
+	if got := LastErrors(out); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := LastErrors(t.TempDir()); len(got) != 0 {
+		t.Errorf("of no folder: %q", got)
 	}
 }

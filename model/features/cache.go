@@ -211,7 +211,7 @@ func (c *cache) Features(ctx context.Context, rows []int32, dst []uint16) error 
 }
 
 func (c *cache) readRow(s shard, row int, dst []uint16) error {
-	f, err := os.Open(c.path(s))
+	f, err := cell.Open(c.path(s), cell.MaxData)
 	if err != nil {
 		return err
 	}
