@@ -18,7 +18,7 @@ import (
 // family, no code but tests names a method that is trained, or its family: who
 // needs one asks the table.
 func TestMethodsAreNamedOnce(t *testing.T) {
-	names := append(model.MethodNames(model.Method.Trained), "dinowm") // which reports of other programs name
+	names := model.MethodNames(model.Method.Trained)
 	for _, m := range model.Methods() {
 		if m.Plans() && !slices.Contains(names, m.Family) {
 			names = append(names, m.Family)
