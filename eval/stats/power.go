@@ -3,6 +3,7 @@ package stats
 import (
 	"math"
 
+	"gonum.org/v1/gonum/integrate/quad"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -19,14 +20,14 @@ func StudentPower(effect, sd float64, n int) float64 {
 	limit := distuv.StudentsT{Sigma: 1, Nu: free}.Quantile(0.975)
 	shift := math.Abs(effect) / sd * math.Sqrt(float64(n))
 	// Given the estimated deviation, s times the true one, the statistic is normal; s² is
-	// chi-square over its degrees of freedom, taken here at the middles of equal shares.
-	const shares = 2000
-	power := 0.0
-	for i := range shares {
-		s := math.Sqrt(distuv.ChiSquared{K: free}.Quantile((float64(i)+0.5)/shares) / free)
-		power += distuv.UnitNormal.CDF(shift-limit*s) + distuv.UnitNormal.CDF(-shift-limit*s)
+	// chi-square over its degrees of freedom.
+	law := distuv.ChiSquared{K: free}
+	given := func(s float64) float64 {
+		density := 2 * s * free * law.Prob(s*s*free)
+		return density * (distuv.UnitNormal.CDF(shift-limit*s) + distuv.UnitNormal.CDF(-shift-limit*s))
 	}
-	return power / shares
+	const tail, nodes = 1e-10, 100
+	return quad.Fixed(given, math.Sqrt(law.Quantile(tail)/free), math.Sqrt(law.Quantile(1-tail)/free), nodes, quad.Legendre{}, 0)
 }
 
 // StudentUnits is the least number of values with which that test reaches the Goal, or
