@@ -54,7 +54,7 @@ type ResizeOptions struct {
 type ResizedSet struct {
 	size   int
 	pixels []byte // (rows, size, size, 3)
-	mapped []byte // the whole sidecar file, when there is one
+	mapped []byte // the memory outside of Go's that holds them, or the whole sidecar file
 }
 
 // Size implements FrameReader.
@@ -70,7 +70,7 @@ func (s *ResizedSet) Frame(row int, dst []byte) error {
 	return nil
 }
 
-// Close frees the sidecar's mapping; the file stays for the next run.
+// Close frees the memory; a sidecar file stays for the next run.
 func (s *ResizedSet) Close() error {
 	s.pixels = nil
 	if s.mapped == nil {
@@ -95,8 +95,14 @@ func Resized(ctx context.Context, src Source, opt ResizeOptions, progress func(d
 	if bytes > opt.Budget {
 		return sidecar(ctx, src, opt, bytes, progress)
 	}
-	s := &ResizedSet{size: opt.Size, pixels: make([]byte, bytes)}
-	if err := resizeAll(ctx, src, opt, s.pixels, progress); err != nil {
+	// Go's collector lets garbage grow to the size of what it manages, and the set is large.
+	m, err := syscall.Mmap(-1, 0, int(bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("taking %d MB of memory for frames of %d px: %w", bytes>>20, opt.Size, err)
+	}
+	s := &ResizedSet{size: opt.Size, pixels: m, mapped: m}
+	if err := resizeAll(ctx, src, opt, m, progress); err != nil {
+		s.Close()
 		return nil, err
 	}
 	return s, nil
