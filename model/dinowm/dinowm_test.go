@@ -14,7 +14,7 @@ import (
 )
 
 func tiny() Config {
-	return Config{Backbone: dinov2.Config{Width: 6, Layers: 2, Heads: 2, MLP: 8, Patch: 4, Positions: 3, FrameSize: 8}, ActionEmbedding: 3,
+	return Config{Backbone: dinov2.Config{Width: 6, Layers: 2, Heads: 2, MLP: 12, Patch: 4, Positions: 3, FrameSize: 8}, ActionEmbedding: 3,
 		PredictorDepth: 2, PredictorHeads: 2, PredictorHeadDim: 4, PredictorMLP: 9, PositionFrames: 4, History: 3, FrameSkip: 5, ActionDim: 2}.Random()
 }
 

@@ -184,13 +184,16 @@ func TestPeers(t *testing.T) {
 			m := newModel(t, dev, c)
 			ours, _ := loaded(t, saved(t, m))
 			dir := asPyTorch(t, ours, 5, func(ts []weights.Tensor) []weights.Tensor { return ts })
-			text, err := exec.Command(python, "testdata/load_strict.py", dir).Output()
+			var errs strings.Builder
+			cmd := exec.Command(python, "testdata/load_strict.py", dir)
+			cmd.Stderr = &errs
+			text, err := cmd.Output()
 			var want []float64
 			if err == nil {
 				err = json.Unmarshal(text, &want)
 			}
 			if err != nil {
-				t.Fatalf("%v: %s", err, text)
+				t.Fatalf("%v: %s", err, errs.String())
 			}
 			const frames = 4
 			px := make([]byte, frames*m.Info().FrameBytes())
