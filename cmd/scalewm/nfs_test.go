@@ -37,7 +37,7 @@ func TestNFS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, change := range [][2]string{{"steps = 8", "steps = 60"}, {"save_every = 2", "save_every = 10"}, {"eval_every = 4", "eval_every = 20"}} {
+	for _, change := range [][2]string{{"steps = 8", "steps = 2000"}, {"save_every = 2", "save_every = 50"}, {"eval_every = 4", "eval_every = 100"}} {
 		preset = bytes.Replace(preset, []byte(change[0]), []byte(change[1]), 1)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "slow.toml"), preset, 0o666); err != nil {

@@ -23,8 +23,9 @@ import (
 // WriteFile writes path so that a reader sees the whole old file, the whole new
 // one or none: the bytes go to a hidden file beside it, which is flushed to the
 // disk and renamed. Missing folders are made. When write fails nothing is left.
-// Writers of the same path, in this process or others, take turns; the file
-// that a killed writer left aside is used again by the next one.
+// Writers of the same path on one host, in this process or others, take turns; the
+// file that a killed writer left aside is used again by the next one. Of writers on different
+// hosts each has a file of its own, and the last to finish wins.
 func WriteFile(path string, write func(io.Writer) error) error {
 	return Fill(path, func(f *os.File) error {
 		w := bufio.NewWriterSize(f, 1<<16)
@@ -138,7 +139,9 @@ func Aside(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+asideSuffix)
 }
 
-const asideSuffix = ".aside"
+// asideSuffix names the host, since taking turns by a lock is what network file
+// systems do not promise to writers on different ones.
+var asideSuffix = "." + self().Host + ".aside"
 
 // openAside opens and locks the file beside the target. Its name is fixed, so
 // that the next writer reuses what a killed one left. While we wait for the lock its
