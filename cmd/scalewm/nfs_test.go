@@ -60,7 +60,7 @@ func TestNFS(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, console)
 	}
-	want := regexp.MustCompile(`(?s)== a training that both are asked for.*\n1\n1\n0\n== a machine is lost\nwaits: 124\nbreaks: 0\n1\n== 10,000 cells that both make\n10000\n0\n.*rc 0\n$`)
+	want := regexp.MustCompile(`(?s)== a training that both are asked for.*\n1\n1\n0\n== a machine is lost\n(?:.* Killed .*\n)?waits: 124\nbreaks: 0\n1\n== 10,000 cells that both make\n10000\n0\n.*rc 0\n$`)
 	if !want.Match(out) {
 		logs := ""
 		for _, name := range []string{"a.log", "b.log"} {
