@@ -101,6 +101,9 @@ func (w *Workspace) checkpoint(a arm) string {
 // cells is the store of results, tuning that of the cells a temperature is
 // chosen by, which are none.
 func (w *Workspace) cells() cell.Store {
+	if w.Dir == "" { // nothing is kept
+		return cell.Store{}
+	}
 	return cell.Store{Dir: filepath.Join(w.Dir, record.CellsDir)}
 }
 
