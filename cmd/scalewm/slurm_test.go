@@ -159,9 +159,11 @@ func (c *cluster) settled() {
 	})
 }
 
-// now lets a job begin that was put back into the queue.
+// now lets a job begin that was put back into the queue, without the two minutes that Slurm
+// waits. They are there for a reason: the end of the former run, told late, would count as
+// the new one's. So no run may be under way on any node.
 func (c *cluster) now(job string) {
-	if c.say("squeue", "-h", "-j", job, "-o", "%T %r") == "PENDING BeginTime" {
+	if c.say("pgrep", "-x", "slurmstepd") == "" && c.say("squeue", "-h", "-j", job, "-o", "%T %r") == "PENDING BeginTime" {
 		c.say("scontrol", "update", "jobid="+job, "StartTime=now")
 	}
 }
