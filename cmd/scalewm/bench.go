@@ -20,7 +20,7 @@ func runBench(ctx context.Context, c *command, args []string) error {
 	b := &bench.Bench{Version: version(), Timed: openTimed,
 		Note: func(format string, args ...any) { fmt.Fprintf(c.stderr, "bench: "+format+"\n", args...) }}
 	what := c.String("what", "env,load,train,plan", "`parts` to measure; latents and wide (analyses of 192 and of 98,304 numbers), too, and kernels on a GPU")
-	preset := c.String("preset", "", "`name` of a preset or path of a .toml file, for another geometry than the one of 10.77 M parameters")
+	preset := c.presetFlags("", ", for another geometry than the one of 10.77 M parameters")
 	c.StringVar(&b.Peer, "peer", "", "a Python `interpreter` with torch and stable-worldmodel, which takes turns with this program")
 	where := c.OneOf("device", "`where` to train and plan: auto, cpu or cuda", "auto", "cpu", "cuda")
 	c.StringVar(&b.Data, "data", "", "the data `file` that load reads; without it a few episodes of Two-Room are collected")
@@ -42,7 +42,7 @@ func runBench(ctx context.Context, c *command, args []string) error {
 		return usagef("bench: --rounds %d: at least 1", b.Rounds)
 	}
 	var err error
-	if b.Preset, b.Geometry, err = bench.Preset(*preset); err != nil {
+	if b.Preset, b.Geometry, err = bench.Preset(*preset.name, *preset.changes...); err != nil {
 		return err
 	}
 	b.Open = func(p device.Precision) (device.Device, error) {

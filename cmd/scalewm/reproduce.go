@@ -26,15 +26,16 @@ func init() {
 
 // gridFlags are the axes of the grid, as texts.
 type gridFlags struct {
-	preset, tasks, methods, seeds, solvers, tiers, sets, analyses, q, weights *string
-	episodes                                                                  *int
-	rollouts                                                                  rolloutFlags
-	settings                                                                  settingFlags
+	preset                                                            presetFlags
+	tasks, methods, seeds, solvers, tiers, sets, analyses, q, weights *string
+	episodes                                                          *int
+	rollouts                                                          rolloutFlags
+	settings                                                          settingFlags
 }
 
 func (c *command) gridFlags() gridFlags {
 	return gridFlags{
-		preset:   c.presetFlag(),
+		preset:   c.presetFlags("nano", ""),
 		tasks:    c.String("tasks", "all", "`tasks`, with commas, or all"),
 		methods:  c.String("methods", strings.Join(model.MethodNames(model.Method.Usual), ","), "`arms`, with commas: of lewm, scale, aux, dinowm (which needs --backbone), dinowm-random, and the floors untrained and random"),
 		seeds:    c.String("seeds", "3072", "training `seeds`, with commas"),
@@ -50,8 +51,20 @@ func (c *command) gridFlags() gridFlags {
 	}
 }
 
-func (c *command) presetFlag() *string {
-	return c.String("preset", "nano", "`name` of a preset (nano, small, paper) or path of a .toml file")
+// presetFlags say which preset, and what is changed in it.
+type presetFlags struct {
+	name    *string
+	changes *texts
+}
+
+func (c *command) presetFlags(name, what string) presetFlags {
+	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, small, paper) or path of a .toml file"+what), new(texts)}
+	c.Var(f.changes, "set", "`KEY=VALUE` instead of the preset's, as in train.lr=1e-3; may be given several times")
+	return f
+}
+
+func (f presetFlags) load() (*pipeline.Preset, error) {
+	return pipeline.LoadPreset(*f.name, *f.changes...)
 }
 
 func runReproduce(ctx context.Context, c *command, args []string) error {
@@ -167,7 +180,7 @@ func (c *command) say(id, what string) {
 
 // grid reads the axes; what the flags leave open the preset says.
 func (f gridFlags) grid() (g pipeline.Grid, err error) {
-	preset, err := pipeline.LoadPreset(*f.preset)
+	preset, err := f.preset.load()
 	if err != nil {
 		return g, err
 	}

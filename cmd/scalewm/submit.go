@@ -147,7 +147,13 @@ func (f submitFlags) words(c *command) ([]string, error) {
 	words := []string{self, c.verb.name}
 	c.Visit(func(g *flag.Flag) {
 		if !slices.Contains(f.names(), g.Name) {
-			words = append(words, "--"+g.Name+"="+g.Value.String())
+			values := texts{g.Value.String()}
+			if several, ok := g.Value.(*texts); ok {
+				values = *several
+			}
+			for _, v := range values {
+				words = append(words, "--"+g.Name+"="+v)
+			}
 		}
 	})
 	return words, nil

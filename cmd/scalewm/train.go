@@ -23,7 +23,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	task := c.String("task", "", "`name` of the task the data set is of (`scalewm tasks`)")
 	method := c.String("method", model.Baseline, "`objective`: "+strings.Join(model.MethodNames(model.Method.Trained), ", ")+"; "+model.Untrained+" writes the initial weights")
 	data := c.String("data", "", "the data set, a `file` in HDF5")
-	preset := c.presetFlag()
+	preset := c.presetFlags("nano", "")
 	protocol := c.String("protocol", string(dataset.Paper), "`split`: paper (clips at random) or strict (whole episodes held out)")
 	seed := c.Seed("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
 	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
@@ -52,7 +52,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if err := cmp.Or(err, err2, err3); err != nil {
 		return usagef("train: %v", err)
 	}
-	p, err := pipeline.LoadPreset(*preset)
+	p, err := preset.load()
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ var wrong = []string{
 	"render", "render x.h5", "render x.h5 --out x.jpg", "render x.h5 --out x.gif --episode -1",
 	"replay", "replay a b", "replay x.h5 --episodes -1", "replay x.h5 --out ''",
 	"report", "report a b", "report a --format nosuch", "report a --format ''",
-	"reproduce --out o --submit nosuch", "reproduce --out o --submit slurm", "reproduce --out o --submit shell --stage eval", "reproduce --out o --print", "reproduce --out o --time 1:00:00",
+	"reproduce --out o --set lr", "reproduce --out o --submit nosuch", "reproduce --out o --submit slurm", "reproduce --out o --submit shell --stage eval", "reproduce --out o --print", "reproduce --out o --time 1:00:00",
 	"reproduce --out o --submit shell --throttle eval:x", "reproduce --out o --submit shell --cpus -1", "reproduce --out o --stage nosuch", "reproduce --out o --stage report --shard 0/2",
 	"reproduce", "reproduce --out ''", "reproduce --out o --tasks nosuch", "reproduce --out o --tasks ''", "reproduce --out o --methods ''", "reproduce --out o --methods nosuch",
 	"reproduce --out o --tiers ''", "reproduce --out o --sets ''", "reproduce --out o --solvers ''", "reproduce --out o --seeds ''", "reproduce --out o --seeds x",

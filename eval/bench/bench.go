@@ -95,13 +95,13 @@ type Probe struct {
 
 // Preset is a preset by name or path, for two-dimensional actions, and its geometry
 // in words; "" is the geometry of 10.77 M parameters that PyTorch's times are known
-// of: small with 32 clips.
-func Preset(name string) (*pipeline.Preset, string, error) {
+// of: small with 32 clips. Changes are as in pipeline.LoadPreset.
+func Preset(name string, changes ...string) (*pipeline.Preset, string, error) {
 	known := name == ""
 	if known {
 		name = "small"
 	}
-	p, err := pipeline.LoadPreset(name)
+	p, err := pipeline.LoadPreset(name, changes...)
 	if err != nil {
 		return nil, "", err
 	}

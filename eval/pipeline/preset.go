@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -125,7 +126,9 @@ func PresetNames() []string {
 }
 
 // LoadPreset reads a built-in preset by name, or the file of a path that ends in .toml.
-func LoadPreset(name string) (*Preset, error) {
+// Changes are keys and their values in it, as in "train.lr=1e-3", in TOML; a text needs
+// no quotes.
+func LoadPreset(name string, changes ...string) (*Preset, error) {
 	known := strings.Join(PresetNames(), ", ")
 	text, err := presetFiles.ReadFile(path.Join("presets", name+".toml"))
 	if strings.HasSuffix(name, ".toml") {
@@ -138,6 +141,14 @@ func LoadPreset(name string) (*Preset, error) {
 	p, err := parsePreset(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("reading preset %s: %w", name, err)
+	}
+	for _, change := range changes {
+		if err := p.change(change); err != nil {
+			return nil, Requestf("--set %s: %v", change, err)
+		}
+	}
+	if err := p.validate(); err != nil { // keys that belong together may have been changed one by one
+		return nil, Requestf("--set %s: %v", strings.Join(changes, " --set "), err)
 	}
 	p.Name = strings.TrimSuffix(path.Base(name), ".toml")
 	return p, nil
@@ -154,19 +165,39 @@ func parsePreset(text string) (*Preset, error) {
 		}
 	}
 	var p Preset
-	meta, err := toml.Decode(text, &p)
+	if err := p.decode(text); err != nil {
+		return nil, err
+	}
+	return &p, p.validate()
+}
+
+// change sets one key, and leaves the other ones of a table.
+func (p *Preset) change(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok || key == "" {
+		return errors.New("a key and its value are expected, as in train.lr=1e-3")
+	}
+	var probe map[string]any
+	if _, err := toml.Decode("value = "+value, &probe); err != nil || len(probe) > 1 {
+		value = strconv.Quote(strings.TrimSpace(value))
+	}
+	return p.decode(key + " = " + value)
+}
+
+func (p *Preset) decode(text string) error {
+	meta, err := toml.Decode(text, p)
 	if err != nil {
 		var pe toml.ParseError
 		if errors.As(err, &pe) {
-			return nil, fmt.Errorf("line %d: %s (hint: compare with presets/nano.toml in eval/pipeline)", pe.Position.Line, pe.Message)
+			return fmt.Errorf("line %d: %s (hint: compare with presets/nano.toml in eval/pipeline)", pe.Position.Line, pe.Message)
 		}
-		return nil, fmt.Errorf("%w (hint: compare with presets/nano.toml in eval/pipeline)", err)
+		return fmt.Errorf("%w (hint: compare with presets/nano.toml in eval/pipeline)", err)
 	}
 	if extra := meta.Undecoded(); len(extra) > 0 {
 		key := extra[0].String()
-		return nil, fmt.Errorf("unknown key %q%s (hint: keys are those of presets/nano.toml in eval/pipeline)", key, Nearest(key, presetKeys()))
+		return fmt.Errorf("unknown key %q%s (hint: keys are those of presets/nano.toml in eval/pipeline)", key, Nearest(key, presetKeys()))
 	}
-	return &p, p.validate()
+	return nil
 }
 
 // presetKeys are the keys of the nano preset, which has all of them.

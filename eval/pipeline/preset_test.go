@@ -161,6 +161,36 @@ func TestPresetFile(t *testing.T) {
 }
 
 // The TOML parser would take 20 seconds for this key and hours for a longer one.
+// A change is as if the file had it, and leaves everything else.
+func TestPresetChanges(t *testing.T) {
+	p, err := LoadPreset("nano", "train.lr=1e-3", "collect.policy = noisy", `eval.tiers=["T1"]`, "collect.at_most.cube=7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := LoadPreset("nano")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Train.LR, want.Collect.Policy, want.Eval.Tiers = 1e-3, "noisy", []string{"T1"}
+	want.Collect.AtMost["cube"] = 7
+	if d := cmp.Diff(want, p); d != "" {
+		t.Error(d)
+	}
+	for change, says := range map[string]string{
+		"lr":                "a key and its value are expected",
+		"train.lrr=1":       `did you mean "train.lr"?`,
+		"train.lr=fast":     "incompatible types",
+		"train.lr=nan":      "lr is NaN",
+		"train=3":           "incompatible types",
+		"a = 1\ntrain.lr=1": "unknown key",
+		"a\nb=1":            "expected",
+	} {
+		if _, err := LoadPreset("nano", change); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("--set %s: %v, want an error that says %s", change, err, says)
+		}
+	}
+}
+
 func TestLongLinesAreRefused(t *testing.T) {
 	_, err := parsePreset("[model]\n" + strings.Repeat("a.", 10_000) + "a = 1\n")
 	if err == nil || !strings.Contains(err.Error(), "line 2: 20006 characters") {
