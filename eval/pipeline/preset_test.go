@@ -181,7 +181,7 @@ func TestPresetChanges(t *testing.T) {
 		"train.lrr=1":       `did you mean "train.lr"?`,
 		"train.lr=fast":     "incompatible types",
 		"train.lr=nan":      "lr is NaN",
-		"train=3":           "incompatible types",
+		"train=3":           "type mismatch",
 		"a = 1\ntrain.lr=1": "unknown key",
 		"a\nb=1":            "expected",
 	} {
