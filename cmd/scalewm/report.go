@@ -20,7 +20,7 @@ func init() {
 
 func runReport(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "`folder` of the report (default DIR/report)")
-	format := c.String("format", "all", "`formats`, with commas: "+strings.Join(report.Formats(), ", ")+", or all")
+	format := c.String("format", "all", "`formats`, with commas: "+strings.Join(report.Formats(), ", ")+", all of these, or "+report.Episodes+", a line an episode")
 	var o paired.Options
 	c.BoolVar(&o.SameDevice, "same-device", false, "pair only plans that were made on one kind of device; other pairs are noted otherwise")
 	force := c.forceFlag()
@@ -53,7 +53,7 @@ func parseFormats(list string) ([]string, error) {
 		return report.Formats(), nil
 	}
 	formats := strings.Split(list, ",")
-	known := report.Formats()
+	known := report.AllFormats()
 	for _, f := range formats {
 		if !slices.Contains(known, f) {
 			return nil, usagef("report: unknown format %q%s; --format takes %s, or all", f, pipeline.Nearest(f, known), strings.Join(known, ", "))

@@ -25,6 +25,7 @@ type Report struct {
 	Warnings []string
 	Training []Training
 	Analyses []record.Analysis
+	Cells    []record.Cell
 	Clips    []Clip
 	Origin   Origin
 }
@@ -109,7 +110,7 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because(d.Problems))
 	}
 	placed, notes := paired.Place(d.Cells)
-	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Analyses: d.Analyses, Clips: d.Clips, Origin: originOf(d), Warnings: slices.Concat(d.Problems, notes)}
+	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Analyses: d.Analyses, Cells: d.Cells, Clips: d.Clips, Origin: originOf(d), Warnings: slices.Concat(d.Problems, notes)}
 	desks, err := desksOf(placed, d.Runs)
 	if err != nil {
 		return nil, err

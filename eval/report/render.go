@@ -16,8 +16,15 @@ import (
 	"scalewm/eval/paired"
 )
 
-// Formats lists what a report can be written as.
+// Formats lists what a report is written as unless told.
 func Formats() []string { return []string{"html", "md", "csv", "json", "tex"} }
+
+// Episodes is the format, and the file, of a line an episode. It is written where it is
+// asked for: a whole benchmark has millions.
+const Episodes = "episodes.csv"
+
+// AllFormats lists what a report can be written as.
+func AllFormats() []string { return append(Formats(), Episodes) }
 
 // File is a rendered report.
 type File struct {
@@ -25,16 +32,16 @@ type File struct {
 	Bytes []byte
 }
 
-// Render draws the report in the named formats, in the order of Formats.
+// Render draws the report in the named formats, in the order of AllFormats.
 func (r *Report) Render(formats []string) ([]File, error) {
 	for _, f := range formats {
-		if !slices.Contains(Formats(), f) {
-			return nil, fmt.Errorf("report: unknown format %q (hint: one of %s)", f, strings.Join(Formats(), ", "))
+		if !slices.Contains(AllFormats(), f) {
+			return nil, fmt.Errorf("report: unknown format %q (hint: one of %s)", f, strings.Join(AllFormats(), ", "))
 		}
 	}
 	sections := r.Sections()
 	var out []File
-	for _, f := range Formats() {
+	for _, f := range AllFormats() {
 		if !slices.Contains(formats, f) {
 			continue
 		}
@@ -63,6 +70,8 @@ func (r *Report) render(format string, sections []Section) ([]File, error) {
 	case "csv":
 		file.Bytes = csvBytes(r.successRows())
 		return []File{file, {"report-paired.csv", csvBytes(r.pairRows())}, {"report-sections.csv", csvBytes(sectionRows(sections))}}, nil
+	case Episodes:
+		file = File{Episodes, csvBytes(r.episodeRows())}
 	}
 	return []File{file}, err
 }
@@ -77,6 +86,7 @@ var marks = map[string]string{
 	"report.csv":          "task,solver,method,",
 	"report-paired.csv":   "task,solver,a,b,",
 	"report-sections.csv": "section,part,kind,",
+	Episodes:              "task,solver,method,",
 }
 
 // Ours says whether what is in a folder under the name of a report's file is a

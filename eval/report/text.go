@@ -259,6 +259,28 @@ func (r *Report) successRows() [][]string {
 	return rows
 }
 
+// episodeRows is episodes.csv: one line an episode of an evaluation, with the names that
+// record.Row has; compare reads those of one arm.
+func (r *Report) episodeRows() [][]string {
+	rows := [][]string{{"task", "solver", "method", "seed", "tier", "set", "episode", "trajectory", "start", "success", "steps", "replans", "forwards",
+		"planner_seed", "pre_solved", "nan_costs", "plan_cost", "diverged", "cell"}}
+	bit := func(b bool) string {
+		if b {
+			return "1"
+		}
+		return "0"
+	}
+	for _, c := range r.Cells {
+		s := c.Spec
+		for _, e := range c.Result.Rows {
+			rows = append(rows, []string{s.Task, s.Solver, paired.ArmName(s), itoa(s.TrainSeed), s.Tier, s.Set, itoa(e.Episode), itoa(e.Trajectory), itoa(e.Start),
+				bit(e.Success), itoa(e.Steps), itoa(e.Replans), itoa(e.PredictorCalls), strconv.FormatUint(uint64(e.PlannerSeed), 10), bit(e.PreSolved),
+				itoa(e.NaNCosts), exact(e.PlanCost), e.Diverged, c.ID})
+		}
+	}
+	return rows
+}
+
 // pairRows is report-paired.csv: one line a paired difference, with all its tests.
 func (r *Report) pairRows() [][]string {
 	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin", "settings"}}
