@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-race test-asan test-slurm test-nfs test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build wheel cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-python test-race test-asan test-slurm test-nfs test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,13 @@ gpu-day: cuda ## leave bin/gpu-day: all that a day with a GPU needs (model/devic
 gpu-day-rehearsal: gpu-day ## run that day at toy sizes on an emulated GPU; half an hour
 	SCALEWM_GPU_DAY=$(CURDIR)/bin/gpu-day/gpu-day.sh $(cuda_env) nice go test -tags gpu -count 1 -timeout 90m -run '^TestRehearsal$$' -v ./model/device/cuda/gpu
 
+# No user of the wheel needs a compiler, a checkout or libraries beyond the C library's.
+WHEEL_VERSION := 0.1.0.dev0
+wheel: setup ## leave dist/scalewm-*.whl: worlds for Python (docs/python.md)
+	@mkdir -p bin
+	go build -buildvcs=false -buildmode=c-shared -ldflags '-s -w' -o bin/libscalewm.so ./cmd/libscalewm
+	python3 cmd/libscalewm/wheel.py bin/libscalewm.so third_party/fetched $(WHEEL_VERSION) dist
+
 demo: build ## the whole path on Two-Room: data, three models, planning, report
 	@echo "make demo: about 8 minutes on two cores with bf16 instructions, 20 without"
 	bin/scalewm reproduce --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo
@@ -75,6 +82,12 @@ test: setup ## vet and all tests, ending with the list of skipped ones
 test-peers: setup setup-peers ## the tests that compare with Python programs; a skipped one is a failure here
 	SCALEWM_PEERS=$(CURDIR)/$(peers)/bin/python go run ./cmd/testsum -noskip -count 1 -p 1 -timeout 60m -run '^TestPeers' \
 	  $$($(sources) '*_test.go' | xargs grep -l SCALEWM_PEERS | xargs dirname | sort -u | grep -v third_party | sed 's,^,./,')
+
+test-python: wheel ## the Python package's tests, on the wheel; half a minute
+	@third_party/setup.sh python
+	@rm -rf out/python
+	@python3 -m zipfile -e dist/scalewm-*.whl out/python
+	cd cmd/libscalewm/testdata && PYTHONPATH=$(CURDIR)/out/python PYTHONDONTWRITEBYTECODE=1 $(CURDIR)/third_party/fetched/python/bin/python -m unittest
 
 test-slurm: setup ## grids on a real Slurm of two nodes on this machine, which it installs; a few minutes
 	@third_party/setup.sh slurm
@@ -151,5 +164,5 @@ fuzz: setup ## every fuzz target, or those that match FUZZ, for a minute
 fuzz-long: setup ## the same for 10 million inputs or 20 minutes each; goes on where it was cut; hours
 	@.ci/fuzz 1200 10000000 out/fuzz-long '$(FUZZ)'
 
-clean: ## remove outputs (bin, out); what was fetched stays
-	rm -rf bin out
+clean: ## remove outputs (bin, out, dist); what was fetched stays
+	rm -rf bin out dist

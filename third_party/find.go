@@ -25,16 +25,23 @@ func Candidates(variable, exeDir, checkout, name, rel string) []string {
 	return out
 }
 
+// Home is the folder that stands for the executable's where we are a library in
+// somebody else's program; "" in programs of ours.
+var Home string
+
 // Places are the Candidates of this process: variable is what the environment says,
 // the checkout the one that holds the executable, then the one that holds the working
 // folder.
 func Places(variable, name, rel string) []string {
-	exe, _ := os.Executable()
-	if real, err := filepath.EvalSymlinks(exe); err == nil {
-		exe = real
+	exeDir := Home
+	if exeDir == "" {
+		exe, _ := os.Executable()
+		if real, err := filepath.EvalSymlinks(exe); err == nil {
+			exe = real
+		}
+		exeDir = filepath.Dir(exe)
 	}
-	exeDir, wd := filepath.Dir(exe), ""
-	wd, _ = os.Getwd()
+	wd, _ := os.Getwd()
 	paths := Candidates(variable, exeDir, checkout(exeDir), name, rel)
 	if variable == "" {
 		paths = append(paths, Candidates("", "", checkout(wd), name, rel)...)

@@ -4,6 +4,7 @@
 #
 #   third_party/setup.sh base      what the default build and the tests need
 #   third_party/setup.sh peers     the Python programs that tests compare with
+#   third_party/setup.sh python    what the tests of the Python package need, of the same versions
 #   third_party/setup.sh browser   a browser for the tests of the HTML report
 #   third_party/setup.sh slurm     a batch system that tests submit to
 #   third_party/setup.sh nfs       machines with a network file system that tests work on
@@ -126,6 +127,16 @@ fetch_peers() {
   cp "$lock" "$fetched/peers/complete"
 }
 
+# fetch_python installs those of the locked packages that the Python package and its tests import.
+python_here() { [ -e "$fetched/python/complete" ] && cmp -s <(python_lock) "$fetched/python/complete"; }
+python_lock() { grep -E '^(cloudpickle|gymnasium|h5py|numpy|typing_extensions)==' "$lock"; }
+fetch_python() {
+  python_here && return
+  new_venv "$fetched/python"
+  "$fetched/python/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r <(python_lock)
+  python_lock >"$fetched/python/complete"
+}
+
 # lock_peers asks pip which packages, versions and files the manifest's peers mean today.
 lock_peers() {
   local tmp=$fetched/lock-peers
@@ -159,6 +170,9 @@ announce() {
     base)
       modules_here || printf '  %-32s %6s MB  to %s: the libraries of go.mod\n' "Go modules" 90 "$(go env GOMODCACHE)"
       ;;
+    python)
+      python_here || printf '  %-32s %6s MB  to third_party/fetched/python: %s\n' "Python packages" 25 "$(python_lock | cut -d= -f1 | paste -sd' ')"
+      ;;
     peers)
       peers_here || printf '  %-32s %6s MB  to third_party/fetched/peers: %s\n' "Python packages" 4000 "the $(grep -c '^[^#]' "$lock") of third_party/peers.lock"
       ;;
@@ -168,9 +182,9 @@ announce() {
 }
 
 case $want in
-base | peers | browser | slurm | nfs | cuda) ;;
+base | peers | python | browser | slurm | nfs | cuda) ;;
 lock-peers) lock_peers; exit ;;
-*) die "unknown part \"$want\" (hint: base, peers, browser, slurm, nfs, cuda or lock-peers)" ;;
+*) die "unknown part \"$want\" (hint: base, peers, python, browser, slurm, nfs, cuda or lock-peers)" ;;
 esac
 command -v dpkg-query >/dev/null || die "this script knows Debian and Ubuntu only (hint: install the [[apt]] packages of third_party/manifest.toml your system's way, then: make build)"
 packages=$(missing_packages)
@@ -195,6 +209,7 @@ base)
   stamp_headers
   ;;
 peers) fetch_peers ;;
+python) fetch_python ;;
 cuda)
   fetch_wheels
   link_cuda

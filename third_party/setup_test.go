@@ -40,7 +40,7 @@ func TestManifestIsComplete(t *testing.T) {
 		t.Fatalf("an empty part: %+v", m)
 	}
 	for _, a := range m.Apt {
-		if a.Name == "" || a.For == "" || a.MB == 0 || !strings.Contains(" base peers browser slurm nfs cuda ", " "+a.Set+" ") {
+		if a.Name == "" || a.For == "" || a.MB == 0 || !strings.Contains(" base peers python browser slurm nfs cuda ", " "+a.Set+" ") {
 			t.Errorf("incomplete package %+v", a)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"scalewm/dataset/replay"
+	"scalewm/envs"
 )
 
 // Recordings of the original Two-Room; how exactly they replay is tested there.
@@ -103,7 +104,7 @@ func TestReplayRefuses(t *testing.T) {
 func TestTasksVerb(t *testing.T) {
 	out, _, code := session("tasks", "--json")
 	var got struct {
-		Tasks []taskInfo `json:"tasks"`
+		Tasks []envs.Description `json:"tasks"`
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitDone {
 		t.Fatalf("exit %d, %v in %q", code, err, out)

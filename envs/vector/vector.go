@@ -33,15 +33,21 @@ func New(task envs.Task, n, workers int, o envs.Options) (*Worlds, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("vector: %d worlds of %s (hint: at least one)", n, task.Spec.Name)
 	}
-	w := &Worlds{spec: task.Spec, workers: parallel.Workers(workers, n), errs: make([]error, n)}
-	for i := range n {
+	made := make([]envs.Env, n)
+	for i := range made {
 		e, err := task.New(o)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("making world %d of %d: %w", i, n, err), w.Close())
+			return nil, errors.Join(fmt.Errorf("making world %d of %d: %w", i, n, err), Of(task.Spec, made[:i], workers).Close())
 		}
-		w.worlds = append(w.worlds, e)
+		made[i] = e
 	}
-	return w, nil
+	return Of(task.Spec, made, workers), nil
+}
+
+// Of puts worlds of one task side by side that are made already. They are the Worlds' from
+// then on.
+func Of(spec *envs.Spec, made []envs.Env, workers int) *Worlds {
+	return &Worlds{spec: spec, worlds: made, workers: parallel.Workers(workers, len(made)), errs: make([]error, len(made))}
 }
 
 // Len is the number of worlds.
@@ -50,6 +56,13 @@ func (w *Worlds) Len() int { return len(w.worlds) }
 // World is world i itself, for what is done to one world (set-state, goal,
 // snapshot). It is not to be used during a call of Worlds.
 func (w *Worlds) World(i int) envs.Env { return w.worlds[i] }
+
+// Replace puts another world of the task in the place of world i, which it closes.
+func (w *Worlds) Replace(i int, e envs.Env) error {
+	old := w.worlds[i]
+	w.worlds[i] = e
+	return old.Close()
+}
 
 // Reset starts an episode in every world that has a stream; worlds with nil
 // stay as they are. len(streams) = n.
@@ -117,21 +130,25 @@ func (w *Worlds) Close() error {
 	return errors.Join(errs...)
 }
 
-// each does the work for every world, in runs of neighbours: enough of them that
-// slow worlds are shared out, and long enough that a fast step outweighs the claim.
+// each does the work for every world.
 func (w *Worlds) each(what string, work func(i int) error) error {
+	return w.Each(what, 0, len(w.worlds), work)
+}
+
+// Each does work of the caller's for the worlds from ... to-1, in runs of neighbours: enough
+// of them that slow worlds are shared out, and long enough that a fast step outweighs the claim.
+func (w *Worlds) Each(what string, from, to int, work func(i int) error) error {
 	const runsPerWorker = 8
-	n := len(w.worlds)
-	length := max(1, n/(w.workers*runsPerWorker))
-	parallel.For(context.Background(), w.workers, (n+length-1)/length, func(_, run int) error {
-		for i := run * length; i < min((run+1)*length, n); i++ {
+	length := max(1, (to-from)/(w.workers*runsPerWorker))
+	parallel.For(context.Background(), w.workers, (to-from+length-1)/length, func(_, run int) error {
+		for i := from + run*length; i < min(from+(run+1)*length, to); i++ {
 			w.errs[i] = work(i)
 		}
 		return nil
 	})
-	for i, err := range w.errs {
-		if err != nil {
-			return w.failed(what, i, err)
+	for i := from; i < to; i++ {
+		if w.errs[i] != nil {
+			return w.failed(what, i, w.errs[i])
 		}
 	}
 	return nil

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"scalewm/envs"
+	"scalewm/mujoco"
+	thirdparty "scalewm/third_party"
+)
+
+// call is one call of an operation.
+type call struct {
+	handle  uint64
+	more    bool // the operation goes on where its time slice ended
+	request []byte
+	buffers [][]byte
+}
+
+// operations are what scalewm_call does without an object, and methods what it does with one.
+var (
+	operations = map[string]func(call) (any, error){
+		"open":       open,
+		"worlds.new": newWorlds,
+	}
+	methods = map[string]func(*worlds, call) (bool, error){
+		"worlds.make":    (*worlds).make,
+		"worlds.vary":    (*worlds).vary,
+		"worlds.reset":   (*worlds).reset,
+		"worlds.step":    (*worlds).step,
+		"worlds.set":     (*worlds).set,
+		"worlds.observe": (*worlds).observe,
+		"worlds.frames":  (*worlds).frames,
+	}
+)
+
+// do does the operation. Whatever it panics with is an error of the call.
+func (c call) do(operation string) (answer string, again bool, err error) {
+	defer caught(&err)
+	if f, ok := operations[operation]; ok {
+		v, err := f(c)
+		if err != nil {
+			return "", false, err
+		}
+		b, err := json.Marshal(v)
+		return string(b), false, err
+	}
+	if operation == "close" {
+		return "", false, objects.close(c.handle)
+	}
+	f, ok := methods[operation]
+	if !ok {
+		return "", false, fmt.Errorf("this library has no operation %q (hint: the Python package and its library are of different versions, install scalewm again)", operation)
+	}
+	w, err := objects.take(c.handle)
+	if err != nil {
+		return "", false, err
+	}
+	defer w.use.Unlock()
+	again, err = f(w, c)
+	return "", again, err
+}
+
+// caught turns a panic into an error, which names the line.
+func caught(err *error) {
+	if r := recover(); r != nil {
+		_, stack, _ := strings.Cut(string(debug.Stack()), "\npanic(")
+		at := strings.Split(stack, "\n")[min(3, strings.Count(stack, "\n"))] // panic's line, its file, the function, its file
+		*err = fmt.Errorf("internal error: %v at %s (hint: a bug of scalewm, please report it)", r, filepath.Base(strings.TrimSpace(at)))
+	}
+}
+
+// read reads the request, refusing what it does not know.
+func (c call) read(into any) error {
+	d := json.NewDecoder(strings.NewReader(string(c.request)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("reading the request: %w", err)
+	}
+	return nil
+}
+
+// table holds the objects that handles name. Handles are never used twice.
+type table struct {
+	mu   sync.Mutex
+	next uint64
+	open map[uint64]*worlds
+}
+
+var objects = table{open: map[uint64]*worlds{}}
+
+var errHandle = errors.New("there is no such object: it was closed (hint: make a new one)")
+
+func (t *table) add(w *worlds) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next++
+	t.open[t.next] = w
+	return t.next
+}
+
+// take gives an object to one caller at a time, who unlocks it.
+func (t *table) take(handle uint64) (*worlds, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w, ok := t.open[handle]
+	if !ok {
+		return nil, errHandle
+	}
+	if !w.use.TryLock() {
+		return nil, errors.New("another thread is using these worlds (hint: one thread at a time, or an environment for each)")
+	}
+	return w, nil
+}
+
+func (t *table) close(handle uint64) error {
+	w, err := t.take(handle)
+	if err != nil {
+		return err
+	}
+	defer w.use.Unlock()
+	t.mu.Lock()
+	delete(t.open, handle)
+	t.mu.Unlock()
+	return w.close()
+}
+
+// open tells the library where it lies, so that it finds libmujoco and model files beside itself,
+// and asks what it can do: {"home"} gives {"tasks", "mujoco"}.
+func open(c call) (any, error) {
+	var q struct {
+		Home string `json:"home"`
+	}
+	if err := c.read(&q); err != nil {
+		return nil, err
+	}
+	thirdparty.Home = q.Home
+	tasks := []envs.Description{}
+	for _, name := range envs.Names() {
+		t, err := envs.Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, t.Spec.Describe())
+	}
+	return map[string]any{"tasks": tasks, "mujoco": mujoco.Version}, nil
+}

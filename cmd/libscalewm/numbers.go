@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// sizeOf is the size in bytes of a number of a column's type; 0 for an unknown type.
+func sizeOf(dtype string) int {
+	switch dtype {
+	case "float64", "int64":
+		return 8
+	case "float32", "int32":
+		return 4
+	case "uint8":
+		return 1
+	}
+	return 0
+}
+
+// store writes numbers as a column's type has them, in the machine's order of bytes.
+func store(dst []byte, dtype string, src []float64) {
+	order := binary.NativeEndian
+	for i, v := range src {
+		switch dtype {
+		case "float64":
+			order.PutUint64(dst[8*i:], math.Float64bits(v))
+		case "float32":
+			order.PutUint32(dst[4*i:], math.Float32bits(float32(v)))
+		case "int64":
+			order.PutUint64(dst[8*i:], uint64(int64(v)))
+		case "int32":
+			order.PutUint32(dst[4*i:], uint32(int32(v)))
+		case "uint8":
+			dst[i] = uint8(v)
+		}
+	}
+}
+
+// load reads floating-point numbers: actions.
+func load(dst []float64, dtype string, src []byte) {
+	for i := range dst {
+		if dtype == "float32" {
+			dst[i] = float64(math.Float32frombits(binary.NativeEndian.Uint32(src[4*i:])))
+		} else {
+			dst[i] = math.Float64frombits(binary.NativeEndian.Uint64(src[8*i:]))
+		}
+	}
+}
+
+// floats sees memory of the caller's as n float64, or n int64 for ints.
+func floats(b []byte, n int, what string) ([]float64, error) { return typed[float64](b, n, what) }
+func ints(b []byte, n int, what string) ([]int64, error)     { return typed[int64](b, n, what) }
+
+func typed[T float64 | int64](b []byte, n int, what string) ([]T, error) {
+	if err := fits(b, 8*n, what); err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	if uintptr(unsafe.Pointer(&b[0]))%8 != 0 {
+		return nil, fmt.Errorf("%s: the memory is not aligned to 8 bytes", what)
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n), nil
+}
+
+// fits says what is wrong with the length of a buffer.
+func fits(b []byte, bytes int, what string) error {
+	if len(b) != bytes {
+		return fmt.Errorf("%s: a buffer of %d bytes, not %d", what, len(b), bytes)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+"""Calls into libscalewm. Nothing else knows the C ABI, which cmd/libscalewm/main.go describes."""
+
+import ctypes
+import functools
+import json
+import os
+import threading
+from array import array
+from pathlib import Path
+
+ABI = 1
+_HERE = Path(__file__).resolve().parent
+_DONE, _FAILED, _MORE = 0, 1, 2
+
+
+class Error(RuntimeError):
+    """What the library refuses or could not do. The text says what was being done and how to help."""
+
+
+class _Library:
+    """The opened library. Its calls release the GIL."""
+
+    def __init__(self, path):
+        try:
+            lib = ctypes.CDLL(str(path))
+        except OSError as e:
+            raise Error(f"opening {path}: {e} (hint: install scalewm's wheel for this platform)") from None
+        lib.scalewm_abi.argtypes, lib.scalewm_abi.restype = [], ctypes.c_int32
+        if (theirs := lib.scalewm_abi()) != ABI:
+            raise Error(f"{path} has version {theirs} of the ABI, this package wants {ABI} (hint: install scalewm again)")
+        self.call, self.free = lib.scalewm_call, lib.scalewm_free
+        self.call.restype = ctypes.c_int32
+        self.call.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int32, ctypes.c_char_p,
+                              ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)]  # fmt: skip
+        self.free.argtypes, self.free.restype = [ctypes.c_void_p], None
+
+
+_library = None
+_about = None
+_opening = threading.Lock()
+_forked = False
+
+
+def _after_fork():
+    """A fork takes one thread along, and the Go runtime in the library lives in several."""
+    global _forked
+    _forked = _library is not None
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _open():
+    global _library, _about
+    with _opening:
+        if _library is None:
+            opened = _Library(_HERE / "libscalewm.so")
+            _about = _call(opened, "open", 0, {"home": str(_HERE)}, ())
+            _library = opened
+    return _library
+
+
+def _call(library, operation, handle, request, arrays):
+    table = array("q")
+    for a in arrays:
+        if a is None:
+            table.extend((0, 0))
+        else:
+            table.extend((a.__array_interface__["data"][0], a.nbytes))
+    operation = operation.encode()
+    request = None if request is None else json.dumps(request).encode()
+    answer = ctypes.c_void_p()
+    where, n = table.buffer_info()[0], len(arrays)
+    status = library.call(operation, handle, 0, request, where, n, answer)
+    while status == _MORE:  # between two slices of a long call Python looks for Ctrl-C
+        status = library.call(operation, handle, 1, request, where, n, answer)
+    if not answer.value:
+        return None
+    text = ctypes.string_at(answer.value).decode(errors="replace")
+    library.free(answer)
+    if status == _FAILED:
+        raise Error(text)
+    return json.loads(text)
+
+
+def call(operation, handle=0, request=None, arrays=()):
+    """Does an operation on arrays of the caller's, which are contiguous, and gives its answer."""
+    if _forked:
+        raise Error("scalewm was in use when this process was forked, and cannot be used in it "
+                    "(hint: multiprocessing.get_context('spawn'), AsyncVectorEnv(..., context='spawn'), or vector worlds with workers=0)")  # fmt: skip
+    return _call(_library or _open(), operation, handle, request, arrays)
+
+
+@functools.cache
+def tasks():
+    """What the tasks say of themselves: {name: {"columns", "switches", "factors", "success", ...}}."""
+    if _forked:
+        call("open")
+    _open()
+    return {t["name"]: t for t in _about["tasks"]}

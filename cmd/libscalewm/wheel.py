@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Packs a wheel from the built library, the Python sources beside this file and what was fetched.
+
+    wheel.py LIBRARY FETCHED VERSION DIST
+
+It uses Python's standard library, and objdump for the platform's tag: the oldest glibc
+that has all that the library asks of it.
+"""
+
+import base64
+import hashlib
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+METADATA = """Metadata-Version: 2.1
+Name: scalewm
+Version: {version}
+Summary: Worlds of the paper's five control tasks for Python, many at a time
+License: Apache-2.0
+Requires-Python: >=3.10
+Requires-Dist: numpy>=1.26
+Requires-Dist: gymnasium>=1.1
+"""
+WHEEL = """Wheel-Version: 1.0
+Generator: scalewm
+Root-Is-Purelib: false
+Tag: {tag}
+"""
+ENTRY_POINTS = """[gymnasium.envs]
+__root__ = scalewm:register
+"""
+
+
+def platform_tag(libraries):
+    """The tag of a platform on which these libraries can be loaded."""
+    versions = [(0, 0)]
+    for library in libraries:
+        symbols = subprocess.run(["objdump", "-T", library], check=True, capture_output=True, text=True).stdout
+        versions += [tuple(map(int, v)) for v in re.findall(r"GLIBC_(\d+)\.(\d+)", symbols)]
+    return "py3-none-manylinux_{}_{}_x86_64".format(*max(versions))
+
+
+def contents(library, fetched):
+    """What the wheel holds: (path in it, file)."""
+    files = [(f"scalewm/{f.name}", f) for f in sorted((HERE / "scalewm").glob("*.py"))]
+    files.append(("scalewm/libscalewm.so", library))
+    files += [(f"scalewm/{f.name}", f) for f in sorted((fetched / "mujoco").glob("libmujoco.so.*"))]
+    models = fetched / "ogbench" / "descriptions"
+    files += [(f"scalewm/descriptions/{f.relative_to(models)}", f) for f in sorted(models.rglob("*")) if f.is_file()]
+    return files
+
+
+def licences(fetched):
+    """Ours, and those of what travels with it."""
+    root = HERE.parent.parent
+    files = [root / "LICENSE", root / "NOTICE", fetched / "ogbench" / "LICENSE"]
+    return [(f"{f.parent.name}-{f.name}" if f.parent != root else f.name, f) for f in files + sorted((fetched / "mujoco" / "licenses").rglob("*")) if f.is_file()]
+
+
+def main(library, fetched, version, dist):
+    library, fetched, dist = Path(library), Path(fetched), Path(dist)
+    files = contents(library, fetched)
+    tag = platform_tag([f for name, f in files if ".so" in name])
+    info = f"scalewm-{version}.dist-info"
+    files += [(f"{info}/licenses/{name}", f) for name, f in licences(fetched)]
+    texts = {
+        f"{info}/METADATA": METADATA.format(version=version),
+        f"{info}/WHEEL": WHEEL.format(tag=tag),
+        f"{info}/entry_points.txt": ENTRY_POINTS,
+    }
+    dist.mkdir(parents=True, exist_ok=True)
+    for old in dist.glob("scalewm-*.whl"):
+        old.unlink()
+    out = dist / f"scalewm-{version}-{tag}.whl"
+    record = ""
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
+        for name, data in [(n, f.read_bytes()) for n, f in files] + [(n, t.encode()) for n, t in texts.items()]:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record += f"{name},sha256={digest},{len(data)}\n"
+            write(z, name, data)
+        write(z, f"{info}/RECORD", (record + f"{info}/RECORD,,\n").encode())
+    print(f"{out} ({out.stat().st_size / 1e6:.1f} MB)")
+
+
+def write(z, name, data):
+    """The same bytes make the same wheel, whenever it is packed."""
+    entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    entry.external_attr = (0o755 if ".so" in name else 0o644) << 16
+    z.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,378 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"scalewm/dataset/rng"
+	"scalewm/envs"
+	"scalewm/envs/vector"
+)
+
+const (
+	// maxWorlds is more than a process has memory for.
+	maxWorlds = 1 << 20
+	// slice is how long a call works before it asks to be called again.
+	slice = 200 * time.Millisecond
+	// pixels is the name under which frames are watched.
+	pixels = "pixels"
+)
+
+// worlds are n worlds of one task, and what of them the caller watches: each call that
+// changes them writes those columns of all worlds to the caller's last buffers, one a column.
+type worlds struct {
+	use     sync.Mutex // held during a call
+	task    envs.Task
+	options envs.Options
+	n       int
+	workers int
+	watched []envs.Column // Width numbers of DType; the frame is so many uint8
+	made    []envs.Env    // while there are fewer than n
+	all     *vector.Worlds
+	streams []*rand.Rand // nil before the first seed
+	actions []float64    // (n, A)
+	scratch []float64    // (n, the widest watched column)
+	at      int          // how many worlds the call that is in progress has served
+	err     error        // of the first world for which it failed
+}
+
+// newWorlds makes ready for n worlds: {"task", "n", "workers", "options", "watch"} gives {"handle"}.
+// workers 0 is one a core. watch names columns, and "pixels" for the frame.
+func newWorlds(c call) (any, error) {
+	var q struct {
+		Task    string       `json:"task"`
+		N       int          `json:"n"`
+		Workers int          `json:"workers"`
+		Options envs.Options `json:"options"`
+		Watch   []string     `json:"watch"`
+	}
+	if err := c.read(&q); err != nil {
+		return nil, err
+	}
+	task, err := envs.Lookup(q.Task)
+	if err != nil {
+		return nil, err
+	}
+	if q.N < 1 || q.N > maxWorlds {
+		return nil, fmt.Errorf("%d worlds of %s (hint: from 1 to %d)", q.N, q.Task, maxWorlds)
+	}
+	w := &worlds{task: task, options: q.Options, n: q.N, workers: q.Workers,
+		streams: make([]*rand.Rand, q.N), actions: make([]float64, q.N*task.Spec.ActionDim)}
+	if err := w.watch(q.Watch); err != nil {
+		return nil, err
+	}
+	return map[string]uint64{"handle": objects.add(w)}, nil
+}
+
+func (w *worlds) watch(names []string) error {
+	widest := 0
+	for _, name := range names {
+		if name == pixels {
+			w.watched = append(w.watched, envs.Column{Name: pixels, DType: "uint8", Width: envs.FrameBytes})
+			continue
+		}
+		recorded := w.task.Spec.Columns
+		for _, f := range w.task.Spec.Factors {
+			recorded = append(recorded, f.Column())
+		}
+		i := slices.IndexFunc(recorded, func(c envs.Column) bool { return c.Name == name })
+		if i < 0 {
+			return fmt.Errorf("task %s has no column %q (hint: pixels, or one of scalewm.tasks()[%q])", w.task.Spec.Name, name, w.task.Spec.Name)
+		}
+		w.watched = append(w.watched, recorded[i])
+		widest = max(widest, recorded[i].Width)
+	}
+	w.scratch = make([]float64, w.n*widest)
+	return nil
+}
+
+func (w *worlds) close() error {
+	if w.all == nil {
+		w.all = vector.Of(w.task.Spec, w.made, 1)
+	}
+	return w.all.Close()
+}
+
+// each does work for the worlds until its time is up, and says whether there is more to do.
+// Where it fails for a world it goes on with the others; the error names the first.
+func (w *worlds) each(c call, what string, work func(i int) error) (again bool, err error) {
+	if w.all == nil {
+		return false, errors.New("the worlds are not made (hint: worlds.make first)")
+	}
+	if !c.more {
+		w.at, w.err = 0, nil
+	}
+	const runOfWorlds = 16 // a worker: at most a quarter of a second where drawing takes longest
+	for start := time.Now(); w.at < w.n; {
+		to := min(w.at+runOfWorlds*max(1, w.workers), w.n)
+		err := w.all.Each(what, w.at, to, func(i int) (err error) {
+			defer caught(&err)
+			return work(i)
+		})
+		if w.at = to; w.err == nil {
+			w.err = err
+		}
+		if w.at < w.n && time.Since(start) > slice {
+			return true, nil
+		}
+	}
+	return false, w.err
+}
+
+// make makes the worlds of a new handle.
+func (w *worlds) make(call) (again bool, err error) {
+	for start := time.Now(); len(w.made) < w.n; {
+		if time.Since(start) > slice {
+			return true, nil
+		}
+		e, err := w.task.New(w.options)
+		if err != nil {
+			return false, fmt.Errorf("making world %d of %d: %w", len(w.made), w.n, err)
+		}
+		w.made = append(w.made, e)
+	}
+	w.all = vector.Of(w.task.Spec, w.made, w.workers)
+	return false, nil
+}
+
+// chosen says for which worlds a buffer of n bytes is not 0; an empty one chooses all.
+func (w *worlds) chosen(mask []byte) (func(i int) bool, error) {
+	if len(mask) == 0 {
+		return func(int) bool { return true }, nil
+	}
+	return func(i int) bool { return mask[i] != 0 }, fits(mask, w.n, "choosing worlds")
+}
+
+// parts checks that the call has so many buffers and then those of the watched columns.
+func (w *worlds) parts(c call, own int) error {
+	if len(c.buffers) != own+len(w.watched) {
+		return fmt.Errorf("%d buffers, not %d", len(c.buffers), own+len(w.watched))
+	}
+	for j, v := range w.watched {
+		if err := fits(c.buffers[own+j], w.n*v.Width*sizeOf(v.DType), v.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show writes the watched columns of world i.
+func (w *worlds) show(i int, out [][]byte) error {
+	e := w.all.World(i)
+	widest := len(w.scratch) / w.n
+	for j, v := range w.watched {
+		size := v.Width * sizeOf(v.DType)
+		dst := out[j][i*size : (i+1)*size]
+		if v.Name == pixels {
+			if err := e.Frame(dst); err != nil {
+				return err
+			}
+			continue
+		}
+		x := w.scratch[i*widest : i*widest+v.Width]
+		if err := e.Observe(v.Name, x); err != nil {
+			return err
+		}
+		store(dst, v.DType, x)
+	}
+	return nil
+}
+
+// observe writes what is watched.
+func (w *worlds) observe(c call) (bool, error) {
+	if err := w.parts(c, 0); err != nil {
+		return false, err
+	}
+	return w.each(c, "observing", func(i int) error { return w.show(i, c.buffers) })
+}
+
+// frames draws all worlds into one buffer (n, FrameBytes).
+func (w *worlds) frames(c call) (bool, error) {
+	if len(c.buffers) != 1 {
+		return false, fmt.Errorf("%d buffers, not 1", len(c.buffers))
+	}
+	dst := c.buffers[0]
+	if err := fits(dst, w.n*envs.FrameBytes, "frames"); err != nil {
+		return false, err
+	}
+	return w.each(c, "drawing", func(i int) error {
+		return w.all.World(i).Frame(dst[i*envs.FrameBytes : (i+1)*envs.FrameBytes])
+	})
+}
+
+// reset starts an episode in the chosen worlds (buffer 0). Buffer 1 has a seed for each world,
+// int64; one below 0 lets the world go on with the random numbers that it has.
+func (w *worlds) reset(c call) (bool, error) {
+	if err := w.parts(c, 2); err != nil {
+		return false, err
+	}
+	chosen, err := w.chosen(c.buffers[0])
+	if err != nil {
+		return false, err
+	}
+	seeds, err := ints(c.buffers[1], w.n, "seeds")
+	if err != nil {
+		return false, err
+	}
+	return w.each(c, "resetting", func(i int) error {
+		if chosen(i) {
+			if seeds[i] >= 0 {
+				w.streams[i] = rng.Stream("gymnasium", seeds[i])
+			}
+			if err := w.restart(i); err != nil {
+				return err
+			}
+		}
+		return w.show(i, c.buffers[2:])
+	})
+}
+
+func (w *worlds) restart(i int) error {
+	if w.streams[i] == nil {
+		return errors.New("a world's first reset needs a seed")
+	}
+	return w.all.World(i).Reset(w.streams[i])
+}
+
+// step moves each world by its action, and starts an episode instead in the chosen ones.
+// Buffers: the chosen worlds (an empty one: none); actions (n, A) of the task's type; rewards,
+// float64, and whether the episode ended, a byte, both 0 where one started. An action that is
+// no action moves none of the worlds.
+func (w *worlds) step(c call) (bool, error) {
+	if err := w.parts(c, 4); err != nil {
+		return false, err
+	}
+	reset := func(int) bool { return false }
+	if len(c.buffers[0]) > 0 {
+		var err error
+		if reset, err = w.chosen(c.buffers[0]); err != nil {
+			return false, err
+		}
+	}
+	s, a := w.task.Spec, w.task.Spec.ActionDim
+	ended := c.buffers[3]
+	rewards, err := floats(c.buffers[2], w.n, "rewards")
+	if err := errors.Join(err, fits(c.buffers[1], len(w.actions)*sizeOf(s.ActionDType), "actions"), fits(ended, w.n, "terminated")); err != nil {
+		return false, err
+	}
+	if !c.more {
+		load(w.actions, s.ActionDType, c.buffers[1])
+		for i := range w.n {
+			if err := envs.CheckAction(s, w.actions[i*a:(i+1)*a]); err != nil && !reset(i) {
+				return false, fmt.Errorf("stepping world %d of %d: %w", i, w.n, err)
+			}
+		}
+	}
+	return w.each(c, "stepping", func(i int) error {
+		rewards[i], ended[i] = 0, 0
+		if reset(i) {
+			if err := w.restart(i); err != nil {
+				return err
+			}
+		} else {
+			out, err := w.all.World(i).Step(w.actions[i*a : (i+1)*a])
+			if err != nil {
+				return err
+			}
+			rewards[i] = out.Reward
+			if out.Terminated {
+				ended[i] = 1
+			}
+		}
+		return w.show(i, c.buffers[4:])
+	})
+}
+
+// set puts the chosen worlds (buffer 0) where rows have them: {"what", "columns": [[name, width], ...]}.
+// Buffer 1 has the rows, float64, of (n, the sum of widths). what is "state", "goal", or "start": the
+// first row of a recorded episode, hidden columns included where the row has them.
+func (w *worlds) set(c call) (bool, error) {
+	var q struct {
+		What    string   `json:"what"`
+		Columns []column `json:"columns"`
+	}
+	if err := errors.Join(c.read(&q), w.parts(c, 2)); err != nil {
+		return false, err
+	}
+	chosen, err := w.chosen(c.buffers[0])
+	if err != nil {
+		return false, err
+	}
+	put, ok := setters[q.What]
+	if !ok {
+		return false, fmt.Errorf("setting %q (hint: state, goal or start)", q.What)
+	}
+	width := 0
+	for _, col := range q.Columns {
+		if col.Width < 1 || col.Width > envs.FrameBytes || width > envs.FrameBytes {
+			return false, fmt.Errorf("column %s has %d numbers", col.Name, col.Width)
+		}
+		width += col.Width
+	}
+	values, err := floats(c.buffers[1], w.n*width, "rows")
+	if err != nil {
+		return false, err
+	}
+	return w.each(c, "setting the "+q.What+" of", func(i int) error {
+		if chosen(i) {
+			row, rest := envs.Row{}, values[i*width:(i+1)*width]
+			for _, col := range q.Columns {
+				row[col.Name], rest = slices.Clone(rest[:col.Width]), rest[col.Width:]
+			}
+			if err := put(w.all.World(i), row); err != nil {
+				return err
+			}
+		}
+		return w.show(i, c.buffers[2:])
+	})
+}
+
+// column is a part of a row.
+type column struct {
+	Name  string `json:"name"`
+	Width int    `json:"width"`
+}
+
+var setters = map[string]func(envs.Env, envs.Row) error{
+	"state": envs.Env.SetState,
+	"goal":  envs.Env.SetGoal,
+	"start": func(e envs.Env, row envs.Row) error {
+		if r, ok := e.(envs.Restarter); ok {
+			if err := r.Restart(row, true); !errors.Is(err, envs.ErrNotExact) {
+				return err
+			}
+		}
+		return e.SetState(row)
+	},
+}
+
+// vary makes the chosen worlds (buffer 0) anew with other options: {"options"}. They need a reset.
+func (w *worlds) vary(c call) (bool, error) {
+	var q struct {
+		Options envs.Options `json:"options"`
+	}
+	if err := c.read(&q); err != nil {
+		return false, err
+	}
+	if len(c.buffers) != 1 {
+		return false, fmt.Errorf("%d buffers, not 1", len(c.buffers))
+	}
+	chosen, err := w.chosen(c.buffers[0])
+	if err != nil {
+		return false, err
+	}
+	return w.each(c, "making anew", func(i int) error {
+		if !chosen(i) {
+			return nil
+		}
+		e, err := w.task.New(q.Options)
+		if err != nil {
+			return err
+		}
+		return w.all.Replace(i, e)
+	})
+}
