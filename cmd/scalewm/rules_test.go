@@ -111,10 +111,10 @@ func f() { os.Exit(1); fmt.Println(); s := fmt.Sprintf(""); rand.New(nil) }`, 0)
 	}
 }
 
-// The program stays a thin layer: flags, progress and printing. What works belongs
-// into the packages below it.
+// The program stays a thin layer: flags, progress and printing, some 260 lines a verb. What
+// works belongs into the packages below it.
 func TestProgramStaysThin(t *testing.T) {
-	const limit = 4000
+	limit := 260 * len(verbs)
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

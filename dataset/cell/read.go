@@ -61,6 +61,21 @@ func Open(path string, limit Limit) (*os.File, error) {
 	return f, nil
 }
 
+// Marked says whether a file holds mark near its beginning, as files of one writer do, or
+// is not there: what that writer may replace.
+func Marked(path string, mark []byte) (bool, error) {
+	f, err := Open(path, MaxData)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, 1<<16))
+	return bytes.Contains(head, mark), err
+}
+
 // ReadFile reads a regular file of at most limit bytes whole.
 func ReadFile(path string, limit Limit) ([]byte, error) {
 	f, err := Open(path, limit)

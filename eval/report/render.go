@@ -1,12 +1,8 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -92,16 +88,7 @@ var marks = map[string]string{
 // Ours says whether what is in a folder under the name of a report's file is a
 // report's, or nothing: what may be replaced.
 func Ours(dir, name string) (bool, error) {
-	f, err := cell.Open(filepath.Join(dir, name), cell.MaxData)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, 1<<16))
-	return bytes.Contains(head, []byte(marks[name])), err
+	return cell.Marked(filepath.Join(dir, name), []byte(marks[name]))
 }
 
 // JSON is report.json: what other programs read. Rates and differences are in

@@ -65,3 +65,25 @@ func FuzzRead(f *testing.F) {
 		fuzztest.Read(t, len(b), func() { _, _ = parse(bytes.NewReader(b)) })
 	})
 }
+
+// testdata/events.tfevents is what TensorBoard's own writer makes of these rows (testdata/events.py).
+func TestEvents(t *testing.T) {
+	rows := []Row{
+		{Step: 0, Split: Train, Losses: Losses{Loss: 1.5, Pred: .25}, Diagnostics: &Diagnostics{Rank: 13}},
+		{Step: 300, Split: Val, Losses: Losses{Loss: 1, SIGReg: -2}},
+	}
+	want, err := os.ReadFile("testdata/events.tfevents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := WriteEvents(&got, rows); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("events\n%q, TensorBoard's own\n%q", got.Bytes(), want)
+	}
+	if !bytes.HasPrefix(want, EventsHead()) {
+		t.Error("TensorBoard's file begins otherwise than EventsHead says")
+	}
+}

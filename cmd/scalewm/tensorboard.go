@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"scalewm/dataset/cell"
+	"scalewm/model/train/metrics"
+)
+
+func init() {
+	register(verb{name: "tensorboard", args: "DIR", summary: "curves of the trainings in a folder as TensorBoard reads them",
+		example: "scalewm tensorboard out/demo --out out/demo/tensorboard\ntensorboard --logdir out/demo/tensorboard", run: runTensorboard})
+}
+
+func runTensorboard(ctx context.Context, c *command, args []string) error {
+	out := c.String("out", "", "`folder` to write, with a folder a training")
+	force := c.forceFlag()
+	asJSON := c.Bool("json", false, "print one JSON object")
+	pos, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	if err := c.required("out"); err != nil {
+		return err
+	}
+	var files []string
+	err = filepath.WalkDir(pos[0], func(path string, e fs.DirEntry, err error) error {
+		if err = cmp.Or(err, ctx.Err()); err != nil || e.Name() != metrics.FileName {
+			return err
+		}
+		folder, err := filepath.Rel(pos[0], filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(*out, folder, metrics.EventsFile)
+		files = append(files, file)
+		return exportCurves(filepath.Dir(path), file, *force)
+	})
+	if err != nil {
+		return fmt.Errorf("writing the curves of %s: %w", pos[0], err)
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("no training is in %s (hint: give the folder that train or reproduce wrote; each training has a %s)", pos[0], metrics.FileName)
+	}
+	if *asJSON {
+		return c.printJSON(map[string]any{"out": *out, "files": files})
+	}
+	_, err = fmt.Fprintf(c.stdout, "%s: %d trainings (tensorboard --logdir %s)\n", *out, len(files), *out)
+	return err
+}
+
+// exportCurves writes a training's curves over what an earlier export left.
+func exportCurves(training, file string, force bool) error {
+	rows, err := metrics.Read(training)
+	if err != nil {
+		return err
+	}
+	var events bytes.Buffer
+	if err := metrics.WriteEvents(&events, rows); err != nil {
+		return fmt.Errorf("%s: %w", training, err)
+	}
+	if !force {
+		if ours, err := cell.Marked(file, metrics.EventsHead()); err != nil || !ours {
+			return cmp.Or(err, fmt.Errorf("%s is there and is no export (hint: move it away, or give another --out or --force)", file))
+		}
+	}
+	return cell.WriteFile(file, func(w io.Writer) error { _, err := w.Write(events.Bytes()); return err })
+}
