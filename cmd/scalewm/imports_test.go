@@ -36,6 +36,7 @@ var floors = []rule{
 	{of: "dataset/cell"},
 	{of: "dataset/hdf5", ours: []string{"envs$", "envs/parallel", "dataset$", "dataset/cell", "dataset/hdf5"},
 		libraries: []string{"C", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sys"}},
+	{of: "dataset/remote", ours: []string{"envs/parallel", "dataset/cell", "dataset/remote"}, libraries: []string{"github.com/minio/minio-go/v7"}},
 	{of: "dataset/collect", ours: []string{"dataset", "envs"}},
 	{of: "dataset/replay", ours: []string{"dataset", "envs"}},
 

@@ -141,7 +141,7 @@ func Aside(path string) string {
 
 // asideSuffix names the host, since taking turns by a lock is what network file
 // systems do not promise to writers on different ones.
-var asideSuffix = "." + self().Host + ".aside"
+var asideSuffix = "." + Self().Host + ".aside"
 
 // openAside opens and locks the file beside the target. Its name is fixed, so
 // that the next writer reuses what a killed one left. While we wait for the lock its

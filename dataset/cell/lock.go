@@ -37,7 +37,7 @@ func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err e
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("making the folder %s: %w%s", dir, plain(err), hint(err))
 	}
-	l, said := locking{path: filepath.Join(dir, lockName), me: self()}, false
+	l, said := locking{path: filepath.Join(dir, lockName), me: Self()}, false
 	for try := 0; ; try++ {
 		f, err := l.take()
 		if err == nil {
@@ -69,7 +69,7 @@ func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err e
 // locking is one attempt to get a lock.
 type locking struct {
 	path string
-	me   owner
+	me   Owner
 }
 
 var lockings atomic.Int64 // of this process, for names
@@ -118,7 +118,7 @@ func (l locking) tidy(but string) {
 
 // breakStale removes the lock if its owner is gone. Who removes it has the kernel's
 // lock of it, so that no two do.
-func (l locking) breakStale(anyway, ask bool) (broken bool, o owner, err error) {
+func (l locking) breakStale(anyway, ask bool) (broken bool, o Owner, err error) {
 	// For writing, since an NFS server may delegate a file to a client that reads it, and the
 	// client then looks at its own copy and does not see that it was removed.
 	f, err := os.OpenFile(l.path, os.O_RDWR, 0)
@@ -132,7 +132,7 @@ func (l locking) breakStale(anyway, ask bool) (broken bool, o owner, err error) 
 	text := make([]byte, 4096)
 	n, _ := f.Read(text)                              // whatever cannot be read names no owner
 	if json.Unmarshal(text[:n], &o) != nil && n > 0 { // and only Break helps
-		o = owner{Host: "an unreadable " + lockName}
+		o = Owner{Host: "an unreadable " + lockName}
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if alive := err != nil; alive && !anyway {

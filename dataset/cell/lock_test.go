@@ -131,7 +131,7 @@ func TestLockAfterKill(t *testing.T) {
 }
 
 // leave writes the lock of a process that nobody here can see.
-func leave(t *testing.T, dir string, o owner) {
+func leave(t *testing.T, dir string, o Owner) {
 	t.Helper()
 	text, err := json.Marshal(o)
 	if err == nil {
@@ -164,7 +164,7 @@ func TestLockOfAnotherHost(t *testing.T) {
 		{"", false, false}, {"", true, true}, {"7_1", true, true}, {"9_3", false, true},
 	} {
 		dir := t.TempDir()
-		leave(t, dir, owner{Host: "elsewhere", PID: 7, Job: c.job})
+		leave(t, dir, Owner{Host: "elsewhere", PID: 7, Job: c.job})
 		release, err := Lock(stopped, dir, LockOptions{Break: c.anyway})
 		if (err == nil) != c.free {
 			t.Errorf("job %q, break %v: %v", c.job, c.anyway, err)

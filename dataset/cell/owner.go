@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// owner is a process that has a lock.
-type owner struct {
+// Owner is a process that has a lock.
+type Owner struct {
 	Host string `json:"host"`
 	PID  int    `json:"pid"`
 	Job  string `json:"job,omitempty"` // of Slurm, as squeue knows it
 }
 
-// self is this process.
-func self() owner {
+// Self is this process.
+func Self() Owner {
 	host, _ := os.Hostname() // "" would be a host like any other
-	return owner{Host: host, PID: os.Getpid(), Job: slurmJob()}
+	return Owner{Host: host, PID: os.Getpid(), Job: slurmJob()}
 }
 
-func (o owner) String() string {
+func (o Owner) String() string {
 	text := fmt.Sprintf("process %d on %s", o.PID, o.Host)
 	if o.Job != "" {
 		text += ", job " + o.Job
@@ -42,7 +42,7 @@ func slurmJob() string {
 
 // succeeds says whether an owner on another host is certainly gone: its job is this
 // process's own, started again, or one that does not run. Without Slurm nothing is certain.
-func (o owner) succeeds(gone owner) bool {
+func (o Owner) succeeds(gone Owner) bool {
 	if gone.Job == "" {
 		return false
 	}

@@ -1,0 +1,404 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"scalewm/dataset/cell"
+	"scalewm/dataset/remote/s3test"
+)
+
+// testPace makes waiting quick: the first retry comes after a millisecond.
+const testPace = 60 * time.Millisecond
+
+// testPart is small, so that files of several parts are.
+const testPart = 64 << 10
+
+const address = "s3://" + s3test.Bucket + "/a/run"
+
+func start(t *testing.T) (*s3test.Server, *Store) {
+	t.Helper()
+	server := s3test.Start(t)
+	s, err := open(t.Context(), address, testPace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.part = testPart
+	return server, s
+}
+
+// file writes a file and opens it for a put.
+func file(t *testing.T, s *Store, name string, text []byte) *Snapshot {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(name))
+	if err := os.WriteFile(path, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Snapshot(name, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// pull reads a file back.
+func pull(t *testing.T, s *Store, name string) ([]byte, error) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "folder", "file")
+	if err := s.Get(t.Context(), name, path, nil); err != nil {
+		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) > 0 {
+			t.Errorf("a failed pull of %s left %v", name, left)
+		}
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
+// large is a file of three parts.
+func large() []byte {
+	b := make([]byte, 2*testPart+1000)
+	for i := range b {
+		b[i] = byte(i * i >> 8)
+	}
+	return b
+}
+
+func TestPutAndGet(t *testing.T) {
+	server, s := start(t)
+	for name, text := range map[string][]byte{"cells/a.json": []byte("a cell"), "empty": {}, "data/t.h5": large()} {
+		var moved atomic.Int64
+		if err := s.PutOnce(t.Context(), file(t, s, name, text), func(n int) { moved.Add(int64(n)) }); err != nil {
+			t.Fatal(err)
+		}
+		if moved.Load() != int64(len(text)) {
+			t.Errorf("%s: %d bytes were told of, want %d", name, moved.Load(), len(text))
+		}
+		if there := server.Objects()["a/run/"+name]; !bytes.Equal(there, text) {
+			t.Errorf("%s: the store has %d bytes, want the %d of the file", name, len(there), len(text))
+		}
+		if back, err := pull(t, s, name); err != nil || !bytes.Equal(back, text) {
+			t.Errorf("%s came back as %d bytes, %v", name, len(back), err)
+		}
+		puts := server.Requests(http.MethodPut)
+		if err := s.PutOnce(t.Context(), file(t, s, name, text), nil); err != nil || server.Requests(http.MethodPut) != puts {
+			t.Errorf("%s again: %v, and %d puts where none was needed", name, err, server.Requests(http.MethodPut)-puts)
+		}
+	}
+	if n := server.Uploads(); n != 0 {
+		t.Errorf("%d uploads are left over", n)
+	}
+}
+
+// Two machines that make one file: equal bytes are fine, other ones are told with both names.
+func TestOtherBytes(t *testing.T) {
+	_, s := start(t)
+	mine := file(t, s, "cells/a.json", []byte("mine"))
+	if err := s.PutOnce(t.Context(), mine, nil); err != nil {
+		t.Fatal(err)
+	}
+	other := file(t, s, "cells/a.json", []byte("other"))
+	err := s.PutOnce(t.Context(), other, nil)
+	if !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), other.path) || !strings.Contains(err.Error(), address+"/cells/a.json") {
+		t.Errorf("other bytes: %v", err)
+	}
+	if err := s.Put(t.Context(), other, nil); err != nil {
+		t.Errorf("in place of what is there: %v", err)
+	}
+	if back, err := pull(t, s, "cells/a.json"); string(back) != "other" {
+		t.Errorf("then it is %q, %v", back, err)
+	}
+}
+
+// 64 writers of one name: one of them has put it, and all others know that it is another's.
+func TestRace(t *testing.T) {
+	_, s := start(t)
+	for _, size := range []int{100, testPart + 1} {
+		var won, lost atomic.Int64
+		var all sync.WaitGroup
+		const writers = 64
+		for i := range writers {
+			p := file(t, s, fmt.Sprint("raced-", size), bytes.Repeat([]byte{byte(i)}, size))
+			all.Go(func() {
+				switch err := s.PutOnce(t.Context(), p, nil); {
+				case err == nil:
+					won.Add(1)
+				case errors.Is(err, ErrOther):
+					lost.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if won.Load() != 1 || lost.Load() != writers-1 {
+			t.Errorf("%d bytes: %d won and %d lost, want 1 and %d", size, won.Load(), lost.Load(), writers-1)
+		}
+	}
+}
+
+// A server in trouble is asked again; what broke off goes on.
+func TestTrouble(t *testing.T) {
+	server, s := start(t)
+	text := large()
+	var n atomic.Int64
+	troubles := []struct {
+		status int
+		code   string
+	}{{500, "InternalError"}, {409, "ConditionalRequestConflict"}, {503, "SlowDown"}}
+	server.Fail = func(*http.Request) (int, string) {
+		if i := int(n.Add(1)); i%2 == 0 {
+			return troubles[i/2%len(troubles)].status, troubles[i/2%len(troubles)].code
+		}
+		return 0, ""
+	}
+	if err := s.PutOnce(t.Context(), file(t, s, "data/t.h5", text), nil); err != nil {
+		t.Fatal(err)
+	}
+	server.Cut = func(*http.Request) int { return 10 << 10 } // at most, of each answer
+	if back, err := pull(t, s, "data/t.h5"); err != nil || !bytes.Equal(back, text) {
+		t.Errorf("it came back as %d bytes, %v", len(back), err)
+	}
+	if all, err := s.List(t.Context(), ""); err != nil || len(all) != 1 {
+		t.Errorf("listed as %v, %v", all, err)
+	}
+	server.Fail = func(*http.Request) (int, string) { return 500, "InternalError" }
+	if _, err := pull(t, s, "data/t.h5"); err == nil || !strings.Contains(err.Error(), "hint: the server has trouble") {
+		t.Errorf("a server that stays in trouble: %v", err)
+	}
+}
+
+// Bytes that are not those that were put are no file.
+func TestDamaged(t *testing.T) {
+	server, s := start(t)
+	if err := s.PutOnce(t.Context(), file(t, s, "cells/a.json", []byte("a cell")), nil); err != nil {
+		t.Fatal(err)
+	}
+	server.Change("a/run/cells/a.json", []byte("a cel!"))
+	if _, err := pull(t, s, "cells/a.json"); !errors.Is(err, errTorn) {
+		t.Errorf("pulled: %v", err)
+	}
+	server.Change("a/run/cells/b.json", []byte("by another program"))
+	if _, err := pull(t, s, "cells/b.json"); err == nil || !strings.Contains(err.Error(), "no checksum") {
+		t.Errorf("without a sum: %v", err)
+	}
+}
+
+func TestList(t *testing.T) {
+	server, s := start(t)
+	for i := range 10 { // of pages of three
+		server.Change(fmt.Sprintf("a/run/cells/%02d.json", i), []byte("cell"))
+	}
+	for _, name := range []string{"a/run/cells/../../x", "a/run/.locks/x.1", "a/run/train/.hidden", "a/run/cells/", "a/other", "b"} {
+		server.Change(name, nil)
+	}
+	all, err := s.List(t.Context(), "cells/")
+	if err != nil || len(all) != 10 || all[3].Name != "cells/03.json" || all[3].Size != 4 {
+		t.Errorf("%d are listed, %v: %v", len(all), err, all)
+	}
+	if all, err = s.List(t.Context(), ""); err != nil || len(all) != 10 {
+		t.Errorf("%d names of files, %v: %v", len(all), err, all)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	server, s := start(t)
+	server.Change("a/run/x", nil)
+	for range 2 {
+		if err := s.Remove(t.Context(), "x"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, there := server.Objects()["a/run/x"]; there {
+		t.Error("it is still there")
+	}
+}
+
+// Each way in which a store can be the wrong one is told in a line that helps, without the secret.
+func TestRefused(t *testing.T) {
+	server := s3test.Start(t)
+	fails := func(status int, code string) func() {
+		return func() { server.Fail = func(*http.Request) (int, string) { return status, code } }
+	}
+	elsewhere := httpServer(t, "<html>hello</html>")
+	for name, c := range map[string]struct {
+		address string
+		prepare func()
+		want    string
+	}{
+		"bucket":      {"s3://none/a", func() {}, "there is no bucket none (hint: make it first"},
+		"credentials": {address, func() { t.Setenv("AWS_ACCESS_KEY_ID", "") }, "there are no credentials (hint: set AWS_ACCESS_KEY_ID"},
+		"unknown":     {address, func() { t.Setenv("AWS_ACCESS_KEY_ID", "nobody") }, "hint: the server does not know these credentials"},
+		"expired":     {address, fails(400, "ExpiredToken"), "hint: the credentials have expired"},
+		"forbidden":   {address, fails(403, "AccessDenied"), "hint: these credentials must be allowed to"},
+		"quota":       {address, fails(403, "QuotaExceeded"), "hint: the store is full"},
+		"full":        {address, fails(507, "XMinioStorageFull"), "hint: the store is full"},
+		"careless":    {address, func() { server.Careless = true }, `ignores the condition "If-None-Match: *"`},
+		"unable":      {address, fails(501, "NotImplemented"), `ignores the condition "If-None-Match: *"`},
+		"nobody":      {address, func() { t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") }, "hint: is AWS_ENDPOINT_URL the address"},
+		"web":         {address, func() { t.Setenv("AWS_ENDPOINT_URL", elsewhere) }, "not the answer of an S3 server: 405 Method Not Allowed (hint: "},
+		"no server":   {address, func() { t.Setenv("AWS_ENDPOINT_URL", "minio") }, "AWS_ENDPOINT_URL is not the address of a server"},
+		"address":     {"https://x/y", func() {}, "is no address of a store"},
+		"no bucket":   {"s3:///y", func() {}, "is no address of a store"},
+		"up":          {"s3://runs/../y", func() {}, "is no address of a store"},
+	} {
+		t.Setenv("AWS_ENDPOINT_URL", server.URL)
+		t.Setenv("AWS_ACCESS_KEY_ID", s3test.Key)
+		server.Fail, server.Careless = nil, false
+		c.prepare()
+		_, err := open(t.Context(), c.address, testPace)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\n\r") || strings.Contains(err.Error(), "a secret") {
+			t.Errorf("%s: %v, want words with %q", name, err, c.want)
+		}
+	}
+}
+
+// What renews credentials writes the file anew while the program runs.
+func TestRenewedCredentials(t *testing.T) {
+	server := s3test.Start(t)
+	path := filepath.Join(t.TempDir(), "credentials")
+	write := func(key string) {
+		if err := os.WriteFile(path, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = x\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", path)
+	write(s3test.Key)
+	s, err := open(t.Context(), address, testPace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("renewed")
+	server.Fail = func(r *http.Request) (int, string) {
+		if strings.Contains(r.Header.Get("Authorization"), "renewed") {
+			return 403, "AccessDenied" // which tells that they were read
+		}
+		return 400, "ExpiredToken"
+	}
+	if _, err := s.List(t.Context(), ""); status(err) != 403 {
+		t.Errorf("after they expired: %v", err)
+	}
+}
+
+// An interruption ends everything at once.
+func TestInterrupted(t *testing.T) {
+	server, s := start(t)
+	s.pace = time.Hour
+	server.Fail = func(*http.Request) (int, string) { return 500, "InternalError" }
+	ctx, stop := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, stop)
+	for name, do := range map[string]func() error{
+		"list": func() error { _, err := s.List(ctx, ""); return err },
+		"get":  func() error { return s.Get(ctx, "x", filepath.Join(t.TempDir(), "x"), nil) },
+		"put":  func() error { return s.Put(ctx, file(t, s, "x", nil), nil) },
+		"lock": func() error { _, err := s.Lock(ctx, "x", cell.LockOptions{}); return err },
+	} {
+		if err := do(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A transfer of which nothing comes is begun again.
+func TestStalled(t *testing.T) {
+	server, s := start(t)
+	if err := s.PutOnce(t.Context(), file(t, s, "x", []byte("text")), nil); err != nil {
+		t.Fatal(err)
+	}
+	s.stall = 100 * time.Millisecond
+	var n atomic.Int64
+	server.Fail = func(r *http.Request) (int, string) {
+		if n.Add(1) == 1 {
+			<-r.Context().Done()
+		}
+		return 0, ""
+	}
+	if back, err := pull(t, s, "x"); string(back) != "text" {
+		t.Errorf("%q, %v", back, err)
+	}
+}
+
+// Of many that lock a name one has it at a time, and all get their turn.
+func TestLock(t *testing.T) {
+	server, s := start(t)
+	var inside, turns atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			release, err := s.Lock(t.Context(), "train/x", cell.LockOptions{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if inside.Add(1) != 1 {
+				t.Error("two have it")
+			}
+			time.Sleep(2 * testPace) // longer than a beat
+			inside.Add(-1)
+			turns.Add(1)
+			release()
+		})
+	}
+	all.Wait()
+	if turns.Load() != 8 {
+		t.Errorf("%d had it, want 8", turns.Load())
+	}
+	for key := range server.Objects() {
+		if strings.Contains(key, ".locks") {
+			t.Errorf("%s is left over", key)
+		}
+	}
+}
+
+// The lock of a machine that is lost is taken over when it was silent for long, and at once where somebody knows.
+func TestLockOfLostMachine(t *testing.T) {
+	server, s := start(t)
+	server.Change("a/run/.locks/x.4", []byte(`{"host":"elsewhere","pid":7}`))
+	var note string
+	release, err := s.Lock(t.Context(), "x", cell.LockOptions{Note: func(text string) { note += text }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(note, "is taken by process 7 on elsewhere") {
+		t.Errorf("told: %q", note)
+	}
+	if _, there := server.Objects()["a/run/.locks/x.5"]; !there {
+		t.Errorf("the store has %v", server.Objects())
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 2*lockExpiry*testPace) // ours is renewed
+	defer stop()
+	if _, err := s.Lock(ctx, "x", cell.LockOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it was taken from one that is alive: %v", err)
+	}
+	second, err := s.Lock(t.Context(), "x", cell.LockOptions{Break: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	second()
+}
+
+// httpServer answers everything with a page.
+func httpServer(t *testing.T, page string) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		fmt.Fprint(w, page)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
