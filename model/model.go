@@ -61,6 +61,26 @@ type World interface {
 	Free()
 }
 
+// Predict is Rollout on the host's memory, each of E candidates of h blocks from a latent of
+// its own: start is E x P*D numbers, candidates E x h*ActionWidth, the result shaped as start.
+func Predict(w World, start, candidates []float32, h int) ([]float32, error) {
+	d, info := w.Device(), w.Info()
+	n := len(start) / (info.Patches * info.Dim)
+	from, to := device.NewMat(d, n*info.Patches, info.Dim), device.NewMat(d, n*info.Patches, info.Dim)
+	actions := device.NewMat(d, n, h*info.ActionWidth)
+	defer func() {
+		for _, m := range []device.Mat{from, to, actions} {
+			d.Free(m.Buf)
+		}
+	}()
+	d.Upload(from, start)
+	d.Upload(actions, candidates)
+	w.Rollout(to, from, actions, h)
+	out := make([]float32, len(start))
+	d.Download(out, to)
+	return out, d.Err()
+}
+
 // Counted is a World whose work can be counted and whose training can be timed.
 type Counted interface {
 	World

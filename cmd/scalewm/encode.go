@@ -7,6 +7,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
+	"scalewm/eval"
 	"scalewm/eval/encode"
 	"scalewm/model"
 )
@@ -14,9 +15,21 @@ import (
 func init() {
 	register(verb{name: "encode", summary: "turn the frames of a data set into latents",
 		example: "scalewm encode --weights runs/scale-3072 --data tworoom.h5 --out tworoom-scale.h5", run: runEncode})
+	register(verb{name: "rollout", summary: "predict latents from the actions of a data set",
+		example: "scalewm rollout --weights runs/scale-3072 --data tworoom.h5 --blocks 5 --out tworoom-pred.h5", run: runRollout})
 }
 
 func runEncode(ctx context.Context, c *command, args []string) error {
+	return c.encode(ctx, args, nil)
+}
+
+func runRollout(ctx context.Context, c *command, args []string) error {
+	blocks := c.Count("blocks", eval.Horizon, "`number` of blocks of actions to predict after each row")
+	return c.encode(ctx, args, blocks)
+}
+
+// encode writes the latents of a data set's frames or, given blocks, those that are predicted after each.
+func (c *command) encode(ctx context.Context, args []string, blocks *int) error {
 	path := c.String("weights", "", "the checkpoint: a `folder` that train wrote, or a published one with weights.pt and config.json")
 	data := c.String("data", "", "the data set, a `file` in HDF5")
 	out := c.String("out", "", "the `file` to write; finished parts wait in FILE.parts until it is whole")
@@ -47,8 +60,21 @@ func runEncode(ctx context.Context, c *command, args []string) error {
 	if err := checkEncoded(file, side.Task); err != nil {
 		return fmt.Errorf("encoding %s with %s: %w", *data, *path, err)
 	}
+	job := encode.Job{Data: file, World: m, Weights: side.SHA256, Out: *out, Workers: orCores(*workers)}
+	if blocks != nil {
+		if job.Blocks = *blocks; job.Blocks < 1 {
+			return usagef("rollout: --blocks %d: at least 1", *blocks)
+		}
+		job.Actions = dataset.Moments{Mean: side.ActionMean, Std: side.ActionStd}
+		if len(side.ActionMean) == 0 { // a published checkpoint
+			if job.Actions, err = dataset.ColumnMoments(file, "action", nil, 0); err != nil {
+				return err
+			}
+		}
+	}
 	p := newProgress(c.stderr, "encoding")
-	res, err := encode.Run(ctx, encode.Job{Data: file, World: m, Weights: side.SHA256, Out: *out, Workers: orCores(*workers), Progress: p.report})
+	job.Progress = p.report
+	res, err := encode.Run(ctx, job)
 	p.close()
 	if err != nil {
 		return err

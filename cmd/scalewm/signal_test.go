@@ -47,6 +47,7 @@ func TestSignals(t *testing.T) {
 		{"eval", "--task", "tworoom", "--weights", "w", "--data", "d.h5", "--solver", "all", "--temperature", "stock", "--out", "cells"},
 		{"analyse", "rollout", "--weights", "w", "--data", "d.h5", "--candidates", "100000"},
 		{"encode", "--weights", "w", "--data", "long.h5", "--out", "z.h5"},
+		{"rollout", "--weights", "w", "--data", "long.h5", "--out", "p.h5"},
 		{"data", "check", "long.h5"},
 		{"data", "convert", "long.h5", "--out", "o.h5"},
 		{"replay", "long.h5", "--pixels"},

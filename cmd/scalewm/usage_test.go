@@ -18,7 +18,7 @@ var wrong = []string{
 	"compare", "compare a", "compare a b c", "compare a b --seed ''",
 	"data", "data info", "data nosuch x.h5", "data convert x.h5", "data convert x.h5 --out ''", "data convert x.h5 --out y.h5 --filter nosuch", "data info a b",
 	"doctor x", "doctor --nosuch",
-	"tensorboard", "tensorboard a", "encode", "encode --weights a --data b", "encode --weights a --data b --out ''", "encode x",
+	"tensorboard", "tensorboard a", "encode", "encode --weights a --data b", "encode --weights a --data b --out ''", "encode x", "rollout --weights a --data b", "rollout --weights a --data b --out c --blocks -1",
 	"eval", "eval --task tworoom --data d --out o", "eval --task tworoom --data d --out o --random --weights w", "eval --task nosuch --data d --out o --random",
 	"eval --task tworoom --data d --out o --random --tier ''", "eval --task tworoom --data d --out o --random --tier T9",
 	"eval --task tworoom --data d --out o --random --sets ''", "eval --task tworoom --data d --out o --random --sets s007",

@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"scalewm/dataset/rng"
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/record"
-	"scalewm/model/device"
+	"scalewm/model"
 )
 
 // How far and how often predictions are compared with stored frames.
@@ -46,11 +45,11 @@ func (j Job) dynamics(ctx context.Context) (*record.Dynamics, error) {
 		first = append(first, at(i, 0)...)
 	}
 	for h := 1; h <= c.blocks; h++ {
-		own, err := rollout(j.Job, first, c.actions(h, 0), h)
+		own, err := model.Predict(j.Arm.World, first, c.actions(h, 0), h)
 		if err != nil {
 			return nil, err
 		}
-		others, err := rollout(j.Job, first, c.actions(h, 1), h)
+		others, err := model.Predict(j.Arm.World, first, c.actions(h, 1), h)
 		if err != nil {
 			return nil, err
 		}
@@ -159,24 +158,4 @@ func (c clips) actions(h, places int) []float32 {
 		out = append(out, own[:h*c.width]...)
 	}
 	return out
-}
-
-// rollout are the model's latents after h blocks, each from a start of its own.
-func rollout(j eval.Job, start, actions []float32, h int) ([]float32, error) {
-	w := j.Arm.World
-	d, info := w.Device(), w.Info()
-	n := len(start) / (info.Patches * info.Dim)
-	from, to := device.NewMat(d, n*info.Patches, info.Dim), device.NewMat(d, n*info.Patches, info.Dim)
-	a := device.NewMat(d, n, h*info.ActionWidth)
-	defer func() {
-		for _, m := range []device.Mat{from, to, a} {
-			d.Free(m.Buf)
-		}
-	}()
-	d.Upload(from, start)
-	d.Upload(a, actions)
-	w.Rollout(to, from, a, h)
-	out := slices.Repeat([]float32{0}, to.Len())
-	d.Download(out, to)
-	return out, d.Err()
 }

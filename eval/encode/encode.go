@@ -1,6 +1,7 @@
 // Package encode turns the frames of a data set into latents: a file in the
 // layout of a data set with a column emb in the place of the frames, for probes
-// and for programs that need the embeddings without the model. It knows no task.
+// and for programs that need the embeddings without the model; or, from its actions,
+// into the latents that the model predicts, a column pred. It knows no task.
 package encode
 
 import (
@@ -21,19 +22,26 @@ import (
 	"scalewm/model/device"
 )
 
-// Column is the name of the latents' column: P*D numbers of float32 a row.
-const Column = "emb"
+// The names of the columns. Column has the latents, P*D numbers of float32 a row; Predicted
+// those after each of the blocks of actions that begin with the row, NaN where the episode
+// has no such frame.
+const (
+	Column    = "emb"
+	Predicted = "pred"
+)
 
 // schema is the version of the layout of parts and results.
 const schema = 1
 
-// Job is one data set to be encoded by one model.
+// Job is one data set to be encoded by one model, or its actions to be rolled out.
 type Job struct {
 	Data     *hdf5.File
 	World    model.World
-	Weights  string // hex SHA-256 of the model's weights
-	Out      string // path; finished parts wait in Out.parts
-	Workers  int    // goroutines that read frames, at least 1
+	Weights  string          // hex SHA-256 of the model's weights
+	Blocks   int             // predicted after each row; 0 encodes
+	Actions  dataset.Moments // by which actions are scaled that are rolled out
+	Out      string          // path; finished parts wait in Out.parts
+	Workers  int             // goroutines that read frames, at least 1
 	Progress func(done, total int64, note string)
 
 	partRows int // of a finished part; 0 is partRows
@@ -44,7 +52,7 @@ const partRows = 2048
 
 // Result says what is in the file.
 type Result struct {
-	Rows, Episodes, Width int
+	Rows, Episodes, Width int  // Width is of a latent, or of all that is predicted for a row
 	New                   int  // rows encoded by this call
 	Skipped               bool // the file was there, with these latents
 }
@@ -53,6 +61,8 @@ type Result struct {
 type spec struct {
 	Schema                int
 	Data, Weights, Device string
+	Blocks                int              `json:",omitempty"`
+	Actions               *dataset.Moments `json:",omitempty"`
 }
 
 // Run encodes the data set. A call after an interruption goes on where that
@@ -72,8 +82,18 @@ func (j Job) run(ctx context.Context) (Result, error) {
 	if !j.Data.HasFrames() {
 		return r, errors.New("it has no pixels (hint: give the data set with its frames, not latents)")
 	}
-	if _, err := dataset.FindColumn(j.Data, Column); err == nil {
-		return r, fmt.Errorf("it has a column %s already (hint: give the data set that was collected)", Column)
+	if _, err := dataset.FindColumn(j.Data, j.column()); err == nil {
+		return r, fmt.Errorf("it has a column %s already (hint: give the data set that was collected)", j.column())
+	}
+	if j.Blocks > 0 {
+		c, err := dataset.FindColumn(j.Data, "action")
+		if err != nil {
+			return r, err
+		}
+		if c.Width != w.ActionDim() {
+			return r, fmt.Errorf("its actions are of %d numbers, the model's of %d (hint: give the task's data set)", c.Width, w.ActionDim())
+		}
+		r.Width *= j.Blocks
 	}
 	attrs, err := j.attrs()
 	if err != nil {
@@ -82,7 +102,7 @@ func (j Job) run(ctx context.Context) (Result, error) {
 	if r.Skipped, err = j.finished(attrs["encode_id"]); r.Skipped || err != nil {
 		return r, err
 	}
-	p := &parts{dir: j.Out + ".parts", id: attrs["encode_id"], rows: r.Rows, width: r.Width, each: cmp.Or(j.partRows, partRows)}
+	p := &parts{dir: j.Out + ".parts", id: attrs["encode_id"], rows: r.Rows, width: r.Width, column: j.column(), each: cmp.Or(j.partRows, partRows)}
 	if r.New, err = j.encode(ctx, p); err != nil {
 		return r, err
 	}
@@ -90,6 +110,13 @@ func (j Job) run(ctx context.Context) (Result, error) {
 		return r, err
 	}
 	return r, os.RemoveAll(p.dir)
+}
+
+func (j Job) column() string {
+	if j.Blocks > 0 {
+		return Predicted
+	}
+	return Column
 }
 
 // attrs are the attributes of the file: those of the data set, and where the
@@ -100,12 +127,19 @@ func (j Job) attrs() (map[string]string, error) {
 		return nil, err
 	}
 	kind, info := j.World.Device().Kind().String(), j.World.Info()
-	id, err := cell.ID("encode", spec{schema, data, j.Weights, kind})
+	s := spec{Schema: schema, Data: data, Weights: j.Weights, Device: kind, Blocks: j.Blocks}
+	if j.Blocks > 0 {
+		s.Actions = &j.Actions
+	}
+	id, err := cell.ID("encode", s)
 	if err != nil {
 		return nil, err
 	}
 	attrs := map[string]string{"encode_id": id, "data": data, "weights": j.Weights, "device": kind, "kind": info.Kind,
 		"patches": strconv.Itoa(info.Patches), "dim": strconv.Itoa(info.Dim)}
+	if j.Blocks > 0 {
+		attrs["blocks"] = strconv.Itoa(j.Blocks)
+	}
 	for name, v := range j.Data.Attrs() {
 		if _, ours := attrs[name]; !ours {
 			attrs[name] = v
@@ -139,6 +173,9 @@ func (j Job) encode(ctx context.Context, p *parts) (fresh int, err error) {
 		from, to := p.span(i)
 		if !p.done(i) {
 			z, err := e.rows(ctx, from, to)
+			if err == nil && j.Blocks > 0 {
+				z, err = e.predict(ctx, z, from)
+			}
 			if err != nil {
 				return fresh, err
 			}

@@ -19,6 +19,7 @@ type parts struct {
 	dir         string
 	id          string // of the file they belong to; others are made again
 	rows, width int
+	column      string
 	each        int // rows of a part
 }
 
@@ -36,7 +37,7 @@ func (p *parts) load(i int) ([]float64, error) {
 		return nil, err
 	}
 	from, to := p.span(i)
-	z, err := f.Float64(Column)
+	z, err := f.Float64(p.column)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (p *parts) done(i int) bool { _, err := p.load(i); return err == nil }
 
 func (p *parts) save(i int, z []float32) error {
 	from, to := p.span(i)
-	t := weights.Tensor{Name: Column, Shape: []int{to - from, p.width}, F32: z}
+	t := weights.Tensor{Name: p.column, Shape: []int{to - from, p.width}, F32: z}
 	return cell.WriteFile(p.path(i), func(w io.Writer) error {
 		return weights.Write(w, map[string]string{"id": p.id}, []weights.Tensor{t})
 	})
@@ -84,10 +85,10 @@ func (r *reader) read(at, n int) ([]float64, error) {
 	return out, nil
 }
 
-// assemble writes the file: the data set's columns without its frames, and the
-// latents, episode by episode.
+// assemble writes the file: the data set's columns without its frames, and what
+// the parts hold, episode by episode.
 func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) error {
-	opt := hdf5.WriterOptions{Attrs: attrs, Columns: []envs.Column{{Name: Column, DType: "float32", Width: p.width}}}
+	opt := hdf5.WriterOptions{Attrs: attrs, Columns: []envs.Column{{Name: p.column, DType: "float32", Width: p.width}}}
 	for _, c := range j.Data.Columns() {
 		if !hdf5.IsIndex(c.Name) {
 			opt.Columns = append(opt.Columns, c)
@@ -107,7 +108,7 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) er
 		if err != nil {
 			return err
 		}
-		if ep.Columns[Column], err = latents.read(e.Offset, e.Len); err != nil {
+		if ep.Columns[p.column], err = latents.read(e.Offset, e.Len); err != nil {
 			return err
 		}
 		if err := w.Append(ep); err != nil {

@@ -1,0 +1,84 @@
+package encode
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"scalewm/dataset"
+	"scalewm/model"
+	"scalewm/model/device/ref"
+	"scalewm/model/lewm"
+)
+
+// Every prediction is that of its own row alone, whatever the parts.
+func TestRollout(t *testing.T) {
+	data := dataSet(t, true)
+	j := job(t, data, ref.New())
+	j.Blocks, j.Actions = 2, dataset.Moments{Mean: []float64{.5}, Std: []float64{2}}
+	if _, err := Run(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	got, err := open(t, j.Out).Read(Predicted, 0, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := latents(t, j.World.(*lewm.Model), data)
+	actions, err := data.Read("action", 0, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	predicted := 0
+	for _, e := range data.Episodes() {
+		for step := range e.Len {
+			row := e.Offset + step
+			for k := 1; k <= 2; k++ {
+				p := got[(row*2+k-1)*5:][:5]
+				if step+5*k >= e.Len {
+					if !math.IsNaN(p[0]) || !math.IsNaN(p[4]) {
+						t.Fatalf("row %d, block %d behind its episode: %v", row, k, p)
+					}
+					continue
+				}
+				start, a := make([]float32, 5), make([]float32, 5*k)
+				for i := range start {
+					start[i] = float32(z[row*5+i])
+				}
+				for i := range a {
+					a[i] = float32((actions[row+i] - .5) / 2)
+				}
+				want, err := model.Predict(j.World, start, a, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range want {
+					if p[i] != float64(want[i]) {
+						t.Fatalf("row %d, block %d: %v, want %v", row, k, p, want)
+					}
+				}
+				predicted++
+			}
+		}
+	}
+	if predicted != (2+15+8)+(0+10+3) {
+		t.Errorf("%d predictions of episodes of 7, 20 and 13 rows", predicted)
+	}
+
+	whole, err := os.ReadFile(j.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Out, j.partRows = filepath.Join(t.TempDir(), "again.h5"), 7
+	if _, err := Run(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(j.Out); err != nil || !bytes.Equal(again, whole) {
+		t.Errorf("other bytes by other parts (%v)", err)
+	}
+	j.Blocks = 3
+	if _, err := Run(t.Context(), j); err == nil {
+		t.Error("predictions of 3 blocks took those of 2 for theirs")
+	}
+}
