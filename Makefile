@@ -60,7 +60,8 @@ gpu-day-rehearsal: gpu-day ## run that day at toy sizes on an emulated GPU; half
 WHEEL_VERSION := 0.1.0.dev0
 wheel: setup ## leave dist/scalewm-*.whl: worlds for Python (docs/python.md)
 	@mkdir -p bin
-	go build -buildvcs=false -buildmode=c-shared -ldflags '-s -w' -o bin/libscalewm.so ./cmd/libscalewm
+	PKG_CONFIG_PATH=$(CURDIR)/cmd/libscalewm/static go build -tags wheel -buildvcs=false -buildmode=c-shared \
+	  -ldflags '-s -w -extldflags "-Wl,--exclude-libs,ALL"' -o bin/libscalewm.so ./cmd/libscalewm
 	python3 cmd/libscalewm/wheel.py bin/libscalewm.so third_party/fetched $(WHEEL_VERSION) dist
 
 demo: build ## the whole path on Two-Room: data, three models, planning, report
@@ -83,11 +84,13 @@ test-peers: setup setup-peers ## the tests that compare with Python programs; a 
 	SCALEWM_PEERS=$(CURDIR)/$(peers)/bin/python go run ./cmd/testsum -noskip -count 1 -p 1 -timeout 60m -run '^TestPeers' \
 	  $$($(sources) '*_test.go' | xargs grep -l SCALEWM_PEERS | xargs dirname | sort -u | grep -v third_party | sed 's,^,./,')
 
-test-python: wheel ## the Python package's tests, on the wheel; half a minute
+test-python: build wheel ## the Python package's tests, on the wheel; half a minute
 	@third_party/setup.sh python
 	@rm -rf out/python
 	@python3 -m zipfile -e dist/scalewm-*.whl out/python
-	cd cmd/libscalewm/testdata && PYTHONPATH=$(CURDIR)/out/python PYTHONDONTWRITEBYTECODE=1 $(CURDIR)/third_party/fetched/python/bin/python -m unittest
+	@for task in tworoom pusht pointmaze; do bin/scalewm collect $$task --episodes 3 --out out/python/recordings/$$task.h5; done
+	cd cmd/libscalewm/testdata && SCALEWM_RECORDINGS=$(CURDIR)/out/python/recordings PYTHONPATH=$(CURDIR)/out/python PYTHONDONTWRITEBYTECODE=1 \
+	  $(CURDIR)/third_party/fetched/python/bin/python -m unittest
 
 test-slurm: setup ## grids on a real Slurm of two nodes on this machine, which it installs; a few minutes
 	@third_party/setup.sh slurm

@@ -31,6 +31,7 @@ type ColumnDescription struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"`
 	Width int    `json:"width"`
+	Into  bool   `json:"into,omitempty"` // of the step into a row
 	Doc   string `json:"doc"`
 }
 
@@ -65,7 +66,7 @@ func (s *Spec) Describe() Description {
 		Action:  ActionDescription{s.ActionDim, s.ActionDType, s.ActionLow, s.ActionHigh},
 		Success: s.Success, Source: s.Source, Columns: []ColumnDescription{}, Q: []QDescription{}, Switches: []SwitchDescription{}, Factors: []FactorDescription{}}
 	for _, c := range s.Columns {
-		d.Columns = append(d.Columns, ColumnDescription{c.Name, c.DType, c.Width, c.Doc})
+		d.Columns = append(d.Columns, ColumnDescription{c.Name, c.DType, c.Width, c.Into, c.Doc})
 	}
 	for _, q := range s.Qs {
 		d.Q = append(d.Q, QDescription{q.Name, q.Parts})

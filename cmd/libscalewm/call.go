@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 
+	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/mujoco"
 	thirdparty "scalewm/third_party"
@@ -131,15 +134,26 @@ func (t *table) close(handle uint64) error {
 }
 
 // open tells the library where it lies, so that it finds libmujoco and model files beside itself,
-// and asks what it can do: {"home"} gives {"tasks", "mujoco"}.
+// and the caller's present environment, of which Go knows only what the process began with;
+// it asks what the library has: {"home", "environment"} gives {"tasks", "versions"}.
 func open(c call) (any, error) {
 	var q struct {
-		Home string `json:"home"`
+		Home        string            `json:"home"`
+		Environment map[string]string `json:"environment"`
 	}
 	if err := c.read(&q); err != nil {
 		return nil, err
 	}
 	thirdparty.Home = q.Home
+	for name, value := range q.Environment {
+		if err := os.Setenv(name, value); err != nil {
+			return nil, fmt.Errorf("environment variable %s: %w", name, err)
+		}
+	}
+	hdf5Version, _, err := hdf5.LibraryVersions()
+	if err != nil {
+		return nil, err
+	}
 	tasks := []envs.Description{}
 	for _, name := range envs.Names() {
 		t, err := envs.Lookup(name)
@@ -148,5 +162,6 @@ func open(c call) (any, error) {
 		}
 		tasks = append(tasks, t.Spec.Describe())
 	}
-	return map[string]any{"tasks": tasks, "mujoco": mujoco.Version}, nil
+	versions := map[string]string{"abi": strconv.Itoa(abi), "mujoco": mujoco.Version, "hdf5": hdf5Version}
+	return map[string]any{"tasks": tasks, "versions": versions}, nil
 }

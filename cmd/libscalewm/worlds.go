@@ -106,9 +106,9 @@ func (w *worlds) each(c call, what string, work func(i int) error) (again bool, 
 	if !c.more {
 		w.at, w.err = 0, nil
 	}
-	const runOfWorlds = 16 // a worker: at most a quarter of a second where drawing takes longest
-	for start := time.Now(); w.at < w.n; {
-		to := min(w.at+runOfWorlds*max(1, w.workers), w.n)
+	start, run := time.Now(), 16*max(1, w.workers) // a quarter of a second where drawing takes longest
+	for w.at < w.n {
+		to := min(w.at+run, w.n)
 		err := w.all.Each(what, w.at, to, func(i int) (err error) {
 			defer caught(&err)
 			return work(i)
@@ -116,8 +116,11 @@ func (w *worlds) each(c call, what string, work func(i int) error) (again bool, 
 		if w.at = to; w.err == nil {
 			w.err = err
 		}
-		if w.at < w.n && time.Since(start) > slice {
+		switch spent := time.Since(start); {
+		case w.at < w.n && spent > slice:
 			return true, nil
+		case spent < slice/16:
+			run *= 4
 		}
 	}
 	return false, w.err

@@ -55,7 +55,8 @@ def _open():
     with _opening:
         if _library is None:
             opened = _Library(_HERE / "libscalewm.so")
-            _about = _call(opened, "open", 0, {"home": str(_HERE)}, ())
+            read = {k: v for k, v in os.environ.items() if k.startswith(("SCALEWM_", "MUJOCO_"))}
+            _about = _call(opened, "open", 0, {"home": str(_HERE), "environment": read}, ())
             _library = opened
     return _library
 
@@ -94,7 +95,15 @@ def call(operation, handle=0, request=None, arrays=()):
 @functools.cache
 def tasks():
     """What the tasks say of themselves: {name: {"columns", "switches", "factors", "success", ...}}."""
-    if _forked:
-        call("open")
-    _open()
-    return {t["name"]: t for t in _about["tasks"]}
+    return {t["name"]: t for t in _asked()["tasks"]}
+
+
+def versions():
+    """Versions of the ABI, of MuJoCo and of HDF5."""
+    return _asked()["versions"]
+
+
+def _asked():
+    if _library is None:
+        _open()
+    return _about

@@ -122,9 +122,10 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.single_observation_space, self.single_action_space = self.view.observation_space, self.view.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self.limit = np.inf if max_episode_steps is None else max_episode_steps
+        self.limit = np.iinfo(np.int64).max if max_episode_steps is None else max_episode_steps
         self.elapsed = np.zeros(num_envs, np.int64)
         self.ended = np.zeros(num_envs, np.bool_)  # in the last step
+        self.any_ended = False
         self.begun = False
         self.out = None if copy else self.worlds.buffers()
 
@@ -137,6 +138,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         out = self.view.reset(self._seeds(seed), mask, options, self.out)
         chosen = slice(None) if mask is None else mask
         self.elapsed[chosen], self.ended[chosen], self.begun = 0, False, True
+        self.any_ended = self.ended.any()
         return self.view.observation(out), self._infos(out)
 
     def _seeds(self, seed):
@@ -153,21 +155,22 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def step(self, actions):
         started = None
-        if self.autoreset_mode == AutoresetMode.NEXT_STEP:
-            if self.ended.any():
-                started = self.ended
-        elif self.autoreset_mode == AutoresetMode.DISABLED and self.ended.any():
-            raise gymnasium.error.ResetNeeded(f"worlds {np.flatnonzero(self.ended).tolist()} have ended (hint: reset(options={{'reset_mask': ...}}))")
+        if self.any_ended:
+            if self.autoreset_mode == AutoresetMode.DISABLED:
+                raise gymnasium.error.ResetNeeded(f"worlds {np.flatnonzero(self.ended).tolist()} have ended (hint: reset(options={{'reset_mask': ...}}))")
+            started = self.ended
         out, rewards, terminated = self.worlds.step(actions, started, self.out)
         self.elapsed += 1
         if started is not None:
             self.elapsed[started] = 0
         truncated = self.elapsed >= self.limit
         self.ended = terminated | truncated
+        self.any_ended = self.ended.any()
         infos = {}
-        if self.autoreset_mode == AutoresetMode.SAME_STEP and self.ended.any():
+        if self.any_ended and self.autoreset_mode == AutoresetMode.SAME_STEP:
             infos = self._finish(out)
-        infos.update(self._infos(out))
+        if self.view.info_at:
+            infos.update(self._infos(out))
         return self.view.observation(out), rewards, terminated, truncated, infos
 
     def _finish(self, out):
@@ -178,7 +181,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             infos = self._add_info(infos, {"final_obs": self.view.observation(last), "final_info": self.view.infos(last)}, i)
         self.worlds.reset(np.full(self.num_envs, -1), self.ended, out)
         self.elapsed[self.ended] = 0
-        self.ended = np.zeros(self.num_envs, np.bool_)
+        self.any_ended = False
         return infos
 
     def _infos(self, out):

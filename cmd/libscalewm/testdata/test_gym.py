@@ -8,8 +8,10 @@ import sys
 import threading
 import unittest
 import warnings
+from pathlib import Path
 
 import gymnasium
+import h5py
 import numpy as np
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
@@ -144,6 +146,36 @@ class TestVector(unittest.TestCase):
         np.testing.assert_array_equal(one.reset(seed=0)[0], two.reset(seed=0)[0])
 
 
+RECORDINGS = sorted(Path(os.environ.get("SCALEWM_RECORDINGS", "")).glob("*.h5")) if "SCALEWM_RECORDINGS" in os.environ else []
+
+
+class TestRecordings(unittest.TestCase):
+    @unittest.skipUnless(RECORDINGS, "make test-python records some")
+    def test_replay_to_the_bit(self):
+        """Actions of what `scalewm collect` recorded give its rows and frames, all episodes side by side."""
+        for path in RECORDINGS:
+            with self.subTest(path.name), h5py.File(path) as f:
+                task = path.stem
+                offset, length = f["ep_offset"][:], f["ep_len"][:]
+                columns = [c for c in scalewm.tasks()[task]["columns"] if c["name"] in f]
+                watch, into = [c["name"] for c in columns] + ["pixels"], {c["name"] for c in columns if c.get("into")}
+                rows = {name: f[name][:] for name in watch}
+                worlds = scalewm.Worlds(task, len(length), watch=watch)
+                worlds.reset(np.zeros(len(length)))
+                out = worlds.set("start", {name: rows[name][offset] for name in watch if name != "pixels"})
+                if "goal_state" in rows:
+                    out = worlds.set("goal", {"state": rows["goal_state"][offset]})
+                actions = f["action"][:]
+                for t in range(length.max()):
+                    for i in np.flatnonzero(t < length):
+                        for name, values in zip(watch, out):
+                            if t > 0 or name not in into:
+                                recorded = rows[name][offset[i] + t]
+                                np.testing.assert_array_equal(values[i].reshape(recorded.shape), recorded, f"{name}, episode {i}, row {t}")
+                    now = np.minimum(offset + t, offset + length - 2)  # the last row has no action
+                    out = worlds.step(actions[now])[0]
+
+
 class TestMisuse(unittest.TestCase):
     def test_exceptions(self):
         env = vec()
@@ -177,7 +209,7 @@ class TestMisuse(unittest.TestCase):
             env.step(still)
 
     def test_two_threads_on_one_environment(self):
-        env, errors = vec(n=2000, obs="pixels"), []
+        env, errors = vec(n=200, obs="pixels"), []
         env.reset(seed=0)
 
         def work():
@@ -193,6 +225,14 @@ class TestMisuse(unittest.TestCase):
         for t in threads:
             t.join()
         self.assertTrue(all("another thread" in e for e in errors))
+
+
+    def test_hdf5_beside_h5py(self):
+        """The library has an HDF5 of its own inside, which is not h5py's."""
+        self.assertRegex(scalewm.versions()["hdf5"], r"^1\.")
+        with h5py.File("in memory", "w", driver="core", backing_store=False) as f:
+            f["x"] = np.arange(3)
+            self.assertEqual(f["x"][2], 2)
 
 
 class TestProcesses(unittest.TestCase):

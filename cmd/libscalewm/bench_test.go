@@ -1,0 +1,38 @@
+package main
+
+import (
+	"testing"
+
+	"scalewm/envs"
+)
+
+// The library's side of a step of 64 worlds whose observation is watched, on one thread.
+func BenchmarkStep(b *testing.B) {
+	for _, c := range []struct{ task, watch string }{{"tworoom", "observation"}, {"tworoom", "state"}, {"pusht", "state"}, {"pointmaze", "state"}} {
+		b.Run(c.task+"/"+c.watch, func(b *testing.B) {
+			const n = 64
+			answer, err := try("worlds.new", 0, map[string]any{"task": c.task, "n": n, "workers": 1, "watch": []string{c.watch}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			h := uint64(answer["handle"].(float64))
+			defer try("close", h, nil)
+			task, _ := envs.Lookup(c.task)
+			column, _ := task.Spec.Column(c.watch)
+			out := bytesOf(n*column.Width, sizeOf(column.DType))
+			if _, err := try("worlds.make", h, nil); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := try("worlds.reset", h, nil, nil, seedsOf(n, 0), out); err != nil {
+				b.Fatal(err)
+			}
+			step := call{handle: h, buffers: [][]byte{nil, bytesOf(2*n, 4), bytesOf(n, 8), bytesOf(n, 1), out}}
+			for b.Loop() {
+				if _, _, err := step.do("worlds.step"); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "steps/s")
+		})
+	}
+}
