@@ -298,6 +298,55 @@ func TestLockHasThePeers(t *testing.T) {
 	}
 }
 
+// The image is built with go.mod's Go, and has what the program opens: the libraries that
+// headers were there for, the OpenGL that doctor asks for, and all that is fetched.
+func TestDockerfile(t *testing.T) {
+	text, err := os.ReadFile("../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(what string) {
+		t.Helper()
+		if !strings.Contains(string(text), what) {
+			t.Errorf("the Dockerfile has no %q", what)
+		}
+	}
+	module, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("golang:" + regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(string(module))[1] + "-bookworm")
+	doctor, err := os.ReadFile("../cmd/scalewm/doctor_checks.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(regexp.MustCompile(`"apt-get install -y (libegl1 [^"]*)"`).FindStringSubmatch(string(doctor))[1])
+	var m manifest
+	if _, err := toml.DecodeFile("manifest.toml", &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range m.Wheel {
+		if w.Set == "base" {
+			want("third_party/fetched/" + w.Name + " ")
+		}
+	}
+	for _, a := range m.Apt {
+		headers, ok := strings.CutSuffix(a.Name, "-dev")
+		if !ok || a.Set != "base" || headers == "libc6" {
+			continue
+		}
+		depends, err := exec.Command("dpkg-query", "-W", "-f", "${Depends}", a.Name).Output()
+		if err != nil {
+			t.Skipf("%s is not installed here", a.Name)
+		}
+		library, _, _ := strings.Cut(string(depends), " ") // the first, of the same version
+		if !strings.HasPrefix(library, headers) {
+			t.Errorf("%s depends on %s", a.Name, depends)
+		}
+		want(" " + library)
+	}
+}
+
 // make test-peers finds tests by their name.
 func TestPeerTestsAreNamedSo(t *testing.T) {
 	files, err := exec.Command("git", "-C", "..", "grep", "-l", "--untracked", "SCALEWM_PEERS", "--", "*_test.go").Output()

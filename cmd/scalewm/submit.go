@@ -15,11 +15,12 @@ import (
 )
 
 // submitFlags are those of `reproduce` that hand its stages to a batch system.
-// All but the first two may be given for one stage, "train:24:00:00", and several times.
+// Those of byJob may be given for one stage, "train:24:00:00", and several times.
 type submitFlags struct {
-	engine *string
-	print  *bool
-	byJob  []jobFlag
+	engine                   *string
+	print                    *bool
+	image, volume, namespace *string // of Kubernetes
+	byJob                    []jobFlag
 }
 
 // jobFlag is a flag of what jobs ask for.
@@ -46,18 +47,21 @@ func (c *command) submitFlags() submitFlags {
 		}
 	}
 	f := submitFlags{
-		engine: c.String("submit", "", "hand the stages to a batch `system` and return: "+strings.Join(submit.Engines(), " or ")),
-		print:  c.Bool("print", false, "with --submit: only write the scripts to OUT/jobs"),
+		engine:    c.String("submit", "", "hand the stages to a batch `system` and return: "+strings.Join(submit.Engines(), ", ")),
+		print:     c.Bool("print", false, "with --submit: only write the scripts to OUT/jobs"),
+		image:     c.String("image", "", "with --submit kubernetes: container `image` that has this program; the checkout's Dockerfile makes one"),
+		volume:    c.String("volume", "", "with --submit kubernetes: `claim` that the results folder lies on: CLAIM or CLAIM:/folder, which it has here and in the pods; the one that holds --out unless told"),
+		namespace: c.String("namespace", "", "with --submit kubernetes: `namespace` instead of kubectl's"),
 		byJob: []jobFlag{
 			{name: "shards", usage: "jobs of a `stage`, as in eval:64"},
-			{name: "partition", usage: "`name` of Slurm's partition", set: text(func(r *submit.Resources) *string { return &r.Partition })},
+			{name: "partition", usage: "`name` of Slurm's partition, or of a queue of Kueue", set: text(func(r *submit.Resources) *string { return &r.Partition })},
 			{name: "account", usage: "`name` of the account that pays", set: text(func(r *submit.Resources) *string { return &r.Account })},
 			{name: "time", usage: "`limit` of a job, as Slurm writes it: 4:00:00", set: text(func(r *submit.Resources) *string { return &r.Time })},
 			{name: "mem", usage: "`memory` of a job: 16G", set: text(func(r *submit.Resources) *string { return &r.Mem })},
 			{name: "cpus", usage: "`cores` of a job", set: number(func(r *submit.Resources) *int { return &r.CPUs })},
 			{name: "gpus", usage: "`GPUs` of a job; collect and report have none unless told", set: number(func(r *submit.Resources) *int { return &r.GPUs })},
 			{name: "setup", usage: "`line` of shell before the program: module load cuda", set: text(func(r *submit.Resources) *string { return &r.Setup })},
-			{name: "extra", usage: "further `options` of the batch system: --constraint=a100", set: text(func(r *submit.Resources) *string { return &r.Extra })},
+			{name: "extra", usage: "further `options` of Slurm: --constraint=a100", set: text(func(r *submit.Resources) *string { return &r.Extra })},
 			{name: "throttle", usage: "`jobs` of a stage at once", set: number(func(r *submit.Resources) *int { return &r.Throttle })},
 			{name: "pack", usage: "`shards` side by side in one job", set: number(func(r *submit.Resources) *int { return &r.Pack })},
 		},
@@ -77,9 +81,12 @@ func parseCount(text string) (int, error) {
 	return n, nil
 }
 
+// kubernetesFlags are those that no other engine has.
+var kubernetesFlags = []string{"image", "volume", "namespace"}
+
 // names are the flags that jobs are not given.
 func (f submitFlags) names() []string {
-	names := []string{"submit", "print", "stage", "shard"}
+	names := append([]string{"submit", "print", "stage", "shard"}, kubernetesFlags...)
 	for _, j := range f.byJob {
 		names = append(names, j.name)
 	}
@@ -89,7 +96,7 @@ func (f submitFlags) names() []string {
 // check refuses flags that mean nothing together.
 func (f submitFlags) check(c *command) (err error) {
 	if *f.engine != "" && !slices.Contains(submit.Engines(), *f.engine) {
-		return usagef("reproduce: --submit %s: choose %s", *f.engine, strings.Join(submit.Engines(), " or "))
+		return usagef("reproduce: --submit %s: choose one of %s", *f.engine, strings.Join(submit.Engines(), ", "))
 	}
 	c.Visit(func(g *flag.Flag) {
 		switch {
@@ -97,9 +104,11 @@ func (f submitFlags) check(c *command) (err error) {
 			err = usagef("reproduce: --%s means nothing without --submit", g.Name)
 		case *f.engine != "" && (g.Name == "stage" || g.Name == "shard" || g.Name == "dry-run" || g.Name == "restarts"):
 			err = usagef("reproduce: --submit does not go with --%s", g.Name)
+		case *f.engine != submit.Kubernetes && slices.Contains(kubernetesFlags, g.Name):
+			err = usagef("reproduce: --%s means something with --submit kubernetes only", g.Name)
 		}
 	})
-	if err == nil && *f.engine == submit.Slurm && (c.value("device") == "auto" || c.value("precision") == "auto") {
+	if err == nil && (*f.engine == submit.Slurm || *f.engine == submit.Kubernetes) && (c.value("device") == "auto" || c.value("precision") == "auto") {
 		err = usagef("reproduce: --submit %s needs --device cpu or cuda and --precision fp32 or bf16, since the machines of a cluster differ and results must not", *f.engine)
 	}
 	return err
@@ -144,6 +153,9 @@ func (f submitFlags) words(c *command) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this program for the jobs: %w", err)
 	}
+	if *f.engine == submit.Kubernetes {
+		self = "scalewm" // of the image
+	}
 	words := []string{self, c.verb.name}
 	c.Visit(func(g *flag.Flag) {
 		if !slices.Contains(f.names(), g.Name) {
@@ -177,6 +189,11 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 	if err != nil {
 		return err
 	}
+	if *f.engine == submit.Kubernetes {
+		if err := plan.OnKubernetes(submit.Cluster{Image: *f.image, Namespace: *f.namespace}, *f.volume, w.Dir, c.files()...); err != nil {
+			return err
+		}
+	}
 	if !*f.print {
 		if err := plan.Refuse(ctx, w.Dir); err != nil {
 			return err
@@ -206,6 +223,16 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 	said, err := plan.Submit(ctx, w.Dir)
 	fmt.Fprint(c.stdout, said)
 	return err
+}
+
+// files are those of the flags that are read by every job.
+func (c *command) files() (paths []string) {
+	for _, name := range []string{"preset", "backbone"} {
+		if path := c.value(name); path != "" && (name != "preset" || strings.HasSuffix(path, ".toml")) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // leftOf lists the shards of each stage that have something to do. The report is made

@@ -19,7 +19,7 @@ const watchEvery = 5 * time.Second
 // screen is what `reproduce --watch` shows.
 type screen struct {
 	pipeline.Look
-	Queue  []string `json:"queue"`  // states of the jobs that Slurm has, with their counts
+	Queue  []string `json:"queue"`  // states of the jobs that the batch system has, with their counts
 	Errors []string `json:"errors"` // the last words of jobs that failed
 	rates  map[pipeline.Stage]float64
 }

@@ -15,9 +15,14 @@ import (
 	"scalewm/dataset/cell"
 )
 
-// Queue counts the jobs of the last submission of a results folder by state; none without Slurm.
+// Queue counts the jobs of the last submission of a results folder by state; none without a batch system.
 func Queue(ctx context.Context, dir string) []string {
 	out := []string{}
+	if p, err := readPlan(filepath.Join(dir, Dir, planName)); err == nil && p.Kubernetes != nil {
+		ctx, stop := context.WithTimeout(ctx, patience)
+		defer stop()
+		return append(out, p.Kubernetes.queue(ctx)...)
+	}
 	ids, err := Submitted(dir)
 	if err != nil || len(ids) == 0 {
 		return out

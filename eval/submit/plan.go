@@ -31,6 +31,8 @@ type Plan struct {
 	Folder  string   `json:"folder"`  // that jobs start in
 	Command []string `json:"command"` // of every job, without its stage and shard
 	Jobs    []Job    `json:"jobs"`    // in the order of their stages
+
+	Kubernetes *Cluster `json:"kubernetes,omitempty"` // of that engine
 }
 
 // Job is the part of a plan that does one stage, or puts together what shards of collect made.
@@ -120,14 +122,11 @@ const planName = "plan.json"
 // numbers of shards hold: other ones that were asked for are an error.
 func (p *Plan) Keep(out string, asked map[pipeline.Stage]int) error {
 	path := filepath.Join(out, Dir, planName)
-	text, err := cell.ReadFile(path, cell.MaxRecord)
-	var old Plan
+	old, err := readPlan(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return fmt.Errorf("reading the plan of the jobs: %w", err)
-	case json.Unmarshal(text, &old) != nil:
-		return fmt.Errorf("reading the plan of the jobs: %s is damaged (hint: delete it when none of its jobs is queued)", path)
+		return err
 	case old.Engine != p.Engine:
 		return pipeline.Requestf("%s is a plan for %s, and %s is asked for (hint: delete %s when none of its jobs is queued)", path, old.Engine, p.Engine, filepath.Dir(path))
 	}
@@ -141,11 +140,22 @@ func (p *Plan) Keep(out string, asked map[pipeline.Stage]int) error {
 		}
 		p.Jobs[i].Shards = old.Jobs[at].Shards
 	}
-	text, err = json.MarshalIndent(p, "", "  ")
+	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the plan of the jobs: %w", err)
 	}
 	return write(path, string(text)+"\n")
+}
+
+func readPlan(path string) (p Plan, err error) {
+	text, err := cell.ReadFile(path, cell.MaxRecord)
+	if err != nil {
+		return p, fmt.Errorf("reading the plan of the jobs: %w", err)
+	}
+	if json.Unmarshal(text, &p) != nil {
+		return p, fmt.Errorf("reading the plan of the jobs: %s is damaged (hint: delete it when none of its jobs is queued)", path)
+	}
+	return p, nil
 }
 
 // write writes one of the files of jobs/.

@@ -170,13 +170,16 @@ func (p Plan) slurmScript(dir string, j Job) string {
 	if j.Setup != "" {
 		fmt.Fprintln(&s, j.Setup)
 	}
-	fmt.Fprintf(&s, slurmBody, j.Shards, max(j.Pack, 1), p.commandLine(j))
+	fmt.Fprintf(&s, programs, j.Shards, max(j.Pack, 1), "${1:-0} + ${SLURM_ARRAY_TASK_ID:-0}", p.commandLine(j))
+	s.WriteString(slurmEnd)
 	return s.String()
 }
 
-const slurmBody = `
+// programs is the shell's part of an allocation that runs its shards side by side, passes signals
+// on to them, and knows how they ended: again, if one asked to be started again, or else the worst code.
+const programs = `
 shards=%d pack=%d
-first=$(((${1:-0} + ${SLURM_ARRAY_TASK_ID:-0}) * pack))
+first=$(((%s) * pack))
 pids=() warned=
 for ((i = first; i < first + pack && i < shards; i++)); do
   %s --shard "$i/$shards" --restarts 5 &
@@ -190,7 +193,9 @@ for p in "${pids[@]}"; do
   wait "$p"; c=$?
   if [ $c = 75 ]; then again=1; elif [ $c -gt $code ]; then code=$c; fi
 done
-if [ "$again" ]; then
+`
+
+const slurmEnd = `if [ "$again" ]; then
   if [ "$warned" ]; then
     id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
     scontrol requeue "${id:-$SLURM_JOB_ID}" && sleep 60 # until Slurm ends this script

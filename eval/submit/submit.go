@@ -2,6 +2,7 @@ package submit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +18,10 @@ import (
 )
 
 // Engines are the names of all engines.
-func Engines() []string { return []string{Slurm, Shell} }
+func Engines() []string { return []string{Slurm, Kubernetes, Shell} }
 
 // tool is the program that an engine's jobs are submitted with.
-var tool = map[string]string{Slurm: "sbatch", Shell: "flock"}
+var tool = map[string]string{Slurm: "sbatch", Kubernetes: "kubectl", Shell: "flock"}
 
 // Write writes the plan's scripts into the results folder out. left are the shards of
 // each stage that have something to do.
@@ -29,8 +30,11 @@ func (p Plan) Write(ctx context.Context, out string, left map[pipeline.Stage][]i
 	if err != nil {
 		return fmt.Errorf("writing the jobs: %w", err)
 	}
-	if p.Engine == Shell {
+	switch p.Engine {
+	case Shell:
 		return p.shell(dir, left)
+	case Kubernetes:
+		return p.kubernetes(dir, left)
 	}
 	return p.slurm(ctx, dir, left)
 }
@@ -42,16 +46,18 @@ func (p Plan) Refuse(ctx context.Context, out string) error {
 		return fmt.Errorf("submitting to %s: there is no %s here (hint: run it on a machine of the cluster, or --print only writes the scripts)", p.Engine, tool[p.Engine])
 	}
 	dir := filepath.Join(out, Dir)
-	if p.Engine == Shell {
-		f, err := cell.Open(filepath.Join(dir, "running"), cell.MaxRecord)
-		if err != nil {
-			return nil // it never ran
-		}
-		defer f.Close()
-		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	switch p.Engine {
+	case Shell:
+		if running(dir) {
 			return fmt.Errorf("%s/submit.sh is still running (hint: wait, or end it and its programs with kill)", dir)
 		}
 		return nil
+	case Kubernetes:
+		queued, err := p.Kubernetes.queued(ctx)
+		if err == nil && (len(queued) > 0 || running(dir)) {
+			err = fmt.Errorf("Jobs of %s are not over: %s (hint: wait, or %s delete jobs -l scalewm=%s)", out, cmp.Or(strings.Join(queued, ", "), "its submit.sh is running"), p.kubectl(), p.Kubernetes.Run)
+		}
+		return err
 	}
 	ids, err := Submitted(out)
 	if err != nil || len(ids) == 0 {
@@ -62,6 +68,16 @@ func (p Plan) Refuse(ctx context.Context, out string) error {
 		err = fmt.Errorf("jobs of %s are still queued: %s (hint: wait, or scancel %s)", out, strings.Join(queued, ", "), strings.Join(queued, " "))
 	}
 	return err
+}
+
+// running says whether submit.sh of an engine that has it wait is at work here.
+func running(dir string) bool {
+	f, err := cell.Open(filepath.Join(dir, "running"), cell.MaxRecord)
+	if err != nil {
+		return false // it never ran
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
 }
 
 // Submitted are the ids of the jobs of the last submission to Slurm; none where there was none.
@@ -93,6 +109,13 @@ func (p Plan) Submit(ctx context.Context, out string) (string, error) {
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", script)
 	cmd.Stderr = &said
+	if p.Engine == Kubernetes {
+		out, err := cmd.Output()
+		if err != nil {
+			err = fmt.Errorf("submitting to Kubernetes: %s (hint: mend the options, run the same command again)", strings.TrimSpace(said.String()))
+		}
+		return string(out), err
+	}
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("submitting to Slurm: %s (hint: what was submitted before stands in %s/submitted; scancel it or wait, mend the options, run the same command again)",
 			strings.TrimSpace(said.String()), dir)
