@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build wheel cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-python test-race test-asan test-slurm test-nfs test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build wheel cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-python test-race test-asan test-slurm test-kubernetes test-nfs test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,12 @@ test-python: build wheel ## the Python package's tests, on the wheel; half a min
 test-slurm: setup ## grids on a real Slurm of two nodes on this machine, which it installs; a few minutes
 	@third_party/setup.sh slurm
 	SCALEWM_SLURM=1 go run ./cmd/testsum -count 1 -timeout 20m -run '^TestSlurm$$' ./cmd/scalewm
+
+test-kubernetes: build ## what is written for Kubernetes, decoded strictly as its own types; a minute
+	@rm -rf out/kubernetes
+	bin/scalewm reproduce --tasks tworoom --methods scale,random --analyses spectrum --device cpu --precision fp32 --out out/kubernetes \
+	  --submit kubernetes --print --image scalewm --volume results
+	cd eval/submit/testdata/kubernetes && SCALEWM_MANIFESTS='$(CURDIR)/out/kubernetes/jobs/*.yaml' go test -count 1 -v .
 
 test-nfs: setup ## two machines on one folder of a real NFS server, in a user-mode Linux that it installs; minutes
 	@third_party/setup.sh nfs

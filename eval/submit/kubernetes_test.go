@@ -27,7 +27,7 @@ func kubernetesPlan(t *testing.T, out string) Plan {
 }
 
 // The manifest of a stage with everything in it is as testdata has it, where people can read it.
-// A real server takes them all: make test-kubernetes.
+// make test-kubernetes decodes it, and all others, as Kubernetes' own types.
 func TestKubernetesManifest(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "paper")
