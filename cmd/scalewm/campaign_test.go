@@ -150,9 +150,18 @@ func fill(t *testing.T, dir, merged string) []string {
 			}
 		})
 	}
+	data, err := hdf5.Open(filepath.Join(w.Dir, "data", "tworoom.h5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	fp, err := data.Fingerprint()
+	if err != nil {
+		t.Fatal(err)
+	}
 	result := record.Result{Device: "test", Rows: make([]record.Row, 20)}
 	for _, s := range pipeline.Of[*pipeline.Train](w.Graph()) {
-		writeSidecar(t, w, s.ID())
+		writeSidecar(t, w, fp, s.ID())
 	}
 	for i, s := range pipeline.Of[*pipeline.Evaluate](w.Graph()) {
 		j, err := s.Job()
@@ -180,21 +189,13 @@ func fakeCells(s cell.Store, j eval.Job, result record.Result) error {
 	return nil
 }
 
-// writeSidecar writes what a training is known by, of the step "train TASK METHOD sSEED".
-func writeSidecar(t *testing.T, w *pipeline.Workspace, step string) {
+// writeSidecar writes what a training is known by, of the step "train TASK METHOD sSEED"
+// and the data set with the fingerprint fp.
+func writeSidecar(t *testing.T, w *pipeline.Workspace, fp, step string) {
 	t.Helper()
 	words := strings.Fields(step)[1:]
 	arm := strings.Join(words, "-")
 	seed, err := strconv.ParseInt(words[2][1:], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := hdf5.Open(filepath.Join(w.Dir, "data", words[0]+".h5"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer data.Close()
-	fp, err := data.Fingerprint()
 	if err != nil {
 		t.Fatal(err)
 	}

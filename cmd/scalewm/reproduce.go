@@ -76,7 +76,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
 	features := c.featureFlags()
 	breakLock := c.breakLockFlag()
-	dry := c.Bool("dry-run", false, "say what is there and what would be done")
+	dry := c.dryFlags()
 	watch := c.Bool("watch", false, "show how a run on any machines comes along; makes nothing")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	jobs := c.submitFlags()
@@ -89,6 +89,9 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	}
 	if err := jobs.check(c); err != nil {
 		return err
+	}
+	if !*dry.run && (*dry.measure || *dry.verbose) {
+		return usagef("reproduce: --measure and --verbose mean nothing without --dry-run")
 	}
 	grid, err := axes.grid()
 	if err != nil {
@@ -104,7 +107,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err := features.read(w); err != nil {
 		return err
 	}
-	if *jobs.engine != "" || *watch { // which make nothing here
+	if *jobs.engine != "" && !*dry.run || *watch { // which make nothing here
 		part.stage = pipeline.StageReport
 	}
 	closeAll, err := dev.openFor(w, part)
@@ -115,15 +118,15 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	for _, gap := range grid.WithoutQ() {
 		w.Listener.Note(gap)
 	}
-	if *jobs.engine != "" {
+	if *jobs.engine != "" && !*dry.run {
 		return c.submit(ctx, jobs, w)
 	}
 	if *watch {
 		return c.watch(ctx, w, *asJSON)
 	}
 	steps := part.of(w.Graph())
-	if *dry {
-		return c.dryRun(ctx, steps, *asJSON)
+	if *dry.run {
+		return c.dryRun(ctx, w, steps, dry, jobs, *asJSON)
 	}
 	if err := steps.Check(ctx); err != nil {
 		return err
@@ -156,17 +159,45 @@ func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, l pipelin
 	return failures(failed, err)
 }
 
-// dryRun says of each step what is there and what would be done.
-func (c *command) dryRun(ctx context.Context, steps pipeline.Graph, asJSON bool) error {
-	cells, missing, err := steps.DryRun(ctx, func(id string, s pipeline.State) { c.say(id, s.Text) })
+// dryFlags say what is told instead of done.
+type dryFlags struct{ run, measure, verbose *bool }
+
+func (c *command) dryFlags() dryFlags {
+	return dryFlags{
+		run:     c.Bool("dry-run", false, "say what is there and what would be done"),
+		measure: c.Bool("measure", false, "with --dry-run: time a few episodes, training steps, plans and analyses, and say how long the rest takes"),
+		verbose: c.Bool("verbose", false, "with --dry-run: list every unit"),
+	}
+}
+
+// dryRun says what is there and what would be done.
+func (c *command) dryRun(ctx context.Context, w *pipeline.Workspace, steps pipeline.Graph, f dryFlags, jobs submitFlags, asJSON bool) (err error) {
+	var rates *pipeline.Rates
+	if *f.measure {
+		if rates, err = w.Measure(ctx); err != nil {
+			return err
+		}
+	}
+	forecast, err := steps.DryRun(ctx, rates, func(id string, s pipeline.State) {
+		if *f.verbose && !asJSON {
+			c.say(id, s.Text)
+		}
+	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "%d cells, %d of them to do\n", cells, missing)
-	if asJSON {
-		return c.printJSON(map[string]int{"cells": cells, "to_do": missing})
+	if *jobs.engine != "" && rates != nil {
+		plan, _, err := jobs.plan(c, steps)
+		if err != nil {
+			return err
+		}
+		takes := plan.Seconds(forecast.Stages)
+		forecast.Jobs = &takes
 	}
-	return nil
+	if asJSON {
+		return c.printJSON(forecast)
+	}
+	return forecast.Print(c.stdout)
 }
 
 // say prints a line about a step: "train     tworoom lewm s3072: done".

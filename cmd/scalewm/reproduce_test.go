@@ -158,7 +158,7 @@ func TestReproduceTuned(t *testing.T) {
 	if n := countCells(gridFiles(t, dir)); n != 4 {
 		t.Errorf("%d cells, want two solvers on two sets", n)
 	}
-	out, errs, code = session(append(args, "--dry-run")...)
+	out, errs, code = session(append(args, "--dry-run", "--verbose")...)
 	if code != exitDone || !strings.Contains(out, "tune      tworoom lewm s3072: done") || !strings.HasSuffix(out, "\n4 cells, 0 of them to do\n") {
 		t.Errorf("dry run: exit %d\n%s%s", code, out, errs)
 	}
@@ -180,7 +180,7 @@ func TestReproduceTorn(t *testing.T) {
 			break
 		}
 	}
-	if out, _, code := session(append(args, "--dry-run")...); code != exitDone || !strings.Contains(out, "1 of 2 cells to do, 1 of them torn") {
+	if out, _, code := session(append(args, "--dry-run", "--verbose")...); code != exitDone || !strings.Contains(out, "1 of 2 cells to do, 1 of them torn") {
 		t.Errorf("dry run: exit %d\n%s", code, out)
 	}
 	out, errs, code := session(args...)
@@ -216,7 +216,7 @@ func damaged(t *testing.T, dir string, want map[string][]byte) {
 	if len(torn) != 2+1+2+2 {
 		t.Fatalf("torn: %v", torn)
 	}
-	if out, errs, code := session(reproduceArgs(dir, "--dry-run")...); code != exitDone || !strings.Contains(out, "train     tworoom scale s3072: to do again: weights.json is damaged") {
+	if out, errs, code := session(reproduceArgs(dir, "--dry-run", "--verbose")...); code != exitDone || !strings.Contains(out, "train     tworoom scale s3072: to do again: weights.json is damaged") {
 		t.Errorf("dry run: exit %d\n%s%s", code, out, errs)
 	}
 	out, errs, code := session(reproduceArgs(dir)...)
@@ -233,20 +233,26 @@ func damaged(t *testing.T, dir string, want map[string][]byte) {
 
 func TestReproduceDryRunLeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	out, errs, code := session(reproduceArgs(dir, "--dry-run")...)
+	out, errs, code := session(reproduceArgs(dir, "--dry-run", "--verbose")...)
 	if code != exitDone || !strings.HasPrefix(out, `collect   tworoom: to do: 16 episodes
 train     tworoom scale s3072: to do
 evaluate  tworoom scale s3072 cem T4: 2 of 2 cells to do
 evaluate  tworoom scale s3072 cem T5: 2 of 2 cells to do
 evaluate  tworoom random: 2 of 2 cells to do
 report    to do
+stage    units  to do
+collect  1      1
+train    1      1
+eval     6      6
+--measure adds times, disk and memory, --verbose lists every unit
 6 cells, 6 of them to do
 `) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	twice, errs, code := session(reproduceArgs(dir, "--dry-run", "--json", "--tasks", "tworoom,tworoom", "--methods", "scale,random,scale",
 		"--tiers", "T4,T5,T4", "--sets", "s101,s102,s101", "--seeds", "3072,3072")...)
-	if want := out + `{"cells":6,"to_do":6}` + "\n"; code != exitDone || twice != want {
+	stages := `[{"stage":"collect","units":1,"to_do":1},{"stage":"train","units":1,"to_do":1},{"stage":"eval","units":6,"to_do":6}]`
+	if want := `{"cells":6,"to_do":6,"stages":` + stages + "}\n"; code != exitDone || twice != want {
 		t.Errorf("names given twice, and JSON: exit %d\n%s%s, want\n%s", code, twice, errs, want)
 	}
 	if _, err := os.Stat(dir); err == nil {

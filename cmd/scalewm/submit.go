@@ -102,7 +102,7 @@ func (f submitFlags) check(c *command) (err error) {
 		switch {
 		case *f.engine == "" && slices.Contains(f.names()[1:], g.Name) && g.Name != "stage" && g.Name != "shard":
 			err = usagef("reproduce: --%s means nothing without --submit", g.Name)
-		case *f.engine != "" && (g.Name == "stage" || g.Name == "shard" || g.Name == "dry-run" || g.Name == "restarts"):
+		case *f.engine != "" && (g.Name == "stage" || g.Name == "shard" || g.Name == "restarts"):
 			err = usagef("reproduce: --submit does not go with --%s", g.Name)
 		case *f.engine != submit.Kubernetes && slices.Contains(kubernetesFlags, g.Name):
 			err = usagef("reproduce: --%s means something with --submit kubernetes only", g.Name)
@@ -171,21 +171,27 @@ func (f submitFlags) words(c *command) ([]string, error) {
 	return words, nil
 }
 
-// submit writes the jobs of what is left of a grid and hands them over.
-func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspace) error {
+// plan lists the jobs of a grid, and the numbers of shards that were asked for.
+func (f submitFlags) plan(c *command, g pipeline.Graph) (p submit.Plan, shards map[pipeline.Stage]int, err error) {
 	shards, resources, err := f.read()
 	if err != nil {
-		return err
+		return p, nil, err
 	}
 	words, err := f.words(c)
 	if err != nil {
-		return err
+		return p, nil, err
 	}
+	p, err = submit.NewPlan(*f.engine, words, g, shards, resources)
+	return p, shards, err
+}
+
+// submit writes the jobs of what is left of a grid and hands them over.
+func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspace) error {
 	g := w.Graph()
 	if err := g.Check(ctx); err != nil {
 		return err
 	}
-	plan, err := submit.NewPlan(*f.engine, words, g, shards, resources)
+	plan, shards, err := f.plan(c, g)
 	if err != nil {
 		return err
 	}

@@ -127,19 +127,6 @@ func (g Graph) Check(ctx context.Context) error {
 	return nil
 }
 
-// DryRun tells of each step what is there, and counts the cells of all.
-func (g Graph) DryRun(ctx context.Context, tell func(id string, s State)) (cells, missing int, err error) {
-	for _, s := range g {
-		state, err := s.State(ctx)
-		if err != nil {
-			return 0, 0, fmt.Errorf("%s: %w", s.ID(), err)
-		}
-		cells, missing = cells+state.Cells, missing+state.Missing
-		tell(s.ID(), state)
-	}
-	return cells, missing, nil
-}
-
 // Shard is one shard's part of the graph: some of the cells of Divisible steps,
 // with all steps that these need, so that shards can work in folders of their
 // own; in a shared folder what one has made the others find. Divisible steps with

@@ -143,14 +143,15 @@ func (s *interrupting) Run(ctx context.Context) (string, error) {
 	return "", errors.Join(err, ctx.Err())
 }
 
-// A dry run asks every step for its state, counts cells and runs nothing.
+// A dry run asks every step for its state, counts units by stage and runs nothing.
 func TestDryRun(t *testing.T) {
 	var ran, told []string
-	cells, missing, err := fakeGraph(&ran).DryRun(t.Context(), func(id string, s State) { told = append(told, id+": "+s.Text) })
-	if err != nil || cells != 6 || missing != 6 || len(ran) != 0 || len(told) != 8 || told[1] != "train a: to do" {
-		t.Errorf("%d cells, %d missing, ran %v, told %v, %v", cells, missing, ran, told, err)
+	f, err := fakeGraph(&ran).DryRun(t.Context(), nil, func(id string, s State) { told = append(told, id+": "+s.Text) })
+	want := []Cost{{Stage: StageEval, Units: 10, ToDo: 10}} // 6 cells, and the 4 whole steps, which fakes count there
+	if err != nil || f.Cells != 6 || f.ToDo != 6 || !slices.Equal(f.Stages, want) || len(ran) != 0 || len(told) != 8 || told[1] != "train a: to do" {
+		t.Errorf("%+v, ran %v, told %v, %v", f, ran, told, err)
 	}
-	if _, _, err := fakeGraph(&ran, "train b").DryRun(t.Context(), func(string, State) {}); err == nil || err.Error() != "train b: no luck" {
+	if _, err := fakeGraph(&ran, "train b").DryRun(t.Context(), nil, func(string, State) {}); err == nil || err.Error() != "train b: no luck" {
 		t.Errorf("a state that cannot be read: %v", err)
 	}
 }

@@ -122,7 +122,7 @@ func TestNewKindOfStep(t *testing.T) {
 		t.Fatalf("%v, want %v", got, want)
 	}
 	states := func() (all []string) {
-		_, _, err := w.Graph().DryRun(t.Context(), func(id string, s State) { all = append(all, id+": "+s.Text) })
+		_, err := w.Graph().DryRun(t.Context(), nil, func(id string, s State) { all = append(all, id+": "+s.Text) })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -210,3 +210,29 @@ func allocations(shards []int, pack int) (out []int) {
 	}
 	return out
 }
+
+// Seconds is what the jobs take from the first to the last on machines like the one that
+// the costs were measured on, as many at once as the plan allows. Stages follow one
+// another, but for evaluations and analyses, which run side by side.
+func (p Plan) Seconds(costs []pipeline.Cost) (all pipeline.Seconds) {
+	var beside pipeline.Seconds // evaluations and analyses
+	for _, c := range costs {
+		i := slices.IndexFunc(p.Jobs, func(j Job) bool { return j.Stage == c.Stage })
+		if i < 0 || c.Seconds == nil {
+			continue
+		}
+		j := p.Jobs[i]
+		atOnce := max(j.Shards, 1)
+		if j.Throttle > 0 {
+			atOnce = min(atOnce, j.Throttle*max(j.Pack, 1))
+		}
+		least, most := c.Seconds.Least/float64(atOnce), max(c.Seconds.Most/float64(atOnce), c.Longest)
+		switch c.Stage {
+		case pipeline.StageEval, pipeline.StageAnalyse:
+			beside = pipeline.Seconds{Least: max(beside.Least, least), Most: max(beside.Most, most)}
+		default:
+			all = pipeline.Seconds{Least: all.Least + least, Most: all.Most + most}
+		}
+	}
+	return pipeline.Seconds{Least: all.Least + beside.Least, Most: all.Most + beside.Most}
+}

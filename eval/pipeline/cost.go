@@ -1,0 +1,446 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"scalewm/dataset/cell"
+	"scalewm/dataset/collect"
+	"scalewm/dataset/hdf5"
+	"scalewm/envs"
+	"scalewm/eval"
+	"scalewm/model"
+)
+
+// Forecast is what a dry run tells of a graph.
+type Forecast struct {
+	Cells  int    `json:"cells"`
+	ToDo   int    `json:"to_do"` // of the cells
+	Stages []Cost `json:"stages"`
+	Memory int64  `json:"memory,omitempty"` // bytes that the process had at most while it measured
+	// Jobs is what a batch system's jobs take, from the first to the last; nil where none are planned.
+	Jobs *Seconds `json:"jobs,omitempty"`
+}
+
+// Cost is what the missing work of a stage takes.
+type Cost struct {
+	Stage   Stage    `json:"stage"`
+	Units   int      `json:"units"` // data sets, trainings, cells
+	ToDo    int      `json:"to_do"` // of them
+	Bytes   int64    `json:"bytes,omitempty"`
+	Seconds *Seconds `json:"seconds,omitempty"` // on this machine alone; nil where no rates are known
+	Longest float64  `json:"-"`                 // most seconds of a unit that shards do not share
+}
+
+// Seconds is a range of times: the fastest and the slowest that was measured.
+type Seconds struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
+
+func (s Seconds) times(n float64) Seconds { return Seconds{s.Least * n, s.Most * n} }
+
+func (s Seconds) plus(t Seconds) Seconds { return Seconds{s.Least + t.Least, s.Most + t.Most} }
+
+// with widens the range to a time.
+func (s Seconds) with(t float64) Seconds {
+	if s == (Seconds{}) {
+		return Seconds{t, t}
+	}
+	return Seconds{min(s.Least, t), max(s.Most, t)}
+}
+
+func (s Seconds) String() string {
+	least, most := hours(s.Least), hours(s.Most)
+	if least == most {
+		return most
+	}
+	return least + " to " + most
+}
+
+func hours(seconds float64) string {
+	switch {
+	case seconds < 90:
+		return fmt.Sprintf("%.0f s", math.Ceil(seconds))
+	case seconds < 90*60:
+		return fmt.Sprintf("%.0f min", seconds/60)
+	}
+	return fmt.Sprintf("%.1f h", seconds/3600)
+}
+
+// DryRun tells of each step what is there, counts what is missing by stage, the report
+// aside, and says what it takes where rates are known.
+func (g Graph) DryRun(ctx context.Context, r *Rates, tell func(id string, s State)) (f Forecast, err error) {
+	at := map[Stage]int{} // places in f.Stages
+	for _, s := range g {
+		state, err := s.State(ctx)
+		if err != nil {
+			return f, fmt.Errorf("%s: %w", s.ID(), err)
+		}
+		tell(s.ID(), state)
+		if _, earlier := s.(given); earlier || s.Stage() == StageReport {
+			continue
+		}
+		i, ok := at[s.Stage()]
+		if !ok {
+			i = len(f.Stages)
+			at[s.Stage()], f.Stages = i, append(f.Stages, Cost{Stage: s.Stage()})
+		}
+		f.Stages[i].add(s, state, r)
+		f.Cells, f.ToDo = f.Cells+state.Cells, f.ToDo+state.Missing
+	}
+	slices.SortFunc(f.Stages, func(a, b Cost) int { return slices.Index(Stages(), a.Stage) - slices.Index(Stages(), b.Stage) })
+	if r != nil {
+		f.Memory = r.peak
+	}
+	return f, nil
+}
+
+// add counts a step.
+func (c *Cost) add(s Step, state State, r *Rates) {
+	units, missing := 1, 1
+	if state.Cells > 0 {
+		units, missing = state.Cells, state.Missing
+	} else if state.done() {
+		missing = 0
+	}
+	c.Units, c.ToDo = c.Units+units, c.ToDo+missing
+	if r == nil {
+		return
+	}
+	if c.Seconds == nil {
+		c.Seconds = &Seconds{}
+	}
+	if missing == 0 {
+		return
+	}
+	takes, bytes := r.of(s)
+	*c.Seconds = c.Seconds.plus(takes.times(float64(missing)))
+	c.Bytes += bytes * int64(missing)
+	if _, shared := s.(Shareable); !shared {
+		c.Longest = max(c.Longest, takes.Most)
+	}
+}
+
+// Print writes the forecast for people.
+func (f Forecast) Print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var all *Seconds
+	for i, c := range f.Stages {
+		head, row := "stage\tunits\tto do", fmt.Sprintf("%s\t%d\t%d", c.Stage, c.Units, c.ToDo)
+		if c.Seconds != nil {
+			if all == nil {
+				all = &Seconds{}
+			}
+			*all = all.plus(*c.Seconds)
+			head, row = head+"\tthis machine\tdisk", row+fmt.Sprintf("\t%s\t%s", c.Seconds, hdf5.MB(c.Bytes))
+		}
+		if i == 0 {
+			fmt.Fprintln(w, head)
+		}
+		fmt.Fprintln(w, row)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing the forecast: %w", err)
+	}
+	if all != nil {
+		fmt.Fprintf(out, "%s on this machine alone; measuring took %s of memory\n", all, hdf5.MB(f.Memory))
+	} else {
+		fmt.Fprintln(out, "--measure adds times, disk and memory, --verbose lists every unit")
+	}
+	if f.Jobs != nil {
+		fmt.Fprintf(out, "%s as the plan's jobs on machines like this one, without waiting in a queue\n", f.Jobs)
+	}
+	_, err := fmt.Fprintf(out, "%d cells, %d of them to do\n", f.Cells, f.ToDo)
+	return err
+}
+
+// Rates are what this machine takes for units of a grid's work.
+type Rates struct {
+	peak int64 // bytes of memory that the process had at most while it measured
+
+	episode  map[string]collected                // by task
+	step     map[string]Seconds                  // of a training, by the method's family
+	weights  map[string]int64                    // bytes of a training's folder, by family
+	planned  map[[2]string]map[eval.Tier]Seconds // an episode, by family ("" for random actions) and solver
+	analysis map[string]Seconds                  // an analysis on average, by family
+}
+
+// collected is an episode of a data set.
+type collected struct {
+	takes       Seconds
+	rows, bytes float64
+}
+
+// of is a step's unit: a data set, a training or a cell, and the bytes that it leaves.
+func (r *Rates) of(s Step) (Seconds, int64) {
+	const cellBytes = 4 << 10 // a block of the file system
+	switch s := s.(type) {
+	case *Collect:
+		e, n := r.episode[s.task.Spec.Name], float64(s.spec().Episodes)
+		return e.takes.times(n), int64(e.bytes * n)
+	case *Train:
+		if !s.method.Trained() {
+			return Seconds{}, r.weights[s.method.Family]
+		}
+		return r.step[s.method.Family].times(r.steps(s)), r.weights[s.method.Family]
+	case *Evaluate:
+		g, task := &s.w.Grid, s.task.Spec.Name
+		n := float64(atMost(g.Episodes, g.Preset.Eval.AtMost[task]))
+		return r.plan(s).times(n), cellBytes
+	case *Analyse:
+		return r.analysis[s.method.Family], cellBytes
+	}
+	return Seconds{}, 0 // the choice of a temperature
+}
+
+// steps are those of a training. Where the preset counts passes over the clips, these
+// are taken to be as many as the rows of the training part.
+func (r *Rates) steps(s *Train) float64 {
+	recipe, err := s.recipe()
+	if err != nil || recipe.Train.Steps > 0 {
+		return float64(recipe.Train.Steps)
+	}
+	task := s.task.Spec.Name
+	rows := r.episode[task].rows * float64(s.w.Grid.Preset.Collect.EpisodesOf(task)) * trainingPart
+	return float64(recipe.Train.Epochs) * rows / float64(recipe.Train.Batch)
+}
+
+// trainingPart of the rows is not held out for validation.
+const trainingPart = 0.9
+
+// plan is an episode at the step's tier: measured, or scaled by its rollouts from the largest tier that was.
+func (r *Rates) plan(s *Evaluate) Seconds {
+	tiers := r.planned[[2]string{s.method.Family, s.solver}]
+	tier, _ := s.tier.For(s.solver)
+	if t, ok := tiers[tier]; ok {
+		return t
+	}
+	var most eval.Tier
+	for t := range tiers {
+		if work(t) > work(most) {
+			most = t
+		}
+	}
+	return tiers[most].times(float64(work(tier)) / float64(max(work(most), 1)))
+}
+
+func work(t eval.Tier) int { return t.Candidates * t.Iterations }
+
+// A measurement is repeated with more work until it takes enough, and not after one
+// that takes plenty.
+const (
+	enough = 2 * time.Second
+	plenty = 10 * time.Second
+)
+
+// trialTask is measured where the task makes no difference: its frames are the fastest to draw.
+const trialTask = "tworoom"
+
+// Measure runs the workspace's steps at the preset's geometry on a few episodes and
+// for a few training steps, in a folder of its own, and times them.
+func (w *Workspace) Measure(ctx context.Context) (*Rates, error) {
+	dir, err := os.MkdirTemp("", "scalewm-measure-")
+	if err != nil {
+		return nil, fmt.Errorf("measuring rates: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	r := &Rates{episode: map[string]collected{}, step: map[string]Seconds{}, weights: map[string]int64{},
+		planned: map[[2]string]map[eval.Tier]Seconds{}, analysis: map[string]Seconds{}}
+	for _, task := range w.Grid.Tasks {
+		if err := w.timeCollect(ctx, r, dir, task); err != nil {
+			return nil, fmt.Errorf("measuring how fast %s is collected: %w", task.Spec.Name, err)
+		}
+	}
+	if err := w.timeArms(ctx, r, dir); err != nil {
+		return nil, fmt.Errorf("measuring trainings, plans and analyses: %w", err)
+	}
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		return nil, fmt.Errorf("asking for the memory of this process: %w", err)
+	}
+	r.peak = use.Maxrss << 10
+	return r, nil
+}
+
+// trial is a workspace like w whose steps read a data set and a checkpoint that are
+// given, and keep nothing else.
+func (w *Workspace) trial(data, checkpoint string) *Workspace {
+	return &Workspace{Grid: w.Grid, Data: data, Weights: checkpoint, Backbone: w.Backbone, FeatureCache: w.FeatureCache, Trainer: w.Trainer,
+		Planner: w.Planner, Precision: w.Precision, Analyser: w.Analyser, Workers: w.Workers, Batch: w.Batch, Version: w.Version, Spawn: w.Spawn, Listener: silent{}}
+}
+
+// silent is a Listener that does not.
+type silent struct{}
+
+func (silent) Begin(string, int, int)        {}
+func (silent) Progress(int64, int64, string) {}
+func (silent) Note(string)                   {}
+func (silent) End(string, string)            {}
+func (silent) Failed(string, error)          {}
+
+// double times n units of work, twice as many each time. A unit takes what the further
+// ones took, so that the start does not count; the last two such times are the range.
+func double(ctx context.Context, n int, run func(n int) error) (unit Seconds, err error) {
+	var before time.Duration
+	last := 0.0
+	for round := 0; ; round++ {
+		began := time.Now()
+		if err := run(n); err != nil {
+			return unit, err
+		}
+		if ctx.Err() != nil {
+			return unit, ctx.Err()
+		}
+		took, further := time.Since(began), n
+		if round > 0 {
+			further = n / 2
+		}
+		each := max(0, (took-before).Seconds()/float64(further))
+		if round > 1 && took > enough {
+			unit = unit.with(last)
+		}
+		if took > plenty || round > 1 && took > enough {
+			return unit.with(each), nil
+		}
+		before, last, n = took, each, 2*n
+	}
+}
+
+// timeCollect collects episodes of a task.
+func (w *Workspace) timeCollect(ctx context.Context, r *Rates, dir string, task envs.Task) error {
+	t := w.trial("", "")
+	defer t.Close()
+	p := w.Grid.Preset.Collect
+	var last collect.Result
+	takes, err := double(ctx, 2, func(n int) (err error) {
+		spec := collect.Spec{Task: task.Spec.Name, Policy: p.Policy, Episodes: n, Seed: p.Seed}
+		last, _, err = t.Collect(ctx, filepath.Join(dir, fmt.Sprintf("%s-%d.h5", spec.Task, n)), spec, cell.Shard{})
+		return err
+	})
+	n := float64(last.Episodes)
+	r.episode[task.Spec.Name] = collected{takes, float64(last.Rows) / n, float64(last.Bytes) / n}
+	return err
+}
+
+// timeArms times the first method of each family, on Two-Room.
+func (w *Workspace) timeArms(ctx context.Context, r *Rates, dir string) error {
+	task, err := envs.Lookup(trialTask)
+	if err != nil {
+		return err
+	}
+	const episodes = 32 // clips for a batch, starts for a set
+	data := filepath.Join(dir, "trial.h5")
+	collecting := w.trial(data, "")
+	defer collecting.Close()
+	if _, _, err := collecting.Collect(ctx, data, collect.Spec{Task: trialTask, Episodes: episodes, Seed: 1}, cell.Shard{}); err != nil {
+		return err
+	}
+	timed := map[string]bool{}
+	for _, m := range slices.SortedStableFunc(slices.Values(w.Grid.Methods), func(a, b model.Method) int { return len(b.Terms) - len(a.Terms) }) {
+		if timed[m.Family] {
+			continue
+		}
+		timed[m.Family] = true
+		if err := w.timeArm(ctx, r, dir, data, arm{task: task, method: m, seed: w.Grid.Seeds[0]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// timeArm trains an arm for some steps, plans with it, and analyses it.
+func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a arm) (err error) {
+	family, checkpoint := a.method.Family, ""
+	train := func(n int) error {
+		checkpoint = filepath.Join(dir, fmt.Sprintf("%s-%d", a.method.Name, n))
+		t := w.trial(data, checkpoint)
+		defer t.Close()
+		t.Grid.Preset.SetSteps(n)
+		_, err := (&Train{w: t, arm: a}).Run(ctx)
+		return err
+	}
+	switch {
+	case a.method.Trained():
+		if r.step[family], err = double(ctx, 2, train); err != nil {
+			return err
+		}
+	case a.method.Plans():
+		if err := train(1); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries(checkpoint) {
+		if info, err := os.Stat(e); err == nil {
+			r.weights[family] += info.Size()
+		}
+	}
+	t := w.trial(data, checkpoint)
+	defer t.Close()
+	t.Grid.Seeds = []int64{a.seed}
+	if t.Grid.Temperature.NeedsTuning() { // which makes no difference to the time
+		t.Grid.Temperature = eval.Temperature{}
+	}
+	t.Grid.Episodes, t.Grid.Sets = min(w.Grid.Episodes, 8), []string{"s101"}
+	if w.Planner != nil {
+		if err := t.timePlans(ctx, r, a); err != nil {
+			return err
+		}
+	}
+	for _, s := range analyseSteps(t, a) {
+		if w.Analyser == nil {
+			break
+		}
+		began := time.Now()
+		if _, err := s.Run(ctx); err != nil {
+			return err
+		}
+		each := time.Since(began).Seconds() / float64(s.(*Analyse).Len())
+		r.analysis[family] = Seconds{each, each}
+	}
+	return nil
+}
+
+// timePlans evaluates an arm with each solver, from the smallest tier on until one takes
+// enough, each twice.
+func (t *Workspace) timePlans(ctx context.Context, r *Rates, a arm) error {
+	steps := evaluateSteps(t, a)
+	slices.SortStableFunc(steps, func(x, y Step) int { return work(x.(*Evaluate).tier) - work(y.(*Evaluate).tier) })
+	slow := map[string]bool{} // solvers
+	for _, step := range steps {
+		s := step.(*Evaluate)
+		if slow[s.solver] {
+			continue
+		}
+		tier, err := s.tier.For(s.solver)
+		if err != nil {
+			return err
+		}
+		var each Seconds
+		for range 2 {
+			began := time.Now()
+			if _, err := s.Run(ctx); err != nil {
+				return err
+			}
+			took := time.Since(began)
+			each = each.with(took.Seconds() / float64(t.Grid.Episodes))
+			if slow[s.solver] = took > enough; took > plenty {
+				break
+			}
+		}
+		key := [2]string{a.method.Family, s.solver}
+		if r.planned[key] == nil {
+			r.planned[key] = map[eval.Tier]Seconds{}
+		}
+		r.planned[key][tier] = each
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package pipeline
+
+import (
+	"errors"
+	"testing"
+
+	"scalewm/eval"
+)
+
+// What goes wrong in a measurement is its error.
+func TestDouble(t *testing.T) {
+	no := errors.New("no")
+	if _, err := double(t.Context(), 2, func(int) error { return no }); !errors.Is(err, no) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A time widens a range on its own side; ranges are read in the unit that suits them.
+func TestSeconds(t *testing.T) {
+	s := Seconds{}.with(3).with(2).with(2.5).times(2).plus(Seconds{1, 1})
+	if s != (Seconds{5, 7}) {
+		t.Errorf("%+v", s)
+	}
+	for s, want := range map[Seconds]string{{5, 7}: "5 s to 7 s", {60, 60}: "60 s", {60, 7200}: "60 s to 2.0 h", {600, 900}: "10 min to 15 min"} {
+		if s.String() != want {
+			t.Errorf("%+v reads %q, want %q", s, s, want)
+		}
+	}
+}
+
+// A tier that was not measured costs by its rollouts: T1 has 9,000, T5 has 30.
+func TestPlanIsScaled(t *testing.T) {
+	tiers := eval.Tiers()
+	s := &Evaluate{solver: eval.CEM, tier: tiers[0]}
+	r := &Rates{planned: map[[2]string]map[eval.Tier]Seconds{{"", eval.CEM}: {tiers[4]: {1, 2}}}}
+	if got := r.plan(s); got != (Seconds{300, 600}) {
+		t.Errorf("T1 from T5: %+v", got)
+	}
+	s.tier = tiers[4]
+	if got := r.plan(s); got != (Seconds{1, 2}) {
+		t.Errorf("T5: %+v", got)
+	}
+}
