@@ -22,15 +22,19 @@ type Alignment struct {
 // Distances are the squared distances of all pairs of the same samples in two
 // spaces, each sorted once for all that is asked of them.
 type Distances struct {
-	z, q     sorted
-	qAtZ     []int32 // place in q's order of the pair at each place of z's
-	pearson  float64
+	z, q    sorted
+	qAtZ    []int32 // place in q's order of the pair at each place of z's
+	pearson float64
+	// episodes is how many there are, and counts how many pairs each two of them have, as
+	// a square table that ends of pairs are indices of.
 	episodes int
+	counts   []int
 	// For the interval pairs that are neighbours in q's order stand in one bucket, as if
 	// their distances were equal: all their ranks stay in a near cache, and the
-	// correlation changes in its seventh digit. These are the buckets of the pairs in q's
-	// order and in z's.
-	bucketAtQ, bucketAtZ []uint16
+	// correlation changes in its seventh digit. These are where each bucket ends in q's
+	// order, and the buckets of the pairs in z's.
+	bucketEnds []int32
+	bucketAtZ  []uint16
 }
 
 const buckets = 1 << 16
@@ -38,7 +42,7 @@ const buckets = 1 << 16
 // sorted are pairs in ascending order of their distance.
 type sorted struct {
 	pairs []int32
-	ends  []uint32   // episodes of both samples of each pair
+	ends  []uint32   // episodes of both samples of each pair, one index of a square table
 	ties  [][2]int32 // first and last place of pairs at the same distance
 }
 
@@ -54,13 +58,15 @@ func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 		}
 		of[i] = number[e]
 	}
+	d := &Distances{qAtZ: make([]int32, len(dz)), episodes: len(number), counts: make([]int, len(number)*len(number))}
 	ends := make([]uint32, 0, len(dz))
 	for i, e := range of {
 		for _, f := range of[i+1:] {
-			ends = append(ends, e<<16|f)
+			both := e*uint32(len(number)) + f
+			ends = append(ends, both)
+			d.counts[both]++
 		}
 	}
-	d := &Distances{qAtZ: make([]int32, len(dz)), episodes: len(number)}
 	parallel.For(context.Background(), parallel.Workers(0, 3), 3, func(_, i int) error { // no error: nothing fails
 		switch i {
 		case 0:
@@ -76,19 +82,25 @@ func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 	for k, pair := range d.q.pairs {
 		at[pair] = int32(k)
 	}
-	n := len(dz)
-	d.bucketAtQ, d.bucketAtZ = make([]uint16, n), make([]uint16, n)
-	for k := range n {
-		d.bucketAtQ[k] = uint16(k * min(buckets, n) / n)
+	d.bucketEnds, d.bucketAtZ = make([]int32, buckets), make([]uint16, len(dz))
+	bucketAtQ := make([]uint16, len(dz))
+	for k := range bucketAtQ {
+		bucketAtQ[k] = uint16(k * min(buckets, len(dz)) / len(dz))
 	}
 	for _, tie := range d.q.ties {
 		for k := tie[0]; k <= tie[1]; k++ {
-			d.bucketAtQ[k] = d.bucketAtQ[tie[0]]
+			bucketAtQ[k] = bucketAtQ[tie[0]]
 		}
+	}
+	for k, bucket := range bucketAtQ {
+		d.bucketEnds[bucket] = int32(k + 1)
+	}
+	for bucket := range d.bucketEnds[1:] { // nothing is inside some
+		d.bucketEnds[bucket+1] = max(d.bucketEnds[bucket], d.bucketEnds[bucket+1])
 	}
 	for k, pair := range d.z.pairs {
 		d.qAtZ[k] = at[pair]
-		d.bucketAtZ[k] = d.bucketAtQ[at[pair]]
+		d.bucketAtZ[k] = bucketAtQ[at[pair]]
 	}
 	return d
 }
@@ -97,44 +109,53 @@ func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 // episodes, since pairs share frames and frames share episodes; draw i comes from
 // stream(i). No draws give no interval (NaN), and neither does one episode.
 func (d *Distances) Align(draws int, stream func(i int) *rand.Rand) Alignment {
-	n := len(d.qAtZ)
-	once := slices.Repeat([]float64{1}, d.episodes)
-	a := Alignment{Pairs: n, Pearson: d.pearson, Spearman: d.spearman(once, make([]float32, 2*n)), Lo: math.NaN(), Hi: math.NaN()}
+	a := Alignment{Pairs: len(d.qAtZ), Pearson: d.pearson, Spearman: d.spearman(slices.Repeat([]int{1}, d.episodes)), Lo: math.NaN(), Hi: math.NaN()}
 	if d.episodes < 2 {
 		draws = 0
 	}
-	workers := parallel.Workers(0, draws)
-	memory, all := make([][]float32, workers), make([]float64, draws)         // a rank a pair, and one a bucket
-	parallel.For(context.Background(), workers, draws, func(w, i int) error { // no error: nothing fails
-		if memory[w] == nil {
-			memory[w] = make([]float32, n+buckets)
+	twos := (draws + 1) / 2
+	workers := parallel.Workers(0, twos)
+	own, all := make([]*resampler, workers), make([]float64, 2*twos)
+	parallel.For(context.Background(), workers, twos, func(w, i int) error { // no error: nothing fails
+		if own[w] == nil {
+			own[w] = d.resampler()
 		}
-		counts, r := make([]float64, d.episodes), stream(i)
-		for range counts {
-			counts[r.IntN(d.episodes)]++
+		var drawn [2][]int
+		for half := range drawn {
+			drawn[half] = make([]int, d.episodes)
+			r := stream(2*i + half)
+			for range d.episodes {
+				drawn[half][r.IntN(d.episodes)]++
+			}
 		}
-		all[i] = d.resampled(counts, memory[w])
+		rho := own[w].spearman(drawn)
+		copy(all[2*i:], rho[:])
 		return nil
 	})
-	all = slices.DeleteFunc(all, math.IsNaN) // draws of one frame
+	all = slices.DeleteFunc(all[:draws], math.IsNaN) // draws of one frame
 	if slices.Sort(all); len(all) > 0 {
 		a.Lo, a.Hi = stats.Quantile(all, 0.025), stats.Quantile(all, 0.975)
 	}
 	return a
 }
 
-// spearman is the rank correlation where each episode stands as often as counts
+// spearman is the rank correlation where each episode stands as often as drawn
 // says: a pair of frames counts once for each pair of their copies, and no frame
-// is paired with its own copy. memory has two numbers a pair; ranks below 2^23 are
-// exact in float32, halves included.
-func (d *Distances) spearman(counts []float64, memory []float32) float64 {
+// is paired with its own copy. Ranks below 2^23 are exact in float32, halves included.
+func (d *Distances) spearman(drawn []int) float64 {
+	weights := make([]float64, 0, len(d.counts)) // how often pairs of two episodes stand
+	for _, e := range drawn {
+		for _, f := range drawn {
+			weights = append(weights, float64(e*f))
+		}
+	}
 	n := len(d.qAtZ)
-	zRank, qRank := memory[:n], memory[n:2*n]
-	d.z.ranks(zRank, counts)
-	middle := (d.q.ranks(qRank, counts) + 1) / 2 // the mean rank
+	zRank, qRank := make([]float32, n), make([]float32, n)
+	d.z.ranks(zRank, weights)
+	middle := (d.q.ranks(qRank, weights) + 1) / 2 // the mean rank
 	var qq, zz, zq float64
 	for k, ends := range d.z.ends {
-		w := counts[ends>>16] * counts[ends&0xffff]
+		w := weights[ends]
 		z, q := float64(zRank[k])-middle, float64(qRank[d.qAtZ[k]])-middle
 		zz += w * z * z
 		zq += w * z * q
@@ -143,39 +164,122 @@ func (d *Distances) spearman(counts []float64, memory []float32) float64 {
 	return zq / math.Sqrt(zz*qq) // NaN for 0/0
 }
 
-// resampled is spearman with buckets of q's ranks. memory has a number a pair, and
-// one a bucket.
-func (d *Distances) resampled(counts []float64, memory []float32) float64 {
-	n := len(d.qAtZ)
-	zRank, qRank := memory[:n], memory[n:]
-	middle := (d.z.ranks(zRank, counts) + 1) / 2
-	before := 0.0
-	for k := 0; k < n; {
-		bucket, inside := d.bucketAtQ[k], 0.0
-		for ; k < n && d.bucketAtQ[k] == bucket; k++ {
-			ends := d.q.ends[k]
-			inside += counts[ends>>16] * counts[ends&0xffff]
-		}
-		qRank[bucket] = float32(before + (inside+1)/2 - middle)
-		before += inside
-	}
-	var qq, zz, zq float64
-	for k, ends := range d.z.ends {
-		w := counts[ends>>16] * counts[ends&0xffff]
-		z, q := float64(zRank[k])-middle, float64(qRank[d.bucketAtZ[k]])
-		zz += w * z * z
-		zq += w * z * q
-		qq += w * q * q
-	}
-	return zq / math.Sqrt(zz*qq)
+// resampler is spearman with buckets of q's ranks, for two bootstrap samples at a time:
+// its tables hold a whole number for each of them, in the lower and the upper half of 64
+// bits, so that one addition serves both. Twice a rank less the mean rank is a whole number:
+// 2n+w-all for a pair that stands w times behind n of all others.
+type resampler struct {
+	*Distances
+	weights []uint64 // how often pairs of two episodes stand
+	qRank   []uint64 // of the pairs in each bucket
 }
+
+func (d *Distances) resampler() *resampler {
+	return &resampler{d, make([]uint64, len(d.counts)), make([]uint64, buckets)}
+}
+
+// The sum of w*rank*rank over pairs is (all^3 - the sum of w^3)/3, where pairs of one rank
+// are one that stands as often as all of them.
+func (r *resampler) spearman(drawn [2][]int) (rho [2]float64) {
+	clear(r.weights)
+	var all [2]int64
+	var zq, zCubes, qCubes [2]float64
+	for half, drawn := range drawn {
+		for at, n := range r.counts {
+			w := drawn[at/r.episodes] * drawn[at%r.episodes]
+			r.weights[at] |= uint64(w) << (32 * half)
+			all[half] += int64(n * w)
+			zCubes[half] += float64(n) * cube(int64(w))
+		}
+	}
+	r.rankBuckets(all, &qCubes)
+	r.sum(&zq, &zCubes)
+	for half, all := range all {
+		rho[half] = 3 * zq[half] / math.Sqrt((cube(all)-zCubes[half])*(cube(all)-qCubes[half])) // NaN for 0/0
+	}
+	return rho
+}
+
+// rankBuckets ranks the buckets of q and adds the cubes of how often their pairs stand.
+func (r *resampler) rankBuckets(all [2]int64, cubes *[2]float64) {
+	first, before := int32(0), uint64(0)
+	for bucket, end := range r.bucketEnds {
+		inside := uint64(0)
+		for _, ends := range r.q.ends[first:end] {
+			inside += r.weights[ends]
+		}
+		first = end
+		a, b := halves(2*before + inside)
+		r.qRank[bucket] = uint64(b-all[1])<<32 | uint64(uint32(a-all[0]))
+		before += inside
+		a, b = halves(inside)
+		cubes[0] += cube(a)
+		cubes[1] += cube(b)
+	}
+}
+
+// sum adds the products of both ranks, and to the cubes what ties of z change. The mean
+// is taken off q's ranks only, which is enough for their covariance.
+func (r *resampler) sum(zq, cubes *[2]float64) {
+	before, first := uint64(0), int32(0)
+	for _, tie := range r.z.ties {
+		before = r.sumUntied(before, first, tie[0], zq)
+		var inside uint64
+		var sum [2]int64
+		for k := tie[0]; k <= tie[1]; k++ {
+			w, q := r.weights[r.z.ends[k]], r.qRank[r.bucketAtZ[k]]
+			inside += w
+			a, b := halves(w)
+			cubes[0] -= cube(a)
+			cubes[1] -= cube(b)
+			sum[0] += a * int64(int32(q))
+			sum[1] += b * (int64(q) >> 32)
+		}
+		a, b := halves(before + inside)
+		zq[0] += float64(a) * float64(sum[0])
+		zq[1] += float64(b) * float64(sum[1])
+		before += 2 * inside
+		a, b = halves(inside)
+		cubes[0] += cube(a)
+		cubes[1] += cube(b)
+		first = tie[1] + 1
+	}
+	r.sumUntied(before, first, int32(len(r.z.ends)), zq)
+}
+
+// sumUntied adds the products of pairs at places of z's order that have no ties, and
+// moves on what stands before.
+func (r *resampler) sumUntied(before uint64, first, end int32, zq *[2]float64) uint64 {
+	const chunk = 1024 // whose sum is far from the largest int64
+	for first < end {
+		until := min(end, first+chunk)
+		bucket := r.bucketAtZ[first:until]
+		var sumA, sumB int64
+		for k, ends := range r.z.ends[first:until] {
+			w, q := r.weights[ends], r.qRank[bucket[k]]
+			before += w
+			sumA += int64(uint32(w)) * int64(int32(q)) * int64(uint32(before))
+			sumB += int64(w>>32) * (int64(q) >> 32) * int64(before>>32)
+			before += w
+		}
+		zq[0] += float64(sumA)
+		zq[1] += float64(sumB)
+		first = until
+	}
+	return before
+}
+
+// halves are the two numbers in one.
+func halves(v uint64) (lower, upper int64) { return int64(uint32(v)), int64(v >> 32) }
+
+func cube(v int64) float64 { return float64(v) * float64(v) * float64(v) }
 
 // ranks gives each value its average rank among values that stand as often as the
 // counts of their pair's episodes say, and returns how many these are.
-func (s sorted) ranks(dst []float32, counts []float64) float64 {
+func (s sorted) ranks(dst []float32, weights []float64) float64 {
 	before := 0.0
 	for k, ends := range s.ends {
-		w := counts[ends>>16] * counts[ends&0xffff]
+		w := weights[ends]
 		dst[k] = float32(before + (w+1)/2)
 		before += w
 	}
@@ -183,7 +287,7 @@ func (s sorted) ranks(dst []float32, counts []float64) float64 {
 		first, last := tie[0], tie[1]
 		sum, n := 0.0, 0.0
 		for k := first; k <= last; k++ {
-			w := counts[s.ends[k]>>16] * counts[s.ends[k]&0xffff]
+			w := weights[s.ends[k]]
 			sum += w * float64(dst[k])
 			n += w
 		}

@@ -260,14 +260,15 @@ func TestResampledSpearman(t *testing.T) {
 		q.X = append(q.X, float64(r.IntN(4)))
 	}
 	d := Compare(distances(z), q, episode)
+	before, tables := make([]int, n/4), d.resampler()
 	for trial := range 20 {
-		counts := make([]float64, n/4)
+		counts := make([]int, n/4)
 		for range counts {
 			counts[r.IntN(len(counts))]++
 		}
 		var copies []int
 		for i := range n {
-			for range int(counts[episode[i]]) {
+			for range counts[episode[i]] {
 				copies = append(copies, i)
 			}
 		}
@@ -282,8 +283,11 @@ func TestResampledSpearman(t *testing.T) {
 			}
 		}
 		want := spearman(dz, dq)
-		near(t, fmt.Sprint("draw ", trial), d.spearman(counts, make([]float32, 2*len(d.qAtZ))), want, 1e-12)
-		near(t, fmt.Sprint("draw in buckets ", trial), d.resampled(counts, make([]float32, len(d.qAtZ)+buckets)), want, 1e-6)
+		near(t, fmt.Sprint("draw ", trial), d.spearman(counts), want, 1e-12)
+		two := tables.spearman([2][]int{counts, before})
+		near(t, fmt.Sprint("draw in buckets ", trial), two[0], want, 1e-6)
+		near(t, fmt.Sprint("the draw beside it ", trial), two[1], d.spearman(before), 1e-6)
+		before = counts
 	}
 }
 
@@ -353,12 +357,11 @@ func TestBuckets(t *testing.T) {
 	}
 	d := Compare(distances(z), q, episode)
 	r := rand.New(rand.NewPCG(9, 10))
-	counts := make([]float64, d.episodes)
+	counts := make([]int, d.episodes)
 	for range counts {
 		counts[r.IntN(len(counts))]++
 	}
-	n := len(d.qAtZ)
-	exact, near := d.spearman(counts, make([]float32, 2*n)), d.resampled(counts, make([]float32, n+buckets))
+	exact, near := d.spearman(counts), d.resampler().spearman([2][]int{counts, counts})[1]
 	if math.Abs(exact-near) > 1e-6 || exact < 0.1 {
 		t.Errorf("%.12f in buckets, %.12f exactly", near, exact)
 	}
