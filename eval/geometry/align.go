@@ -23,21 +23,12 @@ type Alignment struct {
 // spaces, each sorted once for all that is asked of them.
 type Distances struct {
 	z, q    sorted
-	qAtZ    []int32 // place in q's order of the pair at each place of z's
 	pearson float64
 	// episodes is how many there are, and counts how many pairs each two of them have, as
 	// a square table that ends of pairs are indices of.
 	episodes int
 	counts   []int
-	// For the interval pairs that are neighbours in q's order stand in one bucket, as if
-	// their distances were equal: all their ranks stay in a near cache, and the
-	// correlation changes in its seventh digit. These are where each bucket ends in q's
-	// order, and the buckets of the pairs in z's.
-	bucketEnds []int32
-	bucketAtZ  []uint16
 }
-
-const buckets = 1 << 16
 
 // sorted are pairs in ascending order of their distance.
 type sorted struct {
@@ -58,7 +49,7 @@ func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 		}
 		of[i] = number[e]
 	}
-	d := &Distances{qAtZ: make([]int32, len(dz)), episodes: len(number), counts: make([]int, len(number)*len(number))}
+	d := &Distances{episodes: len(number), counts: make([]int, len(number)*len(number))}
 	ends := make([]uint32, 0, len(dz))
 	for i, e := range of {
 		for _, f := range of[i+1:] {
@@ -78,30 +69,6 @@ func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 		}
 		return nil
 	})
-	at := make([]int32, len(dz))
-	for k, pair := range d.q.pairs {
-		at[pair] = int32(k)
-	}
-	d.bucketEnds, d.bucketAtZ = make([]int32, buckets), make([]uint16, len(dz))
-	bucketAtQ := make([]uint16, len(dz))
-	for k := range bucketAtQ {
-		bucketAtQ[k] = uint16(k * min(buckets, len(dz)) / len(dz))
-	}
-	for _, tie := range d.q.ties {
-		for k := tie[0]; k <= tie[1]; k++ {
-			bucketAtQ[k] = bucketAtQ[tie[0]]
-		}
-	}
-	for k, bucket := range bucketAtQ {
-		d.bucketEnds[bucket] = int32(k + 1)
-	}
-	for bucket := range d.bucketEnds[1:] { // nothing is inside some
-		d.bucketEnds[bucket+1] = max(d.bucketEnds[bucket], d.bucketEnds[bucket+1])
-	}
-	for k, pair := range d.z.pairs {
-		d.qAtZ[k] = at[pair]
-		d.bucketAtZ[k] = bucketAtQ[at[pair]]
-	}
 	return d
 }
 
@@ -109,17 +76,18 @@ func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 // episodes, since pairs share frames and frames share episodes; draw i comes from
 // stream(i). No draws give no interval (NaN), and neither does one episode.
 func (d *Distances) Align(draws int, stream func(i int) *rand.Rand) Alignment {
-	a := Alignment{Pairs: len(d.qAtZ), Pearson: d.pearson, Spearman: d.spearman(slices.Repeat([]int{1}, d.episodes)), Lo: math.NaN(), Hi: math.NaN()}
+	a := Alignment{Pairs: len(d.z.pairs), Pearson: d.pearson, Spearman: d.spearman(slices.Repeat([]int{1}, d.episodes)), Lo: math.NaN(), Hi: math.NaN()}
 	if d.episodes < 2 {
 		draws = 0
 	}
 	twos := (draws + 1) / 2
 	workers := parallel.Workers(0, twos)
-	own, all := make([]*resampler, workers), make([]float64, 2*twos)
+	var own []*resampler
+	if draws > 0 {
+		own = d.resamplers(workers)
+	}
+	all := make([]float64, 2*twos)
 	parallel.For(context.Background(), workers, twos, func(w, i int) error { // no error: nothing fails
-		if own[w] == nil {
-			own[w] = d.resampler()
-		}
 		var drawn [2][]int
 		for half := range drawn {
 			drawn[half] = make([]int, d.episodes)
@@ -149,14 +117,17 @@ func (d *Distances) spearman(drawn []int) float64 {
 			weights = append(weights, float64(e*f))
 		}
 	}
-	n := len(d.qAtZ)
-	zRank, qRank := make([]float32, n), make([]float32, n)
+	n := len(d.z.pairs)
+	zRank, inOrder, qRank := make([]float32, n), make([]float32, n), make([]float32, n)
 	d.z.ranks(zRank, weights)
-	middle := (d.q.ranks(qRank, weights) + 1) / 2 // the mean rank
+	middle := (d.q.ranks(inOrder, weights) + 1) / 2 // the mean rank
+	for k, pair := range d.q.pairs {
+		qRank[pair] = inOrder[k]
+	}
 	var qq, zz, zq float64
 	for k, ends := range d.z.ends {
 		w := weights[ends]
-		z, q := float64(zRank[k])-middle, float64(qRank[d.qAtZ[k]])-middle
+		z, q := float64(zRank[k])-middle, float64(qRank[d.z.pairs[k]])-middle
 		zz += w * z * z
 		zq += w * z * q
 		qq += w * q * q
@@ -164,18 +135,49 @@ func (d *Distances) spearman(drawn []int) float64 {
 	return zq / math.Sqrt(zz*qq) // NaN for 0/0
 }
 
-// resampler is spearman with buckets of q's ranks, for two bootstrap samples at a time:
-// its tables hold a whole number for each of them, in the lower and the upper half of 64
-// bits, so that one addition serves both. Twice a rank less the mean rank is a whole number:
-// 2n+w-all for a pair that stands w times behind n of all others.
+// resampler is spearman for two bootstrap samples at a time: its tables hold a whole number
+// for each of them, in the lower and the upper half of 64 bits, so that one addition
+// serves both. Twice a rank less the mean rank is a whole number: 2n+w-all for a pair that
+// stands w times behind n of all others. Pairs that are neighbours in q's order stand in
+// one bucket, as if their distances were equal: all their ranks stay in a near cache, and
+// the correlation changes in its seventh digit.
 type resampler struct {
 	*Distances
-	weights []uint64 // how often pairs of two episodes stand
-	qRank   []uint64 // of the pairs in each bucket
+	bucketEnds []int32  // where each bucket ends in q's order
+	bucketAtZ  []uint16 // the buckets of the pairs in z's order
+	weights    []uint64 // how often pairs of two episodes stand
+	qRank      []uint64 // of the pairs in each bucket
 }
 
-func (d *Distances) resampler() *resampler {
-	return &resampler{d, make([]uint64, len(d.counts)), make([]uint64, buckets)}
+const buckets = 1 << 16
+
+// resamplers are n, each with tables of its own.
+func (d *Distances) resamplers(n int) (own []*resampler) {
+	pairs := len(d.q.pairs)
+	inOrder, of := make([]uint16, pairs), make([]uint16, pairs)
+	for k := range inOrder {
+		inOrder[k] = uint16(k * min(buckets, pairs) / pairs)
+	}
+	for _, tie := range d.q.ties {
+		for k := tie[0]; k <= tie[1]; k++ {
+			inOrder[k] = inOrder[tie[0]]
+		}
+	}
+	ends, atZ := make([]int32, buckets), make([]uint16, pairs)
+	for k, bucket := range inOrder {
+		ends[bucket] = int32(k + 1)
+		of[d.q.pairs[k]] = bucket
+	}
+	for bucket := range ends[1:] { // nothing is inside some
+		ends[bucket+1] = max(ends[bucket], ends[bucket+1])
+	}
+	for k, pair := range d.z.pairs {
+		atZ[k] = of[pair]
+	}
+	for range n {
+		own = append(own, &resampler{d, ends, atZ, make([]uint64, len(d.counts)), make([]uint64, buckets)})
+	}
+	return own
 }
 
 // The sum of w*rank*rank over pairs is (all^3 - the sum of w^3)/3, where pairs of one rank
@@ -303,14 +305,14 @@ func (s sorted) ranks(dst []float32, weights []float64) float64 {
 // stands in place of the others, comes first; the few pairs that are equal in these
 // are then sorted by the whole.
 func ascending(x []float64, ends []uint32) sorted {
-	const digits, lowest = 5, 24 // of 8 bits
+	const digits, width, lowest = 4, 10, 24 // digits of 10 bits, above the lowest 24
 	pair := uint64(1)<<max(lowest, bits.Len(uint(len(x)))) - 1
 	keys, other := make([]uint64, len(x)), make([]uint64, len(x))
-	var count [digits][256]int
+	var count [digits][1 << width]int
 	for i, v := range x {
 		k := math.Float64bits(v)<<1&^pair | uint64(i)
 		for d := range count {
-			count[d][byte(k>>(lowest+8*d))]++
+			count[d][k>>(lowest+width*d)%(1<<width)]++
 		}
 		keys[i] = k
 	}
@@ -320,7 +322,7 @@ func ascending(x []float64, ends []uint32) sorted {
 			count[d][b], place = place, place+n
 		}
 		for _, k := range keys {
-			next := &count[d][byte(k>>(lowest+8*d))]
+			next := &count[d][k>>(lowest+width*d)%(1<<width)]
 			other[*next] = k
 			*next++
 		}

@@ -260,7 +260,7 @@ func TestResampledSpearman(t *testing.T) {
 		q.X = append(q.X, float64(r.IntN(4)))
 	}
 	d := Compare(distances(z), q, episode)
-	before, tables := make([]int, n/4), d.resampler()
+	before, tables := make([]int, n/4), d.resamplers(1)[0]
 	for trial := range 20 {
 		counts := make([]int, n/4)
 		for range counts {
@@ -361,7 +361,7 @@ func TestBuckets(t *testing.T) {
 	for range counts {
 		counts[r.IntN(len(counts))]++
 	}
-	exact, near := d.spearman(counts), d.resampler().spearman([2][]int{counts, counts})[1]
+	exact, near := d.spearman(counts), d.resamplers(1)[0].spearman([2][]int{counts, counts})[1]
 	if math.Abs(exact-near) > 1e-6 || exact < 0.1 {
 		t.Errorf("%.12f in buckets, %.12f exactly", near, exact)
 	}
