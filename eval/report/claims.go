@@ -504,10 +504,20 @@ func (f Finding) slack(p part) float64 {
 	return min(lo-allowed.Lo, allowed.Hi-hi)
 }
 
+// here are the numbers that are there, the telling one first: one against the claim, or
+// else an open one; of several the worst.
+func (f Finding) here() []part {
+	there := slices.DeleteFunc(slices.Clone(f.parts), func(p part) bool { return p.missing })
+	slices.SortStableFunc(there, func(a, b part) int {
+		return cmp.Or(weight[a.stand]-weight[b.stand], cmp.Compare(f.slack(a), f.slack(b)))
+	})
+	return there
+}
+
 // item is a finding as the list shows it, without a text where there are no numbers.
 func (f Finding) item() Item {
 	i := Item{Name: f.Claim.Claim, Value: string(f.Verdict), Class: string(f.Verdict), Source: f.Where}
-	here := slices.DeleteFunc(slices.Clone(f.parts), func(p part) bool { return p.missing })
+	here := f.here()
 	if len(here) == 0 {
 		return i
 	}
@@ -515,9 +525,7 @@ func (f Finding) item() Item {
 	for _, p := range here {
 		stands[p.stand]++
 	}
-	telling := slices.MinFunc(here, func(a, b part) int { // one against it, or else an open one; of several the worst
-		return cmp.Or(weight[a.stand]-weight[b.stand], cmp.Compare(f.slack(a), f.slack(b)))
-	})
+	telling := here[0]
 	i.Text = telling.name + " " + f.unit(telling.Value)
 	if telling.Lo <= telling.Hi {
 		i.Text += " (" + f.unit(telling.Lo) + " to " + f.unit(telling.Hi) + ")"

@@ -94,8 +94,9 @@ func Ours(dir, name string) (bool, error) {
 // JSON is report.json: what other programs read. Rates and differences are in
 // percent.
 type JSON struct {
-	Cells  []JSONCell `json:"cells"`
-	Paired []JSONPair `json:"paired"`
+	Cells  []JSONCell  `json:"cells"`
+	Paired []JSONPair  `json:"paired"`
+	Claims []JSONClaim `json:"claims"`
 }
 
 // JSONCell is the success of an arm at a tier.
@@ -132,6 +133,20 @@ type JSONPair struct {
 	Settings string `json:"settings,omitempty"`
 }
 
+// JSONClaim is a claim of the paper, what the folder says of it, and the number that the page
+// shows beside it, in the unit of the page, with its interval; no number has no N.
+type JSONClaim struct {
+	ID      string         `json:"id"` // as in claims.json
+	Claim   string         `json:"claim"`
+	Verdict paired.Verdict `json:"verdict"` // holds, fails or undecided
+	Number  string         `json:"number"`  // which one, as in "Two-Room, iCEM"
+	Value   value          `json:"value"`
+	Lo      value          `json:"lo"`
+	Hi      value          `json:"hi"`
+	N       string         `json:"n"`       // what it is taken over, as in "300 episodes"
+	Section string         `json:"section"` // of the page that has it
+}
+
 // value is a number that JSON writes as null where it is NaN.
 type value float64
 
@@ -143,15 +158,23 @@ func (v value) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(v))
 }
 
-// JSON lists every cell and every paired row of the report.
+// JSON lists every cell, every paired row and every claim of the report.
 func (r *Report) JSON() JSON {
-	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}}
+	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}}
 	r.eachScore(func(b *Block, a Arm, t Tier, s Score) {
 		out.Cells = append(out.Cells, JSONCell{b.Task, a.Method, a.Seed, b.Solver, t.Name, len(s.BySet), s.N, value(s.Mean), value(s.SD), b.Settings, a.variant()})
 	})
 	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Difference) {
 		out.Paired = append(out.Paired, JSONPair{c.A, c.B, b.Task, b.Solver, d.Tier, d.N, value(d.Diff), value(d.Lo), value(d.Hi), value(d.P), b.Settings})
 	})
+	for _, f := range r.Findings {
+		c := JSONClaim{ID: f.ID, Claim: f.Claim.Claim, Verdict: f.Verdict, Value: value(math.NaN()), Lo: value(math.NaN()), Hi: value(math.NaN())}
+		if here := f.here(); len(here) > 0 {
+			p := here[0]
+			c.Number, c.Value, c.Lo, c.Hi, c.N, c.Section = p.name, value(p.Value), value(p.Lo), value(p.Hi), p.n, p.at
+		}
+		out.Claims = append(out.Claims, c)
+	}
 	return out
 }
 

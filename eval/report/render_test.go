@@ -121,6 +121,32 @@ func TestJSONLayout(t *testing.T) {
 	}
 }
 
+// The claims of report.json are those of the page, with the same numbers.
+func TestJSONClaims(t *testing.T) {
+	r := complete(t)
+	got := r.JSON().Claims
+	if len(got) != len(claims) {
+		t.Fatalf("%d claims, want %d", len(got), len(claims))
+	}
+	numbers := 0
+	for i, c := range got {
+		f := r.Findings[i]
+		item := f.item()
+		if c.ID != f.ID || string(c.Verdict) != item.Value || c.Section != item.Link || (c.N == "") != (item.Text == "") {
+			t.Errorf("%+v beside the page's %+v", c, item)
+		}
+		if c.N != "" {
+			numbers++
+			if want := c.Number + " " + f.unit(float64(c.Value)); !strings.HasPrefix(item.Text, want) || !strings.Contains(item.Text, ", "+c.N+".") {
+				t.Errorf("%+v beside the page's %q", c, item.Text)
+			}
+		}
+	}
+	if numbers == 0 {
+		t.Error("no claim has a number")
+	}
+}
+
 // A value that does not exist is null, which is valid JSON, and not NaN.
 func TestJSONOfOneSet(t *testing.T) {
 	var plans []plan
