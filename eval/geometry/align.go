@@ -22,18 +22,15 @@ type Alignment struct {
 // Distances are the squared distances of all pairs of the same samples in two
 // spaces, each sorted once for all that is asked of them.
 type Distances struct {
-	z, q    sorted
-	pearson float64
-	// episodes is how many there are, and counts how many pairs each two of them have, as
-	// a square table that ends of pairs are indices of.
+	z, q     sorted
+	pearson  float64
+	episode  []int // of each sample, from 0
 	episodes int
-	counts   []int
 }
 
 // sorted are pairs in ascending order of their distance.
 type sorted struct {
 	pairs []int32
-	ends  []uint32   // episodes of both samples of each pair, one index of a square table
 	ties  [][2]int32 // first and last place of pairs at the same distance
 }
 
@@ -41,29 +38,21 @@ type sorted struct {
 // standardised first. episode numbers the samples' episodes, in any way.
 func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 	dq := SquaredDistances(Standardised(q), Components{})
-	number := map[int]uint32{} // of episodes, from 0
-	of := make([]uint32, len(episode))
-	for i, e := range episode {
+	number := map[int]int{}
+	d := &Distances{}
+	for _, e := range episode {
 		if _, known := number[e]; !known {
-			number[e] = uint32(len(number))
+			number[e] = len(number)
 		}
-		of[i] = number[e]
+		d.episode = append(d.episode, number[e])
 	}
-	d := &Distances{episodes: len(number), counts: make([]int, len(number)*len(number))}
-	ends := make([]uint32, 0, len(dz))
-	for i, e := range of {
-		for _, f := range of[i+1:] {
-			both := e*uint32(len(number)) + f
-			ends = append(ends, both)
-			d.counts[both]++
-		}
-	}
+	d.episodes = len(number)
 	parallel.For(context.Background(), parallel.Workers(0, 3), 3, func(_, i int) error { // no error: nothing fails
 		switch i {
 		case 0:
-			d.z = ascending(dz, ends)
+			d.z = ascending(dz)
 		case 1:
-			d.q = ascending(dq, ends)
+			d.q = ascending(dq)
 		default:
 			d.pearson = stats.Pearson(dz, dq)
 		}
@@ -76,7 +65,7 @@ func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 // episodes, since pairs share frames and frames share episodes; draw i comes from
 // stream(i). No draws give no interval (NaN), and neither does one episode.
 func (d *Distances) Align(draws int, stream func(i int) *rand.Rand) Alignment {
-	a := Alignment{Pairs: len(d.z.pairs), Pearson: d.pearson, Spearman: d.spearman(slices.Repeat([]int{1}, d.episodes)), Lo: math.NaN(), Hi: math.NaN()}
+	a := Alignment{Pairs: len(d.z.pairs), Pearson: d.pearson, Spearman: d.spearman(nil), Lo: math.NaN(), Hi: math.NaN()}
 	if d.episodes < 2 {
 		draws = 0
 	}
@@ -108,31 +97,52 @@ func (d *Distances) Align(draws int, stream func(i int) *rand.Rand) Alignment {
 }
 
 // spearman is the rank correlation where each episode stands as often as drawn
-// says: a pair of frames counts once for each pair of their copies, and no frame
-// is paired with its own copy. Ranks below 2^23 are exact in float32, halves included.
+// says, or once without it: a pair of frames counts once for each pair of their copies, and
+// no frame is paired with its own copy. Ranks below 2^23 are exact in float32, halves included.
 func (d *Distances) spearman(drawn []int) float64 {
-	weights := make([]float64, 0, len(d.counts)) // how often pairs of two episodes stand
-	for _, e := range drawn {
-		for _, f := range drawn {
-			weights = append(weights, float64(e*f))
-		}
-	}
 	n := len(d.z.pairs)
+	zWeights := slices.Repeat([]float64{1}, n)
+	qWeights := zWeights
+	if drawn != nil {
+		zWeights, qWeights = d.weights(d.z, drawn), d.weights(d.q, drawn)
+	}
 	zRank, inOrder, qRank := make([]float32, n), make([]float32, n), make([]float32, n)
-	d.z.ranks(zRank, weights)
-	middle := (d.q.ranks(inOrder, weights) + 1) / 2 // the mean rank
+	d.z.ranks(zRank, zWeights)
+	middle := (d.q.ranks(inOrder, qWeights) + 1) / 2 // the mean rank
 	for k, pair := range d.q.pairs {
 		qRank[pair] = inOrder[k]
 	}
 	var qq, zz, zq float64
-	for k, ends := range d.z.ends {
-		w := weights[ends]
+	for k, w := range zWeights {
 		z, q := float64(zRank[k])-middle, float64(qRank[d.z.pairs[k]])-middle
 		zz += w * z * z
 		zq += w * z * q
 		qq += w * q * q
 	}
 	return zq / math.Sqrt(zz*qq) // NaN for 0/0
+}
+
+// weights are how often pairs stand, in ascending order of their distance.
+func (d *Distances) weights(s sorted, drawn []int) (out []float64) {
+	for _, ends := range d.ends(s) {
+		out = append(out, float64(drawn[int(ends)/d.episodes]*drawn[int(ends)%d.episodes]))
+	}
+	return out
+}
+
+// ends are the episodes of both samples of each pair, as one index of a square table, in
+// ascending order of their distance.
+func (d *Distances) ends(s sorted) []uint32 {
+	of, out := make([]uint32, 0, len(s.pairs)), make([]uint32, len(s.pairs))
+	for i, e := range d.episode {
+		for _, f := range d.episode[i+1:] {
+			of = append(of, uint32(e*d.episodes+f))
+		}
+	}
+	for k, pair := range s.pairs {
+		out[k] = of[pair]
+	}
+	return out
 }
 
 // resampler is spearman for two bootstrap samples at a time: its tables hold a whole number
@@ -143,13 +153,20 @@ func (d *Distances) spearman(drawn []int) float64 {
 // the correlation changes in its seventh digit.
 type resampler struct {
 	*Distances
-	bucketEnds []int32  // where each bucket ends in q's order
-	bucketAtZ  []uint16 // the buckets of the pairs in z's order
-	weights    []uint64 // how often pairs of two episodes stand
-	qRank      []uint64 // of the pairs in each bucket
+	*places
+	weights []uint64 // how often pairs of two episodes stand
+	qRank   []uint64 // of the pairs in each bucket
 }
 
 const buckets = 1 << 16
+
+// places is what resamplers look up for the pairs in z's or q's order.
+type places struct {
+	zEnds, qEnds []uint32 // their episodes, as ends
+	counts       []int    // how many pairs each two episodes have
+	bucketEnds   []int32  // where each bucket ends in q's order
+	bucketAtZ    []uint16 // the buckets in z's order
+}
 
 // resamplers are n, each with tables of its own.
 func (d *Distances) resamplers(n int) (own []*resampler) {
@@ -163,19 +180,20 @@ func (d *Distances) resamplers(n int) (own []*resampler) {
 			inOrder[k] = inOrder[tie[0]]
 		}
 	}
-	ends, atZ := make([]int32, buckets), make([]uint16, pairs)
+	p := places{d.ends(d.z), d.ends(d.q), make([]int, d.episodes*d.episodes), make([]int32, buckets), make([]uint16, pairs)}
 	for k, bucket := range inOrder {
-		ends[bucket] = int32(k + 1)
+		p.counts[p.qEnds[k]]++
+		p.bucketEnds[bucket] = int32(k + 1)
 		of[d.q.pairs[k]] = bucket
 	}
-	for bucket := range ends[1:] { // nothing is inside some
-		ends[bucket+1] = max(ends[bucket], ends[bucket+1])
+	for bucket := range p.bucketEnds[1:] { // nothing is inside some
+		p.bucketEnds[bucket+1] = max(p.bucketEnds[bucket], p.bucketEnds[bucket+1])
 	}
 	for k, pair := range d.z.pairs {
-		atZ[k] = of[pair]
+		p.bucketAtZ[k] = of[pair]
 	}
 	for range n {
-		own = append(own, &resampler{d, ends, atZ, make([]uint64, len(d.counts)), make([]uint64, buckets)})
+		own = append(own, &resampler{d, &p, make([]uint64, len(p.counts)), make([]uint64, buckets)})
 	}
 	return own
 }
@@ -207,7 +225,7 @@ func (r *resampler) rankBuckets(all [2]int64, cubes *[2]float64) {
 	first, before := int32(0), uint64(0)
 	for bucket, end := range r.bucketEnds {
 		inside := uint64(0)
-		for _, ends := range r.q.ends[first:end] {
+		for _, ends := range r.qEnds[first:end] {
 			inside += r.weights[ends]
 		}
 		first = end
@@ -229,7 +247,7 @@ func (r *resampler) sum(zq, cubes *[2]float64) {
 		var inside uint64
 		var sum [2]int64
 		for k := tie[0]; k <= tie[1]; k++ {
-			w, q := r.weights[r.z.ends[k]], r.qRank[r.bucketAtZ[k]]
+			w, q := r.weights[r.zEnds[k]], r.qRank[r.bucketAtZ[k]]
 			inside += w
 			a, b := halves(w)
 			cubes[0] -= cube(a)
@@ -246,7 +264,7 @@ func (r *resampler) sum(zq, cubes *[2]float64) {
 		cubes[1] += cube(b)
 		first = tie[1] + 1
 	}
-	r.sumUntied(before, first, int32(len(r.z.ends)), zq)
+	r.sumUntied(before, first, int32(len(r.zEnds)), zq)
 }
 
 // sumUntied adds the products of pairs at places of z's order that have no ties, and
@@ -257,7 +275,7 @@ func (r *resampler) sumUntied(before uint64, first, end int32, zq *[2]float64) u
 		until := min(end, first+chunk)
 		bucket := r.bucketAtZ[first:until]
 		var sumA, sumB int64
-		for k, ends := range r.z.ends[first:until] {
+		for k, ends := range r.zEnds[first:until] {
 			w, q := r.weights[ends], r.qRank[bucket[k]]
 			before += w
 			sumA += int64(uint32(w)) * int64(int32(q)) * int64(uint32(before))
@@ -276,12 +294,11 @@ func halves(v uint64) (lower, upper int64) { return int64(uint32(v)), int64(v >>
 
 func cube(v int64) float64 { return float64(v) * float64(v) * float64(v) }
 
-// ranks gives each value its average rank among values that stand as often as the
-// counts of their pair's episodes say, and returns how many these are.
+// ranks gives each value its average rank among values that stand as often as their
+// weights say, all in ascending order, and returns how many these are.
 func (s sorted) ranks(dst []float32, weights []float64) float64 {
 	before := 0.0
-	for k, ends := range s.ends {
-		w := weights[ends]
+	for k, w := range weights {
 		dst[k] = float32(before + (w+1)/2)
 		before += w
 	}
@@ -289,9 +306,8 @@ func (s sorted) ranks(dst []float32, weights []float64) float64 {
 		first, last := tie[0], tie[1]
 		sum, n := 0.0, 0.0
 		for k := first; k <= last; k++ {
-			w := weights[s.ends[k]]
-			sum += w * float64(dst[k])
-			n += w
+			sum += weights[k] * float64(dst[k])
+			n += weights[k]
 		}
 		for k := first; k <= last && n > 0; k++ {
 			dst[k] = float32(sum / n)
@@ -301,51 +317,56 @@ func (s sorted) ranks(dst []float32, weights []float64) float64 {
 }
 
 // ascending sorts pairs by their distances, which are not negative: their bits are in
-// the same order as they are. A radix sort of the first 40 bits, behind which the pair
-// stands in place of the others, comes first; the few pairs that are equal in these
-// are then sorted by the whole.
-func ascending(x []float64, ends []uint32) sorted {
-	const digits, width, lowest = 4, 10, 24 // digits of 10 bits, above the lowest 24
-	pair := uint64(1)<<max(lowest, bits.Len(uint(len(x)))) - 1
+// the same order as they are. A radix sort comes first, of the leading 33 bits of how far
+// the bits of each are from those of the least, before the number of the pair; the few pairs
+// that are equal in these are then sorted by the whole.
+func ascending(x []float64) sorted {
+	const digits, width, pair = 3, 11, 31
+	least, most := uint64(math.MaxUint64), uint64(0)
+	for _, v := range x {
+		least, most = min(least, math.Float64bits(v)), max(most, math.Float64bits(v))
+	}
+	drop := max(0, bits.Len64(most-least)-digits*width)
 	keys, other := make([]uint64, len(x)), make([]uint64, len(x))
-	var count [digits][1 << width]int
+	var count [digits][1 << width]uint32
 	for i, v := range x {
-		k := math.Float64bits(v)<<1&^pair | uint64(i)
-		for d := range count {
-			count[d][k>>(lowest+width*d)%(1<<width)]++
-		}
-		keys[i] = k
+		k := (math.Float64bits(v) - least) >> drop << pair
+		count[0][k>>pair%(1<<width)]++
+		count[1][k>>(pair+width)%(1<<width)]++
+		count[2][k>>(pair+2*width)]++
+		keys[i] = k | uint64(i)
 	}
 	for d := range count {
-		place := 0
-		for b, n := range count[d] {
-			count[d][b], place = place, place+n
+		place, shift := uint32(0), pair+width*d
+		for digit, n := range count[d] {
+			count[d][digit], place = place, place+n
 		}
 		for _, k := range keys {
-			next := &count[d][k>>(lowest+width*d)%(1<<width)]
+			next := &count[d][k>>shift%(1<<width)]
 			other[*next] = k
 			*next++
 		}
 		keys, other = other, keys
 	}
+	const of = 1<<pair - 1
 	for first := 0; first < len(keys); {
 		last := first + 1
-		for last < len(keys) && keys[last]&^pair == keys[first]&^pair {
+		for last < len(keys) && keys[last]>>pair == keys[first]>>pair {
 			last++
 		}
 		if last > first+1 {
 			slices.SortFunc(keys[first:last], func(a, b uint64) int {
-				return cmp.Or(cmp.Compare(x[a&pair], x[b&pair]), cmp.Compare(a, b))
+				return cmp.Or(cmp.Compare(x[a&of], x[b&of]), cmp.Compare(a, b))
 			})
 		}
 		first = last
 	}
-	s := sorted{pairs: make([]int32, len(x)), ends: make([]uint32, len(x))}
+	s := sorted{pairs: make([]int32, len(x))}
 	for i, k := range keys {
-		at := int32(k & pair)
-		s.pairs[i], s.ends[i] = at, ends[at]
+		at := int32(k & of)
+		s.pairs[i] = at
 		switch {
-		case i == 0 || k&^pair != keys[i-1]&^pair || x[at] != x[s.pairs[i-1]]:
+		case i == 0 || k>>pair != keys[i-1]>>pair || x[at] != x[s.pairs[i-1]]:
 		case len(s.ties) > 0 && s.ties[len(s.ties)-1][1] == int32(i-1):
 			s.ties[len(s.ties)-1][1]++
 		default:

@@ -343,7 +343,7 @@ func TestAscending(t *testing.T) {
 		want[i] = int32(i)
 	}
 	slices.SortStableFunc(want, func(a, b int32) int { return cmp.Compare(x[a], x[b]) })
-	if got := ascending(x, make([]uint32, len(x))); !slices.Equal(got.pairs, want) {
+	if got := ascending(x); !slices.Equal(got.pairs, want) {
 		t.Errorf("%v, want %v", got.pairs, want)
 	}
 }
