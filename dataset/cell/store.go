@@ -78,6 +78,9 @@ const runSuffix = ".run.json"
 // Both must be JSON values: a NaN is an error.
 func (s Store) Save(id, kind string, spec, result any) error {
 	f, err := seal(kind, spec, result)
+	if s.Dir == "" {
+		err = errors.New("the store has no folder")
+	}
 	if err == nil && f.ID != id {
 		err = fmt.Errorf("its spec has the id %s", f.ID)
 	}

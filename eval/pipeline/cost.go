@@ -391,7 +391,7 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 	}
 	t.Grid.Episodes, t.Grid.Sets = min(w.Grid.Episodes, 8), []string{"s101"}
 	if w.Planner != nil {
-		if err := t.timePlans(ctx, r, a); err != nil {
+		if err := t.timePlans(ctx, r, dir, a); err != nil {
 			return err
 		}
 	}
@@ -410,8 +410,9 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 }
 
 // timePlans evaluates an arm with each solver, from the smallest tier on until one takes
-// enough, each twice.
-func (t *Workspace) timePlans(ctx context.Context, r *Rates, a arm) error {
+// enough, each twice, with cells in a folder of their own.
+func (t *Workspace) timePlans(ctx context.Context, r *Rates, dir string, a arm) error {
+	defer func() { t.Dir = "" }() // analyses keep nothing
 	steps := evaluateSteps(t, a)
 	slices.SortStableFunc(steps, func(x, y Step) int { return work(x.(*Evaluate).tier) - work(y.(*Evaluate).tier) })
 	slow := map[string]bool{} // solvers
@@ -426,6 +427,10 @@ func (t *Workspace) timePlans(ctx context.Context, r *Rates, a arm) error {
 		}
 		var each Seconds
 		for range 2 {
+			if t.Dir, err = os.MkdirTemp(dir, "cells-"); err != nil {
+				return err
+			}
+			t.seen = nil
 			began := time.Now()
 			if _, err := s.Run(ctx); err != nil {
 				return err
