@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -20,6 +21,7 @@ type CheckReport struct {
 	Frames         int      // decoded without an error
 	Problems       []string // one line each, at most 20
 	More           int      // problems beyond those
+	Notes          []string // what is no fault by itself and worth knowing
 }
 
 // OK says that nothing is wrong.
@@ -35,8 +37,9 @@ func (r *CheckReport) add(format string, args ...any) {
 
 // Check reads everything in a source: the episodes must cover the rows without
 // gap or overlap, every column and every frame must decode, index columns must
-// agree with the episodes, and actions must be finite, the last of an episode
-// apart, which may be NaN. One cause in many rows is one problem. The error is
+// agree with the episodes, actions must be finite, the last of an episode
+// apart, which may be NaN, and what a world shows must change somewhere. One cause in
+// many rows is one problem. The error is
 // ctx's; what is wrong with the data is in the report.
 func Check(ctx context.Context, src Source, progress func(done, total int64, note string)) (*CheckReport, error) {
 	r := &CheckReport{Rows: src.Rows(), Episodes: len(src.Episodes())}
@@ -47,7 +50,7 @@ func Check(ctx context.Context, src Source, progress func(done, total int64, not
 		}
 		r.checkColumn(src, c)
 	}
-	if src.HasFrames() {
+	if src.FrameSize() > 0 {
 		if err := r.checkFrames(ctx, src, progress); err != nil {
 			return nil, err
 		}
@@ -74,32 +77,78 @@ func (r *CheckReport) checkEpisodes(src Source) {
 }
 
 func (r *CheckReport) checkColumn(src Source, c envs.Column) {
-	var faults []string
-	first, rows := map[string]place{}, map[string]int{}
+	var causes []string
+	where := map[string]*rowsOf{}
+	var still, ends rowsOf
 	for i, e := range src.Episodes() {
 		v, err := src.Read(c.Name, e.Offset, e.Offset+e.Len)
 		if err != nil {
 			r.add("episode %d: %v", i, err)
+			still.broken = true
 			break // one line for a column that cannot be read
+		}
+		still.repeats(i, e, func(t int) bool { return slices.Equal(v[:c.Width], v[t*c.Width:(t+1)*c.Width]) })
+		if !hasNaN(v[(e.Len-1)*c.Width:]) {
+			ends.add(place{i, e.Len - 1, e.Offset + e.Len - 1})
 		}
 		for t := range e.Len {
 			what := fault(c.Name, v, v[t*c.Width:(t+1)*c.Width], t, e.Len)
 			if what == "" {
 				continue
 			}
-			if rows[what] == 0 {
-				faults = append(faults, what)
-				first[what] = place{i, t, e.Offset + t}
+			if where[what] == nil {
+				causes, where[what] = append(causes, what), new(rowsOf)
 			}
-			rows[what]++
+			where[what].add(place{i, t, e.Offset + t})
 		}
 	}
-	for _, what := range faults {
-		more := ""
-		if n := rows[what] - 1; n > 0 {
-			more = fmt.Sprintf(" and %d more", n)
-		}
-		r.add("%v%s: %s", first[what], more, what)
+	for _, what := range causes {
+		r.add("%v: %s", where[what], what)
+	}
+	if slices.Contains(observed, c.Name) {
+		r.addStill(c.Name, still)
+	}
+	if c.Name == "action" && ends.rows > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%v: the last row of an episode has an action, though no row shows what came of it; others have NaN there", &ends))
+	}
+}
+
+// observed are the columns that show a world, which moves.
+var observed = []string{"observation", "state", "proprio", "qpos"}
+
+// rowsOf are the rows that share a cause.
+type rowsOf struct {
+	first  place
+	rows   int
+	broken bool // of repeats: an episode changes
+}
+
+func (r *rowsOf) add(p place) {
+	if r.rows == 0 {
+		r.first = p
+	}
+	r.rows++
+}
+
+// repeats adds the rows after the first of an episode, unless one of them is unlike it.
+func (r *rowsOf) repeats(i int, e Episode, same func(t int) bool) {
+	for t := 1; t < e.Len && !r.broken; t++ {
+		r.add(place{i, t, e.Offset + t})
+		r.broken = !same(t)
+	}
+}
+
+func (r *rowsOf) String() string {
+	if r.rows == 1 {
+		return r.first.String()
+	}
+	return fmt.Sprintf("%v and %d more", r.first, r.rows-1)
+}
+
+// addStill reports a column that repeats the first row of every episode in all its rows.
+func (r *CheckReport) addStill(column string, still rowsOf) {
+	if !still.broken && still.rows > 0 {
+		r.add("%v: %s is that of the episode's first row, in every episode", &still, column)
 	}
 }
 
@@ -153,8 +202,11 @@ func CheckFinite(src Source, q *envs.Q) error {
 func fault(column string, all, now []float64, t, n int) string {
 	switch column {
 	case "step_idx":
-		if by := now[0] - float64(t); by != 0 {
-			return fmt.Sprintf("step_idx differs by %+g from the step", by)
+		switch {
+		case now[0] == float64(t+1) && all[0] == 1:
+			return "step_idx starts at 1, not at 0"
+		case now[0] != float64(t):
+			return "step_idx does not count the steps"
 		}
 	case "ep_idx", "episode_idx":
 		if now[0] != all[0] {
@@ -174,14 +226,16 @@ func fault(column string, all, now []float64, t, n int) string {
 func (r *CheckReport) checkFrames(ctx context.Context, src Source, progress func(done, total int64, note string)) error {
 	var good atomic.Int64
 	rows := src.Rows()
-	frames, bad := make([][]byte, parallel.Workers(0, rows)), make([]error, rows)
+	frames, bad, sums := make([][]byte, parallel.Workers(0, rows)), make([]error, rows), make([]uint64, rows)
+	seed := maphash.MakeSeed()
 	err := parallel.For(ctx, len(frames), rows, func(w, row int) error {
 		if frames[w] == nil {
-			frames[w] = make([]byte, envs.FrameBytes)
+			frames[w] = make([]byte, 3*src.FrameSize()*src.FrameSize())
 		}
 		if bad[row] = src.Frame(row, frames[w]); bad[row] != nil {
 			return nil
 		}
+		sums[row] = maphash.Bytes(seed, frames[w])
 		if n := good.Add(1); progress != nil && n%256 == 0 {
 			progress(n, int64(rows), "frames")
 		}
@@ -194,6 +248,14 @@ func (r *CheckReport) checkFrames(ctx context.Context, src Source, progress func
 			more = fmt.Sprintf(" (and %d more frames)", n)
 		}
 		r.add("%v%s", bad[i], more)
+		return err
+	}
+	var still rowsOf
+	for i, e := range src.Episodes() {
+		still.repeats(i, e, func(t int) bool { return e.Offset+t < rows && sums[e.Offset+t] == sums[e.Offset] })
+	}
+	if err == nil {
+		r.addStill("pixels", still)
 	}
 	return err
 }

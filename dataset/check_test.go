@@ -17,7 +17,10 @@ func TestCheck(t *testing.T) {
 		{"NaN in the middle", func(f *fake) { f.action[2*7+1] = math.NaN() }, []string{"episode 1, step 2 (row 7): action[1] is NaN"}},
 		{"infinite in a last row", func(f *fake) { f.action[2*4] = math.Inf(-1) }, []string{"episode 0, step 4 (row 4): action[0] is -Inf"}},
 		{"infinite actions", func(f *fake) { f.action[0], f.action[2*7] = math.Inf(1), math.Inf(1) }, []string{"episode 0, step 0 (row 0) and 1 more: action[0] is +Inf"}},
-		{"gap", func(f *fake) { f.episodes[1] = Episode{6, 5} }, []string{"rows 5 to 5 belong to no episode", "episode 1, step 0 (row 6) and 4 more: step_idx differs by +1 from the step"}},
+		{"gap", func(f *fake) { f.episodes[1] = Episode{6, 5} }, []string{"rows 5 to 5 belong to no episode", "episode 1, step 0 (row 6) and 4 more: step_idx starts at 1, not at 0"}},
+		{"steps that jump", func(f *fake) { f.indices[2], f.indices[3] = 7, 9 }, []string{"episode 0, step 2 (row 2) and 1 more: step_idx does not count the steps"}},
+		{"a still state", func(f *fake) { f.still = true }, []string{"episode 0, step 1 (row 1) and 8 more: state is that of the episode's first row, in every episode"}},
+		{"still frames", func(f *fake) { f.stillFrames = true }, []string{"episode 0, step 1 (row 1) and 8 more: pixels is that of the episode's first row, in every episode"}},
 		{"overlap", func(f *fake) { f.episodes[1] = Episode{4, 7} }, []string{"row 4 belongs to two episodes"}},
 		{"short", func(f *fake) { f.rows = 12 }, []string{"the episodes end at row 11 of 12"}},
 		{"frame", func(f *fake) { f.badFrame = 3 }, []string{"frame does not decode"}},
@@ -44,10 +47,13 @@ func TestCheckListsAFew(t *testing.T) {
 	src := newFake(t, 60)
 	for i := range 50 {
 		src.action[2*i] = math.NaN()
-		src.indices[i] = float64(2 * i) // another difference in each row, but the first
+	}
+	src.episodes = src.episodes[:0]
+	for i := range 30 { // with 29 gaps between them and one behind
+		src.episodes = append(src.episodes, Episode{2 * i, 1})
 	}
 	r, err := Check(context.Background(), src, nil)
-	if err != nil || r.Problems[0] != "episode 0, step 0 (row 0) and 49 more: action[0] is NaN" || len(r.Problems) != maxProblems || r.More != 30 || r.Frames != 60 {
+	if err != nil || r.Problems[0] != "rows 1 to 1 belong to no episode" || len(r.Problems) != maxProblems || r.More != 11 || r.Frames != 60 {
 		t.Errorf("%q and %d more, %d frames, %v", r.Problems, r.More, r.Frames, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -24,8 +24,9 @@ type Source interface {
 	Columns() []envs.Column
 	// Read returns rows [from, to) of a column, row-major, widened exactly to float64.
 	Read(column string, from, to int) ([]float64, error)
-	// HasFrames says whether there is a pixels column; Frame decodes one of envs.FrameBytes into dst.
-	HasFrames() bool
+	// FrameSize is the edge of the frames in pixels, 0 where there is no pixels column; Frame decodes
+	// one, (size, size, 3) bytes, into dst.
+	FrameSize() int
 	Frame(row int, dst []byte) error
 	// Attr is a string attribute of the file (env, numeric_mode, ...).
 	Attr(name string) (string, bool)
@@ -48,14 +49,17 @@ func FindColumn(src Source, name string) (envs.Column, error) {
 }
 
 // CheckTask says why src is no recording with frames of a task: name and id are
-// what its attribute env may say (a file without the attribute passes), and
-// its actions have dim numbers.
+// what its attribute env may say (a file without the attribute passes), its frames
+// are the task's and its actions have dim numbers. NoTask takes every name and size.
 func CheckTask(src Source, name, id string, dim int) error {
-	if env, ok := src.Attr("env"); ok && env != name && env != id {
+	if env, ok := src.Attr("env"); ok && name != NoTask && env != name && env != id {
 		return fmt.Errorf("it records the task %q, not %q (hint: give a data set of that task, or the --task of this one)", env, name)
 	}
-	if !src.HasFrames() {
+	if src.FrameSize() == 0 {
 		return fmt.Errorf("it has no pixels (hint: collect it again with frames, or use a file with a pixels column)")
+	}
+	if size := src.FrameSize(); name != NoTask && size != envs.FrameSize {
+		return fmt.Errorf("its frames have %d pixels, those of the task %s %d (hint: --task %s trains on frames of any size)", size, name, envs.FrameSize, NoTask)
 	}
 	a, err := FindColumn(src, "action")
 	if err != nil {

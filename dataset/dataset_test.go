@@ -13,7 +13,12 @@ type named struct {
 }
 
 func (n named) Attr(string) (string, bool) { return n.env, n.env != "" }
-func (n named) HasFrames() bool            { return !n.noFrames }
+func (n named) FrameSize() int {
+	if n.noFrames {
+		return 0
+	}
+	return n.fake.FrameSize()
+}
 
 func TestCheckTask(t *testing.T) {
 	f := newFake(t, 3) // its actions have 2 numbers

@@ -18,7 +18,7 @@ func (r recording) Columns() []envs.Column {
 	return []envs.Column{{Name: "action", DType: "float64", Width: 1}}
 }
 func (r recording) Read(_ string, from, to int) ([]float64, error) { return r.values[from:to], nil }
-func (r recording) HasFrames() bool                                { return false }
+func (r recording) FrameSize() int                                 { return 0 }
 func (r recording) Frame(int, []byte) error                        { return nil }
 func (r recording) Attr(string) (string, bool)                     { return "", false }
 func (r recording) Fingerprint() (string, error)                   { return "", nil }

@@ -18,6 +18,8 @@ type fake struct {
 	frameSeed   int
 	indices     []float64 // step_idx
 	badFrame    int       // this row's frame does not decode
+	still       bool      // the state is the same in all rows
+	stillFrames bool
 }
 
 func newFake(t testing.TB, lens ...int) *fake {
@@ -53,16 +55,23 @@ func (f *fake) Read(column string, from, to int) ([]float64, error) {
 	}
 	var out []float64
 	for r := from; r < to; r++ {
-		out = append(out, float64(r), float64(r%5)*0.25, 7)
+		at := r
+		if f.still {
+			at = 0
+		}
+		out = append(out, float64(at), float64(at%5)*0.25, 7)
 	}
 	return out, nil
 }
 
-func (f *fake) HasFrames() bool { return true }
+func (f *fake) FrameSize() int { return envs.FrameSize }
 
 func (f *fake) Frame(row int, dst []byte) error {
 	if row == f.badFrame {
 		return errors.New("frame does not decode")
+	}
+	if f.stillFrames {
+		row = 0
 	}
 	for i := range dst {
 		dst[i] = byte(i/97*3 + row*31 + f.frameSeed)

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"scalewm/dataset/cell"
-	"scalewm/envs"
 	"scalewm/envs/parallel"
 )
 
@@ -25,7 +24,7 @@ func Original(src Source) FrameReader { return original{src} }
 
 type original struct{ Source }
 
-func (original) Size() int { return envs.FrameSize }
+func (o original) Size() int { return o.FrameSize() }
 
 // ReadFrames fetches the frames of rows [from, to) into dst, with so many
 // goroutines (0: one a core).
@@ -84,7 +83,7 @@ func (s *ResizedSet) Close() error {
 // Resized makes the resized set of a source with all cores: in memory when it
 // fits the budget, else in a sidecar file that later runs find again.
 func Resized(ctx context.Context, src Source, opt ResizeOptions, progress func(done, total int64, note string)) (*ResizedSet, error) {
-	if !src.HasFrames() {
+	if src.FrameSize() == 0 {
 		return nil, fmt.Errorf("resizing frames to %d px: the data set has no pixels (hint: collect it with frames)", opt.Size)
 	}
 	opt.Workers = parallel.Workers(opt.Workers, src.Rows())
@@ -124,7 +123,7 @@ func resizeAll(ctx context.Context, src Source, opt ResizeOptions, out []byte, p
 	rows, n := src.Rows(), opt.Size*opt.Size*3
 	resizers, frames := make([]*Resizer, opt.Workers), make([][]byte, opt.Workers)
 	for w := range opt.Workers {
-		resizers[w], frames[w] = NewResizer(opt.Size), make([]byte, envs.FrameBytes)
+		resizers[w], frames[w] = NewResizer(src.FrameSize(), opt.Size), make([]byte, 3*src.FrameSize()*src.FrameSize())
 	}
 	return parallel.For(ctx, opt.Workers, rows, func(w, row int) error {
 		if err := src.Frame(row, frames[w]); err != nil {

@@ -3,18 +3,16 @@ package dataset
 import (
 	"fmt"
 	"math"
-
-	"scalewm/envs"
 )
 
 // Resizer scales frames to one size and keeps the weights of it. It is used by
 // one goroutine at a time.
 type Resizer struct {
-	size int
-	taps []taps
-	rows []float32 // (envs.FrameSize, size, 3): the frame after the columns are scaled
-	sum  []float32 // (size, 3): a row of the result
-	line []float32 // (envs.FrameSize, 3): a row of the frame
+	from, size int
+	taps       []taps
+	rows       []float32 // (from, size, 3): the frame after the columns are scaled
+	sum        []float32 // (size, 3): a row of the result
+	line       []float32 // (from, 3): a row of the frame
 }
 
 // taps are the weights of one output pixel over consecutive input pixels.
@@ -23,28 +21,28 @@ type taps struct {
 	weights []float32
 }
 
-// NewResizer prepares scaling envs.FrameSize to size.
-func NewResizer(size int) *Resizer {
-	r := &Resizer{size: size, taps: make([]taps, size), rows: make([]float32, envs.FrameSize*size*3),
-		sum: make([]float32, size*3), line: make([]float32, envs.FrameSize*3)}
-	scale := float32(envs.FrameSize) / float32(size)
+// NewResizer prepares scaling frames of an edge of from pixels to size.
+func NewResizer(from, size int) *Resizer {
+	r := &Resizer{from: from, size: size, taps: make([]taps, size), rows: make([]float32, from*size*3),
+		sum: make([]float32, size*3), line: make([]float32, from*3)}
+	scale := float32(from) / float32(size)
 	support := max(scale, 1)
 	inv := 1 / support
 	for i := range r.taps {
 		center := scale * (float32(i) + 0.5)
-		from := max(int(center-support+0.5), 0)
-		to := min(int(center+support+0.5), envs.FrameSize)
-		w := make([]float32, to-from)
+		first := max(int(center-support+0.5), 0)
+		to := min(int(center+support+0.5), from)
+		w := make([]float32, to-first)
 		var sum float32
 		for j := range w {
-			x := (float32(j+from) - center + 0.5) * inv
+			x := (float32(j+first) - center + 0.5) * inv
 			w[j] = max(1-float32(math.Abs(float64(x))), 0)
 			sum += w[j]
 		}
 		for j := range w {
 			w[j] /= sum
 		}
-		r.taps[i] = taps{from, w}
+		r.taps[i] = taps{first, w}
 	}
 	return r
 }
@@ -52,22 +50,22 @@ func NewResizer(size int) *Resizer {
 // Size is the edge of what Resize makes.
 func (r *Resizer) Size() int { return r.size }
 
-// Resize scales a frame of envs.FrameBytes to (size, size, 3) by torchvision's rule
+// Resize scales a frame of (from, from, 3) bytes to (size, size, 3) by torchvision's rule
 // for resize(antialias=True) on uint8 (docs/sources.md#resize): bilinear with a filter as wide as the
 // scale, columns first, in float32, rounded half to even. Where the exact result
 // is a tie, torchvision's own last bit depends on its CPU's instructions: of a
 // frame of noise at most 3 bytes differ, by one level. dst has size*size*3 bytes.
 func (r *Resizer) Resize(dst, src []byte) {
 	w := r.size * 3
-	if len(src) != envs.FrameBytes || len(dst) != r.size*w {
+	if len(src) != r.from*r.from*3 || len(dst) != r.size*w {
 		panic(fmt.Sprintf("dataset: Resize from %d to %d bytes", len(src), len(dst)))
 	}
-	if r.size == envs.FrameSize {
+	if r.size == r.from {
 		copy(dst, src)
 		return
 	}
-	for y := range envs.FrameSize {
-		r.scaleColumns(r.rows[y*w:(y+1)*w], src[y*envs.FrameSize*3:(y+1)*envs.FrameSize*3])
+	for y := range r.from {
+		r.scaleColumns(r.rows[y*w:(y+1)*w], src[y*r.from*3:(y+1)*r.from*3])
 	}
 	for y, t := range r.taps {
 		clear(r.sum)

@@ -58,7 +58,7 @@ func TestResizeAgreesWithTorchvision(t *testing.T) {
 			if _, err := io.ReadFull(z, want); err != nil {
 				t.Fatal(err)
 			}
-			NewResizer(size).Resize(got, frame)
+			NewResizer(envs.FrameSize, size).Resize(got, frame)
 			allowed, off := 0, 0
 			if i == 0 && size > 64 {
 				allowed = 3
@@ -80,7 +80,7 @@ func TestResizeAgreesWithTorchvision(t *testing.T) {
 
 func TestResizeToTheSameSizeCopies(t *testing.T) {
 	got := make([]byte, envs.FrameBytes)
-	NewResizer(envs.FrameSize).Resize(got, noiseFrame())
+	NewResizer(envs.FrameSize, envs.FrameSize).Resize(got, noiseFrame())
 	if !bytes.Equal(got, noiseFrame()) {
 		t.Error("224 to 224 changes bytes")
 	}
@@ -101,7 +101,7 @@ func TestResizedSet(t *testing.T) {
 			if err := src.Frame(row, frame); err != nil {
 				t.Fatal(err)
 			}
-			NewResizer(32).Resize(want, frame)
+			NewResizer(envs.FrameSize, 32).Resize(want, frame)
 			got := make([]byte, len(want))
 			if err := s.Frame(row, got); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("row %d differs (%v)", row, err)
@@ -137,7 +137,7 @@ func TestSidecarOfOtherData(t *testing.T) {
 		if err := src.Frame(3, frame); err != nil {
 			t.Fatal(err)
 		}
-		NewResizer(32).Resize(want, frame)
+		NewResizer(envs.FrameSize, 32).Resize(want, frame)
 		if err := s.Frame(3, got); err != nil || !bytes.Equal(got, want) {
 			t.Error("the set is not of these data")
 		}
@@ -194,7 +194,7 @@ func (c *cancelling) Frame(row int, dst []byte) error {
 }
 
 func BenchmarkResize64(b *testing.B) {
-	r, src, dst := NewResizer(64), discFrame(), make([]byte, 64*64*3)
+	r, src, dst := NewResizer(envs.FrameSize, 64), discFrame(), make([]byte, 64*64*3)
 	for b.Loop() {
 		r.Resize(dst, src)
 	}

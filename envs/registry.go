@@ -16,7 +16,8 @@ type Options map[string]string
 // Task is a registered task: its description and how to make one.
 type Task struct {
 	Spec *Spec
-	New  func(Options) (Env, error)
+	// New makes a world; nil where nothing simulates the task, whose data can only be learnt from.
+	New func(Options) (Env, error)
 	// Policy makes a policy of Spec.Policies.
 	Policy func(name string) (Policy, error)
 }

@@ -61,6 +61,9 @@ func (d *Data) check() error {
 	if err := dataset.CheckTask(d.Source, spec.Name, spec.ID, spec.ActionDim); err != nil {
 		return err
 	}
+	if d.task.New == nil { // no world is ever set to its rows
+		return nil
+	}
 	has := func(names []string) (found bool) {
 		for _, c := range d.Columns() {
 			if slices.Contains(names, c.Name) {

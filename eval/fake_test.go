@@ -27,7 +27,12 @@ type recording struct {
 
 func (s *recording) Rows() int                   { return len(s.state) / 2 }
 func (s *recording) Episodes() []dataset.Episode { return s.episodes }
-func (s *recording) HasFrames() bool             { return !s.noFrames }
+func (s *recording) FrameSize() int {
+	if s.noFrames {
+		return 0
+	}
+	return envs.FrameSize
+}
 func (s *recording) Attr(name string) (string, bool) {
 	v, ok := s.attr[name]
 	return v, ok
@@ -160,7 +165,7 @@ func (w *dotWorld) calibrate(t *testing.T) {
 		must(t, e.SetState(envs.Row{"state": {x, y}}))
 		px, small := make([]byte, envs.FrameBytes), make([]byte, 3*dotFrame*dotFrame)
 		must(t, e.Frame(px))
-		dataset.NewResizer(dotFrame).Resize(small, px)
+		dataset.NewResizer(envs.FrameSize, dotFrame).Resize(small, px)
 		return small
 	}
 	a, b := frame(60, 100), frame(60, 140)

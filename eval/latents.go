@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"scalewm/dataset"
-	"scalewm/envs"
 	"scalewm/envs/parallel"
 )
 
@@ -15,8 +14,9 @@ func (j Job) Latents(ctx context.Context, rows []int) ([]float32, error) {
 	defer e.dev.Free(e.pixels)
 	workers := parallel.Workers(j.Workers, encodeFrames)
 	resize, stored := make([]*dataset.Resizer, workers), make([][]byte, workers)
+	size := j.Data.FrameSize()
 	for w := range workers {
-		resize[w], stored[w] = dataset.NewResizer(e.info.FrameSize), make([]byte, envs.FrameBytes)
+		resize[w], stored[w] = dataset.NewResizer(size, e.info.FrameSize), make([]byte, 3*size*size)
 	}
 	frames := make([][]byte, encodeFrames)
 	for i := range frames {

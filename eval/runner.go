@@ -73,7 +73,7 @@ func newRunner(j Job) (*runner, error) {
 		return r, nil
 	}
 	for _, w := range r.workers {
-		w.resizer = dataset.NewResizer(j.Arm.World.Info().FrameSize)
+		w.resizer = dataset.NewResizer(envs.FrameSize, j.Arm.World.Info().FrameSize)
 	}
 	var err error
 	r.planner, err = newPlanner(j)

@@ -44,7 +44,7 @@ func NewUnroller(j Job) (*Unroller, error) {
 			u.Close()
 			return nil, fmt.Errorf("making a world: %w", err)
 		}
-		u.workers = append(u.workers, &worker{Env: e, resizer: dataset.NewResizer(u.encoder.info.FrameSize), px: make([]byte, envs.FrameBytes)})
+		u.workers = append(u.workers, &worker{Env: e, resizer: dataset.NewResizer(envs.FrameSize, u.encoder.info.FrameSize), px: make([]byte, envs.FrameBytes)})
 	}
 	return u, nil
 }

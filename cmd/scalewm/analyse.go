@@ -69,6 +69,7 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 	var checkpoints texts
 	c.Var(&checkpoints, "weights", "a checkpoint, a `folder` that train wrote; may be given several times")
 	task := c.String("task", "", "`name` of the task, where the checkpoint does not say it")
+	columns := c.String("q-columns", "", "`columns` of the data set that are the task state of a checkpoint of --task none, where it does not say them or others are asked for")
 	data := c.String("data", "", "the data set that --weights are analysed on, a `file` in HDF5")
 	out := c.String("out", "", "results `folder` whose cells/ keep the results; without it nothing is kept")
 	protocol := c.String("protocol", "", "`rules` where the checkpoint was not trained under any: paper (the default) or strict (held-out episodes only)")
@@ -111,7 +112,7 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	defer d.Close()
-	a := analyser{command: c, grid: grid, dev: d, task: *task, data: *data, out: *out, protocol: *protocol, workers: *workers}
+	a := analyser{command: c, grid: grid, dev: d, task: *task, columns: *columns, data: *data, out: *out, protocol: *protocol, workers: *workers}
 	failed := []string{}
 	for _, dir := range checkpoints {
 		some, err := a.analyse(ctx, dir)
@@ -148,11 +149,11 @@ func checkpointsOf(folder string) (dirs []string, err error) {
 // analyser analyses one checkpoint after the other.
 type analyser struct {
 	*command
-	grid                      pipeline.Grid
-	dev                       device.Device
-	task, data, out, protocol string
-	workers                   int
-	tables                    tables
+	grid                               pipeline.Grid
+	dev                                device.Device
+	task, columns, data, out, protocol string
+	workers                            int
+	tables                             tables
 }
 
 // analyse measures the checkpoint in dir and keeps its rows.
@@ -161,9 +162,11 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	if err != nil {
 		return nil, err
 	}
-	task, err := envs.Lookup(cmp.Or(a.task, side.Task))
+	recipe := train.RecipeOf(side)
+	data := cmp.Or(a.data, filepath.Join(a.out, "data", dataset.NoTask+".h5"))
+	task, err := pipeline.TaskOf(cmp.Or(a.task, side.Task), data, cmp.Or(a.columns, recipe.QColumns))
 	if err != nil {
-		return nil, usagef("analyse %s: %v", dir, err)
+		return nil, fmt.Errorf("analysing %s: %w", dir, err)
 	}
 	g := a.grid
 	g.Tasks, g.Methods, g.Seeds = []envs.Task{task}, []model.Method{model.MethodOf(side.Method)}, []int64{side.Seed}
@@ -177,18 +180,25 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	steps := pipeline.Of[*pipeline.Analyse](w.Graph())
 	for _, name := range g.Analyses {
 		if len(steps) == 0 || !slices.Contains(steps[0].Names(), name) {
-			w.Listener.Note(fmt.Sprintf("%s: %s says nothing of the method %s, which is not trained, and is left out", dir, name, side.Method))
+			w.Listener.Note(fmt.Sprintf("%s: %s says nothing of %s, and is left out", dir, name, without(task, side.Method)))
 		}
 	}
 	if len(steps) == 0 {
-		w.Listener.Note(fmt.Sprintf("%s has none of these analyses: its method is %s", dir, side.Method))
+		w.Listener.Note(fmt.Sprintf("%s has none of these analyses: it is of %s", dir, without(task, side.Method)))
 		return nil, nil
 	}
 	failed, err = pipeline.Graph{steps[0]}.Run(ctx, w.Listener)
-	recipe := train.RecipeOf(side)
 	arm := paired.ArmName(record.Spec{Task: task.Spec.Name, Method: side.Method, Q: recipe.Q, LossWeight: recipe.Weight})
 	a.tables.add(steps[0].Results, about{Task: task.Spec.Name, Method: arm, Seed: side.Seed})
 	return failed, err
+}
+
+// without says what a checkpoint lacks that has not all analyses.
+func without(task envs.Task, method string) string {
+	if task.New == nil {
+		return fmt.Sprintf("the task %s, which has no simulator", task.Spec.Name)
+	}
+	return fmt.Sprintf("the method %s, which is not trained", method)
 }
 
 // about says what a row is of.

@@ -90,7 +90,7 @@ func describeFile(path string) (fileInfo, error) {
 	if err != nil {
 		return fileInfo{}, err
 	}
-	i := fileInfo{File: path, Bytes: st.Size(), Rows: f.Rows(), Episodes: len(f.Episodes()), Frames: f.HasFrames(),
+	i := fileInfo{File: path, Bytes: st.Size(), Rows: f.Rows(), Episodes: len(f.Episodes()), Frames: f.FrameSize() > 0,
 		Clips: len(dataset.Clips(f, 4, 5)), Storage: f.Storage(), Skipped: f.Skipped(), Attributes: f.Attrs()}
 	var lens []int
 	for _, e := range f.Episodes() {
@@ -146,6 +146,7 @@ type checkResult struct {
 	Frames   int      `json:"frames"`
 	Problems []string `json:"problems"`
 	More     int      `json:"more_problems"`
+	Notes    []string `json:"notes"`
 	// Protection says which damage the file's own checksums show.
 	Protection string `json:"protection"`
 	Error      string `json:"error,omitempty"` // the file could not be opened
@@ -153,7 +154,7 @@ type checkResult struct {
 
 // dataCheck is the child: it reads everything and prints one JSON object.
 func dataCheck(ctx context.Context, c *command, path string) error {
-	r := checkResult{File: path, Problems: []string{}}
+	r := checkResult{File: path, Problems: []string{}, Notes: []string{}}
 	f, err := hdf5.Open(path)
 	if err != nil {
 		r.Error = err.Error()
@@ -168,6 +169,7 @@ func dataCheck(ctx context.Context, c *command, path string) error {
 	}
 	r.OK, r.Rows, r.Episodes, r.Frames, r.More = rep.OK(), rep.Rows, rep.Episodes, rep.Frames, rep.More
 	r.Problems, r.Protection = append(r.Problems, rep.Problems...), f.Protection()
+	r.Notes = append(r.Notes, rep.Notes...)
 	return c.printJSON(r)
 }
 
@@ -222,6 +224,9 @@ func reportCheck(c *command, r checkResult, asJSON bool) error {
 		}
 		if r.More > 0 {
 			fmt.Fprintf(c.stdout, "and %d more\n", r.More)
+		}
+		for _, n := range r.Notes {
+			fmt.Fprintln(c.stdout, "note:", n)
 		}
 	}
 	if !r.OK {

@@ -20,7 +20,7 @@ import (
 func dataFile(t *testing.T, nan int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "d.h5")
-	w, err := hdf5.Create(path, hdf5.WriterOptions{Columns: []envs.Column{{Name: "action", DType: "float32", Width: 2}}, Frames: true, Attrs: map[string]string{"env": "tworoom"}})
+	w, err := hdf5.Create(path, hdf5.WriterOptions{Columns: []envs.Column{{Name: "action", DType: "float32", Width: 2}}, FrameSize: envs.FrameSize, Attrs: map[string]string{"env": "tworoom"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,5 +198,18 @@ func TestRender(t *testing.T) {
 	_, errs, code = session("render", path, "--out", filepath.Join(dir, "e.mp4"))
 	if code != exitFailed || !strings.Contains(errs, "ffmpeg") || !strings.Contains(errs, "hint") {
 		t.Errorf("without ffmpeg: exit %d, %q", code, errs)
+	}
+}
+
+// swm_world.h5 is a recording of stable_worldmodel (testdata/swm_world.py): rows count from 1, and all rows of
+// an episode have the observation of the first and the last row the action of another one.
+func TestDataCheckOfARecorder(t *testing.T) {
+	out, _, code := session("data", "check", "testdata/swm_world.h5")
+	want := `episode 0, step 1 (row 1) and 5 more: observation is that of the episode's first row, in every episode
+episode 0, step 0 (row 0) and 7 more: step_idx starts at 1, not at 0
+note: episode 0, step 3 (row 3) and 1 more: the last row of an episode has an action, though no row shows what came of it; others have NaN there
+`
+	if out != want || code != exitFailed {
+		t.Errorf("exit %d, %s", code, out)
 	}
 }

@@ -92,9 +92,9 @@ func (c *command) encode(ctx context.Context, args []string, blocks *int) error 
 }
 
 // checkEncoded says why a data set is none of the task that a checkpoint names;
-// a published one names none.
+// a published one names none, and one of own data may have any.
 func checkEncoded(src dataset.Source, task string) error {
-	if task == "" {
+	if task == "" || task == dataset.NoTask {
 		return nil
 	}
 	t, err := envs.Lookup(task)

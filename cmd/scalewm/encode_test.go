@@ -14,7 +14,7 @@ import (
 func frames(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "set.h5")
-	w, err := hdf5.Create(path, hdf5.WriterOptions{Frames: true, Columns: []envs.Column{{Name: "action", DType: "float32", Width: 5}},
+	w, err := hdf5.Create(path, hdf5.WriterOptions{FrameSize: envs.FrameSize, Columns: []envs.Column{{Name: "action", DType: "float32", Width: 5}},
 		Attrs: map[string]string{"env": "tworoom"}})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 
+	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
@@ -106,6 +107,9 @@ func (f evalFlags) workspace(c *command) (*pipeline.Workspace, error) {
 	}
 	if *f.episodes == 0 {
 		return nil, usagef("eval: --episodes 0: a set has at least one")
+	}
+	if *f.task == dataset.NoTask {
+		return nil, usagef("eval: --task none has no simulator to act in (`scalewm analyse rank,spectrum,probe,dynamics` measures such a checkpoint)")
 	}
 	task, err := envs.Lookup(*f.task)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"image/gif"
 	"image/png"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
-	"scalewm/envs"
 )
 
 func init() {
@@ -62,7 +62,7 @@ func episodeFrames(path string, episode int) ([][]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if !f.HasFrames() {
+	if f.FrameSize() == 0 {
 		return nil, fmt.Errorf("rendering %s: it has no pixels (hint: give the data set that it was made from)", path)
 	}
 	if n := len(f.Episodes()); episode < 0 || episode >= n {
@@ -71,7 +71,7 @@ func episodeFrames(path string, episode int) ([][]byte, error) {
 	e := f.Episodes()[episode]
 	frames := make([][]byte, e.Len)
 	for t := range frames {
-		frames[t] = make([]byte, envs.FrameBytes)
+		frames[t] = make([]byte, 3*f.FrameSize()*f.FrameSize())
 		if err := f.Frame(e.Offset+t, frames[t]); err != nil {
 			return nil, err
 		}
@@ -79,11 +79,14 @@ func episodeFrames(path string, episode int) ([][]byte, error) {
 	return frames, nil
 }
 
+// edge is that of the frames of an episode, in pixels.
+func edge(frames [][]byte) int { return int(math.Sqrt(float64(len(frames[0]) / 3))) }
+
 func saveGIF(_ context.Context, path string, frames [][]byte) error {
-	ink := newInk(frames)
+	ink, size := newInk(frames), edge(frames)
 	var g gif.GIF
 	for _, f := range frames {
-		img := image.NewPaletted(image.Rect(0, 0, envs.FrameSize, envs.FrameSize), ink.palette)
+		img := image.NewPaletted(image.Rect(0, 0, size, size), ink.palette)
 		for i := range img.Pix {
 			img.Pix[i] = ink.index([3]byte(f[3*i : 3*i+3]))
 		}
@@ -137,7 +140,7 @@ func (k *ink) index(c [3]byte) uint8 {
 
 // saveStrip puts frames evenly spread over the episode side by side.
 func saveStrip(_ context.Context, path string, frames [][]byte) error {
-	const size = envs.FrameSize
+	size := edge(frames)
 	n := min(stripFrames, len(frames))
 	img := image.NewRGBA(image.Rect(0, 0, n*size, size))
 	for k := range n {
@@ -157,7 +160,7 @@ func saveMP4(ctx context.Context, path string, frames [][]byte) error {
 	}
 	aside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".aside.mp4")
 	defer os.Remove(aside)
-	size := fmt.Sprintf("%dx%d", envs.FrameSize, envs.FrameSize)
+	size := fmt.Sprintf("%dx%d", edge(frames), edge(frames))
 	cmd := exec.CommandContext(ctx, ffmpeg, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size,
 		"-r", fmt.Sprint(framesPerSecond), "-i", "-", "-pix_fmt", "yuv420p", aside)
 	in, err := cmd.StdinPipe()

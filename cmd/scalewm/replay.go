@@ -84,7 +84,11 @@ func (r *replayWriter) Start(columns []envs.Column, frames bool, attrs map[strin
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c envs.Column) bool {
 		return c.Name == "ep_idx" || c.Name == "step_idx" // the writer adds its own
 	})
-	r.w, err = hdf5.Create(r.path, hdf5.WriterOptions{Columns: columns, Frames: frames, Attrs: attrs})
+	opt := hdf5.WriterOptions{Columns: columns, Attrs: attrs}
+	if frames {
+		opt.FrameSize = envs.FrameSize
+	}
+	r.w, err = hdf5.Create(r.path, opt)
 	return err
 }
 

@@ -1,16 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"scalewm/dataset/hdf5"
+	"scalewm/dataset/rng"
+	"scalewm/envs"
 )
 
 // TestMain lets the scripts call this very program as `scalewm`.
@@ -29,8 +37,46 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup:               func(e *testscript.Env) error { e.Setenv("TINY", tiny); return nil },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"truncate": truncate, "emptydir": emptydir,
-			"edit": edit, "refused": refused},
+			"edit": edit, "refused": refused, "owndata": ownData},
 	})
+}
+
+// ownData FILE SIZE writes a data set of no task: twenty episodes of 41 rows in which a square
+// walks over frames of that size.
+func ownData(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: owndata FILE SIZE")
+	}
+	size, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	w, err := hdf5.Create(ts.MkAbs(args[0]), hdf5.WriterOptions{FrameSize: size, Columns: []envs.Column{{Name: "action", DType: "float32", Width: 3},
+		{Name: "position", DType: "float32", Width: 2}, {Name: "goal", DType: "float64", Width: 2}}})
+	ts.Check(err)
+	defer w.Abort()
+	r := rng.Stream("own data")
+	for range 20 {
+		ep := hdf5.EpisodeData{Columns: map[string][]float64{}}
+		x, y, goal := r.Float64(), r.Float64(), []float64{r.Float64(), r.Float64()}
+		for t := range 41 {
+			frame := bytes.Repeat([]byte{20, 90, 160}, size*size)
+			for i := range size * size / 64 {
+				at := (int(y*float64(size)*7/8)+i/(size/8))*size + int(x*float64(size)*7/8) + i%(size/8)
+				copy(frame[3*at:], []byte{255, byte(t), 0})
+			}
+			dx, dy := r.Float64()/10-.05, r.Float64()/10-.05
+			action := []float64{dx, dy, float64(t)}
+			if t == 40 {
+				action = slices.Repeat([]float64{math.NaN()}, 3)
+			}
+			ep.Frames = append(ep.Frames, frame)
+			ep.Columns["action"] = append(ep.Columns["action"], action...)
+			ep.Columns["position"] = append(ep.Columns["position"], x, y)
+			ep.Columns["goal"] = append(ep.Columns["goal"], goal...)
+			x, y = min(max(x+dx, 0), 1), min(max(y+dy, 0), 1)
+		}
+		ts.Check(w.Append(ep))
+	}
+	ts.Check(w.Close())
 }
 
 // edit FILE OLD NEW OUT writes a file with its first OLD replaced.

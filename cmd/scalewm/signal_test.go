@@ -145,7 +145,7 @@ func lengthen(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	opt := hdf5.WriterOptions{Frames: true, Attrs: src.Attrs()}
+	opt := hdf5.WriterOptions{FrameSize: envs.FrameSize, Attrs: src.Attrs()}
 	ep, rows := hdf5.EpisodeData{Columns: map[string][]float64{}}, src.Episodes()[0].Len-1 // the last row has no action
 	for _, c := range src.Columns() {
 		if !hdf5.IsIndex(c.Name) {

@@ -20,7 +20,7 @@ func init() {
 }
 
 func runTrain(ctx context.Context, c *command, args []string) error {
-	task := c.String("task", "", "`name` of the task the data set is of (`scalewm tasks`)")
+	task := c.String("task", "", "`name` of the task the data set is of (`scalewm tasks`), or none: any data set, without a simulator")
 	method := c.String("method", model.Baseline, "`objective`: "+strings.Join(model.MethodNames(model.Method.Trained), ", ")+"; "+model.Untrained+" writes the initial weights")
 	data := c.String("data", "", "the data set, a `file` in HDF5")
 	preset := c.presetFlags("nano", "")
@@ -28,6 +28,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	seed := c.Seed("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
 	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
 	steps := c.Count("steps", 0, "optimiser `steps` instead of the preset's")
+	columns := c.String("q-columns", "", "`columns` of the data set that are the task state with --task none, as state[0:4],goal[2]")
 	q := c.String("q", "", "task `state` that scale and aux see, instead of the preset's: full, half or native")
 	weight := c.String("scale-weight", "", "`weight` of scale's own loss term, instead of the preset's")
 	reading := c.String("reading", "", "`form` of the losses of scale and aux, instead of the preset's: authors (their code) or paper (as printed)")
@@ -48,8 +49,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		err = fmt.Errorf("%s has no model to train", *method)
 	}
 	rules, err2 := dataset.ParseProtocol(*protocol)
-	t, err3 := envs.Lookup(*task)
-	if err := cmp.Or(err, err2, err3); err != nil {
+	if err := cmp.Or(err, err2); err != nil {
 		return usagef("train: %v", err)
 	}
 	p, err := preset.load()
@@ -58,6 +58,11 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	}
 	if *steps != 0 {
 		p.SetSteps(*steps)
+	}
+	p.Train.QColumns = cmp.Or(*columns, p.Train.QColumns)
+	t, err := pipeline.TaskOf(*task, *data, p.Train.QColumns)
+	if err != nil {
+		return err
 	}
 	if *q != "" {
 		if !pipeline.HasQ(t, *q) {

@@ -322,7 +322,7 @@ func (j *Job) finish(rows int) (Result, error) {
 
 // assemble copies the shards' episodes, in order, into the data set.
 func (j *Job) assemble(ctx context.Context) error {
-	w, err := hdf5.Create(j.Out, hdf5.WriterOptions{Columns: j.columns, Frames: true, Attrs: j.attrs()})
+	w, err := hdf5.Create(j.Out, hdf5.WriterOptions{Columns: j.columns, FrameSize: envs.FrameSize, Attrs: j.attrs()})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"scalewm/dataset"
-	"scalewm/envs"
 	"scalewm/envs/parallel"
 )
 
@@ -17,7 +16,7 @@ func Convert(ctx context.Context, src *File, out string, filter Filter, progress
 	if same, err := samePath(src.path, out); err != nil || same {
 		return fmt.Errorf("converting %s: the output is the input (hint: choose another --out)", src.path)
 	}
-	opt := WriterOptions{Frames: src.HasFrames(), Filter: filter, Attrs: src.Attrs()}
+	opt := WriterOptions{FrameSize: src.FrameSize(), Filter: filter, Attrs: src.Attrs()}
 	for _, c := range src.Columns() {
 		if !IsIndex(c.Name) {
 			opt.Columns = append(opt.Columns, c)
@@ -64,12 +63,12 @@ func readEpisode(src *File, opt WriterOptions, e dataset.Episode) (EpisodeData, 
 		}
 		ep.Columns[c.Name] = v
 	}
-	if !opt.Frames {
+	if opt.FrameSize == 0 {
 		return ep, nil
 	}
 	ep.Frames = make([][]byte, e.Len)
 	return ep, parallel.For(context.Background(), 0, e.Len, func(_, t int) error {
-		ep.Frames[t] = make([]byte, envs.FrameBytes)
+		ep.Frames[t] = make([]byte, frameBytes(src.FrameSize()))
 		return src.Frame(e.Offset+t, ep.Frames[t])
 	})
 }

@@ -45,20 +45,27 @@ var layout = []string{pixelsName, "action", "reward", "terminated", "truncated",
 // images) are listed as skipped.
 const maxRowBytes = 1 << 16
 
+// MaxFrameSize is the largest edge of frames, in pixels.
+const MaxFrameSize = 4096
+
+// frameBytes is the size of a frame of an edge.
+func frameBytes(edge int) int { return edge * edge * 3 }
+
 // File is an open data set. It implements dataset.Source.
 type File struct {
-	path     string
-	list     *listing
-	f        *os.File
-	in       io.ReaderAt // the file from its superblock on
-	cache    chunkCache
-	rows     int
-	episodes []dataset.Episode
-	columns  []envs.Column
-	sets     map[string]*dset
-	pixels   *dset
-	skipped  map[string]string
-	print    fingerprint
+	path      string
+	list      *listing
+	f         *os.File
+	in        io.ReaderAt // the file from its superblock on
+	cache     chunkCache
+	rows      int
+	episodes  []dataset.Episode
+	columns   []envs.Column
+	sets      map[string]*dset
+	pixels    *dset
+	frameSize int // edge of the frames, 0 without pixels
+	skipped   map[string]string
+	print     fingerprint
 }
 
 var _ dataset.Source = (*File)(nil)
@@ -212,9 +219,10 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 		return "", err
 	}
 	if d.name == pixelsName {
-		if dt != "uint8" || !slices.Equal(d.dims[1:], []uint64{envs.FrameSize, envs.FrameSize, 3}) {
-			return "", fmt.Errorf("it is %s %v, frames are uint8 (rows, %d, %d, 3)", dt, d.dims, envs.FrameSize, envs.FrameSize)
+		if dt != "uint8" || len(d.dims) != 4 || d.dims[1] != d.dims[2] || d.dims[1] < 1 || d.dims[1] > MaxFrameSize || d.dims[3] != 3 {
+			return "", fmt.Errorf("it is %s %v, frames are uint8 (rows, edge, edge, 3) with an edge of 1 to %d pixels", dt, d.dims, MaxFrameSize)
 		}
+		h.frameSize = int(d.dims[1])
 		h.pixels = s
 		return "", nil
 	}
@@ -248,8 +256,8 @@ func (h *File) Attr(name string) (string, bool) { v, ok := h.list.attrs[name]; r
 // Attrs are all string attributes of the file.
 func (h *File) Attrs() map[string]string { return h.list.attrs }
 
-// HasFrames implements dataset.Source.
-func (h *File) HasFrames() bool { return h.pixels != nil }
+// FrameSize implements dataset.Source.
+func (h *File) FrameSize() int { return h.frameSize }
 
 // Read implements dataset.Source.
 func (h *File) Read(column string, from, to int) ([]float64, error) {
@@ -284,7 +292,7 @@ func (h *File) Frame(row int, dst []byte) error {
 	if h.pixels == nil {
 		return fmt.Errorf("reading frames of %s: it has no pixels", h.path)
 	}
-	if len(dst) != envs.FrameBytes {
+	if len(dst) != frameBytes(h.frameSize) {
 		panic("hdf5: Frame into a buffer of another size")
 	}
 	if err := h.pixels.read(row, row+1, dst); err != nil {

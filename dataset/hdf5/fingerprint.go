@@ -61,10 +61,10 @@ func (h *File) computePrint() (string, error) {
 			return "", err
 		}
 	}
-	if !h.HasFrames() {
+	if h.FrameSize() == 0 {
 		return hex.EncodeToString(sum.Sum(nil)), nil
 	}
-	frame := make([]byte, envs.FrameBytes)
+	frame := make([]byte, frameBytes(h.FrameSize()))
 	for _, row := range sampleRows(h.rows) {
 		if err := h.Frame(row, frame); err != nil {
 			return "", err

@@ -46,7 +46,7 @@ func digest(path string) (string, error) {
 	}
 	defer f.Close()
 	sum := sha256.New()
-	fmt.Fprintln(sum, f.episodes, f.columns, f.skipped, f.HasFrames())
+	fmt.Fprintln(sum, f.episodes, f.columns, f.skipped, f.FrameSize())
 	for _, name := range slices.Sorted(maps.Keys(f.Attrs())) {
 		fmt.Fprintf(sum, "%q %q\n", name, f.Attrs()[name])
 	}
@@ -57,7 +57,7 @@ func digest(path string) (string, error) {
 	}
 	frame := make([]byte, envs.FrameBytes)
 	for row := range f.rows {
-		if !f.HasFrames() {
+		if f.FrameSize() == 0 {
 			break
 		}
 		if err := f.Frame(row, frame); err != nil {
@@ -149,7 +149,7 @@ func TestFlipsOfOurs(t *testing.T) {
 		for i := len(attrs); i < attributes; i++ {
 			attrs[fmt.Sprintf("switch_%d", i)] = fmt.Sprint("value ", i)
 		}
-		w, err := Create(path, WriterOptions{Columns: testColumns, Frames: true, Attrs: attrs})
+		w, err := Create(path, WriterOptions{Columns: testColumns, FrameSize: envs.FrameSize, Attrs: attrs})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -202,7 +202,7 @@ func FuzzOpen(f *testing.F) {
 			for _, c := range h.Columns() {
 				_, _ = h.Read(c.Name, 0, min(h.Rows(), 100))
 			}
-			if h.HasFrames() && h.pixels.chunkBytes <= 1<<20 {
+			if h.FrameSize() > 0 && h.pixels.chunkBytes <= 1<<20 {
 				_ = h.Frame(0, make([]byte, envs.FrameBytes))
 			}
 		})

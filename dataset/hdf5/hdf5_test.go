@@ -50,7 +50,7 @@ func testEpisode(offset, n int) EpisodeData {
 
 func writeTest(t *testing.T, path string, filter Filter, lens ...int) {
 	t.Helper()
-	w, err := Create(path, WriterOptions{Columns: testColumns, Frames: true, Filter: filter, Attrs: map[string]string{"env": "tworoom", "empty": ""}})
+	w, err := Create(path, WriterOptions{Columns: testColumns, FrameSize: envs.FrameSize, Filter: filter, Attrs: map[string]string{"env": "tworoom", "empty": ""}})
 	if err != nil {
 		t.Fatal(err)
 	}

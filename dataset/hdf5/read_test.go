@@ -102,7 +102,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	write := func(name string, change func(*EpisodeData)) string {
 		path := filepath.Join(dir, name)
-		w, err := Create(path, WriterOptions{Columns: testColumns, Frames: true})
+		w, err := Create(path, WriterOptions{Columns: testColumns, FrameSize: envs.FrameSize})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func BenchmarkFrames(b *testing.B) {
 	for _, filter := range []Filter{Deflate, Zstd, None} {
 		b.Run(string(filter), func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "d.h5")
-			w, err := Create(path, WriterOptions{Columns: testColumns, Frames: true, Filter: filter})
+			w, err := Create(path, WriterOptions{Columns: testColumns, FrameSize: envs.FrameSize, Filter: filter})
 			if err != nil {
 				b.Fatal(err)
 			}

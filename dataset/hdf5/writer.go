@@ -28,17 +28,17 @@ const columnChunk = 1000
 // WriterOptions says what a file holds. Episode and step indices (ep_idx,
 // step_idx, ep_len, ep_offset) are written always and are not listed.
 type WriterOptions struct {
-	Columns []envs.Column
-	Frames  bool
-	Filter  Filter // "" is Deflate
-	Attrs   map[string]string
+	Columns   []envs.Column
+	FrameSize int    // edge of the frames in pixels; 0: there are none
+	Filter    Filter // "" is Deflate
+	Attrs     map[string]string
 }
 
 // EpisodeData is one episode of Len rows: every column of the options, and the
 // frames either as drawn or as Filter.Encode made them.
 type EpisodeData struct {
 	Columns map[string][]float64 // row-major, Len*Width
-	Frames  [][]byte             // Len frames of FrameBytes
+	Frames  [][]byte             // Len frames of (FrameSize, FrameSize, 3) bytes
 	Encoded [][]byte             // instead of Frames: stored bytes of Len chunks
 }
 
@@ -124,10 +124,10 @@ func (w *Writer) create() error {
 		}
 		*c.dst = cw
 	}
-	if w.opt.Frames {
+	if w.opt.FrameSize > 0 {
 		id, level := w.opt.Filter.pipeline()
 		var err error
-		if w.pixels, err = w.newSet(pixelsName, "uint8", []int{1, envs.FrameSize, envs.FrameSize, 3}, id, level); err != nil {
+		if w.pixels, err = w.newSet(pixelsName, "uint8", []int{1, w.opt.FrameSize, w.opt.FrameSize, 3}, id, level); err != nil {
 			return err
 		}
 	}
@@ -161,7 +161,7 @@ func (w *Writer) Append(ep EpisodeData) error {
 	if err != nil {
 		return fmt.Errorf("writing episode %d of %s: %w", w.episodes, w.path, err)
 	}
-	if w.opt.Frames && ep.Encoded == nil {
+	if w.opt.FrameSize > 0 && ep.Encoded == nil {
 		ep.Encoded = w.encode(ep.Frames)
 	}
 	if err := withLib(func() error { return w.append(ep, n) }); err != nil {
@@ -194,11 +194,11 @@ func (w *Writer) length(ep EpisodeData) (int, error) {
 			return 0, err
 		}
 	}
-	if !w.opt.Frames {
+	if w.opt.FrameSize == 0 {
 		return n, nil
 	}
 	for _, f := range ep.Frames {
-		if len(f) != envs.FrameBytes {
+		if len(f) != frameBytes(w.opt.FrameSize) {
 			return 0, fmt.Errorf("a frame of %d bytes", len(f))
 		}
 	}
@@ -228,10 +228,10 @@ func (w *Writer) append(ep EpisodeData, n int) error {
 	if err := errors.Join(w.lens.add([]float64{float64(n)}), w.offsets.add([]float64{float64(w.rows)})); err != nil {
 		return err
 	}
-	if !w.opt.Frames {
+	if w.opt.FrameSize == 0 {
 		return nil
 	}
-	if err := extend(w.pixels, []int{w.rows + n, envs.FrameSize, envs.FrameSize, 3}); err != nil {
+	if err := extend(w.pixels, []int{w.rows + n, w.opt.FrameSize, w.opt.FrameSize, 3}); err != nil {
 		return err
 	}
 	for i, b := range ep.Encoded {

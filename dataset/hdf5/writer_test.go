@@ -21,7 +21,7 @@ import (
 // A file under way has no final name, a second writer is refused, and Abort leaves nothing.
 func TestWriterAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.h5")
-	w, err := Create(path, WriterOptions{Columns: testColumns, Frames: true})
+	w, err := Create(path, WriterOptions{Columns: testColumns, FrameSize: envs.FrameSize})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestWriterRefuses(t *testing.T) {
 	oneLine(t, "no folder", err, "no such file")
 	_, err = Create(filepath.Join(dir, "d.h5"), WriterOptions{Columns: []envs.Column{{Name: "x", DType: "complex64", Width: 1}}})
 	oneLine(t, "type", err, "complex64")
-	w, err := Create(filepath.Join(dir, "d.h5"), WriterOptions{Columns: testColumns, Frames: true})
+	w, err := Create(filepath.Join(dir, "d.h5"), WriterOptions{Columns: testColumns, FrameSize: envs.FrameSize})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestDiskFull(t *testing.T) {
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 20, Max: 1 << 20}); err != nil {
 			t.Fatal(err)
 		}
-		w, err := Create(path, WriterOptions{Columns: testColumns, Frames: true, Filter: None})
+		w, err := Create(path, WriterOptions{Columns: testColumns, FrameSize: envs.FrameSize, Filter: None})
 		for i := 0; err == nil && i < 5; i++ {
 			err = w.Append(testEpisode(3*i, 3))
 		}

@@ -25,8 +25,13 @@ func (m *memory) Rows() int {
 }
 func (m *memory) Episodes() []dataset.Episode { return m.episodes }
 func (m *memory) Columns() []envs.Column      { return m.columns }
-func (m *memory) HasFrames() bool             { return m.frames != nil }
-func (m *memory) Close() error                { return nil }
+func (m *memory) FrameSize() int {
+	if m.frames == nil {
+		return 0
+	}
+	return envs.FrameSize
+}
+func (m *memory) Close() error { return nil }
 
 func (m *memory) Read(column string, from, to int) ([]float64, error) {
 	for _, c := range m.columns {

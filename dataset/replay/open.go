@@ -26,6 +26,9 @@ func openTask(src dataset.Source, name string) (envs.Env, error) {
 	if own, err := envs.Lookup(said); ok && err == nil && own.Spec != task.Spec {
 		return nil, fmt.Errorf("the file is a recording of task %s, not of %s (hint: leave --task out)", own.Spec.Name, task.Spec.Name)
 	}
+	if size := src.FrameSize(); size != 0 && size != envs.FrameSize {
+		return nil, fmt.Errorf("its frames have %d pixels, those of the task %s %d (hint: only recordings of the task itself can be replayed)", size, name, envs.FrameSize)
+	}
 	opt := envs.Options{}
 	for _, name := range task.Spec.OptionNames() {
 		if v, ok := src.Attr(name); ok {

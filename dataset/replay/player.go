@@ -262,7 +262,7 @@ func (p *player) compareFrame(t int) error {
 		return err
 	}
 	p.out.frame(p.ours)
-	if !p.src.HasFrames() {
+	if p.src.FrameSize() == 0 {
 		return nil
 	}
 	if err := p.src.Frame(p.now.Offset+t, p.theirs); err != nil {

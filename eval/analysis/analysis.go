@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/eval"
 	"scalewm/eval/record"
@@ -70,6 +71,9 @@ func (j Job) Spec(name string) record.AnalysisSpec {
 	s := record.AnalysisSpec{Schema: record.AnalysisSchema, Analysis: name, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
 		Method: a.Method, TrainSeed: a.TrainSeed, Weights: a.Weights, Recipe: a.Recipe.Hash, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Backbone: a.Backbone,
 		Data: j.Data.Fingerprint, Device: j.Device}
+	if j.Task.Spec.Name == dataset.NoTask && len(j.Task.Spec.Qs) > 0 {
+		s.QColumns = strings.Join(j.Task.Spec.Qs[0].Parts, ",")
+	}
 	if name == record.RolloutAnalysis {
 		s.Starts, s.Candidates, s.Noise = j.Starts, j.Candidates, j.Noise
 	}

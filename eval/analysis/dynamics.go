@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
 	"scalewm/eval"
@@ -88,12 +89,15 @@ func nearest(all, z []float32) (at int) {
 // from its first frame and its actions: after each block the stored frame whose latent
 // is nearest to the predicted one.
 func (j Job) film(c clips, imagined []int) (f eval.Film, err error) {
+	size := j.Data.FrameSize()
+	stored, resize := make([]byte, 3*size*size), dataset.NewResizer(size, envs.FrameSize)
 	add := func(frames *[][]byte, row int) {
 		px := make([]byte, envs.FrameBytes)
 		*frames = append(*frames, px)
 		if err == nil {
-			err = j.Data.Frame(row, px)
+			err = j.Data.Frame(row, stored)
 		}
+		resize.Resize(px, stored)
 	}
 	for step := range c.blocks*eval.Block + 1 {
 		add(&f.Frames, c.rows[0]+step)

@@ -32,7 +32,7 @@ type latents struct {
 // newLatents draws the sample and encodes it.
 func newLatents(ctx context.Context, j eval.Job) (*latents, error) {
 	if len(j.Task.Spec.Qs) == 0 {
-		return nil, fmt.Errorf("the task %s has no task state q, which latents are compared with (hint: give Spec.Qs of the task)", j.Task.Spec.Name)
+		return nil, fmt.Errorf("the task %s has no task state q, which latents are compared with (hint: --q-columns names columns of the data set; a task of your own gives Spec.Qs)", j.Task.Spec.Name)
 	}
 	sample, err := sampleOf(j)
 	if err != nil {

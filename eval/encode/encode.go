@@ -16,7 +16,6 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
-	"scalewm/envs"
 	"scalewm/envs/parallel"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -79,7 +78,7 @@ func Run(ctx context.Context, j Job) (Result, error) {
 func (j Job) run(ctx context.Context) (Result, error) {
 	w := j.World.Info()
 	r := Result{Rows: j.Data.Rows(), Episodes: len(j.Data.Episodes()), Width: w.Patches * w.Dim}
-	if !j.Data.HasFrames() {
+	if j.Data.FrameSize() == 0 {
 		return r, errors.New("it has no pixels (hint: give the data set with its frames, not latents)")
 	}
 	if _, err := dataset.FindColumn(j.Data, j.column()); err == nil {
@@ -211,9 +210,10 @@ func newEncoder(j Job) *encoder {
 	size := info.FrameSize * info.FrameSize * 3
 	e := &encoder{Job: j, dev: dev, small: make([]byte, batch*size), px: dev.AllocBytes(batch * size),
 		latents: device.NewMat(dev, batch*info.Patches, info.Dim)}
+	stored := j.Data.FrameSize()
 	for range j.Workers {
-		e.resize = append(e.resize, dataset.NewResizer(info.FrameSize))
-		e.frames = append(e.frames, make([]byte, envs.FrameBytes))
+		e.resize = append(e.resize, dataset.NewResizer(stored, info.FrameSize))
+		e.frames = append(e.frames, make([]byte, 3*stored*stored))
 	}
 	return e
 }

@@ -24,10 +24,10 @@ const rows = 40
 
 // dataSet writes three episodes of 40 rows with frames of noise, an action
 // that is NaN at the end and a state of two numbers.
-func dataSet(t *testing.T, frames bool) *hdf5.File {
+func dataSet(t *testing.T, size int) *hdf5.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "set.h5")
-	w, err := hdf5.Create(path, hdf5.WriterOptions{Frames: frames, Attrs: map[string]string{"env": "case", "data": "theirs"},
+	w, err := hdf5.Create(path, hdf5.WriterOptions{FrameSize: size, Attrs: map[string]string{"env": "case", "data": "theirs"},
 		Columns: []envs.Column{{Name: "action", DType: "float32", Width: 1}, {Name: "state", DType: "float64", Width: 2}}})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func dataSet(t *testing.T, frames bool) *hdf5.File {
 			for i := range f {
 				f[i] = byte(r.Uint32())
 			}
-			if frames {
+			if size > 0 {
 				ep.Frames = append(ep.Frames, f)
 			}
 		}
@@ -94,7 +94,7 @@ func latents(t *testing.T, m *lewm.Model, data *hdf5.File) []float64 {
 		if err := data.Frame(i, frame); err != nil {
 			t.Fatal(err)
 		}
-		dataset.NewResizer(16).Resize(small, frame)
+		dataset.NewResizer(envs.FrameSize, 16).Resize(small, frame)
 		dev.UploadBytes(px, small)
 		m.Encode(z, px, 1)
 		v := make([]float32, 5)
@@ -107,7 +107,7 @@ func latents(t *testing.T, m *lewm.Model, data *hdf5.File) []float64 {
 }
 
 func TestRun(t *testing.T) {
-	data := dataSet(t, true)
+	data := dataSet(t, envs.FrameSize)
 	j := job(t, data, ref.New())
 	r, err := Run(t.Context(), j)
 	if err != nil || r != (Result{Rows: rows, Episodes: 3, Width: 5, New: rows}) {
@@ -128,8 +128,8 @@ func TestRun(t *testing.T) {
 	if a, err := out.Read("action", 26, 28); err != nil || !math.IsNaN(a[0]) || a[1] != 0 {
 		t.Errorf("actions at the end of episode 1: %v, %v", a, err)
 	}
-	if !slices.Equal(out.Episodes(), data.Episodes()) || out.HasFrames() {
-		t.Errorf("episodes %v, frames %v", out.Episodes(), out.HasFrames())
+	if !slices.Equal(out.Episodes(), data.Episodes()) || out.FrameSize() > 0 {
+		t.Errorf("episodes %v, frames %v", out.Episodes(), out.FrameSize() > 0)
 	}
 	fp, _ := data.Fingerprint()
 	for name, want := range map[string]string{"env": "case", "data": fp, "weights": "abc", "device": "ref/plain/fp64", "kind": "lewm", "patches": "1", "dim": "5"} {
@@ -145,7 +145,7 @@ func TestRun(t *testing.T) {
 // The file does not depend on workers, on the size of parts, or on how often
 // the work was interrupted, nor on what lay about in the parts' folder.
 func TestSameBytes(t *testing.T) {
-	data := dataSet(t, true)
+	data := dataSet(t, envs.FrameSize)
 	dev, err := cpu.New(cpu.Options{Threads: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func spoil(t *testing.T, j Job, b []byte) {
 }
 
 func TestAgainAndRefusals(t *testing.T) {
-	data := dataSet(t, true)
+	data := dataSet(t, envs.FrameSize)
 	j := job(t, data, ref.New())
 	if _, err := Run(t.Context(), j); err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestAgainAndRefusals(t *testing.T) {
 	if r, err := Run(t.Context(), j); err != nil || !r.Skipped || r.New != 0 {
 		t.Errorf("again: %+v, %v", r, err)
 	}
-	other, bare, twice := j, job(t, dataSet(t, false), ref.New()), j
+	other, bare, twice := j, job(t, dataSet(t, 0), ref.New()), j
 	other.Weights = "def"
 	twice.Data, twice.Out = open(t, j.Out), filepath.Join(t.TempDir(), "zz.h5")
 	for name, c := range map[string]struct {

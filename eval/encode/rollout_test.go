@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 	"scalewm/model"
 	"scalewm/model/device/ref"
 	"scalewm/model/lewm"
@@ -15,7 +16,7 @@ import (
 
 // Every prediction is that of its own row alone, whatever the parts.
 func TestRollout(t *testing.T) {
-	data := dataSet(t, true)
+	data := dataSet(t, envs.FrameSize)
 	j := job(t, data, ref.New())
 	j.Blocks, j.Actions = 2, dataset.Moments{Mean: []float64{.5}, Std: []float64{2}}
 	if _, err := Run(t.Context(), j); err != nil {

@@ -30,11 +30,11 @@ type Analyse struct {
 // imagined is what films of that kind are called, in place of a tier.
 const imagined = "imagined"
 
-// analyseSteps are an arm's analyses, which what does not plan has none of. A
-// predictor as it is initialised ignores actions, so that its rollouts have no order.
+// analyseSteps are an arm's analyses, which what does not plan has none of. Rollouts need a
+// simulator, and a predictor as it is initialised ignores actions, so that its rollouts have no order.
 func analyseSteps(w *Workspace, a arm) []Step {
 	names := w.Grid.Analyses
-	if !a.method.Trained() {
+	if !a.method.Trained() || a.task.New == nil {
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == record.RolloutAnalysis })
 	}
 	if !a.method.Plans() || len(names) == 0 {

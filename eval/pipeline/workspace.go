@@ -269,6 +269,9 @@ func (w *Workspace) look(t *openTask, dir string) (eval.Arm, error) {
 // describe is the arm that a checkpoint's sidecar tells of. A published one does
 // not say its task.
 func (w *Workspace) describe(t *openTask, dir string, side *weights.Sidecar) (eval.Arm, error) {
+	if t.New != nil && side.Task == dataset.NoTask {
+		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on own data (task %s), which nothing simulates (hint: `scalewm analyse` measures it: rank, spectrum, probe, dynamics)", dir, side.Task)
+	}
 	if task := t.Spec.Name; side.Task != task && side.Task != "" {
 		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", dir, side.Task, task)
 	}

@@ -28,8 +28,10 @@ type AnalysisSpec struct {
 	Q          string  `json:"q,omitempty"`
 	LossWeight float64 `json:"loss_weight,omitempty"`
 	Backbone   string  `json:"backbone,omitempty"`
-	Data       string  `json:"data"`
-	Device     string  `json:"device" text:"free"` // kind that encoded and predicted
+	// QColumns are the columns of the task state where the data set has no task that names them.
+	QColumns string `json:"q_columns,omitempty" text:"free"`
+	Data     string `json:"data"`
+	Device   string `json:"device" text:"free"` // kind that encoded and predicted
 	// Starts, Candidates and Noise are those of rollouts; absent elsewhere.
 	Starts     int    `json:"starts,omitempty"`
 	Candidates int    `json:"candidates,omitempty"`

@@ -36,6 +36,8 @@ type Config struct {
 	SIGReg float64 `toml:"sigreg" json:"sigreg"` // its weight
 	objective.Recipe
 	Q string `toml:"q" json:"q"` // which task state: full, half, native
+	// QColumns are the columns of the task state of a data set without a task (dataset.OwnTask).
+	QColumns string `toml:"q_columns,omitempty" json:"q_columns,omitempty"`
 	// ScaleWeight and AuxWeight are the weights of the correlation and of the
 	// regression by task; a task without one has the weight of the method's table.
 	ScaleWeight map[string]float64 `toml:"scale_weight" json:"scale_weight"`
@@ -154,7 +156,13 @@ func (o Options) validate() error {
 		return fmt.Errorf("training %s, a model of family %q, with a geometry of family %q (hint: give that of its own family)", o.Method.Name, o.Method.Family, family)
 	}
 	if o.Method.UsesQ() && len(o.Task.Q.Parts) == 0 {
+		if o.Task.Name == dataset.NoTask {
+			return fmt.Errorf("%s learns from a task state, and nothing says which columns of the data set it is (hint: as in --q-columns state[0:4],goal[2]; q is then \"full\")", o.Method.Name)
+		}
 		return fmt.Errorf("task %s has no state q named %q (hint: `scalewm tasks` lists them)", o.Task.Name, o.Config.Q)
+	}
+	if o.Config.QColumns != "" && o.Task.Name != dataset.NoTask {
+		return fmt.Errorf("train: q_columns is for data sets without a task, and task %s has states of its own (hint: --task %s, or leave q_columns out)", o.Task.Name, dataset.NoTask)
 	}
 	for _, t := range o.Method.Terms {
 		if w := o.Config.Weight(t, o.Task.Name); t.UsesQ && !(w > 0) {

@@ -77,7 +77,7 @@ func (c *clips) scale(o Options, fp string) (err error) {
 
 // OpenFrames makes the data's frames at the model's size; close frees them.
 func (o Options) OpenFrames(ctx context.Context) (frames dataset.FrameReader, close func() error, err error) {
-	if o.Model.Info().FrameSize == envs.FrameSize {
+	if o.Model.Info().FrameSize == o.Data.FrameSize() {
 		return dataset.Original(o.Data), func() error { return nil }, nil
 	}
 	set, err := dataset.Resized(ctx, o.Data, dataset.ResizeOptions{Size: o.Model.Info().FrameSize, Workers: o.Workers, Path: o.DataPath}, o.Progress)

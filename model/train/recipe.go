@@ -19,11 +19,13 @@ type Recipe struct {
 	// weight of the term that sees it; absent where there is no such term.
 	Q      string
 	Weight float64
+	// QColumns are those of the task state where the checkpoint is of no task.
+	QColumns string
 }
 
 // notShared are the fields of a recipe and of a geometry that belong to a task or
 // a method, or on which no weights depend.
-var notShared = []string{"q", "scale_weight", "aux_weight", "action_dim", "log_every", "diagnostic_every", "save_every", "eval_every", "eval_batches"}
+var notShared = []string{"q", "q_columns", "scale_weight", "aux_weight", "action_dim", "log_every", "diagnostic_every", "save_every", "eval_every", "eval_batches"}
 
 // RecipeOf reads the recipe from a checkpoint's sidecar.
 func RecipeOf(s *weights.Sidecar) (r Recipe) {
@@ -31,6 +33,7 @@ func RecipeOf(s *weights.Sidecar) (r Recipe) {
 	if json.Unmarshal(s.Train, &c) != nil || c.Batch == 0 {
 		return r
 	}
+	r.QColumns = c.QColumns
 	if own := slices.IndexFunc(model.MethodOf(s.Method).Terms, func(t model.Term) bool { return t.UsesQ }); own >= 0 {
 		r.Q, r.Weight = s.QName, c.Weight(model.MethodOf(s.Method).Terms[own], s.Task)
 	}

@@ -34,9 +34,10 @@ func TestRecipeOf(t *testing.T) {
 		want Recipe
 	}{
 		"another task":   {side("lewm", "cube", nil, map[string]any{"action_dim": 5}), base},
-		"scale":          {side("scale", "tworoom", nil, nil), Recipe{base.Hash, "half", .1}},
-		"scale's weight": {side("scale", "cube", map[string]any{"q": "full"}, nil), Recipe{base.Hash, "half", .3}},
+		"scale":          {side("scale", "tworoom", nil, nil), Recipe{base.Hash, "half", .1, ""}},
+		"scale's weight": {side("scale", "cube", map[string]any{"q": "full"}, nil), Recipe{base.Hash, "half", .3, ""}},
 		"a log":          {side("lewm", "tworoom", map[string]any{"log_every": 1}, nil), base},
+		"own columns":    {side("lewm", "none", map[string]any{"q_columns": "state[0:2]"}, nil), Recipe{base.Hash, "", 0, "state[0:2]"}},
 		"published":      {&weights.Sidecar{Method: model.Baseline, Train: []byte("{}"), Config: []byte(`{"dim":192}`)}, Recipe{}},
 	} {
 		if got := RecipeOf(c.s); got != c.want {

@@ -68,7 +68,7 @@ func (w *world) Read(column string, from, to int) ([]float64, error) {
 	}
 	return v[2*from : 2*to], nil
 }
-func (w *world) HasFrames() bool              { return true }
+func (w *world) FrameSize() int               { return envs.FrameSize }
 func (w *world) Size() int                    { return frameSize }
 func (w *world) Attr(string) (string, bool)   { return "", false }
 func (w *world) Fingerprint() (string, error) { return "0123456789abcdef", nil }

@@ -38,7 +38,7 @@ func (noise) Read(_ string, from, to int) (v []float64, err error) {
 	}
 	return v, nil
 }
-func (noise) HasFrames() bool              { return true }
+func (noise) FrameSize() int               { return envs.FrameSize }
 func (n noise) Size() int                  { return n.size }
 func (noise) Attr(string) (string, bool)   { return "", false }
 func (noise) Fingerprint() (string, error) { return "0123456789abcdef", nil }
