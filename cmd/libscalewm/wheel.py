@@ -30,9 +30,6 @@ Generator: scalewm
 Root-Is-Purelib: false
 Tag: {tag}
 """
-ENTRY_POINTS = """[gymnasium.envs]
-__root__ = scalewm:register
-"""
 
 
 def platform_tag(libraries):
@@ -70,7 +67,6 @@ def main(library, fetched, version, dist):
     texts = {
         f"{info}/METADATA": METADATA.format(version=version),
         f"{info}/WHEEL": WHEEL.format(tag=tag),
-        f"{info}/entry_points.txt": ENTRY_POINTS,
     }
     dist.mkdir(parents=True, exist_ok=True)
     for old in dist.glob("scalewm-*.whl"):

@@ -1,13 +1,62 @@
 """Worlds of scalewm for Python.
 
-Importing this package registers the five tasks with gymnasium. The library behind it is
-opened when the first world is made, so that a process may fork before that.
+Importing this package registers the five tasks with gymnasium, which takes longer to import than all of
+this and is imported by those who use it. The library behind them is opened when the first world is made, so that a
+process may fork before that.
 """
 
+import importlib.util
+import sys
+
 from ._abi import Error, tasks, versions
-from .gym import IDS, Env, VectorEnv, register
 from .worlds import Worlds
 
-__all__ = ["IDS", "Env", "Error", "VectorEnv", "Worlds", "tasks", "versions"]
+__all__ = ["IDS", "Env", "Error", "VectorEnv", "Worlds", "register", "tasks", "versions"]
 
-register()
+# Ids, tasks and the longest collected episode of each (a test holds them to the library's own).
+IDS = {
+    "scalewm/TwoRoom-v0": ("tworoom", 100),
+    "scalewm/PushT-v0": ("pusht", 246),
+    "scalewm/PointMaze-v0": ("pointmaze", 99),
+    "scalewm/Reacher-v0": ("reacher", 200),
+    "scalewm/Cube-v0": ("cube", 200),
+}
+
+
+def register():
+    """Registers the tasks with gymnasium, unless they are."""
+    from gymnasium.envs.registration import register, registry
+
+    for name, (task, steps) in IDS.items():
+        if name not in registry:
+            register(name, entry_point="scalewm.gym:Env", vector_entry_point="scalewm.gym:VectorEnv",
+                     max_episode_steps=steps, kwargs={"task": task})  # fmt: skip
+
+
+def __getattr__(name):
+    """The environments, which import gymnasium."""
+    if name in ("Env", "VectorEnv"):
+        from . import gym
+
+        return getattr(gym, name)
+    raise AttributeError(f"module 'scalewm' has no attribute {name!r}")
+
+
+class _Registering:
+    """An import hook that registers the tasks as soon as gymnasium is imported."""
+
+    def find_spec(self, name, path, target=None):
+        if name != "gymnasium":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec:
+            load = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: (load(module), register())
+        return spec
+
+
+if "gymnasium" in sys.modules:
+    register()
+else:
+    sys.meta_path.insert(0, _Registering())

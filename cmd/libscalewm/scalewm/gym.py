@@ -9,22 +9,7 @@ from gymnasium.vector.utils import batch_space
 from ._abi import tasks
 from .worlds import Worlds
 
-# Ids, tasks and the longest collected episode of each (a test holds them to the library's own).
-IDS = {
-    "scalewm/TwoRoom-v0": ("tworoom", 100),
-    "scalewm/PushT-v0": ("pusht", 246),
-    "scalewm/PointMaze-v0": ("pointmaze", 99),
-    "scalewm/Reacher-v0": ("reacher", 200),
-    "scalewm/Cube-v0": ("cube", 200),
-}
 METADATA = {"render_modes": ["rgb_array"], "render_fps": 10}
-
-
-def register():
-    """Registers the tasks with gymnasium."""
-    for name, (task, steps) in IDS.items():
-        gymnasium.register(name, entry_point="scalewm.gym:Env", vector_entry_point="scalewm.gym:VectorEnv",
-                           max_episode_steps=steps, kwargs={"task": task})  # fmt: skip
 
 
 def default_observation(task):
@@ -40,7 +25,7 @@ class _View:
         self.alone = obs is None or isinstance(obs, str)  # the observation is one column, not a Dict
         self.observed = [obs or default_observation(task)] if self.alone else list(obs)
         self.info = [i for i in info if i not in self.observed]
-        self.options = dict(options or {})
+        self.options, self.varied = dict(options or {}), False
         self.worlds = Worlds(task, n, watch=self.observed + self.info, options=self.options, workers=workers)
         self.info_at = {name: (self.observed + self.info).index(name) for name in info}
         action = self.worlds.about["action"]
@@ -62,8 +47,9 @@ class _View:
         state, goal = options.pop("state", None), options.pop("goal", None)
         if options:
             raise ValueError(f"reset has no options {sorted(options)} (hint: variation, state, goal, and reset_mask of vector worlds)")
-        if variation is not None:
-            self.worlds.vary({**self.options, **self.variation(variation)}, mask)
+        if variation is not None or self.varied:  # each reset says what varies
+            self.worlds.vary({**self.options, **self.variation(variation or {})}, mask)
+            self.varied = variation is not None or mask is not None
         out = self.worlds.reset(seeds, mask, out)
         for what, value in (("state", state), ("goal", goal)):
             if value is not None:

@@ -235,6 +235,14 @@ class TestMisuse(unittest.TestCase):
             self.assertEqual(f["x"][2], 2)
 
 
+class TestImport(unittest.TestCase):
+    def test_registers_in_either_order(self):
+        for code in ["import gymnasium, scalewm", "import scalewm, gymnasium"]:
+            code += "; print(gymnasium.make_vec('scalewm/TwoRoom-v0', num_envs=2).num_envs)"
+            run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+            self.assertEqual(run.stdout, "2\n", run.stderr)
+
+
 class TestProcesses(unittest.TestCase):
     def test_fork_is_refused_with_words(self):
         vec(n=1).reset(seed=0)
@@ -259,6 +267,11 @@ class TestProcesses(unittest.TestCase):
         code = "import scalewm._abi as a; a.ABI = 99; import scalewm; scalewm.tasks()"
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         self.assertIn("install scalewm again", run.stderr)
+
+    def test_fuzz(self):
+        """Three seconds of what was run for ten minutes: values or scalewm.Error, and the process lives."""
+        run = subprocess.run([sys.executable, Path(__file__).with_name("fuzz_abi.py"), "3"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
     def test_interrupt(self):
         """Ctrl-C ends a call of many seconds within one."""

@@ -1,0 +1,172 @@
+"""Calls the library with what no careful program would: every answer is a value or scalewm.Error.
+
+    fuzz_abi.py SECONDS [SEED]
+
+Wrong operations, handles that were closed or never were, requests that are no JSON, buffers that are
+missing, too short, too long, misaligned or full of NaN, several threads at once. The process that
+survives says how many calls it made. Addresses are always of memory that is there.
+"""
+
+import json
+import random
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+
+import numpy as np
+from scalewm import Error, _abi, tasks
+
+OPERATIONS = ["open", "worlds.new", "worlds.make", "worlds.vary", "worlds.reset", "worlds.step", "worlds.set",
+              "worlds.observe", "worlds.frames", "close", "nosuch", ""]  # fmt: skip
+PLANAR = ["tworoom", "pusht", "pointmaze", "reacher"]
+WILD = [0.0, -0.0, 1.0, -1.0, 1e-308, 1e308, -1e308, float("nan"), float("inf"), float("-inf"), 1e9, 255, -7]
+
+
+def text(r):
+    return r.choice(["", "{", "null", "[]", "{}", '{"task": 3}', "\x00", "é" * 30, '{"n": 1e99}', "9" * 400, '{"columns": {}}',
+                     "[" * 3000, '{"what": null, "columns": [{"name": "state", "width": -1}]}'])  # fmt: skip
+
+
+def array(r, n):
+    """An array for n worlds, or not."""
+    kind = r.randrange(8)
+    if kind == 0:
+        return None
+    width = r.choice([0, 1, 2, 2, 4, 7, 10, 150528 if r.random() < 0.05 else 3])
+    a = np.zeros(max(0, n * width + r.choice([0, 0, 0, 1, -1])), r.choice(["u1", "f4", "f8", "i8", "?"]))
+    if a.dtype.kind == "f" and a.size:
+        a[r.randrange(a.size)] = r.choice(WILD)
+    elif a.dtype.kind == "i":
+        a[:] = r.choice([0, -1, 2**62, 5])
+    elif a.size < 100:
+        a[:] = [r.randrange(2) for _ in range(a.size)]
+    return a[1:] if kind == 1 else np.frombuffer(b"\0" + a.tobytes(), "u1")[1:] if kind == 2 else a
+
+
+class Known:
+    """Worlds that are there, with what they need, so that some calls are nearly right."""
+
+    def __init__(self):
+        self.handles = [0, 1, 2**64 - 1]
+        self.worlds = {}
+
+
+def nearly(r, w):
+    """A call that is right but for one thing, or right."""
+    n, task, watch = w["n"], w["task"], w["watch"]
+    about = tasks()[task]
+    widths = {c["name"]: (c["width"], c["dtype"]) for c in about["columns"]}
+    out = [np.empty((n, widths[c][0]), widths[c][1]) if c in widths else np.empty((n, 150528), "u1") for c in watch]
+    mask = r.choice([None, np.array([r.randrange(2) for _ in range(n)], bool)])
+    actions = np.array([[r.uniform(-1, 1) for _ in range(about["action"]["width"])] for _ in range(n)], about["action"]["dtype"])
+    state = about["state_columns"][:1] if task == "tworoom" else about["state_columns"]
+    rows = np.array([[r.uniform(-200, 300) for c in state for _ in range(widths[c][0])] for _ in range(n)], float)
+    for a in (actions, rows):
+        if r.random() < 0.3:
+            a[r.randrange(n), r.randrange(a.shape[1])] = r.choice(WILD)
+    columns = {"what": r.choice(["state", "goal", "start"]), "columns": [{"name": c, "width": widths[c][0]} for c in state]}
+    factors = [f["name"] for f in about["factors"]] or ["nosuch"]
+    operation, request, arrays = r.choice([
+        ("worlds.reset", None, [mask, np.array([r.choice([-1, 0, 5, 2**62]) for _ in range(n)]), *out]),
+        ("worlds.step", None, [mask, actions, np.empty(n), np.empty(n, bool), *out]),
+        ("worlds.step", None, [None, actions, np.empty(n), np.empty(n, bool), *out]),
+        ("worlds.set", columns, [mask, rows, *out]),
+        ("worlds.vary", {"options": {r.choice(factors): r.choice(["sample", "1", "0,0,0", "nan", "-1e9", "", "1e400"])}}, [mask]),
+        ("worlds.observe", None, out),
+    ])  # fmt: skip
+    if arrays and r.random() < 0.3:
+        i = r.randrange(len(arrays))
+        arrays = r.choice([arrays[:i], arrays[:i] + [array(r, n)] + arrays[i + 1 :], arrays + [array(r, n)]])
+    return operation, request, arrays
+
+
+def fuzz(r, until, known, counts):
+    while time.time() < until:
+        if known.worlds and r.random() < 0.7:
+            handle = r.choice(list(known.worlds) or [0])
+            w = known.worlds.get(handle)
+            operation, request, arrays = nearly(r, w) if w else ("close", None, [])
+        else:
+            operation, handle = r.choice(OPERATIONS), r.choice(known.handles)
+            request = r.choice([None, {"home": "/nowhere"}, {"task": r.choice(PLANAR), "n": r.choice([1, 2, 3, 0, -5, 2**70]),
+                                "workers": r.choice([0, 1, 2, -3, 10**9]), "watch": [r.choice(["state", "nosuch", "observation", "qpos"])], "options": {}}])  # fmt: skip
+            arrays = [array(r, r.choice([1, 2, 3])) for _ in range(r.randrange(6))]
+            if len(known.worlds) < 8 and r.random() < 0.5:
+                task = r.choice(PLANAR)
+                operation, request, arrays = "worlds.new", {"task": task, "n": r.choice([1, 2, 5]), "workers": r.choice([0, 1, 2]),
+                                                            "watch": r.choice([[], ["state" if task != "reacher" else "qpos"]])}, []  # fmt: skip
+        if operation == "open":
+            request = {"nosuch": 1}  # the right one would tell it another home
+        if r.random() < 0.1:
+            request = Text(text(r))
+        try:
+            answer = _abi.call(operation, handle, request, arrays)
+            counts["done"] += 1
+        except Error as e:
+            assert str(e), operation
+            assert "internal error" not in str(e), f"{operation} {request}: {e}"
+            counts["refused"] += 1
+            continue
+        if operation == "worlds.new" and isinstance(request, dict):
+            h = answer["handle"]
+            known.handles.append(h)
+            try:
+                _abi.call("worlds.make", h)
+                known.worlds[h] = request
+            except Error:
+                _abi.call("close", h)
+        elif operation == "close":
+            known.worlds.pop(handle, None)
+        if len(known.worlds) > 20:
+            h = r.choice(list(known.worlds))
+            known.worlds.pop(h, None)
+            try:
+                _abi.call("close", h)
+            except Error:  # the other thread has it
+                pass
+
+
+class Text(dict):
+    """A request whose JSON is this text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.text = text
+
+
+class Encoder:
+    """json, as _abi.py sees it, which writes Text as it is."""
+
+    loads = staticmethod(json.loads)
+
+    @staticmethod
+    def dumps(request):
+        return request.text if isinstance(request, Text) else json.dumps(request)
+
+
+def main(seconds, seed=0):
+    tasks()
+    warnings.simplefilter("ignore", RuntimeWarning)  # of infinities that float32 gets
+    _abi.json = Encoder
+    until, known, counts, threads, failed = time.time() + float(seconds), Known(), Counter(), [], []
+
+    def run(s):
+        try:
+            fuzz(random.Random(s), until, known, counts)
+        except BaseException as e:
+            failed.append(e)
+            raise
+
+    for s in range(2):
+        threads.append(threading.Thread(target=run, args=(f"{seed}.{s}",)))
+        threads[-1].start()
+    for t in threads:
+        t.join()
+    print(f"{sum(counts.values())} calls: {dict(counts)}")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
