@@ -8,19 +8,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
 	"sort"
 
 	"scalewm/dataset"
+	"scalewm/dataset/convert"
 	"scalewm/dataset/hdf5"
 	"scalewm/eval/pipeline"
 )
 
 func init() {
-	register(verb{name: "data", args: "info|check|convert F.h5", summary: "look at, verify or re-chunk a data set, ours or a published one",
-		example: "scalewm data info tworoom.h5\nscalewm data check tworoom.h5 --json\nscalewm data convert published.h5 --out ours.h5", run: runData})
+	register(verb{name: "data", args: "info|check|convert F.h5", summary: "look at or verify a data set, ours or a published one, or make one of .npz episodes",
+		example: "scalewm data info tworoom.h5\nscalewm data check tworoom.h5 --json\nscalewm data convert published.h5 --out ours.h5\nscalewm data convert episodes/ --out own.h5", run: runData})
 }
 
 // checkChild in the environment marks the process that reads a file for its
@@ -31,9 +33,12 @@ func runData(ctx context.Context, c *command, args []string) error {
 	asJSON := c.Bool("json", false, "print one JSON object")
 	out := c.String("out", "", "convert: the `file` to write")
 	filter := c.String("filter", "deflate", "convert: `name` of the frames' filter: deflate (opens everywhere), zstd or none")
-	pos, err := c.parse(args, 2, 2)
+	pos, err := c.parse(args, 2, math.MaxInt)
 	if err != nil {
 		return err
+	}
+	if pos[0] != "convert" && len(pos) > 2 {
+		return usagef("unexpected argument %q", pos[2])
 	}
 	switch pos[0] {
 	case "info":
@@ -51,7 +56,7 @@ func runData(ctx context.Context, c *command, args []string) error {
 		if err != nil {
 			return usagef("data convert: %v", err)
 		}
-		return dataConvert(ctx, c, convertJob{pos[1], *out, f, *asJSON})
+		return dataConvert(ctx, c, convert.Job{In: pos[1:], Out: *out, Filter: f}, *asJSON)
 	}
 	return usagef("data: unknown action %q%s (info, check or convert)", pos[0], pipeline.Nearest(pos[0], []string{"info", "check", "convert"}))
 }
@@ -238,26 +243,16 @@ func reportCheck(c *command, r checkResult, asJSON bool) error {
 	return nil
 }
 
-type convertJob struct {
-	in, out string
-	filter  hdf5.Filter
-	asJSON  bool
-}
-
-func dataConvert(ctx context.Context, c *command, j convertJob) error {
-	if _, err := os.Stat(j.out); err == nil {
-		return fmt.Errorf("converting %s: %s is there already (hint: remove it or choose another --out)", j.in, j.out)
+func dataConvert(ctx context.Context, c *command, j convert.Job, asJSON bool) error {
+	if _, err := os.Stat(j.Out); err == nil {
+		return fmt.Errorf("converting %s: %s is there already (hint: remove it or choose another --out)", j.In[0], j.Out)
 	}
-	src, err := hdf5.Open(j.in)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
 	p := newProgress(c.stderr, "converting")
-	err = hdf5.Convert(ctx, src, j.out, j.filter, p.report)
+	j.Progress, j.Note = p.report, func(text string) { fmt.Fprintln(c.stderr, "note:", text) }
+	err := j.Run(ctx)
 	p.close()
 	if err != nil {
 		return err
 	}
-	return dataInfo(c, j.out, j.asJSON)
+	return dataInfo(c, j.Out, asJSON)
 }

@@ -213,3 +213,20 @@ note: episode 0, step 3 (row 3) and 1 more: the last row of an episode has an ac
 		t.Errorf("exit %d, %s", code, out)
 	}
 }
+
+func TestDataConvertEpisodes(t *testing.T) {
+	episodes, out := "../../dataset/convert/testdata", filepath.Join(t.TempDir(), "own.h5")
+	text, errs, code := session("data", "convert", filepath.Join(episodes, "a.npz"), filepath.Join(episodes, "b.npz"), "--out", out)
+	if code != exitDone || !strings.Contains(text, "episodes     2, length 3 to 5") || !strings.Contains(errs, "note: ") || !strings.Contains(errs, "seed") {
+		t.Errorf("exit %d, %s%s", code, text, errs)
+	}
+	if text, errs, code := session("data", "check", out); code != exitDone {
+		t.Errorf("exit %d, %s%s", code, text, errs)
+	}
+	if _, errs, code := session("data", "convert", episodes, "--out", out); code != exitFailed || !strings.Contains(errs, "is there already") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if _, errs, code := session("data", "info", out, out); code != exitUsage || !strings.Contains(errs, "unexpected argument") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}

@@ -77,6 +77,9 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		hint := "`scalewm collect` makes one"
 		if isLance(path) {
+			if whole, err := filepath.Abs(path); err == nil { // relative ones are looked for elsewhere
+				path = whole
+			}
 			hint = fmt.Sprintf("it is a Lance folder; `stable_worldmodel.data.convert(%q, \"out.h5\", dest_format=\"hdf5\")` in Python makes an HDF5 file of it", path)
 		}
 		return nil, fmt.Errorf("opening the data set: %w (hint: %s)", err, hint)

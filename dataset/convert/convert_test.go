@@ -1,0 +1,158 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/hdf5"
+	"scalewm/envs/fuzztest"
+)
+
+func run(t *testing.T, in ...string) (*hdf5.File, []string, error) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "out.h5")
+	var notes []string
+	j := Job{In: in, Out: out, Note: func(s string) { notes = append(notes, s) }}
+	if err := j.Run(context.Background()); err != nil {
+		if _, statErr := os.Stat(out); !errors.Is(statErr, fs.ErrNotExist) {
+			t.Errorf("something is there after %v", err)
+		}
+		return nil, notes, err
+	}
+	f, err := hdf5.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f, notes, nil
+}
+
+// The values are those that testdata/make.py says.
+func TestEpisodesOfNumPy(t *testing.T) {
+	f, notes, err := run(t, "testdata/a.npz", "testdata/b.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := f.Episodes(); len(e) != 2 || e[0].Len != 5 || e[1].Offset != 5 || e[1].Len != 3 || f.FrameSize() != 8 {
+		t.Fatalf("episodes %v, frames of %d", e, f.FrameSize())
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], "seed") {
+		t.Errorf("notes %q", notes)
+	}
+	frame := make([]byte, 8*8*3)
+	for row := range 8 {
+		k, step := row/5, row%5
+		if err := f.Frame(row, frame); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range frame {
+			if want := byte(step*16 + i/24*8 + i/3%8 + i%3 + k); v != want {
+				t.Fatalf("row %d, byte %d: %d, want %d", row, i, v, want)
+			}
+		}
+		action, _ := f.Read("action", row, row+1)
+		state, _ := f.Read("state", row, row+1)
+		flag, err := f.Read("flag", row, row+1)
+		if err != nil || state[0] != float64(step) || state[1] != -float64(step) || flag[0] != float64(1-step%2) {
+			t.Errorf("row %d: state %v, flag %v, %v", row, state, flag, err)
+		}
+		if last := row == 4 || row == 7; last != math.IsNaN(action[0]) || !last && action[0] != float64(step)+.5*float64(k) {
+			t.Errorf("row %d: action %v", row, action)
+		}
+	}
+	whole, _ := f.Fingerprint()
+	again, _, err := run(t, "testdata") // the folder, which holds make.py too
+	if err != nil {
+		t.Fatal(err)
+	}
+	if print, _ := again.Fingerprint(); print != whole {
+		t.Error("the folder gives other data than its files")
+	}
+}
+
+func TestWhatCannotBeConverted(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("lerobot/meta/info.json", "{}")
+	write("films/ep_len.npz", "")
+	write("lance/_versions/1.manifest", "")
+	torn, err := os.ReadFile("testdata/b.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, in := range map[string][]string{
+		"LeRobot":                {filepath.Join(dir, "lerobot")},
+		"format=\"hdf5\"":        {filepath.Join(dir, "films")},
+		"Lance folder":           {filepath.Join(dir, "lance")},
+		"np.savez writes":        {write("torn.npz", string(torn[:len(torn)/2]))},
+		"is a folder":            {t.TempDir()},
+		"only .npz files may be": {"testdata/a.npz", "testdata/make.py"},
+	} {
+		if _, _, err := run(t, in...); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%v: %v, want %q and a hint", in, err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := (Job{In: []string{"testdata/a.npz"}, Out: filepath.Join(dir, "x.h5")}).Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// npy is a file with a header and data.
+func npy(header, data string) []byte {
+	b := append([]byte("\x93NUMPY\x01\x00"), binary.LittleEndian.AppendUint16(nil, uint16(len(header)))...)
+	return append(append(b, header...), data...)
+}
+
+func TestHeaders(t *testing.T) {
+	a, err := readNPY(bytes.NewReader(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }\n", "\x01\x00\xff\xff")))
+	if v, _ := a.numbers(); err != nil || a.rows() != 2 || a.width() != 1 || v[0] != 1 || v[1] != -1 {
+		t.Errorf("%+v, %v, %v", a, v, err)
+	}
+	for header, want := range map[string]string{
+		"{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }":                            "no numbers of a type",
+		"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }":                             "no numbers of a type",
+		"{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (2,), }":                   "no numbers of a type",
+		"{'descr': '<i2', 'fortran_order': True, 'shape': (2, 1), }":                           "columns come first",
+		"{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }":                            "its header says 6",
+		"{'descr': '<i2', 'fortran_order': False, 'shape': (1,), }":                            "its header says 2",
+		"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 99999999999), }":      "too large",
+		"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999999999), }": "too large",
+		"nothing": "none of NumPy's",
+	} {
+		if _, err := readNPY(bytes.NewReader(npy(header, "abcd"))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", header, err, want)
+		}
+	}
+}
+
+func FuzzNPY(f *testing.F) {
+	f.Add(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }\n", "abcdefgh"))
+	f.Add(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1, 2, 2, 3), }\n", "abcdefghijkl"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fuzztest.Read(t, len(b), func() {
+			a, err := readNPY(bytes.NewReader(b))
+			if err != nil {
+				return
+			}
+			var e episode
+			_ = e.take(map[string]array{"pixels": a})
+			_ = e.take(map[string]array{"action": a, "state": a})
+		})
+	})
+}
