@@ -3,9 +3,11 @@ package reacher
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"scalewm/envs"
+	"scalewm/envs/envtest"
 )
 
 func frameOf(t *testing.T, e *testWorld) []byte {
@@ -47,5 +49,25 @@ func TestFrameShowsTheArmAlone(t *testing.T) {
 	}
 	if err := e.Frame(make([]byte, 10)); err == nil || errors.Unwrap(err) == nil {
 		t.Errorf("a frame of ten bytes: %v", err)
+	}
+}
+
+// TestFramesEqualPlainOnes has two worlds take turns, one of which draws its factors.
+func TestFramesEqualPlainOnes(t *testing.T) {
+	needOpenGL(t, made(t))
+	o := envs.Options{}
+	for _, f := range factors {
+		o[f.Name] = envs.Sample
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	worlds := []*testWorld{made(t), varied(t, o)}
+	for i := range 6 {
+		for _, e := range worlds {
+			if i%3 == 0 {
+				must(t, e.Reset(r))
+			}
+			step(t, e, 2*r.Float64()-1, 2*r.Float64()-1)
+			envtest.PlainFrame(t, e, e.w.Data, task.Camera)
+		}
 	}
 }

@@ -54,6 +54,16 @@ type job struct {
 // New makes a context and a renderer with MuJoCo's default options, as its Python
 // package has them. The error wraps ErrNoOpenGL where nothing can draw.
 func New(m *mujoco.Model, width, height int) (*Renderer, error) {
+	return open(m, width, height, false)
+}
+
+// NewPlain is the slow twin of New: where the processor draws it fills the whole shadow
+// map in each frame, where New's draws only what moved. Their frames are the same bytes.
+func NewPlain(m *mujoco.Model, width, height int) (*Renderer, error) {
+	return open(m, width, height, true)
+}
+
+func open(m *mujoco.Model, width, height int, plain bool) (*Renderer, error) {
 	if width < 1 || height < 1 || width > MaxSize || height > MaxSize {
 		return nil, fmt.Errorf("render: frames of %d x %d pixels (hint: 1 to %d each)", width, height, MaxSize)
 	}
@@ -73,7 +83,7 @@ func New(m *mujoco.Model, width, height int) (*Renderer, error) {
 	}
 	go own(r.work, r.done, release)
 	r.do(func() error {
-		if r.r, r.err = mjc.NewRenderer(c, width, height); r.err == nil {
+		if r.r, r.err = mjc.NewRenderer(c, width, height, plain); r.err == nil {
 			v, d, s := mjc.GLStrings()
 			r.info = Info{name, v, d, s}
 		}

@@ -1,6 +1,7 @@
 // OpenGL without a window: EGL on a device, or OSMesa, whichever is loaded.
 #define _GNU_SOURCE
 #include "render.h"
+#include "shadow.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 
 typedef void* handle;
-typedef void (*procedure)(void);
+typedef mjc_procedure procedure;
 
 // Of EGL, what is used here, with the values of its specification.
 enum {
@@ -65,6 +66,16 @@ static void* load(const char* name, const char* const* functions, procedure** ou
   }
   return lib;
 }
+
+procedure mjc_gl_proc(const char* name) {
+  procedure (*proc)(const char*) = chosen == MJC_OSMESA ? osmesa.proc : egl.proc;
+  return proc ? proc(name) : NULL;
+}
+
+// MuJoCo looks for a function of this name among the symbols of the whole process, first
+// in the program, which exports this one. In a library that another program has opened it is not found; then MuJoCo
+// takes that of the OpenGL, and all is drawn plainly.
+procedure eglGetProcAddress(const char* name) { return mjc_shadow_wrap(name, mjc_gl_proc(name)); }
 
 #define AT(f) (procedure*)&(f)
 

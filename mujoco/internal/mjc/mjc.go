@@ -7,7 +7,7 @@ package mjc
 
 /*
 #cgo CFLAGS: -O2 -Wall -I${SRCDIR}/../../../third_party/fetched/mujoco/include
-#cgo LDFLAGS: -ldl -lpthread
+#cgo LDFLAGS: -ldl -lpthread -Wl,--export-dynamic
 #include <stdlib.h>
 #include "mjc.h"
 */

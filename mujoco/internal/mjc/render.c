@@ -2,12 +2,14 @@
 #include "render.h"
 
 #include "api.h"
+#include "shadow.h"
 
 #ifdef MJC_BUILT
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_GEOM = 10000 };  // as MuJoCo's Python renderer
 
@@ -17,6 +19,7 @@ struct mjc_renderer {
   mjvScene scene;
   mjvOption option;
   mjrContext context;
+  mjc_shadow* shadow;  // NULL where all is drawn plainly
   int width, height;
   unsigned char* pixels;
 };
@@ -59,7 +62,15 @@ static int make_scene(mjc_renderer* r, char* text) {
   return ok;
 }
 
-mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, char* text) {
+// keep_shadow pays in software only: a graphics card fills a map faster than it copies one.
+static void keep_shadow(mjc_renderer* r) {
+  if (!strstr(mjc_gl_string(MJC_GL_RENDERER), "llvmpipe")) return;
+  pthread_mutex_lock(&contexts);
+  r->shadow = mjc_shadow_new(mjc_gl_proc, r->context.shadowFBO, r->context.shadowTex, r->context.shadowSize);
+  pthread_mutex_unlock(&contexts);
+}
+
+mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, int plain, char* text) {
   text[0] = 0;
   mjc_renderer* r = calloc(1, sizeof *r);
   if (!r) return NULL;
@@ -68,13 +79,17 @@ mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, char* text) {
   mjc.mjv_defaultOption(&r->option);
   mjc.mjr_defaultContext(&r->context);
   r->pixels = malloc((size_t)width * (size_t)height * 3);
-  if (r->pixels && (r->gl = mjc_gl_new(width, height, text)) && make_context(r, text) && make_scene(r, text)) return r;
+  if (r->pixels && (r->gl = mjc_gl_new(width, height, text)) && make_context(r, text) && make_scene(r, text)) {
+    if (!plain) keep_shadow(r);
+    return r;
+  }
   mjc_renderer_free(r);
   return NULL;
 }
 
 void mjc_renderer_free(mjc_renderer* r) {
   char text[MJC_TEXT];
+  mjc_shadow_free(r->shadow);
   if (r->gl && !broken) {
     pthread_mutex_lock(&contexts);
     MJC_TRY(text) { mjc.mjr_freeContext(&r->context); }
@@ -95,7 +110,9 @@ const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, int camera,
     cam.type = mjCAMERA_FIXED;
     cam.fixedcamid = camera;
     mjc.mjv_updateScene(r->m, c->d, &r->option, NULL, &cam, mjCAT_ALL, &r->scene);
+    mjc_shadow_begin(r->shadow);
     mjc.mjr_render(all, &r->scene, &r->context);
+    mjc_shadow_begin(NULL);
     mjc.mjr_readPixels(r->pixels, NULL, all, &r->context);
     out = r->pixels;
   }

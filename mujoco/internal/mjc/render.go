@@ -39,10 +39,15 @@ func GLStrings() (vendor, renderer, version string) {
 // called on the thread that made it.
 type Renderer = C.mjc_renderer
 
-// NewRenderer makes a context, current on this thread, and a renderer on it.
-func NewRenderer(m *CModel, width, height int) (*Renderer, error) {
+// NewRenderer makes a context, current on this thread, and a renderer on it; a plain
+// one draws the whole shadow map in each frame.
+func NewRenderer(m *CModel, width, height int, plain bool) (*Renderer, error) {
 	var r *C.mjc_renderer
-	msg := withText(func(t *C.char) { r = C.mjc_renderer_new(m, C.int(width), C.int(height), t) })
+	all := C.int(0)
+	if plain {
+		all = 1
+	}
+	msg := withText(func(t *C.char) { r = C.mjc_renderer_new(m, C.int(width), C.int(height), all, t) })
 	if r == nil {
 		return nil, errors.New(msg)
 	}

@@ -19,8 +19,12 @@ void mjc_gl_free(mjc_gl* gl);                            // on the same thread
 enum { MJC_GL_VENDOR, MJC_GL_RENDERER, MJC_GL_VERSION };
 const char* mjc_gl_string(int which);
 
+// mjc_gl_proc is OpenGL's function of a name.
+void (*mjc_gl_proc(const char* name))(void);
+
 typedef struct mjc_renderer mjc_renderer;
-MJC_WEAK mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, char* text);
+// A plain renderer draws the whole shadow map anew in each frame: see shadow.c.
+MJC_WEAK mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, int plain, char* text);
 MJC_WEAK void mjc_renderer_free(mjc_renderer* r);
 // mjc_renderer_draw draws from a camera of the model and reads back width x height x 3 bytes, bottom row first,
 // into memory of the renderer; NULL with the reason in text.

@@ -1,0 +1,33 @@
+package envtest
+
+import (
+	"bytes"
+	"testing"
+
+	"scalewm/envs"
+	"scalewm/mujoco"
+	"scalewm/mujoco/render"
+)
+
+// PlainFrame fails where a world's frame is not that of a new renderer which keeps no
+// shadow map from frame to frame. d are the world's data, camera is its camera's name.
+func PlainFrame(t *testing.T, e interface{ Frame([]byte) error }, d *mujoco.Data, camera string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	plain, err := render.NewPlain(d.Model(), envs.FrameSize, envs.FrameSize)
+	must(err)
+	defer plain.Close()
+	id, err := d.Model().ID(mujoco.ObjCamera, camera)
+	must(err)
+	got, want := make([]byte, envs.FrameBytes), make([]byte, envs.FrameBytes)
+	must(e.Frame(got))
+	must(plain.Render(t.Context(), d, id, want))
+	if !bytes.Equal(got, want) {
+		t.Error("the frame differs from a plain renderer's")
+	}
+}

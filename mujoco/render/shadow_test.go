@@ -1,0 +1,43 @@
+package render
+
+import (
+	"bytes"
+	"testing"
+
+	"scalewm/mujoco"
+)
+
+// TestKeptShadowsEqualPlainOnes compares frames byte by byte while things fall, rest and jump, worlds take
+// turns in one renderer, and light, sizes and colours change.
+func TestKeptShadowsEqualPlainOnes(t *testing.T) {
+	m, d := scene(t)
+	other, err := m.NewData()
+	must(t, err)
+	t.Cleanup(other.Close)
+	r := newRenderer(t, m, width, height)
+	plain, err := NewPlain(m, width, height)
+	must(t, err)
+	t.Cleanup(plain.Close)
+	box, err := m.ID(mujoco.ObjGeom, "box")
+	must(t, err)
+	for i := range 60 {
+		world := d
+		switch {
+		case i == 20:
+			m.LightPos()[0] += 0.1
+		case i == 30:
+			mujoco.Row(m.GeomSize(), box, 3)[0] *= 1.5
+		case i == 40:
+			copy(mujoco.Row(m.GeomRGBA(), box, 4), []float32{1, 1, 0, 1})
+		case i > 45 && i%2 == 0:
+			world = other
+		}
+		if i%3 > 0 {
+			must(t, world.Step(7))
+		}
+		must(t, world.Forward())
+		if !bytes.Equal(draw(t, r, world, 0), draw(t, plain, world, 0)) {
+			t.Fatalf("frame %d differs", i)
+		}
+	}
+}
