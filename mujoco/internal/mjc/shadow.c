@@ -1,11 +1,11 @@
 // Shadow maps that keep what did not move.
 //
-// MuJoCo's shadow map shows the whole scene from the light, on 4096 x 4096 points by default, which is a quarter to a half of a
+// MuJoCo's shadow map shows the whole scene from the light, on 4096 x 4096 points by default, which is about half of a
 // frame's time in software, although little moves from frame to frame. A point of the map is the nearest depth over all
 // draws, whatever their order, so the draws that stay can be kept as a second map: a frame copies it and draws what
 // moved, which gives the same bits. Functions of ours stand between MuJoCo and OpenGL for that. In the pass that fills
 // the map they only write down which display list is drawn with which matrix; the pass is drawn when MuJoCo leaves it.
-// Any other way to draw in this pass ends the keeping for good.
+// MuJoCo's other ways to draw (glBegin, glDrawArrays, glDrawElements) end the keeping for good when they come in this pass.
 #define _GNU_SOURCE
 #include "shadow.h"
 
