@@ -19,7 +19,8 @@ import (
 type Store struct {
 	Dir string
 	// listed are the names of the files that Listed saw; nil: every name is looked up.
-	listed map[string]bool
+	// whole are the cells among them that were read and found whole.
+	listed, whole map[string]bool
 }
 
 // Listed is the store as a listing of its folder shows it now: no other cell is there.
@@ -31,7 +32,7 @@ func (s Store) Listed() (Store, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, fmt.Errorf("listing the cells of %s: %w%s", s.Dir, plain(err), hint(err))
 	}
-	s.listed = make(map[string]bool, len(entries))
+	s.listed, s.whole = make(map[string]bool, len(entries)), map[string]bool{}
 	for _, e := range entries {
 		s.listed[e.Name()] = true
 	}
@@ -144,8 +145,12 @@ func writeJSON(path string, v any, limit Limit) error {
 
 // Load reads cell id into spec and result, pointers as for json.Unmarshal (nil:
 // not wanted). A file that is no whole cell gives an error that wraps ErrTorn, a
-// missing one fs.ErrNotExist.
+// missing one fs.ErrNotExist. A listed store reads a cell once to find it whole; it is used by one
+// goroutine at a time.
 func (s Store) Load(id string, spec, result any) error {
+	if spec == nil && result == nil && s.whole[id] {
+		return nil
+	}
 	var f file
 	err := error(&fs.PathError{Op: "open", Path: s.Path(id), Err: fs.ErrNotExist})
 	if s.listed == nil || s.listed[id+".json"] {
@@ -159,6 +164,9 @@ func (s Store) Load(id string, spec, result any) error {
 	}
 	if err != nil {
 		return fmt.Errorf("reading cell %s: %w%s", s.Path(id), plain(err), loadHint(err))
+	}
+	if s.whole != nil {
+		s.whole[id] = true
 	}
 	return nil
 }

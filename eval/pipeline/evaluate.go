@@ -25,6 +25,7 @@ type Evaluate struct {
 	sets   []int     // of the task's sets
 	film   bool
 	tune   *Tune // what chooses MPPI's temperature, where that is tuned
+	id     string
 
 	Cells []record.Cell // after Run: the cells that are there
 }
@@ -38,7 +39,7 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 		all.sets = append(all.sets, i)
 	}
 	if !a.method.Plans() {
-		all.film = true
+		all.film, all.id = true, "evaluate "+a.name()
 		return []Step{&all}
 	}
 	for i, solver := range g.Solvers {
@@ -48,6 +49,7 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 		for k, tier := range g.Tiers {
 			s := all
 			s.solver, s.tier, s.film = solver, tier, i == 0 && k == 0 && a.seed == g.Seeds[0]
+			s.id = strings.Join([]string{"evaluate", a.name(), solver, tier.Name}, " ")
 			if solver == eval.MPPI && g.tuned(a.method) {
 				s.tune = newTune(w, a)
 			}
@@ -57,9 +59,7 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 	return out
 }
 
-func (s *Evaluate) ID() string {
-	return strings.TrimSpace(strings.Join([]string{"evaluate", s.name(), s.solver, s.tier.Name}, " "))
-}
+func (s *Evaluate) ID() string { return s.id }
 
 func (s *Evaluate) Stage() Stage { return StageEval }
 

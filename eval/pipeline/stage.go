@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -123,6 +124,9 @@ func (g Graph) Left(ctx context.Context, stage Stage, n int) (shards []int, err 
 			return nil, err
 		}
 		finished[s.ID()] = state.done()
+	}
+	if !slices.Contains(slices.Collect(maps.Values(finished)), false) {
+		return nil, nil
 	}
 	for i := range n {
 		for _, s := range g.Stage(stage, cell.Shard{I: i, N: n}) {
