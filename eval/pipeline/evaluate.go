@@ -26,6 +26,7 @@ type Evaluate struct {
 	film   bool
 	tune   *Tune // what chooses MPPI's temperature, where that is tuned
 	id     string
+	done   bool // nothing was missing when it was asked last
 
 	Cells []record.Cell // after Run: the cells that are there
 }
@@ -90,6 +91,9 @@ func (s *Evaluate) Part(ours func(cell int) bool) Divisible {
 
 func (s *Evaluate) State(context.Context) (State, error) {
 	missing, torn := len(s.sets), 0
+	if s.done && s.w.seen != nil { // the listing holds still
+		return State{Text: fmt.Sprintf("0 of %d cells to do", missing), Cells: missing}, nil
+	}
 	j, err := s.Job()
 	if err == nil {
 		store, err := s.w.listed(false)
@@ -101,6 +105,7 @@ func (s *Evaluate) State(context.Context) (State, error) {
 			return State{}, err
 		}
 		missing, torn = len(todo), len(broken)
+		s.done = missing == 0
 	} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, weights.ErrDamaged) && !errors.Is(err, cell.ErrTorn) { // what it needs is not there yet
 		return State{}, err
 	}
