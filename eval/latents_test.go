@@ -1,0 +1,28 @@
+package eval
+
+import (
+	"slices"
+	"testing"
+)
+
+// Latents do not depend on how many frames are encoded at once, or by how many workers.
+func TestLatentsOneByOne(t *testing.T) {
+	j := testJob(t, "T5", 1, "s101")
+	rows := make([]int, 2*encodeFrames+3)
+	for i := range rows {
+		rows[i] = (i * 7) % j.Data.Rows()
+	}
+	for _, workers := range []int{1, 3} {
+		j.Workers = workers
+		all, err := j.Latents(t.Context(), rows)
+		must(t, err)
+		width := len(all) / len(rows)
+		for i, row := range rows {
+			one, err := j.Latents(t.Context(), []int{row})
+			must(t, err)
+			if !slices.Equal(one, all[i*width:(i+1)*width]) {
+				t.Fatalf("%d workers: row %d alone has %v, among %d rows %v", workers, row, one, len(rows), all[i*width:(i+1)*width])
+			}
+		}
+	}
+}
