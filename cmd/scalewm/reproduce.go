@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"scalewm/dataset/cell"
+	"scalewm/dataset/remote"
 	"scalewm/envs"
 	"scalewm/eval/analysis"
 	"scalewm/eval/pipeline"
@@ -74,6 +75,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	limit := c.Count("restarts", 0, "how `often` in a row SIGUSR1 may stop this job without a new cell or checkpoint before it fails; 0 is no bound")
 	out := c.String("out", "", "results `folder`: data/, train/, sets/, cells/, watch/ and report.html")
 	workers := c.Count("workers", 0, "`goroutines` that simulate and read; 0 is one a core (no result depends on it)")
+	store := c.String("remote", "", "`address` s3://BUCKET/PREFIX of a store that machines share which have no folder in common; credentials as other S3 programs take them")
 	features := c.featureFlags()
 	breakLock := c.breakLockFlag()
 	dry := c.dryFlags()
@@ -107,6 +109,9 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err := features.read(w); err != nil {
 		return err
 	}
+	if w.Remote, err = openRemote(ctx, *store); err != nil {
+		return err
+	}
 	if *jobs.engine != "" && !*dry.run || *watch { // which make nothing here
 		part.stage = pipeline.StageReport
 	}
@@ -117,6 +122,11 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	}
 	for _, gap := range grid.WithoutQ() {
 		w.Listener.Note(gap)
+	}
+	if *jobs.engine != "" || *dry.run {
+		if err := w.Pull(ctx, w.Graph()); err != nil {
+			return err
+		}
 	}
 	if *jobs.engine != "" && !*dry.run {
 		return c.submit(ctx, jobs, w)
@@ -135,12 +145,12 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	bound := newRestarts(ctx, steps, *out, part.job(), *limit)
-	return bound.after(ctx, c.reproduce(ctx, steps, w.Listener, *asJSON))
+	return bound.after(ctx, c.reproduce(ctx, steps, w, *asJSON))
 }
 
 // reproduce runs the steps, prints the results and lists what failed.
-func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, l pipeline.Listener, asJSON bool) error {
-	failed, err := steps.Run(ctx, l)
+func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, w *pipeline.Workspace, asJSON bool) error {
+	failed, err := w.Run(ctx, steps)
 	if err != nil {
 		return err
 	}
@@ -168,6 +178,17 @@ func (c *command) dryFlags() dryFlags {
 		measure: c.Bool("measure", false, "with --dry-run: time a few episodes, training steps, plans and analyses, and say how long the rest takes"),
 		verbose: c.Bool("verbose", false, "with --dry-run: list every unit"),
 	}
+}
+
+// openRemote opens the store of an address; there is none without one.
+func openRemote(ctx context.Context, address string) (*remote.Store, error) {
+	if address == "" {
+		return nil, nil
+	}
+	if err := remote.CheckAddress(address); err != nil {
+		return nil, usagef("reproduce: --remote %v", err)
+	}
+	return remote.Open(ctx, address)
 }
 
 // dryRun says what is there and what would be done.

@@ -32,6 +32,9 @@ func (c *command) watch(ctx context.Context, w *pipeline.Workspace, asJSON bool)
 	v, began := pipeline.NewWatcher(w), time.Now()
 	var first pipeline.Look
 	for {
+		if err := w.Pull(ctx, w.Graph()); err != nil {
+			return err
+		}
 		look, err := v.Look(ctx)
 		if err != nil {
 			return err

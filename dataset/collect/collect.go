@@ -211,11 +211,27 @@ func (j *Job) plan(ctx context.Context, shardRows int) error {
 		return err
 	}
 	defer w.close()
+	if err := j.cut(w, shardRows); err != nil {
+		return err
+	}
+	missing := 0
+	for _, s := range j.shards {
+		if p, err := readPart(s.path); err == nil {
+			s.have = p.fits(j.columns, s.To-s.From)
+		}
+		if !s.have {
+			missing += s.To - s.From
+		}
+	}
+	return j.estimate(ctx, w, missing)
+}
+
+// cut names the job's shards.
+func (j *Job) cut(w *worker, shardRows int) error {
 	each := max(1, shardRows/(j.task.Spec.MaxSteps+1))
 	if _, ok := w.env.(envs.Drawer); ok {
 		each = 1
 	}
-	missing := 0
 	for from, i := 0, 0; from < j.Spec.Episodes; from, i = from+each, i+1 {
 		if !j.share.Has(i) {
 			continue
@@ -224,16 +240,32 @@ func (j *Job) plan(ctx context.Context, shardRows int) error {
 		if err != nil {
 			return err
 		}
-		if p, err := readPart(s.path); err == nil {
-			s.have = p.fits(j.columns, s.To-s.From)
-		}
-		if !s.have {
-			missing += s.To - s.From
-		}
 		j.shards = append(j.shards, s)
 	}
-	return j.estimate(ctx, w, missing)
+	return nil
 }
+
+// Paths are the files of a share's shards, whether they are there or not.
+func Paths(out string, s Spec, share cell.Shard) (paths []string, err error) {
+	j, err := newJob(out, s)
+	if err != nil {
+		return nil, err
+	}
+	j.share = share
+	w, err := newWorker(j)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	err = j.cut(w, rowsPerShard)
+	for _, s := range j.shards {
+		paths = append(paths, s.path)
+	}
+	return paths, err
+}
+
+// PartsDir is the folder of the shards of a data set.
+func PartsDir(out string) string { return out + partsSuffix }
 
 // shard is the run of episodes [from, to), in a file named by what it holds.
 func (j *Job) shard(from, to int) (*shard, error) {
@@ -359,7 +391,7 @@ func (j *Job) claim() error {
 	if err := os.MkdirAll(j.parts, 0o777); err != nil {
 		return fmt.Errorf("collecting into %s: %w (hint: is its folder writable?)", j.Out, err)
 	}
-	f, err := os.OpenFile(filepath.Join(j.parts, "lock"), os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := os.OpenFile(filepath.Join(j.parts, ".lock"), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return fmt.Errorf("collecting into %s: %w", j.Out, err)
 	}

@@ -19,8 +19,12 @@ import (
 	"scalewm/dataset/remote/s3test"
 )
 
-// testPace makes waiting quick: the first retry comes after a millisecond.
-const testPace = 60 * time.Millisecond
+// testPace makes waiting quick: the first retry comes after a tenth of a millisecond.
+// Locks, whose owners must get to renew them, wait by lockPace.
+const (
+	testPace = 6 * time.Millisecond
+	lockPace = 60 * time.Millisecond
+)
 
 // testPart is small, so that files of several parts are.
 const testPart = 64 << 10
@@ -335,6 +339,7 @@ func TestStalled(t *testing.T) {
 // Of many that lock a name one has it at a time, and all get their turn.
 func TestLock(t *testing.T) {
 	server, s := start(t)
+	s.pace = lockPace
 	var inside, turns atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {
@@ -347,7 +352,7 @@ func TestLock(t *testing.T) {
 			if inside.Add(1) != 1 {
 				t.Error("two have it")
 			}
-			time.Sleep(2 * testPace) // longer than a beat
+			time.Sleep(2 * lockPace) // longer than a beat
 			inside.Add(-1)
 			turns.Add(1)
 			release()
@@ -367,6 +372,7 @@ func TestLock(t *testing.T) {
 // The lock of a machine that is lost is taken over when it was silent for long, and at once where somebody knows.
 func TestLockOfLostMachine(t *testing.T) {
 	server, s := start(t)
+	s.pace = lockPace
 	server.Change("a/run/.locks/x.4", []byte(`{"host":"elsewhere","pid":7}`))
 	var note string
 	release, err := s.Lock(t.Context(), "x", cell.LockOptions{Note: func(text string) { note += text }})
@@ -379,7 +385,7 @@ func TestLockOfLostMachine(t *testing.T) {
 	if _, there := server.Objects()["a/run/.locks/x.5"]; !there {
 		t.Errorf("the store has %v", server.Objects())
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 2*lockExpiry*testPace) // ours is renewed
+	ctx, stop := context.WithTimeout(t.Context(), 2*lockExpiry*lockPace) // ours is renewed
 	defer stop()
 	if _, err := s.Lock(ctx, "x", cell.LockOptions{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it was taken from one that is alive: %v", err)

@@ -40,7 +40,7 @@ type Snapshot struct {
 	sum  string
 }
 
-// Open opens a file that is to be put under a name.
+// Snapshot opens a file that is to be put under a name.
 func (s *Store) Snapshot(name, path string) (*Snapshot, error) {
 	f, err := cell.Open(path, cell.MaxData)
 	if err != nil {

@@ -177,8 +177,8 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 		t.assumed = true
 	}
 	film := ""
-	if s.film { // random actions have no tier; their film carries the name of the first
-		if film, err = s.w.missingFilm(s.arm, j.Arm, s.w.Grid.Tiers[0].Name); err != nil {
+	if s.film {
+		if film, err = s.w.missingFilm(s.arm, j.Arm, s.filmOf()); err != nil {
 			return "", err
 		}
 	}
@@ -218,6 +218,10 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	}
 	return outcome, nil
 }
+
+// filmOf is the tier that the film is called after. Random actions have none; theirs
+// carries the name of the first.
+func (s *Evaluate) filmOf() string { return s.w.Grid.Tiers[0].Name }
 
 // found are the ids of the step's cells that are there.
 func (s *Evaluate) found() (ids []string, err error) {

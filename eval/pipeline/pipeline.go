@@ -82,6 +82,10 @@ type Graph []Step
 // what needs it is left out, the rest goes on, and the failures are returned, a
 // line each. The error is that of an interruption.
 func (g Graph) Run(ctx context.Context, l Listener) (failed []string, err error) {
+	return g.run(ctx, l, Step.Run)
+}
+
+func (g Graph) run(ctx context.Context, l Listener, runStep func(Step, context.Context) (string, error)) (failed []string, err error) {
 	failed = []string{}
 	without := map[string]bool{} // steps that have no result
 	for i, s := range g {
@@ -90,7 +94,7 @@ func (g Graph) Run(ctx context.Context, l Listener) (failed []string, err error)
 			continue
 		}
 		l.Begin(id, i+1, len(g))
-		outcome, err := s.Run(ctx)
+		outcome, err := runStep(s, ctx)
 		if ctx.Err() != nil {
 			return failed, ctx.Err()
 		}

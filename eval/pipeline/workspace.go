@@ -13,6 +13,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/remote"
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/paired"
@@ -42,12 +43,14 @@ type Workspace struct {
 	Batch        int                                 // episodes planned side by side, 0: as many as keep the device busy
 	Version      string                              // of the program, for the measured times
 	Spawn        func(ctx context.Context) *exec.Cmd // see collect.Job; nil: no processes
+	Remote       *remote.Store                       // what machines share that have no folder in common; nil: there is none
 	Listener     Listener
 
 	now    *openTask
 	seen   *cell.Store                    // the cells, as they were listed last; nil once there may be others
 	made   map[record.AnalysisSpec]string // ids of the analyses that are there, whatever their device
 	asked  map[string]bool                // cells that were read for it
+	known  known                          // of the store Remote
 	loaded struct {                       // the model that was used last
 		dir string
 		dev device.Device
@@ -290,7 +293,7 @@ func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error
 	if w.Dir == "" {
 		return "", nil
 	}
-	path := filepath.Join(w.Dir, "watch", strings.Join([]string{a.task.Spec.Name, label, of}, "-")+".gif")
+	path := filepath.Join(w.Dir, filmName(a.task, label, of))
 	whole, err := eval.WholeFilm(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -300,6 +303,10 @@ func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error
 		return path, nil
 	}
 	return "", err
+}
+
+func filmName(task envs.Task, label, of string) string {
+	return filepath.Join("watch", strings.Join([]string{task.Spec.Name, label, of}, "-")+".gif")
 }
 
 // since is the time that a step took, in words.

@@ -100,6 +100,14 @@ func (s *Server) Change(key string, bytes []byte) {
 	s.objects[key] = object{bytes, etagOf(bytes), s.objects[key].sum}
 }
 
+// Replace puts an object as another machine would.
+func (s *Server) Replace(key string, bytes []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := sha256.Sum256(bytes)
+	s.objects[key] = object{bytes, etagOf(bytes), hex.EncodeToString(sum[:])}
+}
+
 func etagOf(b []byte) string { sum := md5.Sum(b); return hex.EncodeToString(sum[:]) }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
