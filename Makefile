@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build wheel cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-python test-race test-asan test-slurm test-kubernetes test-nfs test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build wheel cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-python test-race test-asan test-slurm test-kubernetes test-nfs test-s3 test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,10 @@ test-kubernetes: build ## what is written for Kubernetes, decoded strictly as it
 test-nfs: setup ## two machines on one folder of a real NFS server, in a user-mode Linux that it installs; minutes
 	@third_party/setup.sh nfs
 	SCALEWM_NFS_TEST=1 go run ./cmd/testsum -count 1 -timeout 20m -run '^TestNFS$$' ./cmd/scalewm
+
+test-s3: setup ## processes that share a grid through a real S3 server, versitygw, which it builds; minutes
+	GOBIN=$(CURDIR)/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+	SCALEWM_S3=$(CURDIR)/bin/versitygw go run ./cmd/testsum -count 1 -timeout 20m -run '^TestS3$$' ./dataset/remote ./cmd/scalewm
 
 test-race: setup ## all tests under Go's race detector; an hour
 	nice go run ./cmd/testsum -race -count 1 -p 1 -timeout 4h ./...

@@ -30,6 +30,13 @@ func full(err error) bool {
 	return status(err) == http.StatusInsufficientStorage || strings.Contains(code, "Quota") || strings.Contains(code, "StorageFull")
 }
 
+// outrun says that a put was too late: the file is there, or its parts were removed after
+// it was (see putParts).
+func outrun(err error) bool {
+	code := answer(err).Code
+	return status(err) == http.StatusPreconditionFailed || code == "NoSuchUpload" || code == "InvalidPart"
+}
+
 // transient says whether the same request may succeed later.
 func transient(err error) bool {
 	r := answer(err)
@@ -44,8 +51,6 @@ func transient(err error) bool {
 	case r.StatusCode == http.StatusConflict, r.StatusCode == http.StatusRequestTimeout, r.StatusCode == http.StatusTooManyRequests:
 		return true
 	case r.Code == "RequestTimeout", r.Code == "BadDigest", r.Code == "XAmzContentSHA256Mismatch", r.Code == "IncompleteBody":
-		return true
-	case r.Code == "NoSuchUpload": // another one removed it, see multipart
 		return true
 	}
 	return r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -129,27 +131,30 @@ func TestOtherBytes(t *testing.T) {
 // 64 writers of one name: one of them has put it, and all others know that it is another's.
 func TestRace(t *testing.T) {
 	_, s := start(t)
-	for _, size := range []int{100, testPart + 1} {
-		var won, lost atomic.Int64
-		var all sync.WaitGroup
-		const writers = 64
-		for i := range writers {
-			p := file(t, s, fmt.Sprint("raced-", size), bytes.Repeat([]byte{byte(i)}, size))
-			all.Go(func() {
-				switch err := s.PutOnce(t.Context(), p, nil); {
-				case err == nil:
-					won.Add(1)
-				case errors.Is(err, ErrOther):
-					lost.Add(1)
-				default:
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if won.Load() != 1 || lost.Load() != writers-1 {
-			t.Errorf("%d bytes: %d won and %d lost, want 1 and %d", size, won.Load(), lost.Load(), writers-1)
-		}
+	race(t, s, "small", 100, 64)
+	race(t, s, "large", testPart+1, 64)
+}
+
+func race(t *testing.T, s *Store, name string, size, writers int) {
+	t.Helper()
+	var won, lost atomic.Int64
+	var all sync.WaitGroup
+	for i := range writers {
+		p := file(t, s, name, bytes.Repeat([]byte{byte(i)}, size))
+		all.Go(func() {
+			switch err := s.PutOnce(t.Context(), p, nil); {
+			case err == nil:
+				won.Add(1)
+			case errors.Is(err, ErrOther):
+				lost.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 || lost.Load() != int64(writers-1) {
+		t.Errorf("%s, %d bytes: %d won and %d lost, want 1 and %d", name, size, won.Load(), lost.Load(), writers-1)
 	}
 }
 
@@ -407,4 +412,52 @@ func httpServer(t *testing.T, page string) (url string) {
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// TestS3 has a real server decide races of 64 writers, of small files and of files in parts.
+func TestS3(t *testing.T) {
+	program := os.Getenv("SCALEWM_S3")
+	if program == "" {
+		t.Skip("make test-s3 runs it")
+	}
+	s3test.Start(t) // which sets the environment
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, s3test.Bucket), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	server := exec.Command(program, "--port", l.Addr().String(), "posix", dir)
+	server.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+s3test.Key, "ROOT_SECRET_KEY="+os.Getenv("AWS_SECRET_ACCESS_KEY"))
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	t.Setenv("AWS_ENDPOINT_URL", "http://"+l.Addr().String())
+	s, err := Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.part = 5 << 20 // the least that S3 takes
+	for i := range 20 {
+		race(t, s, fmt.Sprint("small-", i), 100, 64)
+	}
+	race(t, s, "large", 5<<20+1, 8)
+	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+	if err := s.PutOnce(t.Context(), file(t, s, "data/big.h5", big), nil); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := pull(t, s, "data/big.h5"); err != nil || !bytes.Equal(back, big) {
+		t.Errorf("it came back as %d bytes, %v", len(back), err)
+	}
+	if all, err := s.List(t.Context(), ""); err != nil || len(all) != 22 {
+		t.Errorf("%d files are listed, want 22: %v", len(all), err)
+	}
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "another one")
+	if _, err := Open(t.Context(), address); err == nil || !strings.Contains(err.Error(), "hint: the server does not know these credentials") {
+		t.Errorf("with other credentials: %v", err)
+	}
 }

@@ -87,11 +87,11 @@ func (s *Store) PutOnce(ctx context.Context, p *Snapshot, moved Moved) error {
 	}
 	there, err := s.sum(ctx, p.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = s.put(ctx, p, true, moved)
-		if code := status(err); code == http.StatusPreconditionFailed || answer(err).Code == "NoSuchUpload" {
-			there, err = s.sum(ctx, p.Name) // of another machine, or our own whose answer was lost
-		} else if err == nil {
+		if err = s.put(ctx, p, true, moved); err == nil {
 			return nil
+		}
+		if outrun(err) {
+			there, err = s.sum(ctx, p.Name) // of another machine, or our own whose answer was lost
 		}
 	}
 	if err == nil && there != sum {
@@ -105,6 +105,11 @@ func (s *Store) Put(ctx context.Context, p *Snapshot, moved Moved) error {
 	_, err := p.Sum()
 	if err == nil {
 		err = s.put(ctx, p, false, moved)
+	}
+	if outrun(err) { // by ourselves: the answer was lost
+		if there, err2 := s.sum(ctx, p.Name); err2 == nil && there == p.sum {
+			err = nil
+		}
 	}
 	return s.explain(fmt.Sprintf("pushing %s to %s", p.path, s.URL(p.Name)), err)
 }
@@ -158,12 +163,9 @@ func (s *Store) putBytes(ctx context.Context, name string, text []byte, once boo
 }
 
 // putParts puts a large file, which has its name once all of its parts are there. What
-// a killed push of it left is removed first.
+// killed pushes of it left is removed then, with what slower ones have brought so far.
 func (s *Store) putParts(ctx context.Context, p *Snapshot, once bool, moved Moved) (err error) {
 	key := s.key(p.Name)
-	if err := s.retry(ctx, func() error { return s.core.RemoveIncompleteUpload(ctx, s.bucket, key) }); err != nil {
-		return err
-	}
 	o := options(false)
 	o.UserMetadata = map[string]string{"Sha256": p.sum}
 	var id string
@@ -194,6 +196,9 @@ func (s *Store) putParts(ctx context.Context, p *Snapshot, once bool, moved Move
 			_, err := s.core.CompleteMultipartUpload(ctx, s.bucket, key, id, parts, options(once))
 			return err
 		})
+	}
+	if err == nil {
+		err = s.retry(ctx, func() error { return s.core.RemoveIncompleteUpload(ctx, s.bucket, key) })
 	}
 	if err != nil { // the error that matters is err
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), s.pace/looks)
