@@ -31,6 +31,7 @@ type Store struct {
 	creds   *credentials.Credentials
 	pace    time.Duration // of all waiting: how often a lock is renewed
 	stall   time.Duration // a transfer of which no byte moves for so long is begun again
+	met     bool          // the server has answered
 	part    int64         // bytes of a part of a file that has more, or else of more parts than a file can have
 }
 
@@ -48,8 +49,12 @@ const (
 	firstRetry = 60 // per pace; each further one waits twice as long, up to one pace
 )
 
-// tries is how often a request is sent: for about a minute and a half.
-const tries = 9
+// How often a request is sent: for about a minute and a half, or two seconds where no server
+// has answered yet.
+const (
+	tries      = 9
+	triesFirst = 3
+)
 
 // probeName is an object that Open leaves. Its name, as that of locks, is none of a file.
 const probeName = ".probe"
@@ -79,7 +84,9 @@ func open(ctx context.Context, address string, pace time.Duration) (*Store, erro
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", address, err)
 	}
-	return s, s.probe(ctx)
+	err = s.probe(ctx)
+	s.met = true
+	return s, err
 }
 
 // Address is s3://bucket/prefix.
@@ -136,7 +143,7 @@ func (s *Store) probe(ctx context.Context) error {
 }
 
 func (s *Store) unfit() error {
-	return fmt.Errorf("opening %s: the server ignores the condition \"If-None-Match: *\" of a put, so that two machines could overwrite each other's files (hint: a newer server has it; Amazon S3, Cloudflare R2, Ceph and versitygw from 1.8.0 on do)", s.address)
+	return fmt.Errorf("opening %s: the server ignores the condition \"If-None-Match: *\" of a put, so that two machines could overwrite each other's files (hint: a newer server may have it; Amazon S3 does, and versitygw from 1.8.0 on)", s.address)
 }
 
 func (s *Store) key(name string) string { return s.prefix + name }
@@ -203,7 +210,7 @@ func (s *Store) retry(ctx context.Context, do func() error) error {
 		}
 		if expired(err) && try == 1 {
 			s.creds.Expire() // what renews them may have written the file anew
-		} else if !transient(err) || try == tries {
+		} else if !transient(err) || try == tries || try == triesFirst && !s.met && status(err) == 0 {
 			return err
 		}
 		select {
