@@ -142,6 +142,7 @@ func TestSpecs(t *testing.T) {
 		"mppi":               func(j *Job) { j.Solver, j.Temperature = MPPI, 1 },
 		"mppi's temperature": func(j *Job) { j.Solver, j.Temperature = MPPI, 2 },
 		"action clip":        func(j *Job) { j.ActionClip = true },
+		"planner noise":      func(j *Job) { j.PlannerNoise = 1 },
 		"recipe":             func(j *Job) { j.Arm.Recipe.Hash = "0a" },
 		"task state":         func(j *Job) { j.Arm.Recipe.Q = "half" },
 		"weight of a term":   func(j *Job) { j.Arm.Recipe.Weight = .3 },

@@ -58,16 +58,17 @@ type Job struct {
 	Arm      Arm
 	// Solver (of Solvers), Tier (Tier.For the solver), Temperature (of mppi) and
 	// Clip (of icem) say how the arm plans; random actions ignore them.
-	Solver      string
-	Tier        Tier
-	Temperature float64
-	Clip        plan.Clip
-	ActionClip  bool // planned actions are clipped to the task's bounds before they are executed
-	Sets        []Set
-	Workers     int    // goroutines that simulate, 0: one
-	Batch       int    // episodes planned side by side, 0: as many as keep the device busy
-	Version     string // of the program, for the measured times
-	Progress    func(done, total int64, note string)
+	Solver       string
+	Tier         Tier
+	Temperature  float64
+	Clip         plan.Clip
+	PlannerNoise int  // its number, 0: the published
+	ActionClip   bool // planned actions are clipped to the task's bounds before they are executed
+	Sets         []Set
+	Workers      int    // goroutines that simulate, 0: one
+	Batch        int    // episodes planned side by side, 0: as many as keep the device busy
+	Version      string // of the program, for the measured times
+	Progress     func(done, total int64, note string)
 }
 
 // Spec determines the cell of the job's set i.
@@ -92,7 +93,7 @@ func (j Job) Spec(i int) record.Spec {
 	case ICEM:
 		s.Clip = clipName(j.Clip)
 	}
-	s.ActionClip = j.ActionClip
+	s.PlannerNoise, s.ActionClip = j.PlannerNoise, j.ActionClip
 	if m, _, err := j.scaler(); err == nil && !sameScaler(m, j.Data.Actions) {
 		s.Actions = "checkpoint"
 	}

@@ -79,6 +79,7 @@ type planner struct {
 	tier       Tier
 	sideBySide int // episodes planned at once
 	protocol   dataset.Protocol
+	noise      int
 	sets       []Set
 	actions    dataset.Moments
 	low, high  []float64  // bounds of one action that iCEM clips to, z-scored
@@ -97,7 +98,7 @@ func newPlanner(j Job) (*planner, error) {
 		return nil, err
 	}
 	p := &planner{frameEncoder: newFrameEncoder(j.Arm.World), solver: solver, tier: j.Tier, sideBySide: j.sideBySide(),
-		protocol: j.Protocol, sets: j.Sets, actions: actions}
+		protocol: j.Protocol, noise: j.PlannerNoise, sets: j.Sets, actions: actions}
 	p.low, p.high = j.Clip.Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, p.actions.Mean, p.actions.Std)
 	if j.ActionClip {
 		p.bounds = j.Task.Spec
@@ -146,7 +147,7 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	began = time.Now()
 	keys := make([]uint64, len(eps))
 	for i, ep := range eps {
-		keys[i] = noiseKey(p.protocol, p.sets[ep.set].Name, ep.result.PlannerSeed)
+		keys[i] = noiseKey(p.protocol, p.noise, p.sets[ep.set].Name, ep.result.PlannerSeed)
 	}
 	width := Horizon * p.info.ActionWidth
 	found, err := p.solver.Solve(ctx, p.dev, plan.Problem{

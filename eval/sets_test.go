@@ -155,7 +155,8 @@ func TestStrictSets(t *testing.T) {
 	if _, err := d.Set("s101", 100000); err == nil {
 		t.Error("more starts than there are: no error")
 	}
-	if noiseKey(dataset.Strict, "s101", 1) == noiseKey(dataset.Strict, "s102", 1) || noiseKey(dataset.Paper, "s101", 1) != noiseKey(dataset.Paper, "s102", 1) {
+	if noiseKey(dataset.Strict, 0, "s101", 1) == noiseKey(dataset.Strict, 0, "s102", 1) || noiseKey(dataset.Paper, 0, "s101", 1) != noiseKey(dataset.Paper, 0, "s102", 1) ||
+		noiseKey(dataset.Paper, 1, "s101", 1) == noiseKey(dataset.Paper, 0, "s101", 1) || noiseKey(dataset.Paper, 1, "s101", 1) == noiseKey(dataset.Paper, 2, "s101", 1) {
 		t.Error("noise is keyed by set under paper, or not under strict")
 	}
 }

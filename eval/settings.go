@@ -27,8 +27,12 @@ const (
 	GoalOffset = 25 // rows from start to goal
 )
 
-// noiseKey is the stream of an episode's planner noise, the same for every arm.
-func noiseKey(p dataset.Protocol, set string, seed uint32) uint64 {
+// noiseKey is the stream of an episode's planner noise, the same for every arm. Noise
+// other than 0 is another draw of it, by which one sees how much of a result it is.
+func noiseKey(p dataset.Protocol, noise int, set string, seed uint32) uint64 {
+	if noise != 0 {
+		return rng.Key("planner noise", noise, set, int(seed))
+	}
 	if p == dataset.Strict {
 		return rng.Key("planner", set, int(seed))
 	}

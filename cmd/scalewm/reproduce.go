@@ -34,12 +34,15 @@ type gridFlags struct {
 	settings                                                          settingFlags
 }
 
+// usualMethods are the arms of a run that names none.
+var usualMethods = strings.Join(model.MethodNames(model.Method.Usual), ",")
+
 func (c *command) gridFlags() gridFlags {
 	return gridFlags{
 		preset:   c.presetFlags("nano", ""),
-		tasks:    c.String("tasks", "all", "`tasks`, with commas, or all"),
-		methods:  c.String("methods", strings.Join(model.MethodNames(model.Method.Usual), ","), "`arms`, with commas: of lewm, scale, aux, dinowm (which needs --backbone), dinowm-random, and the floors untrained and random"),
-		seeds:    c.String("seeds", "3072", "training `seeds`, with commas"),
+		tasks:    c.String("tasks", "", "`tasks`, with commas, or all; without the flag the preset's, or else all"),
+		methods:  c.String("methods", "", "`arms` instead of the preset's (or else "+usualMethods+"), with commas: of lewm, scale, aux, dinowm (which needs --backbone), dinowm-random, and the floors untrained and random"),
+		seeds:    c.String("seeds", "", "training `seeds` instead of the preset's (or else 3072), with commas"),
 		q:        c.String("q", "", "task `states`, with commas, that scale and aux see instead of the preset's: full, half, native; each is an arm, scale@half"),
 		weights:  c.String("scale-weight", "", "`weights`, with commas, of scale's own loss term instead of the preset's; each is an arm, scale@w=0.3"),
 		solvers:  c.String("solvers", "", "`planners` instead of the preset's, with commas, or all"),
@@ -59,7 +62,7 @@ type presetFlags struct {
 }
 
 func (c *command) presetFlags(name, what string) presetFlags {
-	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, small, paper) or path of a .toml file"+what), new(texts)}
+	f := presetFlags{c.String("preset", name, "`name` of a preset (nano, laptop, small, paper) or path of a .toml file"+what), new(texts)}
 	c.Var(f.changes, "set", "`KEY=VALUE` instead of the preset's, as in train.lr=1e-3; may be given several times")
 	return f
 }
@@ -236,14 +239,14 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if err != nil {
 		return g, err
 	}
-	or := func(flag string, preset []string) string {
-		if flag != "" {
-			return flag
-		}
-		return strings.Join(preset, ",")
+	or := func(flag string, preset []string, otherwise ...string) string {
+		return cmp.Or(flag, strings.Join(preset, ","), strings.Join(otherwise, ","))
 	}
 	g.Preset, g.Episodes = *preset, *f.episodes
-	p := g.Preset.Eval
+	p, axes := g.Preset.Eval, g.Preset.Grid
+	if *f.tiers != "" { // for every solver
+		g.Preset.Eval.TiersOf = nil
+	}
 	if g.Episodes == 0 {
 		g.Episodes = p.Episodes
 	}
@@ -256,17 +259,17 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if g.Rollouts, err = f.rollouts.read(); err != nil {
 		return g, err
 	}
-	tasks := strings.Split(*f.tasks, ",")
-	if *f.tasks == "all" {
-		tasks = envs.Names()
+	tasks := or(*f.tasks, axes.Tasks, "all")
+	if tasks == "all" {
+		tasks = strings.Join(envs.Names(), ",")
 	}
-	if g.Tasks, err = parseList(tasks, envs.Lookup); err != nil {
+	if g.Tasks, err = parseList(strings.Split(tasks, ","), envs.Lookup); err != nil {
 		return g, err
 	}
-	if g.Methods, err = parseList(strings.Split(*f.methods, ","), parseMethod); err != nil {
+	if g.Methods, err = parseList(strings.Split(or(*f.methods, axes.Methods, usualMethods), ","), parseMethod); err != nil {
 		return g, err
 	}
-	if g.Seeds, err = parseList(strings.Split(*f.seeds, ","), parseSeed); err != nil {
+	if g.Seeds, err = parseList(strings.Split(or(*f.seeds, axes.Seeds, "3072"), ","), parseSeed); err != nil {
 		return g, err
 	}
 	if *f.q != "" {

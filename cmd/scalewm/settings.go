@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 
 	"scalewm/dataset"
@@ -16,15 +17,16 @@ import (
 type settingFlags struct {
 	protocol, temperature, clip, pool *string
 	actionClip                        *bool
-	batch                             *int
+	noise, batch                      *int
 }
 
 func (c *command) settingFlags() settingFlags {
 	return settingFlags{
-		protocol:    c.String("protocol", string(dataset.Paper), "`rules`: paper or strict (held-out episodes only)"),
+		protocol:    c.String("protocol", "", "`rules`: paper or strict (held-out episodes only); without the flag the preset's, or else paper"),
 		temperature: c.String("temperature", "paper", "mppi's `temperature`: stock (0.5), paper (64/32/32/64/256 by task), tuned (chosen on s101 with lewm), or a number"),
 		clip:        c.String("icem-clip", "raw", "`bounds` that icem clips z-scored actions to: raw (the task's own, as published), env (as z-scores) or none"),
 		actionClip:  c.Bool("action-clip", false, "clip what any planner found to the task's bounds before it is executed; as published, the simulator gets it as it is"),
+		noise:       c.Count("planner-noise", 0, "`number` of the planner's random draws, 0 being the published ones; others show how much of a result is their luck"),
 		pool:        c.String("pool", "minus-one", "`starts` that sets are drawn from: minus-one (without the last one, as published) or full"),
 		batch:       c.Count("batch", 0, "`episodes` planned side by side; 0 is as many as keep the device busy (no result depends on it)"),
 	}
@@ -33,7 +35,10 @@ func (c *command) settingFlags() settingFlags {
 // read writes the flags, and the lists of names beside them, into a grid.
 func (f settingFlags) read(g *pipeline.Grid, solvers, tiers, sets string) error {
 	parse := []func() error{
-		func() (err error) { g.Protocol, err = dataset.ParseProtocol(*f.protocol); return },
+		func() (err error) {
+			g.Protocol, err = dataset.ParseProtocol(cmp.Or(*f.protocol, g.Preset.Grid.Protocol, string(dataset.Paper)))
+			return
+		},
 		func() (err error) { g.Tiers, err = eval.ParseTiers(tiers); return },
 		func() (err error) { g.Sets, err = eval.ParseSets(sets); return },
 		func() (err error) { g.Solvers, err = eval.ParseSolvers(solvers); return },
@@ -41,7 +46,7 @@ func (f settingFlags) read(g *pipeline.Grid, solvers, tiers, sets string) error 
 		func() (err error) { g.Clip, err = eval.ParseClip(*f.clip); return },
 		func() (err error) { g.Pool, err = eval.ParsePool(*f.pool); return },
 	}
-	g.ActionClip = *f.actionClip
+	g.ActionClip, g.PlannerNoise = *f.actionClip, *f.noise
 	for _, p := range parse {
 		if err := p(); err != nil {
 			return usagef("%v", err)

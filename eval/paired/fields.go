@@ -68,6 +68,7 @@ var fields = []field{
 	{name: "horizon", role: ofSettings, pair: true, plan: true, say: "horizon %s", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Horizon) }},
 	{name: "clip", role: ofSettings, pair: true, plan: true, say: "clip %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Clip }},
 	{name: "action_clip", role: ofSettings, pair: true, plan: true, say: "actions executed %s", of: actionClip},
+	{name: "planner_noise", role: ofSettings, pair: true, plan: true, say: "planner noise %s", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.PlannerNoise) }},
 	{name: "temperature", role: ofSettings, pair: true, plan: true, open: true, say: "temperature %s", of: temperature},
 	{name: "actions", role: ofSettings, plan: true, say: "actions scaled as the %s's", of: func(c record.Cell, _ record.Row) string { return cmp.Or(c.Spec.Actions, "data set") }},
 	{name: "planner_seed", role: ofResult, pair: true, plan: true, row: true, of: func(_ record.Cell, r record.Row) string { return strconv.FormatUint(uint64(r.PlannerSeed), 10) }},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 			continue
 		}
 		for k, tier := range g.Tiers {
+			if only, ok := g.Preset.Eval.TiersOf[solver]; ok && !slices.Contains(only, tier.Name) {
+				continue
+			}
 			s := all
 			s.solver, s.tier, s.film = solver, tier, i == 0 && k == 0 && a.seed == g.Seeds[0]
 			s.id = strings.Join([]string{"evaluate", a.name(), solver, tier.Name}, " ")

@@ -24,15 +24,16 @@ type Grid struct {
 	Qs           []string
 	ScaleWeights []float64
 
-	Protocol    dataset.Protocol
-	Solvers     []string
-	Tiers       []eval.Tier
-	Sets        []string
-	Episodes    int // of a set
-	Temperature eval.Temperature
-	Clip        plan.Clip
-	ActionClip  bool // see eval.Job
-	Pool        eval.Pool
+	Protocol     dataset.Protocol
+	Solvers      []string
+	Tiers        []eval.Tier
+	Sets         []string
+	Episodes     int // of a set
+	Temperature  eval.Temperature
+	Clip         plan.Clip
+	PlannerNoise int  // see eval.Job
+	ActionClip   bool // see eval.Job
+	Pool         eval.Pool
 
 	Analyses []string          // of each checkpoint
 	Rollouts analysis.Settings // of the analysis of that name

@@ -73,6 +73,10 @@ func TestGraph(t *testing.T) {
 			t.Errorf("%s needs %v", s.ID(), s.Needs())
 		}
 	}
+	w.Grid.Preset.Eval.TiersOf = map[string][]string{eval.MPPI: {"T5"}}
+	if got := names(w.Graph()); !slices.Equal(got, slices.DeleteFunc(want, func(step string) bool { return strings.Contains(step, "mppi T1") })) {
+		t.Errorf("mppi at T5 alone: got\n%s", strings.Join(got, "\n"))
+	}
 	w.Grid.Solvers = []string{eval.CEM}
 	if got := names(w.Graph()); strings.Contains(strings.Join(got, "\n"), "tune") {
 		t.Errorf("tuned without mppi: %v", got)

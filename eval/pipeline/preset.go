@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -29,11 +30,20 @@ var presetFiles embed.FS
 // Preset is one set of numbers for the whole path, sections in the order of the floors.
 type Preset struct {
 	Name    string        `toml:"-"`
+	Grid    GridPreset    `toml:"grid"`
 	Collect CollectPreset `toml:"collect"`
 	Model   lewm.Config   `toml:"model"`
 	Train   train.Config  `toml:"train"`
 	DinoWM  *DinoWMPreset `toml:"dinowm"` // nil: the preset has none
 	Eval    EvalPreset    `toml:"eval"`
+}
+
+// GridPreset is what a run covers; what is empty the program's flags say.
+type GridPreset struct {
+	Tasks    []string `toml:"tasks,omitempty"`
+	Methods  []string `toml:"methods,omitempty"`
+	Seeds    []string `toml:"seeds,omitempty"` // of the trainings
+	Protocol string   `toml:"protocol,omitempty"`
 }
 
 // DinoWMPreset is the geometry of the family DINO-WM, with the backbone of the arm whose
@@ -104,11 +114,13 @@ func (c CollectPreset) EpisodesOf(task string) int {
 
 // EvalPreset is the evaluation grid of a run.
 type EvalPreset struct {
-	Solvers  []string `toml:"solvers"`
-	Tiers    []string `toml:"tiers"`
-	Sets     []string `toml:"sets"`
-	Episodes int      `toml:"episodes"` // a set
-	Analyses []string `toml:"analyses"` // of each checkpoint; a preset without the key has none
+	Solvers []string `toml:"solvers"`
+	Tiers   []string `toml:"tiers"`
+	// TiersOf are the tiers of a solver that does not run at all of Tiers.
+	TiersOf  map[string][]string `toml:"tiers_of,omitempty"`
+	Sets     []string            `toml:"sets"`
+	Episodes int                 `toml:"episodes"` // a set
+	Analyses []string            `toml:"analyses"` // of each checkpoint; a preset without the key has none
 	// AtMost and SetsAtMost cap episodes and sets of tasks that are slow.
 	AtMost     map[string]int `toml:"at_most"`
 	SetsAtMost map[string]int `toml:"sets_at_most"`
@@ -200,17 +212,18 @@ func (p *Preset) decode(text string) error {
 	return nil
 }
 
-// presetKeys are the keys of the nano preset, which has all of them.
-func presetKeys() []string {
-	text, _ := presetFiles.ReadFile("presets/nano.toml") // embedded: cannot fail
-	var p Preset
-	meta, err := toml.Decode(string(text), &p)
-	if err != nil {
-		panic(fmt.Sprintf("pipeline: the embedded nano preset does not parse: %v", err))
-	}
-	var keys []string
-	for _, k := range meta.Keys() {
-		keys = append(keys, k.String())
+// presetKeys are the keys of the built-in presets.
+func presetKeys() (keys []string) {
+	for _, name := range PresetNames() {
+		text, _ := presetFiles.ReadFile(path.Join("presets", name+".toml")) // embedded: cannot fail
+		var p Preset
+		meta, err := toml.Decode(string(text), &p)
+		if err != nil {
+			panic(fmt.Sprintf("pipeline: the embedded preset %s does not parse: %v", name, err))
+		}
+		for _, k := range meta.Keys() {
+			keys = append(keys, k.String())
+		}
 	}
 	return keys
 }
@@ -232,6 +245,16 @@ func (p *Preset) validate() error {
 	}
 	if p.Eval.Episodes < 1 || len(p.Eval.Sets) == 0 || len(p.Eval.Tiers) == 0 || len(p.Eval.Solvers) == 0 {
 		return fmt.Errorf("eval: solvers, tiers, sets and episodes must not be empty (hint: see presets/nano.toml)")
+	}
+	for solver, tiers := range p.Eval.TiersOf {
+		if !slices.Contains(p.Eval.Solvers, solver) {
+			return fmt.Errorf("eval.tiers_of: %q is none of the preset's solvers", solver)
+		}
+		for _, tier := range tiers {
+			if !slices.Contains(p.Eval.Tiers, tier) {
+				return fmt.Errorf("eval.tiers_of: %q of %s is none of the preset's tiers", tier, solver)
+			}
+		}
 	}
 	if _, err := analysis.Parse(cmp.Or(strings.Join(p.Eval.Analyses, ","), "none")); err != nil {
 		return fmt.Errorf("eval: %w", err)

@@ -14,7 +14,7 @@ import (
 )
 
 func TestPresetNames(t *testing.T) {
-	if d := cmp.Diff([]string{"nano", "paper", "small"}, PresetNames()); d != "" {
+	if d := cmp.Diff([]string{"laptop", "nano", "paper", "small"}, PresetNames()); d != "" {
 		t.Error(d)
 	}
 	for _, n := range PresetNames() {
@@ -28,7 +28,7 @@ func TestPresetNames(t *testing.T) {
 // Sizes of the models: docs/sources.md#parameter-counts (paper; small 10.77 M,
 // nano about 0.7 M), all with Two-Room's two actions.
 func TestPresetSizes(t *testing.T) {
-	for name, want := range map[string][2]float64{"nano": {0.7e6, 0.1e6}, "small": {10.77e6, 0.005e6}, "paper": {18034478, 0}} {
+	for name, want := range map[string][2]float64{"nano": {0.7e6, 0.1e6}, "laptop": {0.7e6, 0.1e6}, "small": {10.77e6, 0.005e6}, "paper": {18034478, 0}} {
 		p, err := LoadPreset(name)
 		if err != nil {
 			t.Fatal(err)
@@ -128,6 +128,11 @@ func TestPresetRefuses(t *testing.T) {
 			}
 		})
 	}
+	for change, says := range map[string]string{`eval.tiers_of={gd=["T1"]}`: "none of the preset's solvers", `eval.tiers_of={cem=["T4"]}`: "none of the preset's tiers"} {
+		if _, err := LoadPreset("nano", change); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("--set %s: %v, want an error that says %s", change, err, says)
+		}
+	}
 	if _, err := LoadPreset("nanno"); err == nil || !strings.Contains(err.Error(), `did you mean "nano"?`) || !strings.Contains(err.Error(), "paper, small") {
 		t.Errorf("unknown name: %v", err)
 	}
@@ -160,7 +165,6 @@ func TestPresetFile(t *testing.T) {
 	}
 }
 
-// The TOML parser would take 20 seconds for this key and hours for a longer one.
 // A change is as if the file had it, and leaves everything else.
 func TestPresetChanges(t *testing.T) {
 	p, err := LoadPreset("nano", "train.lr=1e-3", "collect.policy = noisy", `eval.tiers=["T1"]`, "collect.at_most.cube=7")
@@ -191,6 +195,22 @@ func TestPresetChanges(t *testing.T) {
 	}
 }
 
+// The study trains what the demo trains.
+func TestLaptopIsNano(t *testing.T) {
+	laptop, err := LoadPreset("laptop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nano, err := LoadPreset("nano")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(recipe{nano.Model, nano.Train}, recipe{laptop.Model, laptop.Train}); d != "" {
+		t.Error(d)
+	}
+}
+
+// The TOML parser would take 20 seconds for this key and hours for a longer one.
 func TestLongLinesAreRefused(t *testing.T) {
 	_, err := parsePreset("[model]\n" + strings.Repeat("a.", 10_000) + "a = 1\n")
 	if err == nil || !strings.Contains(err.Error(), "line 2: 20006 characters") {

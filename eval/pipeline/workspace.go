@@ -203,7 +203,7 @@ func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
 
 // job evaluates an arm on sets, so far without a planner: all that random actions need.
 func (w *Workspace) job(t *openTask, a eval.Arm, sets []eval.Set) eval.Job {
-	return eval.Job{Task: t.Task, Data: t.data, Protocol: w.Grid.Protocol, Arm: a, Sets: sets, Clip: w.Grid.Clip, ActionClip: w.Grid.ActionClip,
+	return eval.Job{Task: t.Task, Data: t.data, Protocol: w.Grid.Protocol, Arm: a, Sets: sets, Clip: w.Grid.Clip, PlannerNoise: w.Grid.PlannerNoise, ActionClip: w.Grid.ActionClip,
 		Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
 }
 

@@ -44,6 +44,8 @@ type Spec struct {
 	// Actions is "checkpoint" where plans are scaled by the moments of its training
 	// and these are not the data set's own; absent elsewhere.
 	Actions string `json:"actions,omitempty"`
+	// PlannerNoise numbers other planner noise than the published, which is 0.
+	PlannerNoise int `json:"planner_noise,omitempty"`
 	// ActionClip: executed actions are clipped to the task's bounds, whatever the solver.
 	ActionClip bool   `json:"action_clip,omitempty"`
 	Horizon    int    `json:"horizon"` // blocks

@@ -70,6 +70,7 @@ func (r *Report) robust() []Section {
 	}
 	add("Training seeds as the unit", "seeds", g.seedTable(), g.seedCounts(), g.seedGap())
 	add("How many seeds and episodes an effect needs", "power", g.powerTable())
+	add("Whether geometry foretells planning", "foretold", g.foretoldTable())
 	add("One factor at a time", "factors", r.factorTable(), r.tierReadings(), r.factorGaps())
 	add("Without starts that are solved already", "presolved", r.freshTable())
 	return out
@@ -352,6 +353,7 @@ var factors = []struct{ name, said, flags string }{
 	{"the strict protocol (held-out episodes)", "protocol strict", "--protocol strict --out DIR/strict"},
 	{"iCEM without its clipping", "clip ", "--solvers icem --icem-clip none --out DIR"},
 	{"actions clipped to the task's bounds", "actions executed", "--action-clip --out DIR"},
+	{"the planner's random draws", "planner noise", "--planner-noise 1 --out DIR"},
 	{"all valid starts in the pool", "pool full", "--pool full --out DIR"},
 }
 

@@ -104,3 +104,17 @@ func RankMetrics(predicted, actual []float64, elites int) Ranking {
 	m.ValueRegret = (actual[chosen[0]] - least) / math.Max(mean-least, 1e-12)
 	return m
 }
+
+// SpearmanInterval is that of a rank correlation of n pairs, from which the means of so
+// many groups were taken beforehand (1 or none: plain pairs), by Fisher's transformation
+// with the variance (1 + rho^2/2)/(n - 3) of Bonett and Wright, Psychometrika 65 (2000).
+// It is NaN of too few pairs.
+func SpearmanInterval(rho float64, n, groups int, level float64) Interval {
+	free := float64(n - 3 - max(groups-1, 0))
+	if free < 1 {
+		return Interval{math.NaN(), math.NaN()}
+	}
+	half := normalQuantile((1+level)/2) * math.Sqrt((1+rho*rho/2)/free)
+	z := math.Atanh(rho)
+	return Interval{math.Tanh(z - half), math.Tanh(z + half)}
+}
