@@ -1,15 +1,21 @@
 package dataset
 
 import (
+	"bytes"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// Resizer scales frames to one size and keeps the weights of it. It is used by
-// one goroutine at a time.
+// Resizer scales frames to one size. It keeps the last one, since most rows of an
+// episode's frames are those of the frame before, and scales only what changed.
+// It is used by one goroutine at a time.
 type Resizer struct {
 	from, size int
 	taps       []taps
+	last       []byte    // (from, from, 3): the last frame; nil before the first
+	result     []byte    // (size, size, 3): what was made of it
+	changed    []bool    // rows of the frame that are not those of the last one
 	rows       []float32 // (from, size, 3): the frame after the columns are scaled
 	sum        []float32 // (size, 3): a row of the result
 	line       []float32 // (from, 3): a row of the frame
@@ -23,7 +29,7 @@ type taps struct {
 
 // NewResizer prepares scaling frames of an edge of from pixels to size.
 func NewResizer(from, size int) *Resizer {
-	r := &Resizer{from: from, size: size, taps: make([]taps, size), rows: make([]float32, from*size*3),
+	r := &Resizer{from: from, size: size, taps: make([]taps, size), result: make([]byte, size*size*3), changed: make([]bool, from), rows: make([]float32, from*size*3),
 		sum: make([]float32, size*3), line: make([]float32, from*3)}
 	scale := float32(from) / float32(size)
 	support := max(scale, 1)
@@ -65,9 +71,16 @@ func (r *Resizer) Resize(dst, src []byte) {
 		return
 	}
 	for y := range r.from {
-		r.scaleColumns(r.rows[y*w:(y+1)*w], src[y*r.from*3:(y+1)*r.from*3])
+		from, to := y*r.from*3, (y+1)*r.from*3
+		if r.changed[y] = r.last == nil || !bytes.Equal(src[from:to], r.last[from:to]); r.changed[y] {
+			r.scaleColumns(r.rows[y*w:(y+1)*w], src[from:to])
+		}
 	}
+	r.last = append(r.last[:0], src...)
 	for y, t := range r.taps {
+		if !slices.Contains(r.changed[t.from:t.from+len(t.weights)], true) {
+			continue
+		}
 		clear(r.sum)
 		for j, wt := range t.weights {
 			row := r.rows[(t.from+j)*w:][:len(r.sum)]
@@ -75,11 +88,12 @@ func (r *Resizer) Resize(dst, src []byte) {
 				r.sum[x] += row[x] * wt
 			}
 		}
-		out := dst[y*w:][:len(r.sum)]
+		out := r.result[y*w:][:len(r.sum)]
 		for x, v := range r.sum {
 			out[x] = round(v)
 		}
 	}
+	copy(dst, r.result)
 }
 
 // round rounds a value of [0, 255], give or take rounding, half to even: adding

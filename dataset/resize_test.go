@@ -86,6 +86,20 @@ func TestResizeToTheSameSizeCopies(t *testing.T) {
 	}
 }
 
+// A frame comes out as by a new Resizer, whatever came before it.
+func TestResizeKeepsWhatHolds(t *testing.T) {
+	frame, r := noiseFrame(), NewResizer(envs.FrameSize, 64)
+	got, want := make([]byte, 64*64*3), make([]byte, 64*64*3)
+	for i, change := range []int{0, 0, 7, 3 * envs.FrameSize * 100, envs.FrameBytes - 1} {
+		frame[change] += byte(100 * min(i, 1))
+		r.Resize(got, frame)
+		NewResizer(envs.FrameSize, 64).Resize(want, frame)
+		if !bytes.Equal(got, want) {
+			t.Errorf("frame %d differs", i)
+		}
+	}
+}
+
 // In memory and in a sidecar, with one worker and with three, the set is the same.
 func TestResizedSet(t *testing.T) {
 	src := newFake(t, 5, 4)
