@@ -64,9 +64,10 @@ wheel: setup ## leave dist/scalewm-*.whl: worlds for Python (docs/python.md)
 	  -ldflags '-s -w -extldflags "-Wl,--exclude-libs,ALL"' -o bin/libscalewm.so ./cmd/libscalewm
 	python3 cmd/libscalewm/wheel.py bin/libscalewm.so third_party/fetched $(WHEEL_VERSION) dist
 
-demo: build ## the whole path on Two-Room: data, three models, planning, report
-	@echo "make demo: about 8 minutes on two cores with bf16 instructions, 20 without"
-	bin/scalewm reproduce --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo
+demo_grid = --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo
+demo: build ## the whole path on Two-Room: data, three models, planning, report; begins with how long that takes here
+	@[ -e out/demo/report.html ] || bin/scalewm reproduce $(demo_grid) --dry-run --measure
+	bin/scalewm reproduce $(demo_grid)
 
 PICTURES ?= out/demo
 pictures: setup ## the README's pictures in docs/img, of the results folder PICTURES (out/demo); needs a browser

@@ -18,6 +18,7 @@ import (
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/model"
+	"scalewm/model/train"
 )
 
 // Forecast is what a dry run tells of a graph.
@@ -238,8 +239,8 @@ func work(t eval.Tier) int { return t.Candidates * t.Iterations }
 // A measurement is repeated with more work until it takes enough, and not after one
 // that takes plenty.
 const (
-	enough = 2 * time.Second
-	plenty = 10 * time.Second
+	enough = time.Second
+	plenty = 5 * time.Second
 )
 
 // trialTask is measured where the task makes no difference: its frames are the fastest to draw.
@@ -360,21 +361,29 @@ func (w *Workspace) timeArms(ctx context.Context, r *Rates, dir string) error {
 // timeArm trains an arm for some steps, plans with it, and analyses it.
 func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a arm) (err error) {
 	family, checkpoint := a.method.Family, ""
-	train := func(n int) error {
+	var clocks []float64 // seconds of a step of each run, the median that it measured itself
+	run := func(n int) error {
 		checkpoint = filepath.Join(dir, fmt.Sprintf("%s-%d", a.method.Name, n))
 		t := w.trial(data, checkpoint)
 		defer t.Close()
 		t.Grid.Preset.SetSteps(n)
-		_, err := (&Train{w: t, arm: a}).Run(ctx)
+		if _, err := (&Train{w: t, arm: a}).Run(ctx); err != nil || !a.method.Trained() {
+			return err
+		}
+		clock, err := train.ReadClock(checkpoint)
+		clocks = append(clocks, clock.MsStep/1000)
 		return err
 	}
 	switch {
 	case a.method.Trained():
-		if r.step[family], err = double(ctx, 2, train); err != nil {
+		if _, err = double(ctx, 2, run); err != nil {
 			return err
 		}
+		for _, step := range clocks[max(0, len(clocks)-2):] {
+			r.step[family] = r.step[family].with(step)
+		}
 	case a.method.Plans():
-		if err := train(1); err != nil {
+		if err := run(1); err != nil {
 			return err
 		}
 	}
