@@ -6,16 +6,16 @@ import (
 )
 
 // BySeed pairs two arms one training seed at a time: the differences A - B in points by seed,
-// set and episode, an episode's outcomes averaged over all tiers. It keeps the episodes
+// set and episode, an episode's outcomes averaged over all tiers, or those named. It keeps the episodes
 // that every seed has, and of sets that differ in length the longest. It is empty where the
 // arms share no seed, or no episode at all tiers.
-func BySeed(a, b *Arm) (seeds []int, points [][][]float64) {
+func BySeed(a, b *Arm, only ...string) (seeds []int, points [][][]float64) {
 	c := &Comparison{A: a.Name, B: b.Name}
 	pairs, err := seedPairs(a, b)
 	if err != nil {
 		return nil, nil
 	}
-	tiers := c.commonTiers(a, b)
+	tiers := slices.DeleteFunc(c.commonTiers(a, b), func(t string) bool { return len(only) > 0 && !slices.Contains(only, t) })
 	var tables []*table
 	seen := map[episode]int{}
 	for _, s := range pairs {

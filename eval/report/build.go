@@ -39,6 +39,7 @@ type Group struct {
 	Tallies    []Tally
 	Gains      []Gain
 	Seeds      []BySeed
+	Sources    []Sources
 	Foretold   []Foretold
 	Aggregates []Aggregate
 }
@@ -160,7 +161,7 @@ func (r *Report) group(of paired.Group, o paired.Options) Group {
 	}
 	paired.Adjust(pairs)
 	g.SetTests, g.Tallies, g.Gains, g.Aggregates = setTests(g.Blocks, o), tallies(g.Blocks), gains(g.Blocks, o), aggregates(g.Blocks)
-	g.Seeds, g.Foretold = seedsOf(g.Blocks), r.foretold(g.Blocks)
+	g.Seeds, g.Sources, g.Foretold = seedsOf(g.Blocks), r.sources(g.Blocks), r.foretold(g.Blocks)
 	return g
 }
 

@@ -70,6 +70,7 @@ func (r *Report) robust() []Section {
 	}
 	add("Training seeds as the unit", "seeds", g.seedTable(), g.seedCounts(), g.seedGap())
 	add("How many seeds and episodes an effect needs", "power", g.powerTable())
+	add("Where the variance comes from", "sources", g.sourceTable())
 	add("Whether geometry foretells planning", "foretold", g.foretoldTable())
 	add("One factor at a time", "factors", r.factorTable(), r.tierReadings(), r.factorGaps())
 	add("Without starts that are solved already", "presolved", r.freshTable())
