@@ -17,17 +17,22 @@ import (
 	"scalewm/model/weights"
 )
 
-// Arm is what acts: a world model with a planner, or the random policy.
+// Arm is what acts: a model, or the random policy.
 type Arm struct {
-	Method    string // lewm, scale, aux, untrained, random
+	Method    string // lewm, scale, aux, untrained, random, or what a stranger's model is called
 	TrainSeed int    // of the checkpoint, or of an untrained model's weights
 	Weights   string // SHA-256 of the weights file; "": uniform random actions
 	Recipe    train.Recipe
 	Backbone  string // SHA-256 of a frozen encoder's weights; "" where the encoder learnt
-	Precision string // of the products while planning
+	Precision string // of the products while planning; "" where that is another program's
 	// World is the loaded model. Without it an arm that plans can be asked for its
 	// cells, but not run.
 	World model.World
+	// Cost and Policy stand instead of a World where the model is none. Proposal, where
+	// given, makes the first mean of the solver.
+	Cost             CostModel
+	Policy, Proposal Policy
+	Python           string // what a model in Python is: world, cost or policy (record.Spec); "" for a checkpoint
 	// Protocol of the checkpoint's training; "" where nothing was trained.
 	// Checkpoints are evaluated under their own: under strict, one of the
 	// paper's protocol has seen the held-out episodes.
@@ -48,6 +53,42 @@ func ArmOf(s *weights.Sidecar, p device.Precision) Arm {
 
 // Plans says that the arm is a model, and not random actions.
 func (a Arm) Plans() bool { return a.Weights != "" }
+
+// searches says that the arm plans by a solver.
+func (a Arm) searches() bool { return a.Plans() && a.Policy == nil }
+
+// Model is what evaluations have to know of any model: the size of its frames, how wide its
+// actions are, and the device that its plans are searched on.
+type Model interface {
+	Info() model.Info
+	Device() device.Device
+}
+
+// CostModel judges plans by a cost of its own, where a World's is the distance of latents.
+type CostModel interface {
+	Model
+	// Cost is that of plans from starts to goals, E frames each.
+	Cost(starts, goals []byte) (plan.Cost, error)
+	PredictorCalls(h int) int // as a World's
+}
+
+// Policy makes plans of frames, without a search.
+type Policy interface {
+	Model
+	// Plan writes plans from starts to goals, E frames each, into z, E x (Horizon*ActionWidth) z-scores.
+	Plan(z []float32, starts, goals []byte) error
+}
+
+// model is the one that the arm has.
+func (a Arm) model() Model {
+	switch {
+	case a.Cost != nil:
+		return a.Cost
+	case a.Policy != nil:
+		return a.Policy
+	}
+	return a.World
+}
 
 // Job is one arm at one tier on some sets. The sets are planned side by side,
 // which no result depends on.
@@ -84,16 +125,19 @@ func (j Job) Spec(i int) record.Spec {
 	}
 	s.TrainSeed, s.Weights, s.Precision = j.Arm.TrainSeed, j.Arm.Weights, j.Arm.Precision
 	s.Recipe, s.Q, s.LossWeight = j.Arm.Recipe.Hash, j.Arm.Recipe.Q, j.Arm.Recipe.Weight
-	s.Backbone = j.Arm.Backbone
-	s.Solver, s.Tier, s.Horizon = j.Solver, j.Tier.Name, Horizon
-	s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
-	switch j.Solver {
+	s.Backbone, s.Python = j.Arm.Backbone, j.Arm.Python
+	s.Horizon, s.ActionClip = Horizon, j.ActionClip
+	if j.Arm.searches() {
+		s.Solver, s.Tier = j.Solver, j.Tier.Name
+		s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
+		s.PlannerNoise = j.PlannerNoise
+	}
+	switch s.Solver {
 	case MPPI:
 		s.Temperature = j.Temperature
 	case ICEM:
 		s.Clip = clipName(j.Clip)
 	}
-	s.PlannerNoise, s.ActionClip = j.PlannerNoise, j.ActionClip
 	if m, _, err := j.scaler(); err == nil && !sameScaler(m, j.Data.Actions) {
 		s.Actions = "checkpoint"
 	}
@@ -203,7 +247,7 @@ func (j Job) Check() error {
 	if j.Solver == MPPI && !(j.Temperature > 0) {
 		return fmt.Errorf("mppi has the temperature %g (hint: stock, paper, tuned or a positive number)", j.Temperature)
 	}
-	info := j.Arm.World.Info()
+	info := j.Arm.model().Info()
 	if info.FrameSkip != Block {
 		return fmt.Errorf("the checkpoint was trained with frame skip %d, the evaluation plans in blocks of %d (hint: train with frame skip %d)", info.FrameSkip, Block, Block)
 	}

@@ -18,11 +18,14 @@ const encodeFrames = 64
 
 // sideBySide is how many of a job's episodes are planned side by side.
 func (j Job) sideBySide() int {
-	if j.Batch > 0 {
+	switch m := j.Arm.model(); {
+	case j.Batch > 0:
 		return j.Batch
+	case j.Arm.Policy != nil:
+		return encodeFrames
+	default:
+		return max(m.Device().Traits().PlanRows/(j.Tier.Candidates*m.Info().Patches), 1)
 	}
-	w := j.Arm.World
-	return max(w.Device().Traits().PlanRows/(j.Tier.Candidates*w.Info().Patches), 1)
 }
 
 // frameEncoder turns frames at the model's size into latents.
@@ -72,60 +75,142 @@ func (e *frameEncoder) latents(ctx context.Context, frames [][]byte) ([]float32,
 	return host, e.dev.Err()
 }
 
-// planner turns frames into actions: encode, search, scale back.
-type planner struct {
-	frameEncoder
-	solver     plan.Solver
-	tier       Tier
-	sideBySide int // episodes planned at once
-	protocol   dataset.Protocol
-	noise      int
-	sets       []Set
-	actions    dataset.Moments
-	low, high  []float64  // bounds of one action that iCEM clips to, z-scored
-	bounds     *envs.Spec // whose bounds executed actions are clipped to, nil: none
-
-	encoding, planning time.Duration
+// planner turns what episodes see into their actions.
+type planner interface {
+	// goals takes in the episodes' goal frames, which all their plans use.
+	goals(ctx context.Context, eps []*episode) error
+	// plan gives each episode the actions of its plan number replan.
+	plan(ctx context.Context, eps []*episode, replan int) error
+	// spent is the time that encoding and planning took.
+	spent() (encoding, planning time.Duration)
 }
 
-func newPlanner(j Job) (*planner, error) {
-	solver, err := j.newSolver()
-	if err != nil {
-		return nil, err
-	}
+// newPlanner is how the job's arm plans.
+func newPlanner(j Job) (planner, error) {
 	actions, _, err := j.scaler()
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{frameEncoder: newFrameEncoder(j.Arm.World), solver: solver, tier: j.Tier, sideBySide: j.sideBySide(),
-		protocol: j.Protocol, noise: j.PlannerNoise, sets: j.Sets, actions: actions}
-	p.low, p.high = j.Clip.Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, p.actions.Mean, p.actions.Std)
+	x := executor{actions: actions, sideBySide: j.sideBySide()}
 	if j.ActionClip {
-		p.bounds = j.Task.Spec
+		x.bounds = j.Task.Spec
+	}
+	if j.Arm.Policy != nil {
+		return &direct{executor: x, policy: j.Arm.Policy}, nil
+	}
+	solver, err := j.newSolver()
+	if err != nil {
+		return nil, err
+	}
+	p := &search{executor: x, dev: j.Arm.model().Device(), solver: solver, tier: j.Tier, protocol: j.Protocol, noise: j.PlannerNoise, sets: j.Sets,
+		width: Horizon * j.Arm.model().Info().ActionWidth, proposal: j.Arm.Proposal}
+	p.low, p.high = j.Clip.Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, actions.Mean, actions.Std)
+	if j.Arm.Cost != nil {
+		p.judge = byFrames{j.Arm.Cost}
+	} else {
+		p.judge = &byLatents{newFrameEncoder(j.Arm.World), j.Tier.Candidates}
 	}
 	return p, nil
 }
 
-// encodeGoals keeps the latents of each episode's goal, which all its plans use.
-func (p *planner) encodeGoals(ctx context.Context, eps []*episode) error {
-	frames := make([][]byte, len(eps))
+// executor makes actions that are executed of planned ones.
+type executor struct {
+	actions    dataset.Moments
+	bounds     *envs.Spec // whose bounds executed actions are clipped to, nil: none
+	sideBySide int        // episodes planned at once
+}
+
+// execute gives each episode its plan, from rows of z-scores.
+func (x *executor) execute(eps []*episode, z []float32) {
+	width := len(z) / len(eps)
 	for i, ep := range eps {
-		frames[i] = ep.goalFrame
+		ep.actions = unscale(x.actions, z[i*width:(i+1)*width])
+		if x.bounds != nil {
+			clip(ep.actions, x.bounds.ActionLow, x.bounds.ActionHigh)
+		}
 	}
-	host, err := p.latents(ctx, frames)
-	if err != nil {
-		return err
-	}
-	per := p.info.Patches * p.info.Dim
-	for i, ep := range eps {
-		ep.goal, ep.goalFrame = host[i*per:(i+1)*per], nil
+}
+
+// direct has plans made by a policy, without a search.
+type direct struct {
+	executor
+	policy   Policy
+	planning time.Duration
+}
+
+func (p *direct) goals(context.Context, []*episode) error { return nil }
+
+func (p *direct) spent() (encoding, planning time.Duration) { return 0, p.planning }
+
+func (p *direct) plan(ctx context.Context, eps []*episode, _ int) error {
+	began := time.Now()
+	defer func() { p.planning += time.Since(began) }()
+	for batch := range slices.Chunk(eps, p.sideBySide) {
+		z, err := policyPlans(ctx, p.policy, batch)
+		if err != nil {
+			return err
+		}
+		p.execute(batch, z)
 	}
 	return nil
 }
 
-// plan gives each episode the actions of its plan number replan, as many
-// episodes side by side as fit.
-func (p *planner) plan(ctx context.Context, eps []*episode, replan int) error {
+// policyPlans asks a policy for a plan of each episode, which is one call of its model.
+func policyPlans(ctx context.Context, p Policy, eps []*episode) ([]float32, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for _, ep := range eps {
+		ep.result.PredictorCalls++
+	}
+	z := make([]float32, len(eps)*Horizon*p.Info().ActionWidth)
+	return z, p.Plan(z, starts(eps), goals(eps))
+}
+
+// starts and goals are frames of episodes one behind the other.
+func starts(eps []*episode) (all []byte) {
+	for _, ep := range eps {
+		all = append(all, ep.frame...)
+	}
+	return all
+}
+
+func goals(eps []*episode) (all []byte) {
+	for _, ep := range eps {
+		all = append(all, ep.goalFrame...)
+	}
+	return all
+}
+
+// search has plans found by a solver, under the cost that a judge makes.
+type search struct {
+	executor
+	judge
+	dev       device.Device
+	solver    plan.Solver
+	tier      Tier
+	protocol  dataset.Protocol
+	noise     int
+	sets      []Set
+	width     int       // of a plan
+	low, high []float64 // bounds of one action that iCEM clips to, z-scored
+	proposal  Policy    // whose plans are the solver's first mean; nil: zero
+
+	encoding, planning time.Duration
+}
+
+// judge makes the cost of plans from what episodes see.
+type judge interface {
+	goals(ctx context.Context, eps []*episode) error
+	// cost is that of plans from the episodes' present frames; free gives its memory back.
+	cost(ctx context.Context, eps []*episode) (c plan.Cost, free func(), err error)
+	PredictorCalls(h int) int
+}
+
+func (p *search) spent() (encoding, planning time.Duration) { return p.encoding, p.planning }
+
+// plan plans as many episodes side by side as fit.
+func (p *search) plan(ctx context.Context, eps []*episode, replan int) error {
 	for batch := range slices.Chunk(eps, p.sideBySide) {
 		if err := p.planBatch(ctx, batch, replan); err != nil {
 			return err
@@ -134,39 +219,39 @@ func (p *planner) plan(ctx context.Context, eps []*episode, replan int) error {
 	return nil
 }
 
-func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) error {
+func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) error {
 	began := time.Now()
-	c := newLatentCost(p.world, len(eps), p.tier.Candidates)
-	defer c.free()
-	if err := p.fill(ctx, c, eps); err != nil {
+	cost, free, err := p.cost(ctx, eps)
+	if err != nil {
 		return err
 	}
+	defer free()
 	p.dev.Sync()
 	p.encoding += time.Since(began)
 
 	began = time.Now()
-	keys := make([]uint64, len(eps))
-	for i, ep := range eps {
-		keys[i] = noiseKey(p.protocol, p.noise, p.sets[ep.set].Name, ep.result.PlannerSeed)
+	problem := plan.Problem{Episodes: len(eps), Horizon: Horizon, Width: p.width, Cost: cost, Low: p.low, High: p.high,
+		Noise: plan.Keyed{Device: p.dev, Keys: p.keys(eps), Replan: replan, Iterations: p.tier.Iterations}}
+	if p.proposal != nil {
+		first, err := policyPlans(ctx, p.proposal, eps)
+		if err != nil {
+			return err
+		}
+		problem.Init = device.NewMat(p.dev, len(eps), p.width)
+		defer p.dev.Free(problem.Init.Buf)
+		p.dev.Upload(problem.Init, first)
 	}
-	width := Horizon * p.info.ActionWidth
-	found, err := p.solver.Solve(ctx, p.dev, plan.Problem{
-		Episodes: len(eps), Horizon: Horizon, Width: width, Cost: c.best(), Low: p.low, High: p.high,
-		Noise: plan.Keyed{Device: p.dev, Keys: keys, Replan: replan, Iterations: p.tier.Iterations},
-	})
+	found, err := p.solver.Solve(ctx, p.dev, problem)
 	if err != nil {
 		return err
 	}
-	z := make([]float32, len(eps)*width)
+	z := make([]float32, len(eps)*p.width)
 	p.dev.Download(z, found.Actions)
 	p.dev.Free(found.Actions.Buf)
 	p.planning += time.Since(began)
+	p.execute(eps, z)
 	for i, ep := range eps {
-		ep.actions = unscale(p.actions, z[i*width:(i+1)*width])
-		if p.bounds != nil {
-			clip(ep.actions, p.bounds.ActionLow, p.bounds.ActionHigh)
-		}
-		ep.result.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.world.PredictorCalls(Horizon)
+		ep.result.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.PredictorCalls(Horizon)
 		ep.result.NaNCosts += found.NaNs[i]
 		if replan == 0 {
 			ep.result.PlanCost = found.Cost[i]
@@ -175,16 +260,65 @@ func (p *planner) planBatch(ctx context.Context, eps []*episode, replan int) err
 	return p.dev.Err()
 }
 
-// fill gives the cost its starts, from the episodes' present frames, and goals.
-func (p *planner) fill(ctx context.Context, c *latentCost, eps []*episode) error {
+// keys are those of the episodes' noise.
+func (p *search) keys(eps []*episode) []uint64 {
+	keys := make([]uint64, len(eps))
+	for i, ep := range eps {
+		keys[i] = noiseKey(p.protocol, p.noise, p.sets[ep.set].Name, ep.result.PlannerSeed)
+	}
+	return keys
+}
+
+// byFrames judges by a cost of the model's own, which sees the frames.
+type byFrames struct{ CostModel }
+
+func (byFrames) goals(context.Context, []*episode) error { return nil }
+
+func (j byFrames) cost(_ context.Context, eps []*episode) (plan.Cost, func(), error) {
+	c, err := j.Cost(starts(eps), goals(eps))
+	return c, func() {}, err
+}
+
+// byLatents judges by the distance of latents.
+type byLatents struct {
+	frameEncoder
+	candidates int
+}
+
+// goals keeps the latents of each episode's goal.
+func (j *byLatents) goals(ctx context.Context, eps []*episode) error {
+	frames := make([][]byte, len(eps))
+	for i, ep := range eps {
+		frames[i] = ep.goalFrame
+	}
+	host, err := j.latents(ctx, frames)
+	if err != nil {
+		return err
+	}
+	per := j.info.Patches * j.info.Dim
+	for i, ep := range eps {
+		ep.goal = host[i*per : (i+1)*per]
+	}
+	return nil
+}
+
+func (j *byLatents) PredictorCalls(h int) int { return j.world.PredictorCalls(h) }
+
+// cost encodes the episodes' present frames.
+func (j *byLatents) cost(ctx context.Context, eps []*episode) (plan.Cost, func(), error) {
+	c := newLatentCost(j.world, len(eps), j.candidates)
 	frames := make([][]byte, len(eps))
 	var goals []float32
 	for i, ep := range eps {
 		frames[i] = ep.frame
 		goals = append(goals, ep.goal...)
 	}
-	p.dev.Upload(c.goal, goals)
-	return p.encode(ctx, c.start, frames)
+	j.dev.Upload(c.goal, goals)
+	if err := j.encode(ctx, c.start, frames); err != nil {
+		c.free()
+		return nil, nil, err
+	}
+	return c.best(), c.free, nil
 }
 
 // unscale turns z-scored actions into the task's own: multiplied by the
@@ -262,20 +396,22 @@ func (c *latentCost) free() {
 
 // Trial plans by CEM outside an evaluation, so that plans can be timed.
 type Trial struct {
-	p   *planner
-	eps []*episode
+	p     *search
+	judge *byLatents
+	eps   []*episode
 }
 
 // NewTrial is so many episodes whose frames and goals are stripes.
 func NewTrial(w model.World, t Tier, episodes int) *Trial {
 	info := w.Info()
-	p := &planner{frameEncoder: newFrameEncoder(w), tier: t, sideBySide: episodes, protocol: dataset.Paper, sets: []Set{{}},
+	j := &byLatents{newFrameEncoder(w), t.Candidates}
+	p := &search{judge: j, dev: w.Device(), tier: t, protocol: dataset.Paper, sets: []Set{{}}, width: Horizon * info.ActionWidth,
 		solver: plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}}
 	n := info.ActionWidth / info.FrameSkip
-	p.actions = dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}
-	tr := &Trial{p: p}
+	p.executor = executor{actions: dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}, sideBySide: episodes}
+	tr := &Trial{p: p, judge: j}
 	for i := range episodes {
-		ep := &episode{frame: p.newFrame()}
+		ep := &episode{frame: j.newFrame(), goalFrame: j.newFrame()}
 		for k := range ep.frame {
 			ep.frame[k] = byte((k + i) * 7919 >> 3)
 		}
@@ -286,15 +422,12 @@ func NewTrial(w model.World, t Tier, episodes int) *Trial {
 }
 
 // Free gives the memory back; the world stays.
-func (t *Trial) Free() { t.p.dev.Free(t.p.pixels) }
+func (t *Trial) Free() { t.p.dev.Free(t.judge.pixels) }
 
 // Plan makes one plan for every episode, side by side, as an evaluation does:
 // start and goal encoded, the search, actions scaled back.
 func (t *Trial) Plan(ctx context.Context) error {
-	for _, ep := range t.eps {
-		ep.goalFrame = t.p.newFrame()
-	}
-	if err := t.p.encodeGoals(ctx, t.eps); err != nil {
+	if err := t.p.goals(ctx, t.eps); err != nil {
 		return err
 	}
 	return t.p.plan(ctx, t.eps, 0)

@@ -22,7 +22,7 @@ type episode struct {
 	start      Start
 	result     record.Row
 	frame      []byte        // what the next plan sees, at the model's size
-	goalFrame  []byte        // until it is encoded
+	goalFrame  []byte        // nil once it is encoded and nothing else sees it
 	goal       []float32     // its latents, P*D
 	actions    []float64     // planned and not yet executed, in env units
 	policy     envs.Policy   // acts instead of a plan
@@ -42,7 +42,7 @@ type runner struct {
 	Job
 	episodes []*episode
 	workers  []*worker
-	planner  *planner // nil: episodes act by policy
+	planner  planner // nil: episodes act by policy
 	// watch, where set, is called with the world after its reset (step 0) and
 	// after each step.
 	watch func(step int, e envs.Env) error
@@ -73,7 +73,7 @@ func newRunner(j Job) (*runner, error) {
 		return r, nil
 	}
 	for _, w := range r.workers {
-		w.resizer = dataset.NewResizer(envs.FrameSize, j.Arm.World.Info().FrameSize)
+		w.resizer = dataset.NewResizer(envs.FrameSize, j.Arm.model().Info().FrameSize)
 	}
 	var err error
 	r.planner, err = newPlanner(j)
@@ -83,7 +83,7 @@ func newRunner(j Job) (*runner, error) {
 func (r *runner) newEpisode(set, index int, s Start) *episode {
 	ep := &episode{set: set, index: index, start: s}
 	ep.result = record.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: Budget}
-	if r.Arm.Plans() {
+	if r.Arm.searches() {
 		ep.result.PlannerSeed = rng.PlannerSeed(index, r.Tier.Name)
 	}
 	return ep
@@ -162,10 +162,11 @@ func (r *runner) plan(ctx context.Context, live []*episode, replan int) error {
 	return r.planner.plan(ctx, live, replan)
 }
 
-// loadFrames reads the stored start and goal frames and encodes the goals.
+// loadFrames reads the stored start and goal frames and takes in the goals.
 func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
+	size := r.Arm.model().Info().FrameBytes()
 	err := r.eachLive(ctx, live, func(w *worker, ep *episode) error {
-		ep.frame, ep.goalFrame = r.planner.newFrame(), r.planner.newFrame()
+		ep.frame, ep.goalFrame = make([]byte, size), make([]byte, size)
 		from := r.Data.fileRow(ep.start)
 		for i, dst := range [][]byte{ep.frame, ep.goalFrame} {
 			row := from + i*GoalOffset
@@ -179,7 +180,12 @@ func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
 	if err != nil {
 		return err
 	}
-	return r.planner.encodeGoals(ctx, live)
+	if err = r.planner.goals(ctx, live); err == nil && r.Arm.World != nil && r.Arm.Proposal == nil {
+		for _, ep := range live { // plans see its latents alone
+			ep.goalFrame = nil
+		}
+	}
+	return err
 }
 
 // simulate executes up to steps steps of every live episode on all workers.
@@ -194,7 +200,7 @@ func (r *runner) simulate(ctx context.Context, live []*episode, from, steps int)
 			return err
 		}
 		if ep.done || from+steps >= Budget {
-			ep.done, ep.frame, ep.world = true, nil, nil
+			ep.done, ep.frame, ep.goalFrame, ep.world = true, nil, nil, nil
 			return nil
 		}
 		ep.world = w.Snapshot()
@@ -290,7 +296,7 @@ func (r *runner) setResults() []SetResult {
 	}
 	for i := range out {
 		if r.planner != nil {
-			out[i].Result.Device = r.Arm.World.Device().Kind().String()
+			out[i].Result.Device = r.Arm.model().Device().Kind().String()
 		}
 		out[i].Run = r.times(float64(len(out[i].Result.Rows)) / float64(len(r.episodes)))
 	}
@@ -305,10 +311,11 @@ func (r *runner) times(share float64) record.Run {
 		Render:   share * time.Duration(r.rendering.Load()).Seconds(),
 		Episode:  time.Since(r.began).Seconds() / float64(len(r.episodes)),
 	}
-	if p := r.planner; p != nil {
-		run.Encode = share * (r.loading + p.encoding).Seconds()
-		run.Plan = share * p.planning.Seconds()
-		run.PlanMillis = 1000 * p.planning.Seconds() / float64(r.plans)
+	if r.planner != nil {
+		encoding, planning := r.planner.spent()
+		run.Encode = share * (r.loading + encoding).Seconds()
+		run.Plan = share * planning.Seconds()
+		run.PlanMillis = 1000 * planning.Seconds() / float64(r.plans)
 	}
 	return run
 }

@@ -382,7 +382,8 @@ func TestInterruptedInTheMiddle(t *testing.T) {
 	if err := r.run(ctx); !errors.Is(err, context.Canceled) || last > 4 {
 		t.Errorf("cancelled at step 3, went on to step %d: %v", last, err)
 	}
-	if _, err := r.planner.latents(ctx, [][]byte{r.planner.newFrame()}); !errors.Is(err, context.Canceled) {
+	encoder := r.planner.(*search).judge.(*byLatents)
+	if _, err := encoder.latents(ctx, [][]byte{encoder.newFrame()}); !errors.Is(err, context.Canceled) {
 		t.Errorf("frames are encoded after a cancel: %v", err)
 	}
 }

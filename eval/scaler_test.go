@@ -132,7 +132,7 @@ func TestPlansAreScaledBy(t *testing.T) {
 		must(t, err)
 		z := []float32{1, -2}
 		exact := []float64{want.Mean[0] + want.Std[0], want.Mean[1] - 2*want.Std[1]}
-		if got := unscale(p.actions, z); !slices.EqualFunc(got, exact, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }) {
+		if got := unscale(p.(*search).actions, z); !slices.EqualFunc(got, exact, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }) {
 			t.Errorf("%s: %v becomes %v, want %v", job.Protocol, z, got, exact)
 		}
 	}

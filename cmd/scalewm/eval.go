@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"strings"
 
-	"scalewm/dataset"
-	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
 	"scalewm/model"
@@ -70,25 +68,17 @@ func runEval(ctx context.Context, c *command, args []string) error {
 		}
 		w.Grid.Methods, w.Grid.Seeds = []model.Method{model.MethodOf(arm.Method)}, []int64{int64(arm.TrainSeed)}
 	}
-	gate, err := w.RenderGate(ctx, w.Grid.Tasks[0])
-	if err == nil {
-		err = w.UseChoice(ctx, w.Grid.Tasks[0], *f.verify == 0)
-	}
+	gate, err := w.Ready(ctx, *f.verify == 0)
 	if err != nil {
 		return err
-	}
-	var steps pipeline.Graph
-	for _, s := range pipeline.Of[*pipeline.Evaluate](w.Graph()) {
-		steps = append(steps, s)
 	}
 	if *f.verify > 0 {
 		return c.verify(ctx, w, *f.verify, *f.json)
 	}
-	failed, err := steps.Run(ctx, w.Listener)
+	scores, failed, err := w.Evaluate(ctx)
 	if err != nil {
 		return err
 	}
-	scores := scoresOf(steps)
 	if *f.json {
 		err = c.printJSON(map[string]any{"cells": scores, "failed": failed, "render_error": gate.Error})
 	} else if len(scores) > 0 {
@@ -105,23 +95,13 @@ func (f evalFlags) workspace(c *command) (*pipeline.Workspace, error) {
 	if (*f.weights == "") != *f.random {
 		return nil, usagef("eval needs either --weights DIR or --random")
 	}
-	if *f.episodes == 0 {
-		return nil, usagef("eval: --episodes 0: a set has at least one")
-	}
-	if *f.task == dataset.NoTask {
-		return nil, usagef("eval: --task none has no simulator to act in (`scalewm analyse rank,spectrum,probe,dynamics` measures such a checkpoint)")
-	}
-	task, err := envs.Lookup(*f.task)
+	w, err := pipeline.Evaluation{Settings: f.settings.of(*f.solver, *f.tier, *f.sets), Task: *f.task, Data: *f.data, Out: *f.out,
+		Episodes: *f.episodes, Batch: *f.settings.batch, Workers: orCores(*f.workers)}.Workspace()
 	if err != nil {
-		return nil, usagef("eval: %v", err)
-	}
-	g := pipeline.Grid{Tasks: []envs.Task{task}, Methods: []model.Method{model.MethodOf(model.Random)}, Seeds: []int64{0}, Episodes: *f.episodes}
-	if err := f.settings.read(&g, *f.solver, *f.tier, *f.sets); err != nil {
 		return nil, err
 	}
-	w := c.workspace(g, *f.out, *f.workers)
+	w.Version, w.Weights = version(), *f.weights
 	w.Listener = &teller{command: c, quiet: true, step: "tuning mppi on " + *f.task}
-	w.Data, w.Weights, w.Batch = *f.data, *f.weights, *f.settings.batch
 	return w, nil
 }
 

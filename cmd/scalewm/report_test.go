@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"scalewm/dataset/cell"
+	"scalewm/eval/pipeline"
 	"scalewm/eval/record"
 )
 
@@ -142,9 +143,9 @@ func TestSameCellsSameNumbers(t *testing.T) {
 			}
 		}
 	}
-	lines := scores(all)
+	lines := pipeline.Scores(all)
 	for _, c := range rep.Cells {
-		i := slices.IndexFunc(lines, func(s score) bool { return s.Method == c.Method && s.Solver == c.Solver && s.Tier == c.Tier })
+		i := slices.IndexFunc(lines, func(s pipeline.Score) bool { return s.Method == c.Method && s.Solver == c.Solver && s.Tier == c.Tier })
 		if s := lines[i]; s.Mean != c.Mean || *s.SD != c.SD || s.N != c.N || s.Sets != c.Sets {
 			t.Errorf("the table of scores says %+v (SD %v), report %+v", s, *s.SD, c)
 		}

@@ -162,7 +162,7 @@ func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, w *pipeli
 			showReport(c.stdout, s.Page, s.Path)
 		}
 	}
-	scores := scoresOf(steps)
+	scores := steps.Scores()
 	switch {
 	case asJSON:
 		err = c.printJSON(map[string]any{"cells": scores, "failed": failed})
@@ -250,7 +250,7 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if g.Episodes == 0 {
 		g.Episodes = p.Episodes
 	}
-	if err = f.settings.read(&g, or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets)); err != nil {
+	if err = f.settings.of(or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets)).Into(&g); err != nil {
 		return g, err
 	}
 	if g.Analyses, err = analysis.Parse(cmp.Or(*f.analyses, strings.Join(p.Analyses, ","), "none")); err != nil {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"slices"
 
-	"scalewm/dataset"
-	"scalewm/eval"
 	"scalewm/eval/pipeline"
 	"scalewm/model"
 	"scalewm/model/dinov2"
@@ -32,34 +29,10 @@ func (c *command) settingFlags() settingFlags {
 	}
 }
 
-// read writes the flags, and the lists of names beside them, into a grid.
-func (f settingFlags) read(g *pipeline.Grid, solvers, tiers, sets string) error {
-	parse := []func() error{
-		func() (err error) {
-			g.Protocol, err = dataset.ParseProtocol(cmp.Or(*f.protocol, g.Preset.Grid.Protocol, string(dataset.Paper)))
-			return
-		},
-		func() (err error) { g.Tiers, err = eval.ParseTiers(tiers); return },
-		func() (err error) { g.Sets, err = eval.ParseSets(sets); return },
-		func() (err error) { g.Solvers, err = eval.ParseSolvers(solvers); return },
-		func() (err error) { g.Temperature, err = eval.ParseTemperature(*f.temperature); return },
-		func() (err error) { g.Clip, err = eval.ParseClip(*f.clip); return },
-		func() (err error) { g.Pool, err = eval.ParsePool(*f.pool); return },
-	}
-	g.ActionClip, g.PlannerNoise = *f.actionClip, *f.noise
-	for _, p := range parse {
-		if err := p(); err != nil {
-			return usagef("%v", err)
-		}
-	}
-	for _, solver := range g.Solvers {
-		for _, t := range g.Tiers {
-			if _, err := t.For(solver); err != nil {
-				return usagef("%v", err)
-			}
-		}
-	}
-	return nil
+// of are the flags, and the lists of names beside them.
+func (f settingFlags) of(solvers, tiers, sets string) pipeline.Settings {
+	return pipeline.Settings{Protocol: *f.protocol, Solver: solvers, Tier: tiers, Sets: sets, Temperature: *f.temperature, Clip: *f.clip, Pool: *f.pool,
+		ActionClip: *f.actionClip, PlannerNoise: *f.noise}
 }
 
 // featureFlags are the flags that `train` and `reproduce` share: what methods with a

@@ -47,6 +47,7 @@ var fields = []field{
 	{name: "tier", role: ofPlace, of: func(c record.Cell, _ record.Row) string { return c.Spec.Tier }},
 	{name: "set", role: ofPlace, of: func(c record.Cell, _ record.Row) string { return c.Spec.Set }},
 	{name: "method", role: ofArm, of: func(c record.Cell, _ record.Row) string { return c.Spec.Method }},
+	{name: "python", role: ofArm, of: func(c record.Cell, _ record.Row) string { return c.Spec.Python }},
 	{name: "q", role: ofArm, of: func(c record.Cell, _ record.Row) string { return c.Spec.Q }},
 	{name: "loss_weight", role: ofArm, of: func(c record.Cell, _ record.Row) string { return number(c.Spec.LossWeight) }},
 	{name: "train_seed", role: ofArm, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.TrainSeed) }},

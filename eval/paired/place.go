@@ -174,9 +174,12 @@ func stock(all []*Settings) (out []*Settings) {
 
 // ArmName names who acts in a cell: the method, behind an @ each the task state
 // that its loss saw and the weight of its own term where these are not the
-// method's defaults, "scale@half@w=0.3".
+// method's defaults, "scale@half@w=0.3". A model in Python says what it is, "mine@policy".
 func ArmName(s record.Spec) string {
 	name := s.Method
+	if s.Python != "" {
+		name += "@" + s.Python
+	}
 	if s.Q != "" && s.Q != defaultQ {
 		name += "@" + s.Q
 	}
@@ -191,10 +194,14 @@ func ArmName(s record.Spec) string {
 // defaultQ is the task state that the presets train with.
 const defaultQ = "full"
 
-// MethodOf is the method of an arm's name.
+// MethodOf is the method of an arm's name; a policy of any name does not search.
 func MethodOf(arm string) model.Method {
-	method, _, _ := strings.Cut(arm, "@")
-	return model.MethodOf(method)
+	method, variant, _ := strings.Cut(arm, "@")
+	m := model.MethodOf(method)
+	if variant, _, _ = strings.Cut(variant, "@"); variant == record.PythonPolicy {
+		m.Family = ""
+	}
+	return m
 }
 
 // nameArms names the arms. Trainings of one name and seed that left different

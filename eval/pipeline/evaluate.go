@@ -133,14 +133,19 @@ func (s *Evaluate) Job() (eval.Job, error) {
 	for _, i := range s.sets {
 		sets = append(sets, t.sets[i])
 	}
-	if !s.method.Plans() {
-		return s.w.job(t, eval.Arm{Method: s.method.Name}, sets), nil
-	}
-	a, err := s.w.look(t, s.w.checkpoint(s.arm))
-	if err != nil {
-		return eval.Job{}, err
+	a := eval.Arm{Method: s.method.Name}
+	switch {
+	case s.w.Guest != nil:
+		a = *s.w.Guest
+	case s.method.Plans():
+		if a, err = s.w.look(t, s.w.checkpoint(s.arm)); err != nil {
+			return eval.Job{}, err
+		}
 	}
 	j := s.w.job(t, a, sets)
+	if s.solver == "" {
+		return j, nil
+	}
 	j.Solver = s.solver
 	if j.Tier, err = s.tier.For(s.solver); err != nil || s.solver != eval.MPPI {
 		return j, err
@@ -186,7 +191,7 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if s.method.Plans() && (len(todo) > 0 || film != "") {
+	if j.Arm.Plans() && (len(todo) > 0 || film != "") {
 		if j.Arm, err = s.w.load(s.w.now, s.w.checkpoint(s.arm)); err != nil {
 			return "", err
 		}
@@ -223,7 +228,7 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	return outcome, nil
 }
 
-// filmOf is the tier that the film is called after. Random actions have none; theirs
+// filmOf is the tier that the film is called after. What does not search has none; its film
 // carries the name of the first.
 func (s *Evaluate) filmOf() string { return s.w.Grid.Tiers[0].Name }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type Workspace struct {
 	Dir          string                              // the results folder
 	Data         string                              // the data set, "": the one that Dir has of the task
 	Weights      string                              // the checkpoint's folder, "": the one that Dir has of the arm
+	Guest        *eval.Arm                           // a loaded model that is no checkpoint, evaluated as the grid's only arm; nil: there is none
 	Backbone     *dinov2.File                        // of methods whose encoder is a file's; nil: none was given
 	FeatureCache features.Limit                      // of what frozen encoders make of frames, beside the data set
 	Trainer      device.Device                       // of trainings; nil where none is made, and any device may have made those that are there
@@ -207,17 +209,47 @@ func (w *Workspace) job(t *openTask, a eval.Arm, sets []eval.Set) eval.Job {
 		Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
 }
 
-// Load reads the checkpoint Weights for an evaluation on a task.
+// Invite makes a loaded model that is no checkpoint the grid's only arm. Its name must
+// be its own.
+func (w *Workspace) Invite(a eval.Arm) error {
+	if err := cell.CheckName(a.Method); err != nil || a.Method == "" || strings.ContainsAny(a.Method, "@=") {
+		return Requestf("the model's name %q is none (hint: letters and digits, and behind the first one also _ - .)", a.Method)
+	}
+	for _, m := range model.Methods() {
+		if strings.EqualFold(a.Method, m.Name) || strings.EqualFold(a.Method, m.Title) {
+			return Requestf("the model's name %q is that of a method here (hint: choose another)", a.Method)
+		}
+	}
+	if err := cell.CheckName(a.Weights); err != nil || a.Weights == "" {
+		return Requestf("the model's weights are named %q, which is no name (hint: the SHA-256 of what it was loaded from)", a.Weights)
+	}
+	m := model.MethodOf(a.Method)
+	if a.Policy != nil {
+		m.Family = "" // it does not search
+	} else if slices.Contains(w.Grid.Solvers, eval.Descent) {
+		return Requestf("solver %s needs a gradient, which a model in another program does not give (hint: %s)", eval.Descent, strings.Join([]string{eval.CEM, eval.ICEM, eval.MPPI}, ", "))
+	}
+	w.Guest, w.Grid.Methods, w.Grid.Seeds = &a, []model.Method{m}, []int64{int64(a.TrainSeed)}
+	return nil
+}
+
+// Load reads the checkpoint Weights, or looks at the guest, for an evaluation on a task.
 func (w *Workspace) Load(task envs.Task) (eval.Arm, error) {
 	t, err := w.openSets(task)
 	if err != nil {
 		return eval.Arm{}, err
 	}
+	if w.Guest != nil {
+		return *w.Guest, w.check(t, *w.Guest, w.Guest.Method)
+	}
 	return w.load(t, w.Weights)
 }
 
-// load is loadOn the planning device.
+// load is loadOn the planning device, or the guest.
 func (w *Workspace) load(t *openTask, dir string) (eval.Arm, error) {
+	if w.Guest != nil {
+		return *w.Guest, nil
+	}
 	return w.loadOn(w.Planner, t, dir)
 }
 
@@ -235,12 +267,7 @@ func (w *Workspace) loadOn(dev device.Device, t *openTask, dir string) (eval.Arm
 	a, err := w.describe(t, dir, side)
 	if err == nil {
 		a.World = m
-		j := w.job(t, a, t.sets)
-		if err = j.Check(); err != nil {
-			err = fmt.Errorf("evaluating %s: %w", dir, err)
-		} else if note := j.Note(); note != "" {
-			w.Listener.Note(fmt.Sprintf("%s: %s", dir, note))
-		}
+		err = w.check(t, a, dir)
 	}
 	if err != nil {
 		m.Free()
@@ -248,6 +275,18 @@ func (w *Workspace) loadOn(dev device.Device, t *openTask, dir string) (eval.Arm
 	}
 	w.loaded.dir, w.loaded.dev, w.loaded.arm = dir, dev, a
 	return a, nil
+}
+
+// check refuses an arm that cannot be evaluated on a task, and notes what one should know of it.
+func (w *Workspace) check(t *openTask, a eval.Arm, name string) error {
+	j := w.job(t, a, t.sets)
+	if err := j.Check(); err != nil {
+		return fmt.Errorf("evaluating %s: %w", name, err)
+	}
+	if note := j.Note(); note != "" {
+		w.Listener.Note(fmt.Sprintf("%s: %s", name, note))
+	}
+	return nil
 }
 
 func (w *Workspace) unload() {
@@ -287,8 +326,8 @@ func (w *Workspace) describe(t *openTask, dir string, side *weights.Sidecar) (ev
 // watch/TASK-METHOD-OF.gif, "" where it is there or there is no results folder.
 func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error) {
 	label := a.label()
-	if w.Weights != "" { // whose sidecar says what they are a variant of
-		label = paired.ArmName(record.Spec{Task: a.task.Spec.Name, Method: found.Method, Q: found.Recipe.Q, LossWeight: found.Recipe.Weight})
+	if w.Weights != "" || w.Guest != nil { // which say what they are a variant of
+		label = paired.ArmName(record.Spec{Task: a.task.Spec.Name, Method: found.Method, Q: found.Recipe.Q, LossWeight: found.Recipe.Weight, Python: found.Python})
 	}
 	if w.Dir == "" {
 		return "", nil

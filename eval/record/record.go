@@ -20,7 +20,7 @@ type Spec struct {
 	Schema    int    `json:"schema"`
 	Protocol  string `json:"protocol"` // paper or strict
 	Task      string `json:"task"`
-	Method    string `json:"method"` // of the table in package model
+	Method    string `json:"method"` // of the table in package model, or the name of a model in Python
 	TrainSeed int    `json:"train_seed"`
 	Weights   string `json:"weights"` // SHA-256 of the weights file, "" for random
 	// Recipe is a hash of the training recipe and the geometry, equal for all tasks,
@@ -31,13 +31,16 @@ type Spec struct {
 	Q          string  `json:"q,omitempty"`
 	LossWeight float64 `json:"loss_weight,omitempty"`
 	Backbone   string  `json:"backbone,omitempty"` // SHA-256 of a frozen encoder's weights; absent where the encoder learnt
-	Data       string  `json:"data"`               // fingerprint of the data set
-	Precision  string  `json:"precision"`
-	Solver     string  `json:"solver"` // "" for random
-	Tier       string  `json:"tier"`   // "" for random
-	Candidates int     `json:"candidates"`
-	Iterations int     `json:"iterations"`
-	Elites     int     `json:"elites"` // 0 for gd, whose candidates are restarts
+	// Python says what a model in Python is, with WithProposal behind it where another one made
+	// the solver's first mean; absent for checkpoints.
+	Python     string `json:"python,omitempty"`
+	Data       string `json:"data"` // fingerprint of the data set
+	Precision  string `json:"precision"`
+	Solver     string `json:"solver"` // "" for random and for policies, which do not search
+	Tier       string `json:"tier"`   // as Solver
+	Candidates int    `json:"candidates"`
+	Iterations int    `json:"iterations"`
+	Elites     int    `json:"elites"` // 0 for gd, whose candidates are restarts
 	// Temperature is MPPI's, and Clip says in which space iCEM clips; absent elsewhere.
 	Temperature float64 `json:"temperature,omitempty"`
 	Clip        string  `json:"clip,omitempty"`
@@ -56,6 +59,14 @@ type Spec struct {
 	Episodes   int    `json:"episodes"`
 	Pool       string `json:"pool,omitempty"` // "full" where all valid starts could be drawn
 }
+
+// What a model in Python is, see Spec.
+const (
+	PythonWorld  = "world"  // encodes frames and predicts latents
+	PythonCost   = "cost"   // judges plans
+	PythonPolicy = "policy" // makes plans, without a search
+	WithProposal = "-proposal"
+)
 
 // UnmarshalJSON refuses a spec of a newer schema, whose fields could mean anything,
 // and a text that is no name: what a spec says becomes a part of paths, tables and
@@ -79,7 +90,7 @@ type Row struct {
 	Success        bool    `json:"success"`
 	Steps          int     `json:"steps"` // first successful env step (from 1), else the budget
 	Replans        int     `json:"replans"`
-	PredictorCalls int     `json:"forwards"` // one a candidate and block, over all plans (NFE)
+	PredictorCalls int     `json:"forwards"` // one a candidate and block, and one a plan of a policy or proposal, over all plans (NFE)
 	PlannerSeed    uint32  `json:"planner_seed"`
 	PreSolved      bool    `json:"pre_solved"` // the start already meets the goal
 	NaNCosts       int     `json:"nan_costs"`

@@ -87,8 +87,8 @@ type Score struct {
 	Filtered float64   // success without those starts, percent; NaN where none is left
 }
 
-// slot is where a cell stands in its block. Random actions have no tier and stand
-// at every one.
+// slot is where a cell stands in its block. Random actions and policies have no tier
+// and stand at every one.
 type slot struct {
 	arm       string
 	seed      int
@@ -118,7 +118,7 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 		return nil, err
 	}
 	if len(desks) == 0 {
-		return nil, fmt.Errorf("report: %w: the folder holds cells of the random floor only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
+		return nil, fmt.Errorf("report: %w: the folder holds cells of random actions and policies only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
 	}
 	var settings []*paired.Settings
 	for _, b := range desks {
@@ -227,10 +227,10 @@ func (b *desk) tiers(millis map[string][]float64) []Tier {
 	})
 }
 
-// at lists an arm's cells at a tier, by set; those of the random floor stand at
-// every tier.
+// at lists an arm's cells at a tier, by set; those of arms that do not search stand
+// at every tier.
 func (b *desk) at(a Arm, tier string) (cells []record.Cell) {
-	if !model.MethodOf(a.Method).Plans() {
+	if !paired.MethodOf(a.Name).Plans() {
 		tier = ""
 	}
 	for _, set := range b.Sets {
@@ -242,7 +242,7 @@ func (b *desk) at(a Arm, tier string) (cells []record.Cell) {
 }
 
 // each lists the cells of a block in the order of arms, tiers and sets, those of
-// random actions once.
+// arms that do not search once.
 func (b *desk) each(f func(record.Cell)) {
 	seen := map[string]bool{}
 	for _, a := range b.Arms {

@@ -363,7 +363,7 @@ func TestBuildErrors(t *testing.T) {
 	}{
 		{"empty", &Data{}, "holds no evaluation cells (hint:"},
 		{"only torn", &Data{Problems: []string{"reading cell x.json: torn"}}, "unusable: reading cell x.json: torn"},
-		{"only random", &Data{Cells: cellsOf(t, handPlan[len(handPlan)-1:], nil)}, "random floor only (hint:"},
+		{"only random", &Data{Cells: cellsOf(t, handPlan[len(handPlan)-1:], nil)}, "random actions and policies only (hint:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := Build(c.d, paired.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -8,7 +8,7 @@ import (
 	"sort"
 	"strings"
 
-	"scalewm/model"
+	"scalewm/eval/paired"
 )
 
 // computeFigure shows success against rollouts per plan, with 95 % Wilson bands.
@@ -53,7 +53,7 @@ type endLabel struct {
 // arm draws one line with its band and returns its name's place.
 func (p panel) arm(b *Block, a Arm) endLabel {
 	c := class(a.Method)
-	if !model.MethodOf(a.Method).Plans() {
+	if !paired.MethodOf(a.Name).Plans() {
 		y := p.y.at(a.Mean.Mean)
 		p.line(point{p.x.from, y}, point{p.x.to, y}, "floor "+c)
 		return endLabel{y, "name " + c, fmt.Sprintf("%s %.0f", b.label(a), a.Mean.Mean)}
@@ -146,7 +146,7 @@ func stepsFigure(b *Block, tier Tier) template.HTML {
 			ps = append(ps, p.at(float64(k), v))
 		}
 		kind := "curve thin "
-		if !model.MethodOf(a.Method).Plans() {
+		if !paired.MethodOf(a.Name).Plans() {
 			kind = "floor "
 		}
 		p.polyline(ps, kind+class(a.Method))

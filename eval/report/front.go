@@ -133,7 +133,7 @@ func (r *Report) tiles() (out []Item) {
 			continue
 		}
 		note := "at " + b.Tiers[0].Name + ", " + points(a.Mean.Mean) + " over all tiers"
-		if !m.Plans() {
+		if m.Floor {
 			note = "the floor: uniform random actions"
 		}
 		out = append(out, Item{Name: armTitle(name) + ", % solved", Value: points(top.Mean), Text: note, Class: class(name)})

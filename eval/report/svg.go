@@ -120,7 +120,7 @@ func class(arm string) string {
 	const coloured = 4
 	m := paired.MethodOf(arm)
 	switch i := styleOf(arm); {
-	case !m.Plans():
+	case m.Floor && !m.Plans():
 		return "m-random"
 	case m.Floor:
 		return "m-floor"

@@ -1,0 +1,274 @@
+// Package guest evaluates a model that lives in another program. What an evaluation wants of
+// the model becomes a question, which whoever drives that program answers: the evaluation
+// calls, but from the outside it looks as if it were called. The package knows neither the
+// language of that program nor how questions reach it.
+package guest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"unsafe"
+
+	"scalewm/dataset"
+	"scalewm/eval"
+	"scalewm/eval/plan"
+	"scalewm/eval/record"
+	"scalewm/model"
+	"scalewm/model/device"
+)
+
+// Says is what the other program says of its model.
+type Says struct {
+	Name      string `json:"name"`
+	Weights   string `json:"weights"` // what tells it from others of the name: a SHA-256
+	TrainSeed int    `json:"train_seed"`
+	Kind      string `json:"kind"`     // record.PythonWorld, PythonCost or PythonPolicy
+	Proposal  bool   `json:"proposal"` // it makes the solver's first mean too
+	FrameSize int    `json:"frame_size"`
+	Patches   int    `json:"patches"` // P and D of a world model's latents
+	Dim       int    `json:"dim"`
+	// ActionMean and ActionStd are those by which its training z-scored actions; nil: it does not say.
+	ActionMean []float64 `json:"action_mean"`
+	ActionStd  []float64 `json:"action_std"`
+}
+
+// check refuses what no model of a task of so many actions is like.
+func (s Says) check(actionDim int) error {
+	switch s.Kind {
+	case record.PythonWorld:
+		if s.Patches < 1 || s.Dim < 1 || s.Patches > maxLatent/s.Dim {
+			return fmt.Errorf("latents of %d x %d numbers (hint: from 1 to %d in all)", s.Patches, s.Dim, maxLatent)
+		}
+	case record.PythonCost, record.PythonPolicy:
+	default:
+		return fmt.Errorf("a model of kind %q (hint: %s, %s or %s)", s.Kind, record.PythonWorld, record.PythonCost, record.PythonPolicy)
+	}
+	if s.FrameSize < 1 || s.FrameSize > maxFrame {
+		return fmt.Errorf("frames of %d pixels (hint: their edge, from 1 to %d)", s.FrameSize, maxFrame)
+	}
+	if n := len(s.ActionMean); n != len(s.ActionStd) || n != 0 && n != actionDim {
+		return fmt.Errorf("actions that were scaled by %d means and %d deviations (hint: the task has %d)", n, len(s.ActionStd), actionDim)
+	}
+	if s.Proposal && s.Kind == record.PythonPolicy {
+		return fmt.Errorf("a proposal seeds a search, and a policy makes plans without one (hint: leave the proposal out, or give a world model or a cost)")
+	}
+	return nil
+}
+
+// What a question's arrays are bounded by.
+const (
+	maxLatent = 1 << 20
+	maxFrame  = 1 << 10
+)
+
+// Question is what the evaluation wants of the model. Letters of shapes are those of
+// package device, S the edge of frames; Out is the shape of the answer, float32.
+//
+//	encode   frames (n, S, S, 3)                      latents (n, P*D)
+//	rollout  latents (E, P*D), candidates (E, C, H, A)  last latents (E, C, P*D)
+//	begin    starts and goals (E, S, S, 3)            nothing: those of the costs asked for next
+//	cost     candidates (E, C, H, A)                  costs (E, C)
+//	plan     starts and goals (E, S, S, 3)            plans (E, H, A), z-scored
+//	propose  as plan
+type Question struct {
+	Want   string  `json:"want"`
+	In     []Array `json:"in"`
+	Out    []int   `json:"out"`
+	answer []float32
+}
+
+// Array is an argument of a question.
+type Array struct {
+	DType string `json:"dtype"` // uint8 or float32
+	Shape []int  `json:"shape"`
+	Bytes []byte `json:"-"`
+}
+
+// Guest is the model, as the evaluation sees it and as its driver does.
+type Guest struct {
+	ctx       context.Context
+	info      model.Info
+	dev       host
+	questions chan *Question
+	answers   chan struct{}
+	err       error // of the first question without an answer
+}
+
+// New is a model for a task of so many actions; dev searches its plans. Questions end with ctx,
+// whose cause is then the evaluation's error.
+func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Guest, eval.Arm, error) {
+	if err := s.check(actionDim); err != nil {
+		return nil, eval.Arm{}, err
+	}
+	g := &Guest{ctx: ctx, questions: make(chan *Question), answers: make(chan struct{})}
+	g.info = model.Info{Kind: "python", Patches: max(s.Patches, 1), Dim: s.Dim, History: 1, FrameSize: s.FrameSize, ActionWidth: eval.Block * actionDim, FrameSkip: eval.Block}
+	g.dev = host{dev, g}
+	a := eval.Arm{Method: s.Name, Weights: s.Weights, TrainSeed: s.TrainSeed, Python: s.Kind, Actions: dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd}}
+	switch s.Kind {
+	case record.PythonWorld:
+		a.World = world{g}
+	case record.PythonCost:
+		a.Cost = costs{g}
+	case record.PythonPolicy:
+		a.Policy = policy{g, "plan"}
+	}
+	if s.Proposal {
+		a.Proposal = policy{g, "propose"}
+		a.Python += record.WithProposal
+	}
+	return g, a, nil
+}
+
+// Questions are what the evaluation wants, one at a time: the next comes after the answer.
+func (g *Guest) Questions() <-chan *Question { return g.questions }
+
+// Answer gives what the question that came last wants.
+func (g *Guest) Answer(q *Question, answer []byte) error {
+	if want := 4 * len(q.answer); len(answer) != want {
+		return fmt.Errorf("answering %q with %d bytes, not %d: float32 of shape %v", q.Want, len(answer), want, q.Out)
+	}
+	copy(bytesOf(q.answer), answer)
+	select {
+	case g.answers <- struct{}{}:
+	case <-g.ctx.Done():
+	}
+	return nil
+}
+
+// ask waits for an answer. After the first failure nothing is asked any more.
+func (g *Guest) ask(want string, answer []float32, shape []int, in ...Array) error {
+	if g.err != nil {
+		return g.err
+	}
+	select {
+	case g.questions <- &Question{Want: want, In: in, Out: shape, answer: answer}:
+	case <-g.ctx.Done():
+		g.err = context.Cause(g.ctx)
+		return g.err
+	}
+	select {
+	case <-g.answers:
+	case <-g.ctx.Done():
+		g.err = context.Cause(g.ctx)
+	}
+	return g.err
+}
+
+// Info implements eval.Model.
+func (g *Guest) Info() model.Info { return g.info }
+
+// Device implements eval.Model.
+func (g *Guest) Device() device.Device { return g.dev }
+
+// PredictorCalls counts a call for each block, as a step-by-step prediction makes.
+func (g *Guest) PredictorCalls(h int) int { return h }
+
+// Free implements model.World: the device has nothing of the model's.
+func (g *Guest) Free() {}
+
+// frames are n frames of the model's size.
+func (g *Guest) frames(b []byte) Array {
+	n := len(b) / g.info.FrameBytes()
+	return Array{"uint8", []int{n, g.info.FrameSize, g.info.FrameSize, 3}, b}
+}
+
+// numbers are a matrix of the device's.
+func (g *Guest) numbers(m device.Mat, shape ...int) Array {
+	x := make([]float32, m.Len())
+	g.dev.Download(x, m)
+	return Array{"float32", shape, bytesOf(x)}
+}
+
+// fill asks for a matrix of the device's.
+func (g *Guest) fill(dst device.Mat, want string, shape []int, in ...Array) error {
+	x := make([]float32, dst.Len())
+	err := g.ask(want, x, shape, in...)
+	g.dev.Upload(dst, x)
+	return err
+}
+
+// world is a guest that encodes and predicts. Its errors are the device's.
+type world struct{ *Guest }
+
+// Encode implements model.World.
+func (w world) Encode(dst device.Mat, frames device.Bytes, n int) {
+	w.fill(dst, "encode", []int{n, w.info.Patches * w.info.Dim}, w.frames(frames.(pixels)[:n*w.info.FrameBytes()]))
+}
+
+// Rollout implements model.World.
+func (w world) Rollout(dst, start, candidates device.Mat, h int) {
+	latent := w.info.Patches * w.info.Dim
+	e := start.Len() / latent
+	c := candidates.Rows / e
+	w.fill(dst, "rollout", []int{e, c, latent}, w.numbers(start, e, latent), w.numbers(candidates, e, c, h, w.info.ActionWidth))
+}
+
+// costs is a guest that judges plans.
+type costs struct{ *Guest }
+
+// Cost implements eval.CostModel.
+func (c costs) Cost(starts, goals []byte) (plan.Cost, error) {
+	s := c.frames(starts)
+	return cost{c.Guest, s.Shape[0]}, c.ask("begin", nil, []int{}, s, c.frames(goals))
+}
+
+// cost is that of plans of so many episodes.
+type cost struct {
+	*Guest
+	episodes int
+}
+
+// Costs implements plan.Cost.
+func (c cost) Costs(dst, candidates device.Mat) error {
+	n := candidates.Rows / c.episodes
+	return c.fill(dst, "cost", []int{c.episodes, n}, c.numbers(candidates, c.episodes, n, eval.Horizon, c.info.ActionWidth))
+}
+
+// policy is a guest that makes plans.
+type policy struct {
+	*Guest
+	want string
+}
+
+// Plan implements eval.Policy.
+func (p policy) Plan(z []float32, starts, goals []byte) error {
+	s := p.frames(starts)
+	return p.ask(p.want, z, []int{s.Shape[0], eval.Horizon, p.info.ActionWidth}, s, p.frames(goals))
+}
+
+// host is a device whose frames stay where the guest gets them, and whose failures are
+// the guest's too.
+type host struct {
+	device.Device
+	guest *Guest
+}
+
+// pixels are frames on the host.
+type pixels []byte
+
+func (p pixels) Len() int { return len(p) }
+
+// Kind says that plans were searched here and predicted elsewhere.
+func (h host) Kind() device.Kind {
+	k := h.Device.Kind()
+	k.Backend = "python+" + k.Backend
+	return k
+}
+
+func (h host) AllocBytes(n int) device.Bytes { return make(pixels, n) }
+
+func (h host) UploadBytes(dst device.Bytes, src []byte) { copy(dst.(pixels), src) }
+
+func (h host) Free(b device.Block) {
+	if _, ours := b.(pixels); !ours {
+		h.Device.Free(b)
+	}
+}
+
+func (h host) Err() error { return cmp.Or(h.guest.err, h.Device.Err()) }
+
+// bytesOf sees numbers as memory.
+func bytesOf(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}

@@ -1,0 +1,387 @@
+package guest_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"scalewm/envs"
+	_ "scalewm/envs/tworoom"
+	"scalewm/eval"
+	"scalewm/eval/guest"
+	"scalewm/eval/paired"
+	"scalewm/eval/pipeline"
+	"scalewm/eval/record"
+	"scalewm/eval/report"
+	"scalewm/model"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+)
+
+// silent is a pipeline.Listener that hears nothing.
+type silent struct{}
+
+func (silent) Begin(string, int, int)        {}
+func (silent) Progress(int64, int64, string) {}
+func (silent) Note(string)                   {}
+func (silent) End(string, string)            {}
+func (silent) Failed(string, error)          {}
+
+func newDevice(t *testing.T) device.Device {
+	t.Helper()
+	dev, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
+	must(t, err)
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settings are those of all evaluations here.
+var settings = pipeline.Settings{Protocol: "paper", Solver: "cem,icem", Tier: "T5", Sets: "s101", Temperature: "paper", Clip: "raw", Pool: "minus-one"}
+
+// native is a folder with episodes of Two-Room and an untrained LeWM that was evaluated on them.
+var native string
+
+func TestMain(m *testing.M) {
+	code := 1
+	if dir, err := os.MkdirTemp("", "guest"); err == nil {
+		native = dir
+		code = m.Run()
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// natively makes that folder, once, and gives the model.
+func natively(t *testing.T) model.World {
+	t.Helper()
+	made.Do(func() { evaluateNatively(t) })
+	w, _, err := model.Load(newDevice(t), native+"/train/tworoom-untrained-s3072")
+	must(t, err)
+	return w
+}
+
+var made sync.Once
+
+func evaluateNatively(t *testing.T) {
+	t.Helper()
+	p, err := pipeline.LoadPreset("../../cmd/scalewm/testdata/tiny.toml")
+	must(t, err)
+	task, err := envs.Lookup("tworoom")
+	must(t, err)
+	m, err := model.LookUp(model.Untrained)
+	must(t, err)
+	p.Collect.Episodes = 6
+	dev := newDevice(t)
+	space := &pipeline.Workspace{Dir: native, Workers: 2, Listener: silent{}, Trainer: dev, Planner: dev, Precision: device.FP32,
+		Grid: pipeline.Grid{Preset: *p, Tasks: []envs.Task{task}, Methods: []model.Method{m}, Seeds: []int64{3072}, Episodes: 3}}
+	defer space.Close()
+	must(t, settings.Into(&space.Grid))
+	failed, err := space.Graph().Run(t.Context(), silent{})
+	must(t, err)
+	if len(failed) > 0 {
+		t.Fatal(failed)
+	}
+}
+
+// visit evaluates a guest in a folder whose questions are answered by a function.
+func visit(t *testing.T, dir string, s guest.Says, answer func(*guest.Question) ([]float32, error)) error {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	space, err := pipeline.Evaluation{Settings: settings, Task: "tworoom", Data: native + "/data/tworoom.h5", Out: dir, Episodes: 3, Workers: 2}.Workspace()
+	must(t, err)
+	defer space.Close()
+	space.Listener = silent{}
+	g, arm, err := guest.New(ctx, newDevice(t), s, 2)
+	if err == nil {
+		err = space.Invite(arm)
+	}
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case q := <-g.Questions():
+				x, err := answer(q)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				b := make([]byte, 0, 4*len(x))
+				for _, v := range x {
+					b = binary.NativeEndian.AppendUint32(b, math.Float32bits(v))
+				}
+				if err := g.Answer(q, b); err != nil {
+					cancel(err)
+				}
+			}
+		}
+	}()
+	if _, err = space.Load(space.Grid.Tasks[0]); err == nil {
+		_, err = space.Ready(ctx, true)
+	}
+	if err != nil {
+		return err
+	}
+	_, failed, err := space.Evaluate(ctx)
+	if len(failed) > 0 {
+		t.Error(failed)
+	}
+	if err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	return nil
+}
+
+func floats(b []byte) []float32 {
+	x := make([]float32, len(b)/4)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.NativeEndian.Uint32(b[4*i:]))
+	}
+	return x
+}
+
+// mirror answers with a model of ours: as a world, and as a cost that judges by the same distance.
+type mirror struct {
+	model.World
+	start, goal []float32
+}
+
+func (m *mirror) encode(frames []byte) []float32 {
+	d, info := m.Device(), m.Info()
+	n := len(frames) / info.FrameBytes()
+	z, px := device.NewMat(d, n, info.Dim), d.AllocBytes(len(frames))
+	d.UploadBytes(px, frames)
+	m.Encode(z, px, n)
+	x := make([]float32, z.Len())
+	d.Download(x, z)
+	return x
+}
+
+// rollout gives the predicted latents and their distances from goals.
+func (m *mirror) rollout(start, goal, candidates []float32) (latents, costs []float32) {
+	d, info := m.Device(), m.Info()
+	e := len(start) / info.Dim
+	from, to, actions := device.NewMat(d, e, info.Dim), device.NewMat(d, e, info.Dim), device.NewMat(d, len(candidates)/(eval.Horizon*info.ActionWidth), eval.Horizon*info.ActionWidth)
+	pred, cost := device.NewMat(d, actions.Rows, info.Dim), device.NewMat(d, e, actions.Rows/e)
+	d.Upload(from, start)
+	d.Upload(to, goal)
+	d.Upload(actions, candidates)
+	m.Rollout(pred, from, actions, eval.Horizon)
+	d.LatentCost(cost, pred, to, info.CostMean)
+	latents, costs = make([]float32, pred.Len()), make([]float32, cost.Len())
+	d.Download(latents, pred)
+	d.Download(costs, cost)
+	return latents, costs
+}
+
+func (m *mirror) answer(q *guest.Question) ([]float32, error) {
+	in := func(i int) []byte { return q.In[i].Bytes }
+	switch q.Want {
+	case "encode":
+		return m.encode(in(0)), nil
+	case "rollout":
+		start := floats(in(0))
+		latents, _ := m.rollout(start, make([]float32, len(start)), floats(in(1)))
+		return latents, nil
+	case "begin":
+		m.start, m.goal = m.encode(in(0)), m.encode(in(1))
+		return nil, nil
+	case "cost":
+		_, costs := m.rollout(m.start, m.goal, floats(in(0)))
+		return costs, nil
+	}
+	n := 1 // plan and propose: the mean action
+	for _, k := range q.Out {
+		n *= k
+	}
+	return make([]float32, n), nil
+}
+
+func (m *mirror) says(name, kind string) guest.Says {
+	return guest.Says{Name: name, Weights: "ab", Kind: kind, FrameSize: m.Info().FrameSize, Patches: 1, Dim: m.Info().Dim, TrainSeed: 3072}
+}
+
+// cellsOf are a folder's cells by arm, solver and set.
+func cellsOf(t *testing.T, dir string) map[string]record.Cell {
+	t.Helper()
+	f, err := record.Load(t.Context(), dir)
+	must(t, err)
+	out := map[string]record.Cell{}
+	for _, c := range f.Cells {
+		out[strings.TrimSpace(paired.ArmName(c.Spec)+" "+c.Spec.Solver)] = c
+	}
+	return out
+}
+
+func rows(t *testing.T, c record.Cell) string {
+	t.Helper()
+	b, err := json.Marshal(c.Result.Rows)
+	must(t, err)
+	return string(b)
+}
+
+// A guest that answers with a model of ours acts as that model does, to the byte: as a world model
+// and as a cost. A proposal of zeros changes nothing but the calls, and a policy searches nothing.
+func TestGuestActsAsItsModel(t *testing.T) {
+	m := &mirror{World: natively(t)}
+	dir := native
+	for _, kind := range []string{record.PythonWorld, record.PythonCost, record.PythonPolicy} {
+		must(t, visit(t, dir, m.says("mirror", kind), m.answer))
+	}
+	seeded := m.says("mirror", record.PythonWorld)
+	seeded.Proposal = true
+	must(t, visit(t, dir, seeded, m.answer))
+
+	cells := cellsOf(t, dir)
+	for _, solver := range []string{eval.CEM, eval.ICEM} {
+		ours := cells["untrained "+solver]
+		if len(ours.Result.Rows) != 3 {
+			t.Fatalf("%d native rows", len(ours.Result.Rows))
+		}
+		for _, kind := range []string{"mirror@world ", "mirror@cost "} {
+			c := cells[kind+solver]
+			if rows(t, c) != rows(t, ours) {
+				t.Errorf("%s%s: rows\n%s\nnot\n%s", kind, solver, rows(t, c), rows(t, ours))
+			}
+			if c.Result.Device != "python+"+ours.Result.Device || c.Spec.Weights != "ab" || c.Spec.Tier != "T5" {
+				t.Errorf("%s: %+v on %s", kind, c.Spec, c.Result.Device)
+			}
+		}
+		c := cells["mirror@world-proposal "+solver]
+		for i := range c.Result.Rows {
+			c.Result.Rows[i].PredictorCalls -= c.Result.Rows[i].Replans
+		}
+		if rows(t, c) != rows(t, ours) {
+			t.Errorf("a proposal of zeros: rows\n%s\nnot\n%s", rows(t, c), rows(t, ours))
+		}
+	}
+	policy := cells["mirror@policy"]
+	for _, r := range policy.Result.Rows {
+		if r.PredictorCalls != r.Replans || r.PlannerSeed != 0 || r.Replans < 1 {
+			t.Errorf("a policy's row: %+v", r)
+		}
+	}
+	if s := policy.Spec; s.Tier != "" || s.Candidates != 0 || s.Horizon != eval.Horizon {
+		t.Errorf("a policy's cell: %+v", s)
+	}
+	shown(t, dir)
+}
+
+// shown looks for the guests in a comparison and in the report.
+func shown(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range []string{"mirror@world", "mirror@policy"} {
+		a, err := paired.Load(t.Context(), dir+":"+name, paired.Filter{Solver: "cem"})
+		must(t, err)
+		b, err := paired.Load(t.Context(), dir+":untrained", paired.Filter{Solver: "cem"})
+		must(t, err)
+		c := paired.Compare(a, b, paired.Options{})
+		if len(c.Refused) > 0 || c.Mean == nil || name == "mirror@world" && c.Mean.Diff != 0 {
+			t.Errorf("%s against the model: %+v", name, c)
+		}
+	}
+	d, err := report.Load(t.Context(), dir)
+	must(t, err)
+	r, err := report.Build(d, paired.Options{})
+	must(t, err)
+	for _, b := range r.Blocks {
+		var names []string
+		for _, a := range b.Arms {
+			names = append(names, a.Name)
+			if len(a.Scores) != 1 {
+				t.Errorf("%s %s: %d tiers", b.Solver, a.Name, len(a.Scores))
+			}
+		}
+		if want := []string{"untrained", "mirror@cost", "mirror@policy", "mirror@world", "mirror@world-proposal"}; !slices.Equal(names, want) {
+			t.Errorf("%s: arms %v, want %v", b.Solver, names, want)
+		}
+	}
+}
+
+// A guest that fails in the middle of a plan ends the evaluation with its own error; what was
+// done is kept, and a second evaluation makes the rest.
+func TestGuestFails(t *testing.T) {
+	m := &mirror{World: natively(t)}
+	dir := t.TempDir()
+	boom := errors.New("the model's own error")
+	n := 0
+	failing := func(q *guest.Question) ([]float32, error) {
+		if q.Want == "rollout" {
+			if n++; n > 10 { // CEM at T5 has 3 iterations and two plans; then comes iCEM
+				return nil, boom
+			}
+		}
+		return m.answer(q)
+	}
+	if err := visit(t, dir, m.says("mirror", record.PythonWorld), failing); !errors.Is(err, boom) {
+		t.Errorf("a failing model: %v", err)
+	}
+	cells := cellsOf(t, dir)
+	cells["untrained icem"] = cellsOf(t, native)["untrained icem"]
+	if _, ok := cells["mirror@world cem"]; !ok {
+		t.Error("the cell that was done is lost")
+	}
+	if _, ok := cells["mirror@world icem"]; ok {
+		t.Error("a cell of a model that failed")
+	}
+	asked := 0
+	must(t, visit(t, dir, m.says("mirror", record.PythonWorld), func(q *guest.Question) ([]float32, error) {
+		asked++
+		return m.answer(q)
+	}))
+	if c := cellsOf(t, dir)["mirror@world icem"]; rows(t, c) != rows(t, cells["untrained icem"]) || asked > 2*n {
+		t.Errorf("after %d questions: %s", asked, rows(t, c))
+	}
+	if err := visit(t, dir, m.says("mirror", record.PythonWorld), func(*guest.Question) ([]float32, error) { return nil, boom }); err != nil {
+		t.Errorf("nothing is left to do, and the model is asked: %v", err)
+	}
+}
+
+// What no model is like, and names that are taken.
+func TestRefused(t *testing.T) {
+	m := &mirror{World: natively(t)}
+	dir := t.TempDir()
+	for want, change := range map[string]func(*guest.Says){
+		"is that of a method":     func(s *guest.Says) { s.Name = "scale" },
+		`name "SCALE" is that of`: func(s *guest.Says) { s.Name = "SCALE" },
+		"is none":                 func(s *guest.Says) { s.Name = "a b" },
+		`name "a@b" is none`:      func(s *guest.Says) { s.Name = "a@b" },
+		"no name":                 func(s *guest.Says) { s.Weights = "" },
+		"of kind":                 func(s *guest.Says) { s.Kind = "nosuch" },
+		"latents of":              func(s *guest.Says) { s.Dim = 0 },
+		"frames of":               func(s *guest.Says) { s.FrameSize = 1 << 20 },
+		"a policy makes":          func(s *guest.Says) { s.Kind, s.Proposal = record.PythonPolicy, true },
+		"3 means":                 func(s *guest.Says) { s.ActionMean, s.ActionStd = []float64{0, 0, 0}, []float64{1, 1, 1} },
+	} {
+		s := m.says("mirror", record.PythonWorld)
+		change(&s)
+		if err := visit(t, dir, s, m.answer); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%v, want %q and a hint", err, want)
+		}
+	}
+	gd := settings
+	settings.Solver = "gd"
+	defer func() { settings = gd }()
+	if err := visit(t, dir, m.says("mirror", record.PythonWorld), m.answer); err == nil || !strings.Contains(err.Error(), "needs a gradient") {
+		t.Errorf("gradient descent: %v", err)
+	}
+}
