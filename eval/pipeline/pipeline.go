@@ -141,12 +141,16 @@ func (g Graph) Shard(shard cell.Shard) Graph {
 	if shard.N <= 1 {
 		return g
 	}
-	return g.withNeeds(g.cells(shard, func(Step) bool { return true }), func(s Step) Step { return s })
+	part := make(Graph, len(g))
+	for i, makers := range g.dealt(shard.N, func(Step) bool { return true }) {
+		part[i] = share(g[i], makers, shard)
+	}
+	return g.withNeeds(part, func(s Step) Step { return s })
 }
 
-// cells is a shard's part of the Divisible steps that are among, a step in its place
-// in the graph or nil.
-func (g Graph) cells(shard cell.Shard, among func(Step) bool) Graph {
+// dealt lists, for each Divisible step in its place in the graph that is among, which of n
+// shards makes each of its cells; nothing for other steps.
+func (g Graph) dealt(n int, among func(Step) bool) [][]int {
 	groups := map[string]int{} // by first need, numbered in the order of the graph
 	for _, s := range g {
 		if d, ok := s.(Divisible); ok && among(s) {
@@ -156,20 +160,45 @@ func (g Graph) cells(shard cell.Shard, among func(Step) bool) Graph {
 		}
 	}
 	cells := make([]int, len(groups)) // of each group so far
-	part := make(Graph, len(g))
+	makers := make([][]int, len(g))
 	for i, s := range g {
 		d, ok := s.(Divisible)
 		if !ok || !among(s) {
 			continue
 		}
 		group := groups[d.Needs()[0]]
-		from, share := cells[group], shareOf(shard, group, len(groups))
-		cells[group] += d.Len()
-		if ours := d.Part(func(k int) bool { return share.N > 0 && share.Has(from+k) }); ours.Len() > 0 {
-			part[i] = ours
+		for range d.Len() {
+			makers[i] = append(makers[i], makerOf(cells[group], group, len(groups), n))
+			cells[group]++
 		}
 	}
-	return part
+	return makers
+}
+
+// makerOf is which of n shards makes a cell of a group. Where there are fewer groups than
+// shards, some shards have one group between them: those of the same remainder by groups.
+func makerOf(cell, group, groups, n int) int {
+	if n <= groups {
+		return group % n
+	}
+	sharing := (n - group + groups - 1) / groups
+	return cell%sharing*groups + group
+}
+
+// share is what a shard makes of a step of which its makers are known: nil where it is none of them.
+func share(s Step, makers []int, shard cell.Shard) Step {
+	if !slices.Contains(makers, shard.I) {
+		return nil
+	}
+	switch s := s.(type) {
+	case Divisible:
+		return s.Part(func(k int) bool { return makers[k] == shard.I })
+	case Shareable:
+		if shard.N > 1 {
+			return s.Share(shard)
+		}
+	}
+	return s
 }
 
 // withNeeds are the steps of part, which has them in their places in the graph, after
@@ -187,20 +216,6 @@ func (g Graph) withNeeds(part Graph, wrap func(Step) Step) Graph {
 		}
 	}
 	return slices.DeleteFunc(part, func(s Step) bool { return s == nil })
-}
-
-// shareOf is the part of a group's cells that a shard makes; N is 0 for none.
-func shareOf(s cell.Shard, group, groups int) cell.Shard {
-	if s.N <= groups {
-		if s.Has(group) {
-			return cell.Shard{N: 1}
-		}
-		return cell.Shard{}
-	}
-	if s.I%groups != group {
-		return cell.Shard{}
-	}
-	return cell.Shard{I: s.I / groups, N: (s.N - group + groups - 1) / groups}
 }
 
 // RequestError is a mistake in what was asked for, as opposed to a failure of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ type fakeStep struct {
 	cells []int // with cells it is Divisible by way of fakeCells
 	err   error
 	ran   *[]string
+	there map[string]bool // whole steps by id, cells by id and number
 }
 
 func (s *fakeStep) ID() string      { return s.id }
@@ -27,7 +29,16 @@ func (s *fakeStep) State(context.Context) (State, error) {
 	if s.err != nil {
 		return State{}, s.err
 	}
-	return State{Text: "to do", Cells: len(s.cells), Missing: len(s.cells)}, nil
+	if s.there[s.id] {
+		return done, nil
+	}
+	state := State{Text: "to do", Cells: len(s.cells)}
+	for _, c := range s.cells {
+		if !s.there[fmt.Sprint(s.id, c)] {
+			state.Missing++
+		}
+	}
+	return state, nil
 }
 
 func (s *fakeStep) Run(context.Context) (string, error) {
@@ -172,6 +183,40 @@ func TestCheck(t *testing.T) {
 	cancel()
 	if err := fakeGraph(&ran).Check(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("after a cancel: %v", err)
+	}
+}
+
+// The shards that have something left are those whose part of the stage has, whatever is there.
+func TestLeft(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		var ran []string
+		g, there := fakeGraph(&ran), map[string]bool{}
+		for _, s := range g {
+			if d, ok := s.(*fakeCells); ok {
+				d.there = there
+				for _, c := range d.cells {
+					there[fmt.Sprint(d.id, c)] = random.IntN(3) > 0
+				}
+			} else {
+				s.(*fakeStep).there = there
+				there[s.ID()] = random.IntN(6) > 0
+			}
+		}
+		n := 1 + random.IntN(9)
+		var want []int
+		for i := range n {
+			if slices.ContainsFunc(g.Stage(StageEval, cell.Shard{I: i, N: n}), func(s Step) bool {
+				state, err := s.State(t.Context())
+				_, given := s.(given)
+				return err == nil && !given && !state.done()
+			}) {
+				want = append(want, i)
+			}
+		}
+		if got, err := g.Left(t.Context(), StageEval, n); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("of %d shards with %v: %v are left, want %v (%v)", n, there, got, want, err)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -49,30 +48,42 @@ type Shareable interface {
 // earlier stages are not made: where one is missing, its step fails, and what needs it is left
 // out. The report, which needs none, tells of all that is missing.
 func (g Graph) Stage(stage Stage, shard cell.Shard) Graph {
-	ours := g.cells(shard, func(s Step) bool { return s.Stage() == stage })
-	units := map[string]int{} // of the stage's whole steps, by ID
-	for i, s := range g {
-		_, divisible := s.(Divisible)
-		switch {
-		case stage == StageReport && divisible:
-			ours[i] = given{s}
-		case s.Stage() != stage || divisible:
-		default:
-			unit := len(units)
-			for _, need := range s.Needs() {
-				if u, ok := units[need]; ok {
-					unit = u
-				}
-			}
-			units[s.ID()] = unit
-			if part, ok := s.(Shareable); ok && shard.N > 1 {
-				ours[i] = part.Share(shard)
-			} else if ok || shard.Has(unit) {
-				ours[i] = s
-			}
+	shard.N = max(shard.N, 1)
+	part := make(Graph, len(g))
+	for i, makers := range g.dealtStage(stage, shard.N) {
+		part[i] = share(g[i], makers, shard)
+		if _, divisible := g[i].(Divisible); divisible && stage == StageReport {
+			part[i] = given{g[i]}
 		}
 	}
-	return g.withNeeds(ours, func(s Step) Step { return given{s} })
+	return g.withNeeds(part, func(s Step) Step { return given{s} })
+}
+
+// dealtStage lists, for each step in its place in the graph, which of n shards of a stage make
+// a part of it: for a Divisible step the one of each cell, none of another stage's steps.
+func (g Graph) dealtStage(stage Stage, n int) [][]int {
+	makers := g.dealt(n, func(s Step) bool { return s.Stage() == stage })
+	units := map[string]int{} // of the stage's whole steps, by ID
+	for i, s := range g {
+		if _, divisible := s.(Divisible); divisible || s.Stage() != stage {
+			continue
+		}
+		unit := len(units)
+		for _, need := range s.Needs() {
+			if u, ok := units[need]; ok {
+				unit = u
+			}
+		}
+		units[s.ID()] = unit
+		if _, ok := s.(Shareable); ok {
+			for k := range n {
+				makers[i] = append(makers[i], k)
+			}
+		} else {
+			makers[i] = []int{unit % n}
+		}
+	}
+	return makers
 }
 
 // given is a step of an earlier stage.
@@ -114,33 +125,32 @@ func (g Graph) Units(stage Stage) (n int) {
 
 // Left lists those of n shards of a stage that have something to do.
 func (g Graph) Left(ctx context.Context, stage Stage, n int) (shards []int, err error) {
-	finished := map[string]bool{} // steps that need not be asked shard by shard
-	for _, s := range g {
-		if s.Stage() != stage {
+	left := make([]bool, n)
+	for i, makers := range g.dealtStage(stage, n) {
+		if len(makers) == 0 {
 			continue
 		}
-		state, err := s.State(ctx)
+		state, err := g[i].State(ctx)
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		finished[s.ID()] = state.done()
-	}
-	if !slices.Contains(slices.Collect(maps.Values(finished)), false) {
-		return nil, nil
-	}
-	for i := range n {
-		for _, s := range g.Stage(stage, cell.Shard{I: i, N: n}) {
-			if s.Stage() != stage || finished[s.ID()] {
+		if state.done() {
+			continue
+		}
+		for k, maker := range makers {
+			if left[maker] || slices.Contains(makers[:k], maker) {
 				continue
 			}
-			state, err := s.State(ctx)
+			state, err := share(g[i], makers, cell.Shard{I: maker, N: n}).State(ctx)
 			if err != nil {
 				return nil, err
 			}
-			if !state.done() {
-				shards = append(shards, i)
-				break
-			}
+			left[maker] = !state.done()
+		}
+	}
+	for i, has := range left {
+		if has {
+			shards = append(shards, i)
 		}
 	}
 	return shards, nil
