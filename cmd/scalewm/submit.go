@@ -59,7 +59,7 @@ func (c *command) submitFlags() submitFlags {
 			{name: "time", usage: "`limit` of a job, as Slurm writes it: 4:00:00", set: text(func(r *submit.Resources) *string { return &r.Time })},
 			{name: "mem", usage: "`memory` of a job: 16G", set: text(func(r *submit.Resources) *string { return &r.Mem })},
 			{name: "cpus", usage: "`cores` of a job", set: number(func(r *submit.Resources) *int { return &r.CPUs })},
-			{name: "gpus", usage: "`GPUs` of a job; collect and report have none unless told", set: number(func(r *submit.Resources) *int { return &r.GPUs })},
+			{name: "gpus", usage: "`GPUs` of a job, which packed shards take in turn; collect and report have none unless told", set: number(func(r *submit.Resources) *int { return &r.GPUs })},
 			{name: "setup", usage: "`line` of shell before the program: module load cuda", set: text(func(r *submit.Resources) *string { return &r.Setup })},
 			{name: "extra", usage: "further `options` of Slurm: --constraint=a100", set: text(func(r *submit.Resources) *string { return &r.Extra })},
 			{name: "throttle", usage: "`jobs` of a stage at once", set: number(func(r *submit.Resources) *int { return &r.Throttle })},

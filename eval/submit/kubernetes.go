@@ -261,7 +261,7 @@ func (p Plan) podScript(dir string, j Job) (string, error) {
 	if j.Setup != "" {
 		fmt.Fprintln(&s, j.Setup)
 	}
-	fmt.Fprintf(&s, programs, j.Shards, max(j.Pack, 1), "JOB_COMPLETION_INDEX", line)
+	s.WriteString(j.programs("JOB_COMPLETION_INDEX", line))
 	s.WriteString(podEnd)
 	return s.String(), err
 }

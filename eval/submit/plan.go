@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,6 +202,17 @@ func tasks(units []int) string {
 	return strings.Join(out, ",")
 }
 
+// deal is a line of shell, devices, and the words before a program, own, that give each of atOnce shards
+// side by side one GPU. They take them in turn: those that the batch system lists, or
+// else all of the job's. place is the shard's among them, in shell arithmetic.
+func (j Job) deal(atOnce int, place string) (devices, own string) {
+	if atOnce < 2 || j.GPUs < 2 {
+		return "", ""
+	}
+	devices = fmt.Sprintf("IFS=, read -ra gpus <<< \"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 %d)}\"\n", j.GPUs-1)
+	return devices, "CUDA_VISIBLE_DEVICES=${gpus[(" + place + ") % ${#gpus[@]}]} "
+}
+
 // allocations are the numbers of the allocations that shards belong to, pack in each.
 func allocations(shards []int, pack int) (out []int) {
 	for _, s := range shards {
@@ -209,6 +221,19 @@ func allocations(shards []int, pack int) (out []int) {
 		}
 	}
 	return out
+}
+
+// atOnce bounds the shards of a job that run at once. A shell has one machine, and
+// so one allocation at a time unless told.
+func (p Plan) atOnce(j Job) int {
+	allocations := j.Throttle
+	if p.Engine == Shell {
+		allocations = max(allocations, 1)
+	}
+	if allocations == 0 {
+		return math.MaxInt
+	}
+	return allocations * max(j.Pack, 1)
 }
 
 // Seconds is what the jobs take from the first to the last on machines like the one that
@@ -222,10 +247,7 @@ func (p Plan) Seconds(costs []pipeline.Cost) (all pipeline.Seconds) {
 			continue
 		}
 		j := p.Jobs[i]
-		atOnce := max(j.Shards, 1)
-		if j.Throttle > 0 {
-			atOnce = min(atOnce, j.Throttle*max(j.Pack, 1))
-		}
+		atOnce := min(max(j.Shards, 1), p.atOnce(j))
 		least, most := c.Seconds.Least/float64(atOnce), max(c.Seconds.Most/float64(atOnce), c.Longest)
 		switch c.Stage {
 		case pipeline.StageEval, pipeline.StageAnalyse:

@@ -29,11 +29,12 @@ func (p Plan) shell(dir string, left map[pipeline.Stage][]int) error {
 		for _, i := range shards {
 			list = append(list, strconv.Itoa(i))
 		}
-		line := p.commandLine(j)
+		devices, own := j.deal(p.atOnce(j), "place")
+		line := devices + own + p.commandLine(j)
 		if j.Setup != "" {
-			line = j.Setup + "; " + line
+			line = j.Setup + "\n" + line
 		}
-		fmt.Fprintf(&s, "shards %s %d %d %s <<'SHARDS'\n%s\nSHARDS\n", j.Name, j.Shards, max(j.Throttle, 1), quote(line), strings.Join(list, "\n"))
+		fmt.Fprintf(&s, "shards %s %d %d %s <<'SHARDS'\n%s\nSHARDS\n", j.Name, j.Shards, p.atOnce(j), quote(line), strings.Join(list, "\n"))
 	}
 	return write(filepath.Join(dir, "submit.sh"), s.String())
 }
@@ -49,7 +50,7 @@ exec 9> "$jobs/running"
 flock -n 9 || { echo "it is running already" >&2; exit 1; }
 trap 'trap - TERM INT; kill -TERM 0; exit 130' TERM INT
 shards() { # NAME SHARDS AT-ONCE COMMAND: runs those that are listed on standard input
-  xargs -P "$3" -I{} bash -c "$4 --shard {}/$2 >> \"$jobs/log/$1.{}.log\" 2>&1"
+  xargs -P "$3" --process-slot-var=place -I{} bash -c "$4 --shard {}/$2 >> \"$jobs/log/$1.{}.log\" 2>&1"
 }
 export jobs
 `

@@ -125,12 +125,12 @@ shopt -s inherit_errexit
 cd %s
 mkdir -p log
 : > submitted
-submit() { # NAME OPTIONS SCRIPT [OFFSET]: prints the job's number, and notes it
+submit() { # NAME OPTIONS SCRIPT [OFFSET]: prints the job's number, and notes it, or else takes it back
   local name=$1 id
   shift
   id=$(sbatch --parsable "$@")
   id=${id%%%%;*} # a number, or "number;cluster"
-  echo "$id $name" >> submitted
+  echo "$id $name" >> submitted || { scancel "$id"; return 1; }
   echo "$id"
 }
 `
@@ -170,15 +170,21 @@ func (p Plan) slurmScript(dir string, j Job) string {
 	if j.Setup != "" {
 		fmt.Fprintln(&s, j.Setup)
 	}
-	fmt.Fprintf(&s, programs, j.Shards, max(j.Pack, 1), "${1:-0} + ${SLURM_ARRAY_TASK_ID:-0}", p.commandLine(j))
+	s.WriteString(j.programs("${1:-0} + ${SLURM_ARRAY_TASK_ID:-0}", p.commandLine(j)))
 	s.WriteString(slurmEnd)
 	return s.String()
 }
 
-// programs is the shell's part of an allocation that runs its shards side by side, passes signals
-// on to them, and knows how they ended: again, if one asked to be started again, or else the worst code.
+// programs is the shell's part of an allocation, number in shell arithmetic, that runs its shards side by
+// side, passes signals on to them, and knows how they ended: again, if one asked to be
+// started again, or else the worst code.
+func (j Job) programs(number, line string) string {
+	devices, own := j.deal(j.Pack, "i - first")
+	return fmt.Sprintf(programs, devices, j.Shards, max(j.Pack, 1), number, own+line)
+}
+
 const programs = `
-shards=%d pack=%d
+%sshards=%d pack=%d
 first=$(((%s) * pack))
 pids=() warned=
 for ((i = first; i < first + pack && i < shards; i++)); do

@@ -185,6 +185,44 @@ func TestSlurmScript(t *testing.T) {
 	}
 }
 
+// Shards side by side take the GPUs of their allocation in turn: those that Slurm lists, by
+// whatever names, or else as many as were asked for. One GPU is everybody's.
+func TestPackedGPUs(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "calls")
+	p := Plan{Engine: Slurm, Folder: dir, Command: []string{"bash", "-c", `echo "$4 on ${CUDA_VISIBLE_DEVICES-all}" >> ` + log, "-"}}
+	j := Job{Name: "eval", Stage: pipeline.StageEval, Shards: 7, Resources: Resources{Pack: 4}}
+	for _, c := range []struct {
+		gpus   int
+		listed string
+		want   []string // of the second allocation: shards 4 to 6
+	}{
+		{4, "", []string{"4/7 on 0", "5/7 on 1", "6/7 on 2"}},
+		{4, "2,3,6,7", []string{"4/7 on 2", "5/7 on 3", "6/7 on 6"}},
+		{2, "GPU-a,GPU-b", []string{"4/7 on GPU-a", "5/7 on GPU-b", "6/7 on GPU-a"}},
+		{1, "3", []string{"4/7 on 3", "5/7 on 3", "6/7 on 3"}},
+		{1, "", []string{"4/7 on all", "5/7 on all", "6/7 on all"}},
+	} {
+		j.GPUs = c.gpus
+		os.Remove(log)
+		cmd := exec.Command("bash", "-c", p.slurmScript(dir, j), "-")
+		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "CUDA_VISIBLE_DEVICES=") }), "SLURM_ARRAY_TASK_ID=1")
+		if c.listed != "" {
+			cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+c.listed)
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Split(strings.TrimSpace(string(text)), "\n"); !slices.Equal(slices.Sorted(slices.Values(got)), c.want) {
+			t.Errorf("%d GPUs, %q listed: %q, want %q", c.gpus, c.listed, got, c.want)
+		}
+	}
+}
+
 // The numbers of shards of the first submission hold.
 func TestKeep(t *testing.T) {
 	out := t.TempDir()
@@ -236,6 +274,36 @@ func TestShell(t *testing.T) {
 	want := []string{"--stage collect --shard 0/1", "--stage collect --shard 0/3", "--stage collect --shard 2/3", "--stage eval --shard 1/25", "--stage eval --shard 24/25", "--stage report --shard 0/1"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("ran %q, want %q", lines, want)
+	}
+}
+
+// Without a batch system shards side by side take the machine's GPUs by their places, so that none
+// has two programs while another has none.
+func TestShellGPUs(t *testing.T) {
+	out := t.TempDir()
+	p := plan(t)
+	p.Engine, p.Folder = Shell, out
+	p.Command = []string{"bash", "-c", `cd ` + out + `; mkdir "on-$CUDA_VISIBLE_DEVICES" || touch twice; echo "$CUDA_VISIBLE_DEVICES" >> used; sleep 0.05; rmdir "on-$CUDA_VISIBLE_DEVICES"`, "-"}
+	for i, j := range p.Jobs {
+		if j.Stage == pipeline.StageEval {
+			p.Jobs[i].GPUs, p.Jobs[i].Pack, p.Jobs[i].Throttle = 3, 3, 0
+		}
+	}
+	t.Setenv("CUDA_VISIBLE_DEVICES", "5,6,7")
+	if err := p.Write(t.Context(), out, map[pipeline.Stage][]int{pipeline.StageEval: all(9)}); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := exec.Command("bash", filepath.Join(out, Dir, "submit.sh")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if _, err := os.Stat(filepath.Join(out, "twice")); err == nil {
+		t.Error("two programs on one GPU")
+	}
+	text, err := os.ReadFile(filepath.Join(out, "used"))
+	used := strings.Fields(string(text))
+	slices.Sort(used)
+	if err != nil || len(used) != 9 || !slices.Equal(slices.Compact(used), []string{"5", "6", "7"}) {
+		t.Errorf("GPUs used: %q, %v", text, err)
 	}
 }
 
