@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -73,19 +75,31 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// Addresses and flags that mean nothing.
+// Stores that cannot be used are told in a line, before anything is written or submitted.
 func TestRemoteRefused(t *testing.T) {
-	s3test.Start(t)
+	server := s3test.Start(t)
+	store := "s3://" + s3test.Bucket + "/a/run"
 	for _, c := range []struct {
 		store, says string
 		code        int
+		prepare     func()
 	}{
-		{"s3://none/x", "there is no bucket none (hint: make it first", exitFailed},
-		{"http://x", "is no address of a store", exitUsage},
+		{"s3://none/x", "there is no bucket none (hint: make it first", exitFailed, func() {}},
+		{"http://x", "is no address of a store", exitUsage, func() {}},
+		{store, "the server ignores the condition", exitFailed, func() { server.Careless = true }},
+		{store, "the credentials have expired: get new ones", exitFailed, func() { server.Fail = func(*http.Request) (int, string) { return 400, "ExpiredToken" } }},
 	} {
-		out, errs, code := session("reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom", "--out", t.TempDir(), "--remote", c.store)
-		if code != c.code || !strings.Contains(errs, c.says) || strings.Count(errs, "\n") != 1 {
-			t.Errorf("%s: exit %d\n%s%s", c.store, code, out, errs)
+		c.prepare()
+		for _, more := range [][]string{nil, {"--submit", "slurm", "--print", "--device", "cpu", "--precision", "fp32"}} {
+			dir := t.TempDir()
+			args := []string{"reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom", "--out", dir, "--remote", c.store}
+			out, errs, code := session(append(args, more...)...)
+			if code != c.code || !strings.Contains(errs, c.says) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("%s %v: exit %d\n%s%s", c.store, more, code, out, errs)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("%s %v: wrote %v, %v", c.store, more, left, err)
+			}
 		}
 	}
 }

@@ -32,10 +32,18 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	self, err := exec.LookPath("scalewm")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
-		Setup:               func(e *testscript.Env) error { e.Setenv("TINY", tiny); return nil },
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("TINY", tiny)
+			e.Setenv("BIN", filepath.Dir(self)) // the folder with this program and no other one
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"truncate": truncate, "emptydir": emptydir,
 			"edit": edit, "refused": refused, "owndata": ownData},
 	})
