@@ -97,11 +97,12 @@ test-slurm: setup ## grids on a real Slurm of two nodes on this machine, which i
 	@third_party/setup.sh slurm
 	SCALEWM_SLURM=1 go run ./cmd/testsum -count 1 -timeout 20m -run '^TestSlurm$$' ./cmd/scalewm
 
-test-kubernetes: build ## what is written for Kubernetes, decoded strictly as its own types; a minute
+test-kubernetes: build ## grids on a real API server and Job controller, whose pods are processes here (needs root; builds them first)
 	@rm -rf out/kubernetes
 	bin/scalewm reproduce --tasks tworoom --methods scale,random --analyses spectrum --device cpu --precision fp32 --out out/kubernetes \
 	  --submit kubernetes --print --image scalewm --volume results
-	cd eval/submit/testdata/kubernetes && SCALEWM_MANIFESTS='$(CURDIR)/out/kubernetes/jobs/*.yaml' go test -count 1 -v .
+	cd eval/submit/testdata/kubernetes && SCALEWM_MANIFESTS='$(CURDIR)/out/kubernetes/jobs/*.yaml' go test -count 1 -v . && go build -o $(CURDIR)/bin/kubernetes ./cluster
+	SCALEWM_KUBERNETES=$(CURDIR)/bin/kubernetes go run ./cmd/testsum -count 1 -timeout 20m -run '^TestKubernetes$$' ./cmd/scalewm
 
 test-nfs: setup ## two machines on one folder of a real NFS server, in a user-mode Linux that it installs; minutes
 	@third_party/setup.sh nfs

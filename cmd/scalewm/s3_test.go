@@ -104,17 +104,7 @@ func TestS3(t *testing.T) {
 		t.Skip("make test-s3 runs it")
 	}
 	wire, bucket := startS3(t)
-	preset, err := os.ReadFile("testdata/tiny.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, change := range [][2]string{{"steps = 8", "steps = 1200"}, {"save_every = 2", "save_every = 50"}, {"eval_every = 4", "eval_every = 50"}} {
-		preset = bytes.Replace(preset, []byte(change[0]), []byte(change[1]), 1)
-	}
-	slow := filepath.Join(t.TempDir(), "slow.toml")
-	if err := os.WriteFile(slow, preset, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	slow := slowPreset(t, 1200)
 	command := func(dir string, more ...string) *exec.Cmd {
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 		t.Cleanup(stop)

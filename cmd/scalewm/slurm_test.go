@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,24 +12,9 @@ import (
 	"time"
 )
 
-// cluster is a Slurm of two nodes on this machine, without systemd, cgroups or
+// slurm is one of two nodes on this machine, without systemd, cgroups or
 // accounting: its own munge socket, configuration and ports.
-type cluster struct {
-	*testing.T
-	dir string
-	out string // the results folder that is worked on
-}
-
-// logs is what the jobs printed.
-func (c *cluster) logs() string {
-	var all strings.Builder
-	found, _ := filepath.Glob(filepath.Join(c.out, "jobs/log/*"))
-	for _, path := range found {
-		text, _ := os.ReadFile(path)
-		fmt.Fprintf(&all, "%s:\n%s\n", filepath.Base(path), text)
-	}
-	return all.String()
-}
+type slurm struct{ *cluster }
 
 const slurmConf = `ClusterName=test
 SlurmctldHost=%[2]s(127.0.0.1)
@@ -69,8 +50,8 @@ NodeName=n2 NodeHostname=%[2]s NodeAddr=127.0.0.1 Port=%[5]d CPUs=2 RealMemory=4
 PartitionName=all Nodes=ALL Default=YES MaxTime=60 State=UP
 `
 
-func startSlurm(t *testing.T) *cluster {
-	c := &cluster{T: t, dir: t.TempDir()}
+func startSlurm(t *testing.T) slurm {
+	c := slurm{&cluster{T: t, dir: t.TempDir(), queue: []string{"squeue", "-a", "-t", "all"}}}
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +90,7 @@ func startSlurm(t *testing.T) *cluster {
 }
 
 // kill signals a daemon of the cluster.
-func (c *cluster) kill(name string, sig syscall.Signal) {
+func (c slurm) kill(name string, sig syscall.Signal) {
 	text, err := os.ReadFile(filepath.Join(c.dir, name+".pid"))
 	if err != nil {
 		return
@@ -119,36 +100,8 @@ func (c *cluster) kill(name string, sig syscall.Signal) {
 	}
 }
 
-func (c *cluster) must(words ...string) string {
-	c.Helper()
-	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
-	if err != nil {
-		c.Fatalf("%v: %v\n%s", words, err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// say is what a command prints, whether it fails or not.
-func (c *cluster) say(words ...string) string {
-	out, _ := exec.Command(words[0], words[1:]...).CombinedOutput()
-	return strings.TrimSpace(string(out))
-}
-
-func (c *cluster) await(what string, ready func() bool) {
-	c.Helper()
-	ctx, stop := context.WithTimeout(c.Context(), 4*time.Minute)
-	defer stop()
-	for !ready() {
-		select {
-		case <-ctx.Done():
-			c.Fatalf("waiting for %s:\n%s\n%s", what, c.say("squeue", "-a", "-t", "all"), c.logs())
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
 // settled waits until nothing is queued. What was put back into the queue would wait two minutes.
-func (c *cluster) settled() {
+func (c slurm) settled() {
 	c.Helper()
 	c.await("the end of all jobs", func() bool {
 		left := strings.Fields(c.say("squeue", "-h", "-o", "%i"))
@@ -162,30 +115,9 @@ func (c *cluster) settled() {
 // now lets a job begin that was put back into the queue, without the two minutes that Slurm
 // waits. They are there for a reason: the end of the former run, told late, would count as
 // the new one's. So no run may be under way on any node.
-func (c *cluster) now(job string) {
+func (c slurm) now(job string) {
 	if c.say("pgrep", "-x", "slurmstepd") == "" && c.say("squeue", "-h", "-j", job, "-o", "%T %r") == "PENDING BeginTime" {
 		c.say("scontrol", "update", "jobid="+job, "StartTime=now")
-	}
-}
-
-// reproduce runs the program; more are its flags after the axes.
-func (c *cluster) reproduce(want int, says string, axes []string, more ...string) {
-	c.Helper()
-	cmd := exec.Command("scalewm", slices.Concat([]string{"reproduce", "--device", "cpu", "--precision", "fp32"}, axes, more)...)
-	out, _ := cmd.CombinedOutput() // its exit code tells
-	if code := cmd.ProcessState.ExitCode(); code != want || !strings.Contains(string(out), says) {
-		c.Fatalf("%v: exit %d, want %d and %q\n%s", more, code, want, says, out)
-	}
-}
-
-// sameGrid compares the results of two folders; jobs/ is none.
-func (c *cluster) sameGrid(what, dir, whole string) {
-	c.Helper()
-	got := gridFiles(c.T, dir)
-	maps.DeleteFunc(got, func(name string, _ []byte) bool { return strings.HasPrefix(name, "jobs/") })
-	sameResults(c.T, what, got, gridFiles(c.T, whole))
-	if c.Failed() {
-		c.Log(c.logs())
 	}
 }
 
@@ -223,29 +155,10 @@ func TestSlurm(t *testing.T) {
 	t.Run("disturbed", func(t *testing.T) {
 		whole, out := t.TempDir(), t.TempDir()
 		c.T, c.out = t, out
-		preset, err := os.ReadFile("testdata/tiny.toml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		slow := filepath.Join(t.TempDir(), "slow.toml")
-		for _, change := range [][2]string{{"steps = 8", "steps = 6000"}, {"save_every = 2", "save_every = 50"}, {"eval_every = 4", "eval_every = 50"}} {
-			preset = bytes.Replace(preset, []byte(change[0]), []byte(change[1]), 1)
-		}
-		if err := os.WriteFile(slow, preset, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		axes := []string{"--preset", slow, "--tasks", "tworoom", "--methods", "scale", "--tiers", "T5", "--sets", "s101", "--episodes", "2"}
+		axes := []string{"--preset", slowPreset(t, 6000), "--tasks", "tworoom", "--methods", "scale", "--tiers", "T5", "--sets", "s101", "--episodes", "2"}
 		c.reproduce(exitDone, "", axes, "--out", whole)
 		to := append([]string{"--out", out, "--submit", "slurm"}, small...)
 		c.reproduce(exitDone, "", axes, to...)
-		log := filepath.Join(out, "train/tworoom-scale-s3072/metrics.jsonl")
-		rows := func() int64 {
-			st, err := os.Stat(log)
-			if err != nil {
-				return 0
-			}
-			return st.Size()
-		}
 		train := func() (job, node string) { // the training that runs
 			for line := range strings.Lines(c.say("squeue", "-h", "-t", "R", "-n", "scalewm-train", "-o", "%F_%K %N")) {
 				if f := strings.Fields(line); len(f) == 2 {
@@ -254,15 +167,15 @@ func TestSlurm(t *testing.T) {
 			}
 			return "", ""
 		}
-		c.await("a training under way", func() bool { return rows() > 0 })
+		c.await("a training under way", func() bool { return c.rows() > 0 })
 		job, _ := train()
 		if job == "" {
 			t.Fatalf("no training runs\n%s", c.say("squeue", "-a", "-t", "all"))
 		}
 		c.must("scancel", "--batch", "--signal=USR1", job) // as before the time limit
 		c.await("the training in the queue again", func() bool { return strings.HasPrefix(c.say("squeue", "-h", "-j", job, "-o", "%T"), "PENDING") })
-		before := rows()
-		c.await("the training to go on", func() bool { c.now(job); return rows() > before })
+		before := c.rows()
+		c.await("the training to go on", func() bool { c.now(job); return c.rows() > before })
 		_, node := train()
 		c.kill("slurmd."+node, syscall.SIGKILL) // the node is lost, with its program still at work
 		c.must("scontrol", "update", "nodename="+node, "state=down", "reason=lost")
