@@ -21,7 +21,7 @@ import (
 )
 
 func init() {
-	register(verb{name: "data", args: "info|check|convert F.h5", summary: "look at or verify a data set, ours or a published one, or make one of .npz episodes",
+	register(verb{name: "data", args: "info|check|convert F.h5", summary: "look at or verify a data set, ours or a published one, or make one of .npz episodes, films or a LeRobot set",
 		example: "scalewm data info tworoom.h5\nscalewm data check tworoom.h5 --json\nscalewm data convert published.h5 --out ours.h5\nscalewm data convert episodes/ --out own.h5", run: runData})
 }
 
@@ -32,6 +32,7 @@ const checkChild = "SCALEWM_CHECK_CHILD"
 func runData(ctx context.Context, c *command, args []string) error {
 	asJSON := c.Bool("json", false, "print one JSON object")
 	out := c.String("out", "", "convert: the `file` to write")
+	frames := c.String("frames", "", "convert: which camera's `films` or pictures are the frames, where a folder has several")
 	filter := c.String("filter", "deflate", "convert: `name` of the frames' filter: deflate (opens everywhere), zstd or none")
 	pos, err := c.parse(args, 2, math.MaxInt)
 	if err != nil {
@@ -56,7 +57,7 @@ func runData(ctx context.Context, c *command, args []string) error {
 		if err != nil {
 			return usagef("data convert: %v", err)
 		}
-		return dataConvert(ctx, c, convert.Job{In: pos[1:], Out: *out, Filter: f}, *asJSON)
+		return dataConvert(ctx, c, convert.Job{In: pos[1:], Out: *out, Frames: *frames, Filter: f}, *asJSON)
 	}
 	return usagef("data: unknown action %q%s (info, check or convert)", pos[0], pipeline.Nearest(pos[0], []string{"info", "check", "convert"}))
 }

@@ -20,6 +20,7 @@ const (
 	MaxRecord  Limit = 1 << 20   // a run's times, a gate, a sidecar, a config.json, a preset
 	MaxSet     Limit = 16 << 20  // an evaluation set, 200,000 episodes
 	MaxFilm    Limit = 8 << 20   // a film in a page
+	MaxPicture Limit = 64 << 20  // a frame of a recording that is converted
 	MaxCSV     Limit = 64 << 20  // outcomes in CSV, two million
 	MaxMetrics Limit = 256 << 20 // the metrics of a training, a million rows
 	MaxShard   Limit = 16 << 30  // a shard of a collection

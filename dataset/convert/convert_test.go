@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -78,6 +80,60 @@ func TestEpisodesOfNumPy(t *testing.T) {
 	}
 }
 
+// The values are those that testdata/make_folders.py says. Films need ffmpeg.
+func TestFolders(t *testing.T) {
+	if _, err := exec.LookPath("ffmpeg"); err != nil {
+		t.Log("without ffmpeg on the PATH, films are only refused")
+	}
+	for name, is := range map[string]struct {
+		state string
+		film  bool
+		notes int
+	}{"films": {"state", true, 0}, "pictures": {"state", false, 0}, "lerobot2": {"proprio", false, 1}, "lerobot3": {"proprio", true, 1}} {
+		t.Run(name, func(t *testing.T) {
+			f, notes, err := run(t, "testdata/"+name)
+			if _, noFFmpeg := exec.LookPath("ffmpeg"); noFFmpeg != nil && is.film {
+				if err == nil || !strings.Contains(err.Error(), "(hint: apt-get install ffmpeg)") {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(notes) != is.notes {
+				t.Errorf("notes %q", notes)
+			}
+			if e := f.Episodes(); len(e) != 2 || e[0].Len != 3 || e[1].Len != 4 || f.FrameSize() != 32 {
+				t.Fatalf("episodes %v, frames of %d", e, f.FrameSize())
+			}
+			frame := make([]byte, 32*32*3)
+			for row := range 7 {
+				k, step := row/3, row%3
+				if row > 2 {
+					k, step = 1, row-3
+				}
+				action, err := f.Read("action", row, row+1)
+				if err != nil || action[0] != float64(step)+float64(k)/2 || action[1] != -float64(step) {
+					t.Errorf("row %d: action %v, %v", row, action, err)
+				}
+				state, err := f.Read(is.state, row, row+1)
+				if err != nil || len(state) != 3 || state[0] != float64(step) || state[1] != float64(k) || state[2] != float64(10*step) {
+					t.Errorf("row %d: state %v, %v", row, state, err)
+				}
+				if err := f.Frame(row, frame); err != nil {
+					t.Fatal(err)
+				}
+				for i, v := range frame {
+					if want := []int{20 + 30*step, 200 - 40*k, 90}[i%3]; int(v) < want-6 || int(v) > want+6 {
+						t.Fatalf("row %d, byte %d: %d, want %d", row, i, v, want)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestWhatCannotBeConverted(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -87,16 +143,25 @@ func TestWhatCannotBeConverted(t *testing.T) {
 		}
 		return path
 	}
-	write("lerobot/meta/info.json", "{}")
+	write("lerobot/meta/info.json", `{"codebase_version": "v1.6"}`)
 	write("films/ep_len.npz", "")
+	for _, camera := range []string{"top", "side"} {
+		write("cameras/"+camera+"/ep_0_step_0.jpeg", "")
+	}
+	lengths, err := os.ReadFile("testdata/pictures/ep_len.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("cameras/ep_len.npz", string(lengths))
 	write("lance/_versions/1.manifest", "")
 	torn, err := os.ReadFile("testdata/b.npz")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for want, in := range map[string][]string{
-		"LeRobot":                {filepath.Join(dir, "lerobot")},
-		"format=\"hdf5\"":        {filepath.Join(dir, "films")},
+		"versions 2 and 3":       {filepath.Join(dir, "lerobot")},
+		"--frames NAME":          {filepath.Join(dir, "cameras")},
+		"(hint: np.savez writes": {filepath.Join(dir, "films")},
 		"Lance folder":           {filepath.Join(dir, "lance")},
 		"np.savez writes":        {write("torn.npz", string(torn[:len(torn)/2]))},
 		"is a folder":            {t.TempDir()},
@@ -154,5 +219,58 @@ func FuzzNPY(f *testing.F) {
 			_ = e.take(map[string]array{"pixels": a})
 			_ = e.take(map[string]array{"action": a, "state": a})
 		})
+	})
+}
+
+// A table is refused or read, whatever is in it.
+func FuzzTable(f *testing.F) {
+	for _, path := range []string{"testdata/lerobot2/data/chunk-000/episode_000000.parquet", "testdata/lerobot3/meta/episodes/chunk-000/file-000.parquet"} {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	path := filepath.Join(f.TempDir(), "t.parquet")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		fuzztest.Read(t, len(b), func() {
+			table, err := openTable(path)
+			if err != nil {
+				return
+			}
+			defer table.close()
+			_, _ = table.numbers("episode_index", 1)
+			_, _ = table.feature("action", leRobotFeature{Type: "float32", Shape: []int{2}}, 0, 1)
+			_, _ = table.pictures("observation.image", 0, 1)
+		})
+	})
+}
+
+// Names of features stay within the set's folder.
+func FuzzLeRobotInfo(f *testing.F) {
+	b, err := os.ReadFile("testdata/lerobot3/meta/info.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var info leRobotInfo
+		fuzztest.Read(t, len(b), func() { err = info.parse(b) })
+		for name := range info.Features {
+			if err == nil && (!filepath.IsLocal(name) || strings.Contains(name, "/")) {
+				t.Errorf("the feature %q", name)
+			}
+		}
+	})
+}
+
+// Pictures of a film's decoder.
+func FuzzPPM(f *testing.F) {
+	f.Add([]byte("P6\n1 1\n255\nabc"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fuzztest.Read(t, len(b), func() { _, _ = readPPM(bufio.NewReader(bytes.NewReader(b)), true) })
 	})
 }

@@ -18,6 +18,8 @@ type array struct {
 	dtype string // as data sets name it; NumPy's booleans are uint8
 	shape []int
 	data  []byte // row-major, little-endian
+	// values are the numbers where they were read as such, instead of data.
+	values []float64
 }
 
 // dtypes are the types that data sets can hold by NumPy's name of them, and widths their bytes.
@@ -26,6 +28,9 @@ var (
 		"u8": "uint64", "i8": "int64", "f4": "float32", "f8": "float64"}
 	widths = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8, "float32": 4, "float64": 8}
 )
+
+// errNoNumbers says that values cannot be a column.
+var errNoNumbers = errors.New("it holds no numbers of a type that data sets have")
 
 // What a file may claim: bytes of the header, axes, and bytes of an array, which is an
 // episode of frames at most.
@@ -54,7 +59,7 @@ func readNPY(r io.Reader) (a array, err error) {
 	case fortran == nil || shape == nil:
 		return a, errors.New("its header is none of NumPy's")
 	case descr == nil || dtypes[descr[2]] == "" || descr[1] == ">":
-		return a, errors.New("it holds no numbers of a type that data sets have (hint: x.astype(\"float32\") in Python; bool, uint8, int64 and float64 are read too)")
+		return a, fmt.Errorf("%w (hint: x.astype(\"float32\") in Python; bool, uint8, int64 and float64 are read too)", errNoNumbers)
 	case fortran[1] == "True":
 		return a, errors.New("its columns come first (hint: np.ascontiguousarray(x) in Python)")
 	}
@@ -120,6 +125,9 @@ func (a array) width() int {
 
 // numbers are those of the array as float64, which must hold them exactly.
 func (a array) numbers() ([]float64, error) {
+	if a.values != nil {
+		return a.values, nil
+	}
 	le, size := binary.LittleEndian, widths[a.dtype]
 	out := make([]float64, len(a.data)/size)
 	for i := range out {

@@ -1,0 +1,75 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"scalewm/dataset/hdf5"
+	"scalewm/envs"
+)
+
+// episode is one, and what is told of it.
+type episode struct {
+	source  string        // the file, or the number in a set
+	columns []envs.Column // by name
+	edge    int           // of the frames, 0 without
+	data    hdf5.EpisodeData
+	leftOut []string // which arrays, and why
+}
+
+// maxRowBytes is the widest row that is a column of a data set.
+const maxRowBytes = 1 << 16
+
+// take makes columns of arrays.
+func (e *episode) take(arrays map[string]array) error {
+	lead, ok := arrays["pixels"]
+	if !ok {
+		lead, ok = arrays["action"]
+	}
+	if !ok || lead.rows() == 0 {
+		return errors.New("it has no rows of pixels or action (hint: np.savez(path, pixels=..., action=...), the same names as in docs/dataset-format.md)")
+	}
+	e.data.Columns = map[string][]float64{}
+	var names []string
+	for name := range arrays {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		a := arrays[name]
+		switch {
+		case name == "pixels":
+			if err := e.frames(a); err != nil {
+				return err
+			}
+		case a.rows() != lead.rows() && (name == "action" || len(a.shape) > 1):
+			return fmt.Errorf("its array %s has the shape %v, and there are %d rows (hint: one row a frame; the last action may be NaN)", name, a.shape, lead.rows())
+		case a.rows() != lead.rows():
+			e.leftOut = append(e.leftOut, fmt.Sprintf("the array %s has the shape %v and is left out: columns have %d rows", name, a.shape, lead.rows()))
+		case a.width() == 0 || a.width()*widths[a.dtype] > maxRowBytes:
+			e.leftOut = append(e.leftOut, fmt.Sprintf("the array %s has %d numbers a row and is left out", name, a.width()))
+		default:
+			v, err := a.numbers()
+			if err != nil {
+				return fmt.Errorf("its array %s: %w", name, err)
+			}
+			e.data.Columns[name] = v
+			e.columns = append(e.columns, envs.Column{Name: name, DType: a.dtype, Width: a.width(), Matrix: a.width() == 1 && len(a.shape) > 1})
+		}
+	}
+	return nil
+}
+
+// frames takes the pixels.
+func (e *episode) frames(a array) error {
+	if s := a.shape; a.dtype != "uint8" || len(s) != 4 || s[1] != s[2] || s[3] != 3 || s[1] < 1 || s[1] > hdf5.MaxFrameSize {
+		return fmt.Errorf("its pixels are %s %v, frames are uint8 (rows, edge, edge, 3) with an edge of 1 to %d (hint: crop or resize them to squares; x.transpose(0, 2, 3, 1) puts channels last)", a.dtype, a.shape, hdf5.MaxFrameSize)
+	}
+	e.edge = a.shape[1]
+	size := len(a.data) / a.rows()
+	for t := range a.rows() {
+		e.data.Frames = append(e.data.Frames, a.data[t*size:(t+1)*size])
+	}
+	return nil
+}

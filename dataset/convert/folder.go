@@ -1,0 +1,162 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/cell"
+)
+
+// folder is a data set as stable_worldmodel records films and pictures: ep_len.npz, a .npz file
+// for each column with the rows of all episodes, and a folder for each camera with a film
+// ep_I.mp4 or pictures ep_I_step_J.jpeg (docs/sources.md#folder-of-films).
+type folder struct {
+	ctx     context.Context
+	path    string
+	columns map[string]array
+	lengths []int
+	offsets []int
+	camera  string   // a folder, "" where there are none
+	leftOut []string // columns and cameras, and why
+}
+
+// arrayName is the name of the only array in each file.
+const arrayName = "arr_0"
+
+func openFolder(ctx context.Context, path, camera string) (*folder, error) {
+	f := &folder{ctx: ctx, path: path, columns: map[string]array{}}
+	lengths, err := f.read("ep_len")
+	if err != nil {
+		return nil, err
+	}
+	n, err := lengths.numbers()
+	if err != nil {
+		return nil, fmt.Errorf("lengths of its episodes: %w", err)
+	}
+	rows := 0
+	for i, v := range n {
+		if v < 1 || v != float64(int(v)) || v > maxEpisode {
+			return nil, fmt.Errorf("episode %d has %g rows (hint: an episode has 1 to %d)", i, v, maxEpisode)
+		}
+		f.lengths, f.offsets = append(f.lengths, int(v)), append(f.offsets, rows)
+		rows += int(v)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var cameras []string
+	for _, e := range entries {
+		name, isColumn := strings.CutSuffix(e.Name(), ".npz")
+		switch {
+		case e.IsDir():
+			cameras = append(cameras, e.Name())
+		case isColumn && !isIndex(name):
+			a, err := f.read(name)
+			if err == nil && a.rows() != rows {
+				err = fmt.Errorf("it has the shape %v, and the episodes have %d rows in all", a.shape, rows)
+			}
+			if errors.Is(err, errNoNumbers) {
+				f.leftOut = append(f.leftOut, fmt.Sprintf("the column %s is left out: %v", name, err))
+			} else if err != nil {
+				return nil, fmt.Errorf("its column %s: %w", name, err)
+			} else {
+				f.columns[name] = a
+			}
+		}
+	}
+	f.camera, err = choose(cameras, camera, &f.leftOut)
+	return f, err
+}
+
+// maxEpisode is the longest episode that is believed.
+const maxEpisode = 1 << 22
+
+// choose says which of several cameras gives the frames, "" where there are none.
+func choose(cameras []string, wanted string, leftOut *[]string) (camera string, err error) {
+	switch {
+	case wanted != "" && !slices.Contains(cameras, wanted):
+		return "", fmt.Errorf("it has no frames of the name %q (hint: --frames is one of %s)", wanted, strings.Join(cameras, ", "))
+	case wanted != "":
+		camera = wanted
+	case slices.Contains(cameras, "pixels"):
+		camera = "pixels"
+	case len(cameras) == 1:
+		camera = cameras[0]
+	case len(cameras) > 1:
+		return "", fmt.Errorf("it has several cameras (hint: --frames NAME, one of %s)", strings.Join(cameras, ", "))
+	}
+	for _, c := range cameras {
+		if c != camera {
+			*leftOut = append(*leftOut, fmt.Sprintf("the frames %s are left out, those of %s are taken", c, camera))
+		}
+	}
+	return camera, nil
+}
+
+func (f *folder) read(name string) (array, error) {
+	arrays, err := readNPZ(filepath.Join(f.path, name+".npz"))
+	if err != nil {
+		return array{}, err
+	}
+	a, ok := arrays[arrayName]
+	if !ok {
+		return a, fmt.Errorf("%s.npz has no array %s (hint: stable_worldmodel's recorder writes one)", name, arrayName)
+	}
+	return a, nil
+}
+
+func (f *folder) episodes() int { return len(f.lengths) }
+
+func (f *folder) close() {}
+
+func (f *folder) episode(i int) (e episode, err error) {
+	e.source, e.leftOut = fmt.Sprintf("%d of %s", i, f.path), f.leftOut
+	arrays := map[string]array{}
+	for name, a := range f.columns {
+		row := len(a.data) / a.rows()
+		from, to := f.offsets[i], f.offsets[i]+f.lengths[i]
+		arrays[name] = array{dtype: a.dtype, shape: append([]int{f.lengths[i]}, a.shape[1:]...), data: a.data[from*row : to*row]}
+	}
+	if f.camera != "" {
+		if arrays["pixels"], err = f.frames(i); err != nil {
+			return e, err
+		}
+	}
+	return e, e.take(arrays)
+}
+
+// frames are those of an episode: its film, or else its pictures.
+func (f *folder) frames(i int) (array, error) {
+	base := filepath.Join(f.path, f.camera, fmt.Sprintf("ep_%d", i))
+	film, err := openFilm(f.ctx, base+".mp4")
+	if err == nil {
+		defer film.close()
+		return stack(f.lengths[i], func(int) (picture, error) { return film.frame(true) })
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return array{}, err
+	}
+	return stack(f.lengths[i], func(step int) (p picture, err error) {
+		for _, ending := range []string{".jpeg", ".jpg", ".png"} {
+			path := fmt.Sprintf("%s_step_%d%s", base, step, ending)
+			var b []byte
+			if b, err = cell.ReadFile(path, cell.MaxPicture); err == nil {
+				p, err = readPicture(b)
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+		}
+		if err != nil {
+			err = fmt.Errorf("frame %d: %w (hint: neither the film %s.mp4 nor this picture can be read)", step, err, base)
+		}
+		return p, err
+	})
+}
