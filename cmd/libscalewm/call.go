@@ -28,30 +28,51 @@ type call struct {
 // operations are what scalewm_call does without an object, and methods what it does with one.
 var (
 	operations = map[string]func(call) (any, error){
-		"open":       open,
-		"worlds.new": newWorlds,
+		"open":         open,
+		"worlds.new":   newWorlds,
+		"evaluate.new": newEvaluation,
 	}
-	methods = map[string]func(*worlds, call) (bool, error){
-		"worlds.make":    (*worlds).make,
-		"worlds.vary":    (*worlds).vary,
-		"worlds.reset":   (*worlds).reset,
-		"worlds.step":    (*worlds).step,
-		"worlds.set":     (*worlds).set,
-		"worlds.observe": (*worlds).observe,
-		"worlds.frames":  (*worlds).frames,
+	methods = map[string]method{
+		"worlds.make":    doing((*worlds).make),
+		"worlds.vary":    doing((*worlds).vary),
+		"worlds.reset":   doing((*worlds).reset),
+		"worlds.step":    doing((*worlds).step),
+		"worlds.set":     doing((*worlds).set),
+		"worlds.observe": doing((*worlds).observe),
+		"worlds.frames":  doing((*worlds).frames),
+		"evaluate.next":  answering((*evaluation).next),
+		"evaluate.take":  doing((*evaluation).take),
+		"evaluate.give":  doing((*evaluation).give),
 	}
 )
+
+// method does something with an object. The answer is nil where there is none to give.
+type method func(object, call) (answer any, again bool, err error)
+
+// answering is a method of one kind of object.
+func answering[T object](f func(T, call) (any, bool, error)) method {
+	return func(o object, c call) (any, bool, error) {
+		if of, ok := o.(T); ok {
+			return f(of, c)
+		}
+		return nil, false, fmt.Errorf("the object is a %T (hint: the handle is of another kind)", o)
+	}
+}
+
+// doing is a method that has no answer.
+func doing[T object](f func(T, call) (bool, error)) method {
+	return answering(func(o T, c call) (any, bool, error) {
+		again, err := f(o, c)
+		return nil, again, err
+	})
+}
 
 // do does the operation. Whatever it panics with is an error of the call.
 func (c call) do(operation string) (answer string, again bool, err error) {
 	defer caught(&err)
 	if f, ok := operations[operation]; ok {
 		v, err := f(c)
-		if err != nil {
-			return "", false, err
-		}
-		b, err := json.Marshal(v)
-		return string(b), false, err
+		return text(v, false, err)
 	}
 	if operation == "close" {
 		return "", false, objects.close(c.handle)
@@ -60,13 +81,21 @@ func (c call) do(operation string) (answer string, again bool, err error) {
 	if !ok {
 		return "", false, fmt.Errorf("this library has no operation %q (hint: the Python package and its library are of different versions, install scalewm again)", operation)
 	}
-	w, err := objects.take(c.handle)
+	o, err := objects.take(c.handle)
 	if err != nil {
 		return "", false, err
 	}
-	defer w.use.Unlock()
-	again, err = f(w, c)
-	return "", again, err
+	defer o.use.Unlock()
+	return text(f(o.object, c))
+}
+
+// text is an answer in JSON, "" for none.
+func text(v any, again bool, err error) (string, bool, error) {
+	if v == nil || again || err != nil {
+		return "", again, err
+	}
+	b, err := json.Marshal(v)
+	return string(b), false, err
 }
 
 // caught turns a panic into an error, which names the line.
@@ -88,49 +117,58 @@ func (c call) read(into any) error {
 	return nil
 }
 
+// object is what a handle names.
+type object interface{ close() error }
+
+// held is an object in the table.
+type held struct {
+	object
+	use sync.Mutex // held during a call
+}
+
 // table holds the objects that handles name. Handles are never used twice.
 type table struct {
 	mu   sync.Mutex
 	next uint64
-	open map[uint64]*worlds
+	open map[uint64]*held
 }
 
-var objects = table{open: map[uint64]*worlds{}}
+var objects = table{open: map[uint64]*held{}}
 
 var errHandle = errors.New("there is no such object: it was closed (hint: make a new one)")
 
-func (t *table) add(w *worlds) uint64 {
+func (t *table) add(o object) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next++
-	t.open[t.next] = w
+	t.open[t.next] = &held{object: o}
 	return t.next
 }
 
 // take gives an object to one caller at a time, who unlocks it.
-func (t *table) take(handle uint64) (*worlds, error) {
+func (t *table) take(handle uint64) (*held, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w, ok := t.open[handle]
+	o, ok := t.open[handle]
 	if !ok {
 		return nil, errHandle
 	}
-	if !w.use.TryLock() {
-		return nil, errors.New("another thread is using these worlds (hint: one thread at a time, or an environment for each)")
+	if !o.use.TryLock() {
+		return nil, errors.New("another thread is using this object (hint: one thread at a time, or an object for each)")
 	}
-	return w, nil
+	return o, nil
 }
 
 func (t *table) close(handle uint64) error {
-	w, err := t.take(handle)
+	o, err := t.take(handle)
 	if err != nil {
 		return err
 	}
-	defer w.use.Unlock()
+	defer o.use.Unlock()
 	t.mu.Lock()
 	delete(t.open, handle)
 	t.mu.Unlock()
-	return w.close()
+	return o.close()
 }
 
 // open tells the library where it lies, so that it finds libmujoco and model files beside itself,

@@ -1,10 +1,20 @@
 package main
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"scalewm/envs"
+	"scalewm/eval/paired"
+	"scalewm/eval/pipeline"
+	"scalewm/eval/record"
+	"scalewm/model"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+	"scalewm/model/weights"
 )
 
 // installed leaves the Python package with a library built now in a folder for PYTHONPATH.
@@ -21,16 +31,103 @@ func installed(t *testing.T) string {
 	return site
 }
 
+// peer runs a script with the Python that has PyTorch, and our package.
+func peer(t *testing.T, site string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(os.Getenv("SCALEWM_PEERS"), args...)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+site, "STABLEWM_HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+}
+
+func needPeers(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(os.Getenv("SCALEWM_PEERS")); err != nil {
+		t.Skip("peers: SCALEWM_PEERS names no Python with stable-worldmodel")
+	}
+}
+
 // stable-worldmodel's World drives our worlds under its own names, and from its states and
 // with its actions shows what it shows on its own.
 func TestPeersWorld(t *testing.T) {
-	python := os.Getenv("SCALEWM_PEERS")
-	if _, err := os.Stat(python); err != nil {
-		t.Skip("peers: SCALEWM_PEERS names no Python with stable-worldmodel")
+	needPeers(t)
+	peer(t, installed(t), "testdata/peers_world.py")
+}
+
+// trained is a folder with a data set of Two-Room, a small SCALE that was trained on it for a moment, and
+// its cells of 60 episodes at T3; converted is that checkpoint for PyTorch.
+func trained(t *testing.T) (dir, converted string) {
+	t.Helper()
+	p, err := pipeline.LoadPreset("../scalewm/testdata/tiny.toml")
+	check(t, err)
+	p.Train.Steps = 100
+	task, err := envs.Lookup("tworoom")
+	check(t, err)
+	scale, err := model.LookUp("scale")
+	check(t, err)
+	dev, err := cpu.New(cpu.Options{})
+	check(t, err)
+	defer dev.Close()
+	w := &pipeline.Workspace{Dir: t.TempDir(), Workers: 2, Listener: &evaluation{}, Trainer: dev, Planner: dev, Precision: device.FP32,
+		Grid: pipeline.Grid{Preset: *p, Tasks: []envs.Task{task}, Methods: []model.Method{scale}, Seeds: []int64{3072}, Episodes: 60}}
+	defer w.Close()
+	check(t, pipeline.Settings{Protocol: "paper", Solver: "cem", Tier: "T3", Sets: "s101", Temperature: "paper", Clip: "raw", Pool: "minus-one"}.Into(&w.Grid))
+	failed, err := w.Graph().Run(t.Context(), w.Listener)
+	check(t, err)
+	if len(failed) > 0 {
+		t.Fatal(failed)
 	}
-	cmd := exec.Command(python, "testdata/peers_world.py")
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+installed(t), "STABLEWM_HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	f, s, err := weights.Load(w.Dir + "/train/tworoom-scale-s3072")
+	check(t, err)
+	c, err := model.Read(f, s)
+	check(t, err)
+	tensors, config, err := c.Published(5)
+	check(t, err)
+	converted = t.TempDir()
+	check(t, os.WriteFile(filepath.Join(converted, weights.HydraName), config, 0o644))
+	check(t, weights.Save(filepath.Join(converted, "weights.pt"), tensors, s))
+	return w.Dir, converted
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A checkpoint that stable-worldmodel's own modules compute, as the cost model that it is and as a
+// world model, acts as it does natively: at most 3 of 60 episodes end otherwise, since sums of
+// float32 in another order can turn an elite. It stands beside ours in comparison and report.
+func TestPeersEvaluate(t *testing.T) {
+	needPeers(t)
+	dir, converted := trained(t)
+	site := installed(t)
+	peer(t, site, "testdata/peers_evaluate.py", converted, dir+"/data/tworoom.h5", dir)
+	folder, err := record.Load(t.Context(), dir)
+	check(t, err)
+	rows := map[string][]record.Row{}
+	for _, c := range folder.Cells {
+		rows[paired.ArmName(c.Spec)] = c.Result.Rows
+	}
+	for _, arm := range []string{"torch@cost", "torch@world"} {
+		discordant, sameSteps := 0, 0
+		for i, r := range rows[arm] {
+			ours := rows["scale"][i]
+			if r.Success != ours.Success {
+				discordant++
+			}
+			if r.Steps == ours.Steps {
+				sameSteps++
+			}
+			if r.PlannerSeed != ours.PlannerSeed || r.PreSolved != ours.PreSolved || math.Abs(r.PlanCost-ours.PlanCost) > 1e-2*math.Abs(ours.PlanCost) {
+				t.Errorf("%s, episode %d: %+v, natively %+v", arm, i, r, ours)
+			}
+		}
+		t.Logf("%s: %d of %d episodes end otherwise, %d after as many steps", arm, discordant, len(rows[arm]), sameSteps)
+		if len(rows[arm]) != 60 || discordant > 3 {
+			t.Errorf("%s: %d of %d episodes end otherwise", arm, discordant, len(rows[arm]))
+		}
 	}
 }

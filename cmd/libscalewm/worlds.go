@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"scalewm/dataset/rng"
@@ -25,7 +24,6 @@ const (
 // worlds are n worlds of one task, and what of them the caller watches: each call that
 // changes them writes those columns of all worlds to the caller's last buffers, one a column.
 type worlds struct {
-	use     sync.Mutex // held during a call
 	task    envs.Task
 	options envs.Options
 	n       int

@@ -180,14 +180,14 @@ func TestPanics(t *testing.T) {
 		t.Errorf("an operation that panics: %v", err)
 	}
 	h := newOf(t, "tworoom", 40)
-	methods["test.world"] = func(w *worlds, c call) (bool, error) {
+	methods["test.world"] = doing(func(w *worlds, c call) (bool, error) {
 		return w.each(c, "trying", func(i int) error {
 			if i == 7 {
 				panic(fmt.Sprint("world ", i))
 			}
 			return nil
 		})
-	}
+	})
 	defer delete(methods, "test.world")
 	if _, err := try("test.world", h, nil); err == nil || !strings.Contains(err.Error(), "trying world 7 of 40: internal error: world 7 at worlds_test.go:") {
 		t.Errorf("a world that panics: %v", err)
@@ -198,11 +198,12 @@ func TestPanics(t *testing.T) {
 // A call that is given up between two slices leaves nothing behind: the next one begins anew.
 func TestSlices(t *testing.T) {
 	h := newOf(t, "tworoom", 40)
-	w, err := objects.take(h)
+	o, err := objects.take(h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.use.Unlock()
+	defer o.use.Unlock()
+	w := o.object.(*worlds)
 	served := 0
 	count := func(int) error { served++; return nil }
 	w.at = 16 // as a call leaves it that was cut after 16 of 40

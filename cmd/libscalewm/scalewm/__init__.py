@@ -1,4 +1,4 @@
-"""Worlds of scalewm for Python.
+"""Worlds of scalewm for Python, and its evaluation.
 
 Importing this package registers the five tasks with gymnasium, which takes longer to import than all of
 this and is imported by those who use it. The library behind them is opened when the first world is made, so that a
@@ -9,9 +9,10 @@ import importlib.util
 import sys
 
 from ._abi import Error, tasks, versions
+from .evaluation import evaluate, state_hash
 from .worlds import Worlds
 
-__all__ = ["IDS", "Env", "Error", "VectorEnv", "Worlds", "register", "tasks", "versions"]
+__all__ = ["IDS", "Env", "Error", "VectorEnv", "Worlds", "evaluate", "register", "state_hash", "tasks", "versions"]
 
 # Ids, tasks and the longest collected episode of each (a test holds them to the library's own).
 IDS = {

@@ -19,7 +19,7 @@ import numpy as np
 from scalewm import Error, _abi, tasks
 
 OPERATIONS = ["open", "worlds.new", "worlds.make", "worlds.vary", "worlds.reset", "worlds.step", "worlds.set",
-              "worlds.observe", "worlds.frames", "close", "nosuch", ""]  # fmt: skip
+              "worlds.observe", "worlds.frames", "evaluate.new", "evaluate.next", "evaluate.take", "evaluate.give", "close", "nosuch", ""]  # fmt: skip
 PLANAR = ["tworoom", "pusht", "pointmaze", "reacher"]
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-308, 1e308, -1e308, float("nan"), float("inf"), float("-inf"), 1e9, 255, -7]
 

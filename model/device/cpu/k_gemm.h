@@ -369,12 +369,13 @@ static inline void tiles_ready(void) { __asm__ volatile("" ::: "memory"); }
 
 #else
 
-static _Thread_local vf tiles[8][TILE];
+// Between begin and end only, since a library that Python opens has little memory of a thread's own.
+static _Thread_local vf (*tiles)[TILE];
 
-static inline void tiles_begin(void) {}
-static inline void tiles_end(void) {}
+static inline void tiles_begin(void) { tiles = aligned_alloc(sizeof(vf), 8 * sizeof *tiles); }
+static inline void tiles_end(void) { free(tiles); }
 static inline void tiles_ready(void) {}
-static inline void tile_zero(int t) { memset(tiles[t], 0, sizeof tiles[t]); }
+static inline void tile_zero(int t) { memset(tiles[t], 0, sizeof *tiles); }
 static inline void tile_load(int t, const void *p, i64 words) {
 	for (i64 r = 0; r < TILE; r++) tiles[t][r] = vload((const float *)p + r * words);
 }

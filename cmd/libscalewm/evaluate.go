@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"scalewm/eval/guest"
+	"scalewm/eval/pipeline"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+)
+
+// evaluation runs beside its caller, who owns the model and is asked for what the model says.
+type evaluation struct {
+	guest   *guest.Guest
+	asked   *guest.Question // by the caller's last evaluate.next, and not yet answered
+	cancel  context.CancelFunc
+	news    chan progress
+	ended   chan struct{}
+	outcome outcome
+	err     error
+}
+
+// outcome is what an evaluation leaves, as `scalewm eval --json` prints it.
+type outcome struct {
+	Cells       []pipeline.Score `json:"cells"`
+	Failed      []string         `json:"failed"`
+	RenderError float64          `json:"render_error"`
+	Notes       []string         `json:"notes"`
+}
+
+// progress is a note of how far it has come.
+type progress struct {
+	Want  string `json:"want"` // "progress": nothing
+	Done  int64  `json:"done"`
+	Total int64  `json:"total"`
+	Note  string `json:"note"`
+}
+
+// newEvaluation begins an evaluation: {"model", "task", "data", "out", ...} gives {"handle"}.
+// "model" is guest.Says, the rest the flags of `scalewm eval` (pipeline.Evaluation).
+func newEvaluation(c call) (any, error) {
+	var q struct {
+		pipeline.Evaluation
+		Model guest.Says `json:"model"`
+	}
+	if err := c.read(&q); err != nil {
+		return nil, err
+	}
+	for name, value := range map[string]string{"task": q.Task, "data": q.Data, "out": q.Out} {
+		if value == "" {
+			return nil, fmt.Errorf("evaluating: no %s is given", name)
+		}
+	}
+	if q.Workers < 1 {
+		q.Workers = runtime.GOMAXPROCS(0)
+	}
+	space, err := q.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	dev, err := cpu.New(cpu.Options{Precision: device.FP32})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &evaluation{cancel: cancel, news: make(chan progress, 1), ended: make(chan struct{})}
+	g, arm, err := guest.New(ctx, dev, q.Model, space.Grid.Tasks[0].Spec.ActionDim)
+	if err == nil {
+		err = space.Invite(arm)
+	}
+	if err != nil {
+		cancel()
+		return nil, errors.Join(err, dev.Close())
+	}
+	e.guest, space.Listener = g, e
+	e.outcome.Failed, e.outcome.Notes = []string{}, []string{} // in JSON empty lists, never null
+	go func() {
+		defer close(e.ended)
+		defer caught(&e.err)
+		defer dev.Close()
+		defer space.Close()
+		e.err = e.run(ctx, space)
+	}()
+	return map[string]uint64{"handle": objects.add(e)}, nil
+}
+
+func (e *evaluation) run(ctx context.Context, space *pipeline.Workspace) error {
+	if _, err := space.Load(space.Grid.Tasks[0]); err != nil {
+		return err
+	}
+	gate, err := space.Ready(ctx, true)
+	if err != nil {
+		return err
+	}
+	e.outcome.RenderError = gate.Error
+	scores, failed, err := space.Evaluate(ctx)
+	e.outcome.Cells, e.outcome.Failed = scores, append(e.outcome.Failed, failed...)
+	return err
+}
+
+// Begin, Progress, Note, End and Failed implement pipeline.Listener. Of progress the newest counts.
+func (e *evaluation) Begin(string, int, int) {}
+
+func (e *evaluation) Progress(done, total int64, note string) {
+	select {
+	case <-e.news:
+	default:
+	}
+	select {
+	case e.news <- progress{"progress", done, total, note}:
+	default:
+	}
+}
+
+func (e *evaluation) Note(text string)     { e.outcome.Notes = append(e.outcome.Notes, text) }
+func (e *evaluation) End(string, string)   {}
+func (e *evaluation) Failed(string, error) {}
+
+// next waits for what the evaluation wants: a guest.Question, {"want": "progress"}, or
+// {"want": "done", "outcome"}.
+func (e *evaluation) next(c call) (answer any, again bool, err error) {
+	if e.asked != nil {
+		return nil, false, fmt.Errorf("the question %q is not answered yet", e.asked.Want)
+	}
+	select {
+	case e.asked = <-e.guest.Questions():
+		return e.asked, false, nil
+	case p := <-e.news:
+		return p, false, nil
+	case <-e.ended:
+		if e.err != nil {
+			return nil, false, e.err
+		}
+		return map[string]any{"want": "done", "outcome": e.outcome}, false, nil
+	case <-time.After(slice):
+		return nil, true, nil
+	}
+}
+
+// take copies the arrays of the last question to buffers, one for each.
+func (e *evaluation) take(c call) (again bool, err error) {
+	if e.asked == nil || len(c.buffers) != len(e.asked.In) {
+		return false, fmt.Errorf("%d buffers for the arrays of a question (hint: evaluate.next says which)", len(c.buffers))
+	}
+	for i, a := range e.asked.In {
+		if err := fits(c.buffers[i], len(a.Bytes), e.asked.Want); err != nil {
+			return false, err
+		}
+		copy(c.buffers[i], a.Bytes)
+	}
+	return false, nil
+}
+
+// give answers the last question with a buffer; one that asks for nothing, with none.
+func (e *evaluation) give(c call) (again bool, err error) {
+	if e.asked == nil || len(c.buffers) > 1 {
+		return false, fmt.Errorf("%d buffers as the answer to a question (hint: evaluate.next says what is asked)", len(c.buffers))
+	}
+	var answer []byte
+	if len(c.buffers) == 1 {
+		answer = c.buffers[0]
+	}
+	if err := e.guest.Answer(e.asked, answer); err != nil {
+		return false, err
+	}
+	e.asked = nil
+	return false, nil
+}
+
+// close ends the evaluation, which keeps the cells that are done.
+func (e *evaluation) close() error {
+	e.cancel()
+	return nil
+}

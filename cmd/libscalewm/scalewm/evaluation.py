@@ -1,0 +1,193 @@
+"""Models in Python, evaluated by the paired protocol beside those of `scalewm train`."""
+
+import contextlib
+import hashlib
+import sys
+
+import numpy as np
+
+from ._abi import call
+
+# What an object has of each kind, by which it is known; stable-worldmodel's models have all of the first two.
+_METHODS = {"cost": ("get_cost",), "world": ("encode", "rollout"), "policy": ("plan",)}
+
+
+def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=None, proposal=None, frame_size=None,
+             actions=None, solver="cem", tier="all", sets="all", episodes=100, protocol="paper", temperature="paper",
+             icem_clip="raw", action_clip=False, pool="minus-one", batch=0, workers=0, progress=None):  # fmt: skip
+    """Evaluates any object on a task's data set and writes the cells of `scalewm eval` into the results folder `out`.
+
+    What the model is, its methods say (or `kind`, where it has several). E episodes are planned side by side, C candidates
+    of H = 5 blocks each, A numbers a block: 5 actions one behind the other, as z-scores. Frames are uint8, (n, S, S, 3)
+    with S = `frame_size` (or the object's attribute of that name).
+
+    world   encode(frames) gives latents (n, ...); rollout(start, candidates) takes those of E episodes and
+            (E, C, H, A), and gives the latents after the last block, (E, C, ...). The cost of a plan is the squared
+            distance, summed, of that latent from the goal's.
+    cost    get_cost(info, candidates) as stable-worldmodel's solvers call it, on the model's device: info has
+            "pixels" and "goal", (E, C, 1, 3, S, S) normalised by ImageNet's mean and deviation, "action", "id" and "step_idx"; costs are (E, C).
+    policy  plan(frames, goals) gives plans (E, H, A), which are executed without a search.
+
+    `proposal` is an object with propose(frames, goals), whose plans (E, H, A) are the first mean of the solver.
+    `name` is the model's in tables; `weights` the SHA-256 of what it was loaded from, by default that of its `state_dict()`;
+    `actions` are (mean, deviation) of its training's actions, by default the data set's.
+    The other arguments are those of `scalewm eval`. `progress(done, total, note)` is told how it goes.
+
+    Cells that are there are not made again: after an exception of the model's, or Ctrl-C, the same call goes on.
+    Gives {"cells": one line for each arm, solver and tier, "failed", "render_error", "notes"}.
+    """
+    kind = kind or _kind(model)
+    for m in (model, proposal):
+        if getattr(m, "training", False):
+            raise ValueError("the model is in training mode, with dropout and norms by batch (hint: model.eval())")
+    frame_size = frame_size or getattr(model, "frame_size", None)
+    if frame_size is None:
+        raise TypeError("nothing says how large the model's frames are (hint: frame_size=224, or an attribute of the model)")
+    guest = {"world": _World, "cost": _Cost, "policy": _Policy}[kind](model, proposal)
+    mean, std = actions or (None, None)
+    says = {"name": name, "weights": weights or state_hash(model, proposal), "train_seed": train_seed, "kind": kind, "proposal": proposal is not None,
+            "frame_size": frame_size, "action_mean": _floats(mean), "action_std": _floats(std), **guest.probe(frame_size)}  # fmt: skip
+    handle = call("evaluate.new", 0, {
+        "model": says, "task": task, "data": str(data), "out": str(out), "solver": solver, "tier": tier, "sets": sets, "episodes": episodes, "protocol": protocol,
+        "temperature": str(temperature), "icem_clip": icem_clip, "action_clip": action_clip, "pool": pool, "batch": batch, "workers": workers,
+    })["handle"]  # fmt: skip
+    try:
+        while (asked := call("evaluate.next", handle))["want"] != "done":
+            if asked["want"] != "progress":
+                _answer(guest, asked, handle)
+            elif progress:
+                progress(asked["done"], asked["total"], asked["note"])
+        return asked["outcome"]
+    finally:
+        call("close", handle)
+
+
+def _answer(guest, asked, handle):
+    arrays = [np.empty(a["shape"], a["dtype"]) for a in asked["in"]]
+    call("evaluate.take", handle, None, arrays)
+    with _no_grad():
+        answer = getattr(guest, asked["want"])(tuple(asked["out"]), *arrays)
+    call("evaluate.give", handle, None, () if answer is None else (np.ascontiguousarray(answer, np.float32),))
+
+
+def state_hash(*models):
+    """SHA-256 of the names and numbers of `state_dict()` of PyTorch modules."""
+    h = hashlib.sha256()
+    for m in models:
+        if m is None:
+            continue
+        if not hasattr(m, "state_dict"):
+            raise TypeError("nothing names the model's weights (hint: weights=, the SHA-256 of the file that it was loaded from)")
+        for key, t in sorted(m.state_dict().items()):
+            h.update(f"{key} {t.dtype} {tuple(t.shape)}\n".encode())
+            h.update(t.detach().cpu().contiguous().reshape(-1).view(sys.modules["torch"].uint8).numpy().tobytes())
+    return h.hexdigest()
+
+
+def _kind(model):
+    for kind, methods in _METHODS.items():
+        if all(callable(getattr(model, m, None)) for m in methods):
+            return kind
+    wanted = "; ".join(f"{kind}: {', '.join(methods)}" for kind, methods in _METHODS.items())
+    raise TypeError(f"{type(model).__name__} is no model (hint: it needs the methods of one kind: {wanted})")
+
+
+def _floats(x):
+    return None if x is None else np.asarray(x, np.float64).ravel().tolist()
+
+
+def _no_grad():
+    torch = sys.modules.get("torch")
+    return torch.no_grad() if torch else contextlib.nullcontext()
+
+
+def _checked(what, x, shape, finite=True):
+    """What a model gave, as an array of a shape; `...` stands for any dimensions."""
+    if hasattr(x, "detach"):
+        x = x.detach().cpu()
+        x = x.float().numpy() if x.is_floating_point() else x.numpy()
+    x = np.asarray(x)
+    if x.dtype.kind not in "fiu":
+        raise TypeError(f"{what} gave {x.dtype}, not numbers")
+    head = shape[:-1] if shape[-1:] == (...,) else shape
+    if x.shape[: len(head)] != head or (head is shape and x.ndim != len(head)):
+        raise ValueError(f"{what} gave shape {x.shape}, not {shape}".replace("Ellipsis", "..."))
+    if finite and not np.isfinite(x).all():
+        raise ValueError(f"{what} gave a number that is not finite")
+    return x
+
+
+class _Guest:
+    """Answers questions to a model, eval/guest has what they mean. The first argument is the shape of the answer."""
+
+    def __init__(self, model, proposal):
+        self.model, self.proposal = model, proposal
+
+    def probe(self, frame_size):
+        """What is to be known of the model before it is asked."""
+        return {}
+
+    def propose(self, shape, frames, goals):
+        return _checked("propose", self.proposal.propose(frames, goals), shape)
+
+
+class _World(_Guest):
+    def probe(self, frame_size):
+        with _no_grad():
+            z = _checked("encode", self.model.encode(np.zeros((2, frame_size, frame_size, 3), np.uint8)), (2, ...))
+        self.latent = z.shape[1:]
+        if not self.latent:
+            raise ValueError(f"encode gave shape {z.shape}, not (2, ...) with a latent for each frame")
+        return {"patches": int(np.prod(self.latent[:-1])), "dim": self.latent[-1]}
+
+    def encode(self, shape, frames):
+        return _checked("encode", self.model.encode(frames), (len(frames), *self.latent))
+
+    def rollout(self, shape, start, candidates):
+        last = self.model.rollout(start.reshape(-1, *self.latent), candidates)
+        return _checked("rollout", last, (*candidates.shape[:2], *self.latent), finite=False)
+
+
+class _Policy(_Guest):
+    def plan(self, shape, frames, goals):
+        return _checked("plan", self.model.plan(frames, goals), shape)
+
+
+class _Cost(_Guest):
+    """The infos of one plan live as long as it does, since models keep what they encoded in them."""
+
+    def __init__(self, model, proposal):
+        super().__init__(model, proposal)
+        import torch
+
+        like = next(iter(model.parameters()), torch.zeros(())) if hasattr(model, "parameters") else torch.zeros(())
+        self.to, self.plans = {"device": like.device, "dtype": like.dtype}, 0
+
+    def begin(self, shape, frames, goals):
+        self.frames, self.goals, self.info = frames, goals, None
+
+    def cost(self, shape, candidates):
+        import torch
+
+        c = torch.from_numpy(candidates).to(**self.to)
+        if self.info is None:
+            self.info = self._infos(c)
+        return _checked("get_cost", self.model.get_cost(self.info, c), shape, finite=False)
+
+    def _infos(self, candidates):
+        """What the field's solvers hand over, repeated for each candidate. No two plans have the same `id`."""
+        import torch
+
+        e, c, _, a = candidates.shape
+        self.plans += e
+        own = {"pixels": self._pixels(self.frames), "goal": self._pixels(self.goals), "action": torch.zeros((e, 1, a), **self.to),
+               "id": torch.arange(self.plans - e, self.plans).unsqueeze(1), "step_idx": torch.zeros((e, 1), dtype=torch.int64)}  # fmt: skip
+        return {key: x.unsqueeze(1).expand(-1, c, *x.shape[1:]) for key, x in own.items()}
+
+    def _pixels(self, frames):
+        """Frames as the field's policies normalise them, (E, 1, 3, S, S)."""
+        import torch
+
+        x = torch.from_numpy(frames).to(self.to["device"]).permute(0, 3, 1, 2).to(self.to["dtype"]) / 255
+        mean, std = (torch.tensor(v, **self.to).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+        return ((x - mean) / std).unsqueeze(1)

@@ -1,0 +1,37 @@
+"""python peers_evaluate.py FOLDER DATA OUT: the checkpoint that `weights convert` left in FOLDER, made by stable-worldmodel's
+own classes and loaded strictly, evaluated as the cost model that it is and, by way of the two methods of a
+world model, as one. TestPeersEvaluate compares the cells with those of the native program."""
+
+import sys
+from pathlib import Path
+
+import torch
+from stable_worldmodel.wm.utils import load_pretrained
+
+import scalewm
+
+folder, data, out = sys.argv[1:]
+EVALUATION = {"solver": "cem", "tier": "T3", "sets": "s101", "episodes": 60}
+MEAN, STD = (torch.tensor(v).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+
+
+class AsWorld:
+    """encode and rollout as scalewm.evaluate calls them, on the modules' own."""
+
+    def __init__(self, model):
+        self.model, self.frame_size = model, model.encoder.config.image_size
+
+    def encode(self, frames):
+        x = torch.from_numpy(frames).permute(0, 3, 1, 2).float() / 255
+        return self.model.encode({"pixels": ((x - MEAN) / STD).unsqueeze(1)})["emb"][:, 0]
+
+    def rollout(self, start, candidates):
+        e, c = candidates.shape[:2]
+        info = {"emb": torch.from_numpy(start)[:, None, None].expand(e, c, 1, -1), "pixels": torch.empty(e, c, 1)}
+        return self.model.rollout(info, torch.from_numpy(candidates))["predicted_emb"][:, :, -1]
+
+
+model = load_pretrained(str(Path(folder).resolve())).eval()
+world = AsWorld(model)
+scalewm.evaluate(model, "tworoom", data, out, name="torch", frame_size=world.frame_size, **EVALUATION)
+scalewm.evaluate(world, "tworoom", data, out, name="torch", weights=scalewm.state_hash(model), **EVALUATION)
