@@ -379,6 +379,39 @@ func TestKill(t *testing.T) {
 	onlyFile(t, s.Path(id))
 }
 
+// An object that is sorted as text is what decoding and encoding makes of it.
+func FuzzSortFlat(f *testing.F) {
+	f.Add("b", "a", "c", 1e-7, int64(3), true)
+	f.Add("a b", "a!", "a", 1e300, int64(-1), false) // keys that a comparison with their quotes would turn round
+	f.Add("a,\"b", "<&>", "{", 0.1, int64(0), true)
+	f.Add("", "\u2028", "ä", 5.0, int64(1)<<60, true)
+	f.Fuzz(func(t *testing.T, x, y, z string, number float64, whole int64, yes bool) {
+		seen := map[string]bool{}
+		b := []byte("{")
+		for _, f := range []struct {
+			key   string
+			value any
+		}{{x, number}, {y, x}, {z, whole}, {x + y, yes}, {y + z, nil}} {
+			key, _ := json.Marshal(f.key)
+			value, err := json.Marshal(f.value)
+			if err != nil || seen[string(key)] {
+				continue // a NaN
+			}
+			seen[string(key)] = true
+			b = slices.Concat(b, key, []byte(":"), value, []byte(","))
+		}
+		b[len(b)-1] = '}'
+		want, err := canonicalJSON(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := sortFlat(b)
+		if plain := !bytes.ContainsAny(b[1:], `{[\`); ok != plain || ok && !bytes.Equal(got, want) {
+			t.Fatalf("%s is %s (%v), want %s", b, got, ok, want)
+		}
+	})
+}
+
 func FuzzParse(f *testing.F) {
 	sealed, err := seal("test", someSpec, someResult)
 	if err != nil {

@@ -109,7 +109,10 @@ func Tidy(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, strings.TrimSuffix(strings.TrimPrefix(e.Name(), "."), asideSuffix))
-		if _, err := os.Lstat(path); err == nil && filepath.Join(dir, e.Name()) == Aside(path) {
+		if filepath.Join(dir, e.Name()) != Aside(path) {
+			continue
+		}
+		if _, err := os.Lstat(path); err == nil {
 			removeUnused(Aside(path))
 		}
 	}

@@ -78,6 +78,11 @@ func (w *Workspace) Close() {
 	for _, dir := range append(entries(w.Dir), w.Dir) {
 		cell.Tidy(dir)
 	}
+	w.leave()
+}
+
+// leave gives back the open data set and the loaded model.
+func (w *Workspace) leave() {
 	w.unload()
 	if w.now == nil {
 		return
@@ -162,7 +167,7 @@ func (w *Workspace) open(task envs.Task) (*openTask, error) {
 	if w.now != nil && w.now.Spec == task.Spec {
 		return w.now, nil
 	}
-	w.Close()
+	w.leave()
 	file, err := hdf5.Open(w.dataPath(task.Spec.Name))
 	if err != nil {
 		return nil, err
