@@ -56,12 +56,13 @@ gpu-day: cuda ## leave bin/gpu-day: all that a day with a GPU needs (model/devic
 gpu-day-rehearsal: gpu-day ## run that day at toy sizes on an emulated GPU; half an hour
 	SCALEWM_GPU_DAY=$(CURDIR)/bin/gpu-day/gpu-day.sh $(cuda_env) nice go test -tags gpu -count 1 -timeout 90m -run '^TestRehearsal$$' -v ./model/device/cuda/gpu
 
-# No user of the wheel needs a compiler, a checkout or libraries beyond the C library's.
+# No user of the wheel needs a compiler, a checkout or libraries beyond the C library's. CGO_LDFLAGS of its own
+# keep Go's cache from giving these packages to other builds, which it tells apart by them and not by pkg-config's.
 WHEEL_VERSION := 0.1.0.dev0
 wheel: setup ## leave dist/scalewm-*.whl: worlds for Python (docs/python.md)
 	@mkdir -p bin
-	PKG_CONFIG_PATH=$(CURDIR)/cmd/libscalewm/static go build -tags wheel -buildvcs=false -buildmode=c-shared \
-	  -ldflags '-s -w -extldflags "-Wl,--exclude-libs,ALL"' -o bin/libscalewm.so ./cmd/libscalewm
+	PKG_CONFIG_PATH=$(CURDIR)/cmd/libscalewm/static CGO_LDFLAGS='-O2 -g -static-libgcc' \
+	  go build -tags wheel -buildvcs=false -buildmode=c-shared -ldflags '-s -w -extldflags "-Wl,--exclude-libs,ALL"' -o bin/libscalewm.so ./cmd/libscalewm
 	python3 cmd/libscalewm/wheel.py bin/libscalewm.so third_party/fetched $(WHEEL_VERSION) dist
 
 demo_grid = --preset nano --tasks tworoom --methods lewm,scale,aux,untrained,random --out out/demo

@@ -56,6 +56,30 @@ func ParseProtocol(s string) (Protocol, error) {
 	return "", fmt.Errorf("unknown protocol %q (hint: paper or strict)", s)
 }
 
+// Cuts are the clips that a training sees and those that it is judged on, and the scaler of its
+// actions: over the whole file under paper, over the training's episodes under strict.
+type Cuts struct {
+	Train, Val []Clip
+	Action     Moments
+}
+
+// Cut cuts, splits and scales a data set.
+func Cut(src Source, protocol Protocol, frames, skip int, seed int64) (c Cuts, err error) {
+	if c.Train, c.Val, err = Split(protocol, src, Clips(src, frames, skip), seed); err != nil {
+		return c, err
+	}
+	var episodes []int
+	if protocol == Strict {
+		fp, err := src.Fingerprint()
+		if err != nil {
+			return c, err
+		}
+		episodes = TrainEpisodes(fp, len(src.Episodes()))
+	}
+	c.Action, err = ColumnMoments(src, "action", episodes, 0)
+	return c, err
+}
+
 // valShare of the clips (paper) or episodes (strict) is held out.
 const valShare = 0.1
 

@@ -197,7 +197,7 @@ func (l *Loader) start(step int) {
 		if before != nil {
 			<-before.done
 		}
-		f.err = l.fill(f.batch)
+		f.err = l.fill(l.ctx, f.batch)
 	})
 }
 
@@ -208,19 +208,39 @@ func (l *Loader) take() *Batch {
 		l.free = l.free[:n-1]
 		return b
 	}
+	return l.newBatch(l.opt.Batch)
+}
+
+func (l *Loader) newBatch(clips int) *Batch {
 	o := l.opt
-	n := o.Batch * o.Frames
+	n := clips * o.Frames
 	b := &Batch{
-		Clips:   make([]Clip, o.Batch),
+		Clips:   make([]Clip, clips),
 		Rows:    make([]int32, n),
 		Pixels:  l.newPixels(n),
 		Actions: make([]float32, n*o.Skip*l.actionW),
-		Episode: make([]int32, o.Batch),
+		Episode: make([]int32, clips),
 	}
 	if o.Q != nil {
 		b.Q = make([]float32, n*len(o.Q.Parts))
 	}
 	return b
+}
+
+// Pick fetches clips by their numbers, for those who have an order of their own. The batch
+// is theirs.
+func (l *Loader) Pick(ctx context.Context, clips []int) (*Batch, error) {
+	b := l.newBatch(len(clips))
+	for i, c := range clips {
+		if c < 0 || c >= len(l.clips) {
+			return nil, fmt.Errorf("loading clip %d: there are %d (hint: they are numbered from 0)", c, len(l.clips))
+		}
+		b.Clips[i], b.Episode[i] = l.clips[c], int32(l.clips[c].Episode)
+	}
+	if err := l.fill(ctx, b); err != nil {
+		return nil, fmt.Errorf("loading %d clips: %w", len(clips), err)
+	}
+	return b, nil
 }
 
 // newPixels is memory for n frames.
@@ -248,13 +268,13 @@ func (l *Loader) plan(b *Batch, step int) {
 }
 
 // fill fetches a planned batch with all workers.
-func (l *Loader) fill(b *Batch) error {
-	return parallel.For(l.ctx, l.opt.Workers, len(b.Clips), func(_, i int) error { return l.fillClip(b, i) })
+func (l *Loader) fill(ctx context.Context, b *Batch) error {
+	return parallel.For(ctx, l.opt.Workers, len(b.Clips), func(_, i int) error { return l.fillClip(b, i) })
 }
 
 func (l *Loader) fillClip(b *Batch, i int) error {
 	o, row := l.opt, b.Clips[i].Row
-	bytes := len(b.Pixels) / (o.Batch * o.Frames)
+	bytes := len(b.Pixels) / len(b.Rows)
 	block := o.Skip * l.actionW
 	copy(b.Actions[i*o.Frames*block:(i+1)*o.Frames*block], l.actions[row*l.actionW:])
 	for t := range o.Frames {

@@ -19,14 +19,14 @@ func BenchmarkStep(b *testing.B) {
 			defer try("close", h, nil)
 			task, _ := envs.Lookup(c.task)
 			column, _ := task.Spec.Column(c.watch)
-			out := bytesOf(n*column.Width, sizeOf(column.DType))
+			out := memoryOfNumbers(n*column.Width, sizeOf(column.DType))
 			if _, err := try("worlds.make", h, nil); err != nil {
 				b.Fatal(err)
 			}
 			if _, err := try("worlds.reset", h, nil, nil, seedsOf(n, 0), out); err != nil {
 				b.Fatal(err)
 			}
-			step := call{handle: h, buffers: [][]byte{nil, bytesOf(2*n, 4), bytesOf(n, 8), bytesOf(n, 1), out}}
+			step := call{handle: h, buffers: [][]byte{nil, memoryOfNumbers(2*n, 4), memoryOfNumbers(n, 8), memoryOfNumbers(n, 1), out}}
 			for b.Loop() {
 				if _, _, err := step.do("worlds.step"); err != nil {
 					b.Fatal(err)

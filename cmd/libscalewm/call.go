@@ -30,6 +30,7 @@ var (
 	operations = map[string]func(call) (any, error){
 		"open":         open,
 		"worlds.new":   newWorlds,
+		"clips.new":    newClips,
 		"evaluate.new": newEvaluation,
 	}
 	methods = map[string]method{
@@ -40,6 +41,9 @@ var (
 		"worlds.set":     doing((*worlds).set),
 		"worlds.observe": doing((*worlds).observe),
 		"worlds.frames":  doing((*worlds).frames),
+		"clips.open":     answering((*clips).open),
+		"clips.clip":     doing((*clips).clip),
+		"clips.step":     doing((*clips).step),
 		"evaluate.next":  answering((*evaluation).next),
 		"evaluate.take":  doing((*evaluation).take),
 		"evaluate.give":  doing((*evaluation).give),

@@ -105,13 +105,16 @@ func (e *evaluation) run(ctx context.Context, space *pipeline.Workspace) error {
 // Begin, Progress, Note, End and Failed implement pipeline.Listener. Of progress the newest counts.
 func (e *evaluation) Begin(string, int, int) {}
 
-func (e *evaluation) Progress(done, total int64, note string) {
+func (e *evaluation) Progress(done, total int64, note string) { tell(e.news, done, total, note) }
+
+// tell leaves progress for whoever asks next, in place of what nobody has asked for.
+func tell(news chan progress, done, total int64, note string) {
 	select {
-	case <-e.news:
+	case <-news:
 	default:
 	}
 	select {
-	case e.news <- progress{"progress", done, total, note}:
+	case news <- progress{"progress", done, total, note}:
 	default:
 	}
 }

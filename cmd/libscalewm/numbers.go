@@ -50,19 +50,29 @@ func load(dst []float64, dtype string, src []byte) {
 	}
 }
 
+// bytesOf sees numbers as memory.
+func bytesOf[T float32 | int32 | int64](v []T) []byte {
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), len(v)*int(unsafe.Sizeof(v[0])))
+}
+
 // floats sees memory of the caller's as n float64, or n int64 for ints.
 func floats(b []byte, n int, what string) ([]float64, error) { return typed[float64](b, n, what) }
 func ints(b []byte, n int, what string) ([]int64, error)     { return typed[int64](b, n, what) }
 
-func typed[T float64 | int64](b []byte, n int, what string) ([]T, error) {
-	if err := fits(b, 8*n, what); err != nil {
+func typed[T float64 | float32 | int64](b []byte, n int, what string) ([]T, error) {
+	var one T
+	size := int(unsafe.Sizeof(one))
+	if err := fits(b, size*n, what); err != nil {
 		return nil, err
 	}
 	if n == 0 {
 		return nil, nil
 	}
-	if uintptr(unsafe.Pointer(&b[0]))%8 != 0 {
-		return nil, fmt.Errorf("%s: the memory is not aligned to 8 bytes", what)
+	if uintptr(unsafe.Pointer(&b[0]))%uintptr(size) != 0 {
+		return nil, fmt.Errorf("%s: the memory is not aligned to %d bytes", what, size)
 	}
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n), nil
 }

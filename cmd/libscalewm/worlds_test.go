@@ -47,11 +47,11 @@ func newOf(t *testing.T, task string, n int, watch ...string) uint64 {
 	return h
 }
 
-// bytesOf is memory for n numbers of so many bytes, aligned as an allocation is.
-func bytesOf(n, size int) []byte { return make([]byte, n*size) }
+// memoryOfNumbers is memory for n numbers of so many bytes, aligned as an allocation is.
+func memoryOfNumbers(n, size int) []byte { return make([]byte, n*size) }
 
 func seedsOf(n int, first int64) []byte {
-	b := bytesOf(n, 8)
+	b := memoryOfNumbers(n, 8)
 	for i := range n {
 		binary.NativeEndian.PutUint64(b[8*i:], uint64(first+int64(i)))
 	}
@@ -63,8 +63,8 @@ func seedsOf(n int, first int64) []byte {
 func TestWorldsAreEnvs(t *testing.T) {
 	const n, seed = 5, 40
 	h := newOf(t, "tworoom", n, "observation", "pixels")
-	obs, frames := bytesOf(n*10, 4), bytesOf(n, envs.FrameBytes)
-	rewards, ended := bytesOf(n, 8), bytesOf(n, 1)
+	obs, frames := memoryOfNumbers(n*10, 4), memoryOfNumbers(n, envs.FrameBytes)
+	rewards, ended := memoryOfNumbers(n, 8), memoryOfNumbers(n, 1)
 	must(t, "worlds.reset", h, nil, nil, seedsOf(n, seed), obs, frames)
 
 	task, err := envs.Lookup("tworoom")
@@ -78,7 +78,7 @@ func TestWorldsAreEnvs(t *testing.T) {
 		}
 		defer e.Close()
 		stream := rng.Stream("gymnasium", int64(seed+i))
-		actions, again := bytesOf(2*n, 4), bytesOf(n, 1)
+		actions, again := memoryOfNumbers(2*n, 4), memoryOfNumbers(n, 1)
 		must(t, "worlds.reset", h, nil, nil, seedsOf(n, seed), obs, frames)
 		if err := e.Reset(stream); err != nil {
 			t.Fatal(err)
@@ -126,8 +126,8 @@ func TestWorldsAreEnvs(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	const n = 2
 	h := newOf(t, "tworoom", n, "state")
-	state, seeds, actions, rewards, ended := bytesOf(2*n, 4), seedsOf(n, 1), bytesOf(2*n, 4), bytesOf(n, 8), bytesOf(n, 1)
-	nan := bytesOf(2*n, 4)
+	state, seeds, actions, rewards, ended := memoryOfNumbers(2*n, 4), seedsOf(n, 1), memoryOfNumbers(2*n, 4), memoryOfNumbers(n, 8), memoryOfNumbers(n, 1)
+	nan := memoryOfNumbers(2*n, 4)
 	binary.NativeEndian.PutUint32(nan, math.Float32bits(float32(math.NaN())))
 	goal := map[string]any{"what": "goal", "columns": []any{map[string]any{"name": "nosuch", "width": 2}}}
 	closed := newOf(t, "tworoom", 1)
@@ -156,11 +156,11 @@ func TestMisuse(t *testing.T) {
 		{"worlds.step", h, nil, [][]byte{nil, nan, rewards, ended, state}, "action[0] is NaN"},
 		{"worlds.step", h, nil, [][]byte{nil, actions[:4], rewards, ended, state}, "actions"},
 		{"worlds.step", h, nil, [][]byte{nil, actions, rewards[:8], ended, state}, "rewards"},
-		{"worlds.step", h, nil, [][]byte{nil, actions, bytesOf(8*n+1, 1)[1:], ended, state}, "not aligned"},
-		{"worlds.set", h, goal, [][]byte{nil, bytesOf(2*n, 8), state}, "none of the columns"},
+		{"worlds.step", h, nil, [][]byte{nil, actions, memoryOfNumbers(8*n+1, 1)[1:], ended, state}, "not aligned"},
+		{"worlds.set", h, goal, [][]byte{nil, memoryOfNumbers(2*n, 8), state}, "none of the columns"},
 		{"worlds.set", h, map[string]any{"what": "nosuch"}, [][]byte{nil, nil, state}, "setting"},
 		{"worlds.vary", h, map[string]any{"options": map[string]string{"agent.color": "red"}}, [][]byte{nil}, "agent.color"},
-		{"worlds.frames", h, nil, [][]byte{bytesOf(1, 1)}, "frames"},
+		{"worlds.frames", h, nil, [][]byte{memoryOfNumbers(1, 1)}, "frames"},
 		{"worlds.observe", closed, nil, nil, "it was closed"},
 		{"close", closed, nil, nil, "it was closed"},
 		{"worlds.step", h, nil, [][]byte{nil, actions, rewards, ended, state}, ""},

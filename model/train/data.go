@@ -14,9 +14,9 @@ import (
 
 // clips are the clips of a training, and the scalers of what it sees of them.
 type clips struct {
-	train, val []dataset.Clip
-	action, q  dataset.Moments
-	split      string // how val was held out, for the sidecar
+	dataset.Cuts
+	q     dataset.Moments
+	split string // how validation clips were held out, for the sidecar
 }
 
 // newClips cuts, splits and scales the data set of fingerprint fp.
@@ -25,46 +25,43 @@ func newClips(o Options, fp string) (c clips, err error) {
 	if err := dataset.CheckTask(o.Data, o.Task.Name, o.Task.ID, info.ActionDim()); err != nil {
 		return c, fmt.Errorf("training on this data set: %w", err)
 	}
-	all, rows := dataset.Clips(o.Data, info.ClipFrames(), info.FrameSkip), info.ClipFrames()*info.FrameSkip
-	if c.train, c.val, err = dataset.Split(o.Protocol, o.Data, all, o.Seed); err != nil {
-		return c, err
-	}
-	if len(all) == 0 {
-		return c, fmt.Errorf("no episode of the data set has the %d rows of a clip (hint: a smaller frame_skip or history, or longer episodes)", rows)
-	}
-	if len(c.train) < o.Config.Batch {
-		return c, fmt.Errorf("the data set gives %d training clips of %d rows, a batch needs %d (hint: collect more episodes)", len(c.train), rows, o.Config.Batch)
-	}
-	unit := "clips"
-	if o.Protocol == dataset.Strict {
-		unit = "clips of held-out episodes"
-	}
-	c.split = fmt.Sprintf("%s: %d of %d clips for validation, %s, seed %d", o.Protocol, len(c.val), len(c.train)+len(c.val), unit, o.Seed)
-	return c, c.scale(o, fp)
-}
-
-// constant is a deviation of q that is rounding only.
-const constant = 1e-8
-
-// scale takes the scalers over the whole file (paper) or over the training
-// episodes only (strict).
-func (c *clips) scale(o Options, fp string) (err error) {
 	var q *envs.Q
 	if o.Method.UsesQ() {
 		q = &o.Task.Q
 	}
 	if err := dataset.CheckFinite(o.Data, q); err != nil {
-		return fmt.Errorf("training on this data set: %w", err)
+		return c, fmt.Errorf("training on this data set: %w", err)
 	}
+	rows := info.ClipFrames() * info.FrameSkip
+	if c.Cuts, err = dataset.Cut(o.Data, o.Protocol, info.ClipFrames(), info.FrameSkip, o.Seed); err != nil {
+		return c, err
+	}
+	if len(c.Train)+len(c.Val) == 0 {
+		return c, fmt.Errorf("no episode of the data set has the %d rows of a clip (hint: a smaller frame_skip or history, or longer episodes)", rows)
+	}
+	if len(c.Train) < o.Config.Batch {
+		return c, fmt.Errorf("the data set gives %d training clips of %d rows, a batch needs %d (hint: collect more episodes)", len(c.Train), rows, o.Config.Batch)
+	}
+	unit := "clips"
+	if o.Protocol == dataset.Strict {
+		unit = "clips of held-out episodes"
+	}
+	c.split = fmt.Sprintf("%s: %d of %d clips for validation, %s, seed %d", o.Protocol, len(c.Val), len(c.Train)+len(c.Val), unit, o.Seed)
+	if q != nil {
+		err = c.scaleQ(o, fp)
+	}
+	return c, err
+}
+
+// constant is a deviation of q that is rounding only.
+const constant = 1e-8
+
+// scaleQ takes the scaler of q over the whole file (paper) or over the training
+// episodes only (strict).
+func (c *clips) scaleQ(o Options, fp string) (err error) {
 	var episodes []int
 	if o.Protocol == dataset.Strict {
 		episodes = dataset.TrainEpisodes(fp, len(o.Data.Episodes()))
-	}
-	if c.action, err = dataset.ColumnMoments(o.Data, "action", episodes, 0); err != nil {
-		return err
-	}
-	if q == nil {
-		return nil
 	}
 	if c.q, err = dataset.QMoments(o.Data, o.Task.Q, episodes); err != nil {
 		return err
@@ -206,18 +203,18 @@ func (f *feed) take(ctx context.Context, step int) (*dataset.Batch, model.Batch,
 
 // openFeeds makes the feeds; frames nil: all are on the device.
 func (l *loop) openFeeds(frames dataset.FrameReader) (err error) {
-	if l.train, err = l.feed(frames, l.clips.train, l.o.Config.Batch); err != nil {
+	if l.train, err = l.feed(frames, l.clips.Train, l.o.Config.Batch); err != nil {
 		return err
 	}
-	if n := min(l.o.Config.Batch, len(l.clips.val)); n > 1 { // SIGReg needs two
-		l.val, err = l.feed(frames, l.clips.val, n)
+	if n := min(l.o.Config.Batch, len(l.clips.Val)); n > 1 { // SIGReg needs two
+		l.val, err = l.feed(frames, l.clips.Val, n)
 	}
 	return err
 }
 
 func (l *loop) feed(frames dataset.FrameReader, clips []dataset.Clip, batch int) (*feed, error) {
 	opt := dataset.LoaderOptions{Batch: batch, Frames: l.t.info.ClipFrames(), Skip: l.t.info.FrameSkip, Seed: l.o.Seed,
-		Workers: l.o.Workers, Action: l.clips.action, Pixels: l.o.Dev}
+		Workers: l.o.Workers, Action: l.clips.Action, Pixels: l.o.Dev}
 	if l.o.Method.UsesQ() {
 		opt.Q, opt.QMoments = &l.o.Task.Q, l.clips.q
 	}

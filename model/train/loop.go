@@ -116,7 +116,7 @@ func newLoop(o Options) (*loop, error) {
 	case o.Config.Steps > 0:
 		l.total = o.Config.Steps
 	default:
-		l.total = o.Config.Epochs * (len(l.clips.train) / o.Config.Batch)
+		l.total = o.Config.Epochs * (len(l.clips.Train) / o.Config.Batch)
 	}
 	l.side, err = sidecar(o, l.clips, l.total, fp)
 	return l, err

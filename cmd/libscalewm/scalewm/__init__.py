@@ -12,7 +12,7 @@ from ._abi import Error, tasks, versions
 from .evaluation import evaluate, state_hash
 from .worlds import Worlds
 
-__all__ = ["IDS", "Env", "Error", "VectorEnv", "Worlds", "evaluate", "register", "state_hash", "tasks", "versions"]
+__all__ = ["IDS", "Dataset", "Env", "Error", "VectorEnv", "Worlds", "evaluate", "register", "state_hash", "tasks", "versions"]
 
 # Ids, tasks and the longest collected episode of each (a test holds them to the library's own).
 IDS = {
@@ -35,7 +35,11 @@ def register():
 
 
 def __getattr__(name):
-    """The environments, which import gymnasium."""
+    """The environments, which import gymnasium, and the data set, which is one of torch's if torch was imported."""
+    if name == "Dataset":
+        from .data import Dataset
+
+        return Dataset
     if name in ("Env", "VectorEnv"):
         from . import gym
 

@@ -2,24 +2,27 @@
 
     fuzz_abi.py SECONDS [SEED]
 
-Wrong operations, handles that were closed or never were, requests that are no JSON, buffers that are
+SCALEWM_RECORDINGS may name a folder with tworoom.h5, whose clips are asked for too. Wrong operations, handles that were closed or never were, requests that are no JSON, buffers that are
 missing, too short, too long, misaligned or full of NaN, several threads at once. The process that
 survives says how many calls it made. Addresses are always of memory that is there.
 """
 
 import json
+import os
 import random
 import sys
 import threading
 import time
 import warnings
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 from scalewm import Error, _abi, tasks
 
 OPERATIONS = ["open", "worlds.new", "worlds.make", "worlds.vary", "worlds.reset", "worlds.step", "worlds.set",
-              "worlds.observe", "worlds.frames", "evaluate.new", "evaluate.next", "evaluate.take", "evaluate.give", "close", "nosuch", ""]  # fmt: skip
+              "worlds.observe", "worlds.frames", "clips.new", "clips.open", "clips.clip", "clips.step", "evaluate.new", "evaluate.next", "evaluate.take", "evaluate.give", "close", "nosuch", ""]  # fmt: skip
+RECORDING = Path(os.environ.get("SCALEWM_RECORDINGS", "")) / "tworoom.h5"
 PLANAR = ["tworoom", "pusht", "pointmaze", "reacher"]
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-308, 1e308, -1e308, float("nan"), float("inf"), float("-inf"), 1e9, 255, -7]
 
@@ -46,11 +49,20 @@ def array(r, n):
 
 
 class Known:
-    """Worlds that are there, with what they need, so that some calls are nearly right."""
+    """Worlds and clips that are there, with what they need, so that some calls are nearly right."""
 
     def __init__(self):
         self.handles = [0, 1, 2**64 - 1]
         self.worlds = {}
+        self.clips = {}
+
+
+def spoiled(r, arrays, n):
+    """Arrays as they have to be or, at times, not."""
+    if arrays and r.random() < 0.3:
+        i = r.randrange(len(arrays))
+        return r.choice([arrays[:i], arrays[:i] + [array(r, n)] + arrays[i + 1 :], arrays + [array(r, n)]])
+    return arrays
 
 
 def nearly(r, w):
@@ -76,10 +88,34 @@ def nearly(r, w):
         ("worlds.vary", {"options": {r.choice(factors): r.choice(["sample", "1", "0,0,0", "nan", "-1e9", "", "1e400"])}}, [mask]),
         ("worlds.observe", None, out),
     ])  # fmt: skip
-    if arrays and r.random() < 0.3:
-        i = r.randrange(len(arrays))
-        arrays = r.choice([arrays[:i], arrays[:i] + [array(r, n)] + arrays[i + 1 :], arrays + [array(r, n)]])
-    return operation, request, arrays
+    return operation, request, spoiled(r, arrays, n)
+
+
+def open_clips(r, known):
+    """Clips of the recording, or not."""
+    wants = {"path": str(RECORDING), "frames": r.choice([1, 2, 3, 0]), "skip": r.choice([1, 5, 60, -1]), "size": r.choice([0, 28, 1, -1, 2**40]),
+             "split": r.choice(["train", "val", "all", "no"]), "seed": r.choice([0, -1, 2**62]), "protocol": r.choice(["paper", "strict", ""]),
+             "columns": r.choice([[], ["proprio"], ["pixels"], ["action", "step_idx"]]), "normalised": r.random() < 0.5, "workers": r.choice([0, 1, 3])}  # fmt: skip
+    h = _abi.call("clips.new", 0, wants)["handle"]
+    known.handles.append(h)
+    try:
+        while (about := _abi.call("clips.open", h))["want"] != "done":
+            pass
+    except Error:
+        _abi.call("close", h)
+        raise
+    known.clips[h] = {**wants, **about}
+
+
+def nearly_clips(r, c):
+    """A call for clips that is right but for one thing, or right."""
+    n, t, size = r.choice([1, 2, 5]), c["frames"], c["frame_size"] ** 2 * 3
+    out = [np.empty((n, t, size), "f4" if c["normalised"] else "u1"), np.empty((n, t, c["skip"] * c["actions"]), "f4"), np.empty((n, t), "i4"), np.empty(n, "i4")]
+    out += [np.empty((n, t, column["width"]), column["dtype"]) for column in c["columns"]]
+    if r.random() < 0.5:
+        return "clips.step", {"batch": r.choice([n, n, n, 0, 2**40]), "step": r.choice([0, 1, 50, -1, 2**62])}, spoiled(r, out, n)
+    which = np.array([r.choice([r.randrange(c["clips"])] * 9 + [-1, c["clips"], 2**62]) for _ in range(n)])
+    return "clips.clip", None, spoiled(r, [which, *out], n)
 
 
 def fuzz(r, until, known, counts):
@@ -88,6 +124,9 @@ def fuzz(r, until, known, counts):
             handle = r.choice(list(known.worlds) or [0])
             w = known.worlds.get(handle)
             operation, request, arrays = nearly(r, w) if w else ("close", None, [])
+        elif known.clips and r.random() < 0.5:
+            handle, clips = r.choice(list(known.clips.items()))
+            operation, request, arrays = nearly_clips(r, clips)
         else:
             operation, handle = r.choice(OPERATIONS), r.choice(known.handles)
             request = r.choice([None, {"home": "/nowhere"}, {"task": r.choice(PLANAR), "n": r.choice([1, 2, 3, 0, -5, 2**70]),
@@ -102,6 +141,8 @@ def fuzz(r, until, known, counts):
         if r.random() < 0.1:
             request = Text(text(r))
         try:
+            if RECORDING.exists() and len(known.clips) < 6 and r.random() < 0.02:
+                open_clips(r, known)
             answer = _abi.call(operation, handle, request, arrays)
             counts["done"] += 1
         except Error as e:
@@ -119,6 +160,7 @@ def fuzz(r, until, known, counts):
                 _abi.call("close", h)
         elif operation == "close":
             known.worlds.pop(handle, None)
+            known.clips.pop(handle, None)
         if len(known.worlds) > 20:
             h = r.choice(list(known.worlds))
             known.worlds.pop(h, None)

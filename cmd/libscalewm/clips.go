@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"scalewm/dataset"
+	"scalewm/dataset/hdf5"
+	"scalewm/envs/parallel"
+)
+
+// clips are those of a data set as a training sees them: its split, order and scaling.
+type clips struct {
+	wants  clipsWanted
+	ctx    context.Context
+	cancel context.CancelFunc
+	opened chan struct{} // closed once what follows is there
+	err    error
+	about  clipsAbout
+	src    *hdf5.File
+	frames dataset.FrameReader
+	shut   func() error // of frames
+	cuts   []dataset.Clip
+	scaler dataset.Moments
+	column [][]float64     // values of the columns that are asked for, of all rows
+	pick   *dataset.Loader // of single clips
+	batch  *dataset.Loader // of batches; nil before the first
+	batchN int             // clips of these
+	news   chan progress
+	found  chan fetched // what a call that was not waited for to its end is at
+}
+
+type fetched struct {
+	*dataset.Batch
+	err error
+}
+
+// clipsWanted is the request of clips.new.
+type clipsWanted struct {
+	Path       string   `json:"path"`
+	Frames     int      `json:"frames"` // T
+	Skip       int      `json:"skip"`
+	Size       int      `json:"size"` // edge of the frames, 0: as stored
+	Split      string   `json:"split"`
+	Seed       int64    `json:"seed"`
+	Protocol   string   `json:"protocol"`
+	Columns    []string `json:"columns"`
+	Normalised bool     `json:"normalised"`
+	Workers    int      `json:"workers"`
+}
+
+// clipsAbout is what clips.open answers.
+type clipsAbout struct {
+	Want       string       `json:"want"` // "done"
+	Clips      int          `json:"clips"`
+	Rows       int          `json:"rows"`
+	Episodes   int          `json:"episodes"`
+	FrameSize  int          `json:"frame_size"`
+	Actions    int          `json:"actions"` // numbers of a row
+	ActionMean []float64    `json:"action_mean"`
+	ActionStd  []float64    `json:"action_std"`
+	Columns    []columnSays `json:"columns"`
+}
+
+type columnSays struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype"`
+	Width int    `json:"width"`
+}
+
+// newClips begins to open a data set, which takes a while for a large one: {"path", ...} gives {"handle"}.
+func newClips(c call) (any, error) {
+	d := &clips{opened: make(chan struct{}), news: make(chan progress, 1)}
+	if err := c.read(&d.wants); err != nil {
+		return nil, err
+	}
+	if w := d.wants; w.Frames < 1 || w.Skip < 1 || w.Size < 0 || w.Size > hdf5.MaxFrameSize || w.Workers < 0 || !slices.Contains([]string{"train", "val", "all"}, w.Split) {
+		return nil, fmt.Errorf("clips of %d frames, %d rows apart, %d pixels, %d workers, split %q (hint: frames and skip from 1, split train, val or all)", w.Frames, w.Skip, w.Size, w.Workers, w.Split)
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	go func() {
+		defer close(d.opened)
+		defer caught(&d.err)
+		d.err = d.begin()
+	}()
+	return map[string]uint64{"handle": objects.add(d)}, nil
+}
+
+// begin opens the data set.
+func (d *clips) begin() (err error) {
+	w := d.wants
+	protocol, err := dataset.ParseProtocol(w.Protocol)
+	if err != nil {
+		return err
+	}
+	if d.src, err = hdf5.Open(w.Path); err != nil {
+		return err
+	}
+	if err := dataset.CheckFinite(d.src, nil); err != nil {
+		return fmt.Errorf("loading %s: %w", w.Path, err)
+	}
+	cuts, err := dataset.Cut(d.src, protocol, w.Frames, w.Skip, w.Seed)
+	if err != nil {
+		return err
+	}
+	d.scaler = cuts.Action
+	switch w.Split {
+	case "train":
+		d.cuts = cuts.Train
+	case "val":
+		d.cuts = cuts.Val
+	default:
+		d.cuts = dataset.Clips(d.src, w.Frames, w.Skip)
+	}
+	if len(d.cuts) == 0 {
+		return fmt.Errorf("loading %s: no episode has the %d rows of a clip (hint: a smaller skip or fewer frames)", w.Path, w.Frames*w.Skip)
+	}
+	action, err := dataset.FindColumn(d.src, "action")
+	if err != nil {
+		return err
+	}
+	d.about = clipsAbout{Want: "done", Clips: len(d.cuts), Rows: d.src.Rows(), Episodes: len(d.src.Episodes()), FrameSize: d.src.FrameSize(), Actions: action.Width,
+		ActionMean: d.scaler.Mean, ActionStd: d.scaler.Std, Columns: []columnSays{}}
+	for _, name := range w.Columns {
+		col, err := dataset.FindColumn(d.src, name)
+		if err != nil {
+			return err
+		}
+		if sizeOf(col.DType) == 0 {
+			col.DType = "float64"
+		}
+		values, err := d.src.Read(name, 0, d.src.Rows())
+		if err != nil {
+			return err
+		}
+		d.column = append(d.column, values)
+		d.about.Columns = append(d.about.Columns, columnSays{col.Name, col.DType, col.Width})
+	}
+	d.frames, d.shut = dataset.Original(d.src), func() error { return nil }
+	if w.Size != 0 && w.Size != d.src.FrameSize() {
+		set, err := dataset.Resized(d.ctx, d.src, dataset.ResizeOptions{Size: w.Size, Workers: w.Workers, Path: w.Path}, func(done, total int64, note string) { tell(d.news, done, total, note) })
+		if err != nil {
+			return err
+		}
+		d.frames, d.shut, d.about.FrameSize = set, set.Close, w.Size
+	}
+	d.pick, err = d.loader(1)
+	return err
+}
+
+func (d *clips) loader(batch int) (*dataset.Loader, error) {
+	return dataset.NewLoader(d.src, d.frames, d.cuts, dataset.LoaderOptions{Batch: batch, Frames: d.wants.Frames, Skip: d.wants.Skip, Seed: d.wants.Seed,
+		Workers: d.wants.Workers, Action: d.scaler})
+}
+
+// open waits until the data set is open: {"want": "progress", ...} or clipsAbout.
+func (d *clips) open(call) (answer any, again bool, err error) {
+	select {
+	case <-d.opened:
+		return d.about, false, d.err
+	case p := <-d.news:
+		return p, false, nil
+	case <-time.After(slice):
+		return nil, true, nil
+	}
+}
+
+// clip fetches clips by their numbers: buffers are these (int64), then those of fill.
+func (d *clips) clip(c call) (again bool, err error) {
+	if err := d.ready(); err != nil {
+		return false, err
+	}
+	if len(c.buffers) < 1 {
+		return false, errors.New("clips: no buffer of their numbers")
+	}
+	numbers, err := ints(c.buffers[0], len(c.buffers[0])/8, "numbers of clips")
+	if err != nil {
+		return false, err
+	}
+	which := make([]int, len(numbers))
+	for i, n := range numbers {
+		which[i] = int(n)
+	}
+	return d.serve(c, c.buffers[1:], len(which), func() (*dataset.Batch, error) { return d.pick.Pick(d.ctx, which) })
+}
+
+// step fetches the batch of a training step: {"batch", "step"}, buffers those of fill.
+func (d *clips) step(c call) (again bool, err error) {
+	var q struct{ Batch, Step int }
+	if err := errors.Join(d.ready(), c.read(&q)); err != nil {
+		return false, err
+	}
+	if q.Batch < 1 || q.Step < 0 {
+		return false, fmt.Errorf("step %d of batches of %d (hint: steps are numbered from 0, a batch has one clip at least)", q.Step, q.Batch)
+	}
+	if d.batch == nil || d.batchN != q.Batch {
+		if d.found != nil { // nobody waits for it any more
+			<-d.found
+			d.found = nil
+		}
+		if d.batch != nil {
+			d.batch.Close()
+		}
+		if d.batch, err = d.loader(q.Batch); err != nil {
+			return false, err
+		}
+		d.batchN = q.Batch
+	}
+	return d.serve(c, c.buffers, q.Batch, func() (*dataset.Batch, error) { return d.batch.Batch(d.ctx, q.Step) })
+}
+
+// ready says whether the data set is open.
+func (d *clips) ready() error {
+	select {
+	case <-d.opened:
+		return d.err
+	default:
+		return errors.New("the data set is not open yet")
+	}
+}
+
+// serve fetches in the background, so that the caller can be interrupted, and writes to the
+// caller's memory once all is there.
+func (d *clips) serve(c call, buffers [][]byte, n int, fetch func() (*dataset.Batch, error)) (again bool, err error) {
+	if err := d.check(buffers, n); err != nil {
+		return false, err
+	}
+	if !c.more {
+		if d.found != nil { // of a call that was interrupted
+			<-d.found
+		}
+		found := make(chan fetched, 1)
+		d.found = found
+		go func() {
+			var f fetched
+			defer func() { found <- f }()
+			defer caught(&f.err)
+			f.Batch, f.err = fetch()
+		}()
+	}
+	select {
+	case f := <-d.found:
+		d.found = nil
+		if f.err != nil {
+			return false, f.err
+		}
+		return false, d.fill(buffers, f.Batch)
+	case <-time.After(slice):
+		return true, nil
+	}
+}
+
+// check refuses buffers of other sizes than fill writes: frames, actions, the numbers of the file's
+// rows (int32) and of the episodes (int32), and each column.
+func (d *clips) check(buffers [][]byte, n int) error {
+	frames := n * d.wants.Frames
+	pixels := frames * 3 * d.about.FrameSize * d.about.FrameSize
+	if d.wants.Normalised {
+		pixels *= 4
+	}
+	sizes := []int{pixels, 4 * frames * d.wants.Skip * d.about.Actions, 4 * frames, 4 * n}
+	for _, col := range d.about.Columns {
+		sizes = append(sizes, frames*col.Width*sizeOf(col.DType))
+	}
+	if len(buffers) != len(sizes) {
+		return fmt.Errorf("clips: %d buffers, not %d", len(buffers), len(sizes))
+	}
+	for i, size := range sizes {
+		if err := fits(buffers[i], size, fmt.Sprintf("buffer %d of clips", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill writes a batch to buffers.
+func (d *clips) fill(buffers [][]byte, b *dataset.Batch) error {
+	if d.wants.Normalised {
+		if err := d.normalise(buffers[0], b); err != nil {
+			return err
+		}
+	} else {
+		copy(buffers[0], b.Pixels)
+	}
+	copy(buffers[1], bytesOf(b.Actions))
+	copy(buffers[2], bytesOf(b.Rows))
+	copy(buffers[3], bytesOf(b.Episode))
+	for i, col := range d.about.Columns {
+		size := col.Width * sizeOf(col.DType)
+		for k, row := range b.Rows {
+			store(buffers[4+i][k*size:], col.DType, d.column[i][int(row)*col.Width:][:col.Width])
+		}
+	}
+	return nil
+}
+
+// ImageNet's mean and deviation of red, green and blue (docs/sources.md#image-normalisation).
+var (
+	pixelMean = [3]float32{0.485, 0.456, 0.406}
+	pixelStd  = [3]float32{0.229, 0.224, 0.225}
+)
+
+// normalise writes frames as float32, channels first: value / 255, minus the mean, over the deviation.
+func (d *clips) normalise(dst []byte, b *dataset.Batch) error {
+	var table [3][256]float32
+	for c := range table {
+		for v := range table[c] {
+			table[c][v] = (float32(v)/255 - pixelMean[c]) / pixelStd[c]
+		}
+	}
+	n := d.about.FrameSize * d.about.FrameSize
+	out, err := typed[float32](dst, len(dst)/4, "normalised frames")
+	if err != nil {
+		return err
+	}
+	return parallel.For(d.ctx, d.wants.Workers, len(b.Rows), func(_, i int) error {
+		rgb, planes := b.Pixels[i*3*n:(i+1)*3*n], out[i*3*n:(i+1)*3*n]
+		for p := range n {
+			planes[p], planes[n+p], planes[2*n+p] = table[0][rgb[3*p]], table[1][rgb[3*p+1]], table[2][rgb[3*p+2]]
+		}
+		return nil
+	})
+}
+
+func (d *clips) close() error {
+	d.cancel()
+	<-d.opened
+	if d.found != nil {
+		<-d.found
+	}
+	var errs []error
+	for _, l := range []*dataset.Loader{d.pick, d.batch} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	if d.shut != nil {
+		errs = append(errs, d.shut())
+	}
+	if d.src != nil {
+		errs = append(errs, d.src.Close())
+	}
+	return errors.Join(errs...)
+}
