@@ -19,7 +19,7 @@ func init() {
 func runBench(ctx context.Context, c *command, args []string) error {
 	b := &bench.Bench{Version: version(), Timed: openTimed,
 		Note: func(format string, args ...any) { fmt.Fprintf(c.stderr, "bench: "+format+"\n", args...) }}
-	what := c.String("what", "env,load,train,plan", "`parts` to measure; latents and wide (analyses of 192 and of 98,304 numbers), too, and kernels on a GPU")
+	what := c.String("what", "env,load,train,plan", "`parts` to measure; kernels (each by itself), latents and wide (analyses of 192 and of 98,304 numbers), too")
 	preset := c.presetFlags("", ", for another geometry than the one of 10.77 M parameters")
 	c.StringVar(&b.Peer, "peer", "", "a Python `interpreter` with torch and stable-worldmodel, which takes turns with this program")
 	where := c.OneOf("device", "`where` to train and plan: auto, cpu or cuda", "auto", "cpu", "cuda")

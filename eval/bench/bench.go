@@ -1,6 +1,6 @@
 // Package bench measures this machine's rates beside its peak, and lets the
 // original Python programs do the same work in turns with this one: worlds,
-// loading, a training step, a plan, the kernels of a GPU, the geometry of latents.
+// loading, a training step, a plan, single kernels, the geometry of latents.
 package bench
 
 import (

@@ -2,17 +2,18 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
 	"scalewm/eval"
 	"scalewm/model/device"
+	"scalewm/model/device/cpu"
 	"scalewm/model/device/cuda/roofline"
 	"scalewm/model/lewm"
 )
 
-// KernelReport says where the time on a GPU goes: bf16, each launch by itself.
+// KernelReport says where the time goes: each kernel by itself, on a GPU in bf16, on a
+// processor in the faster of its precisions.
 type KernelReport struct {
 	Train []KernelTime `json:"train"`
 	Plan  []KernelTime `json:"plan"`
@@ -30,20 +31,39 @@ type KernelTime struct {
 	GFLOP    float64 `json:"gflop"`
 }
 
-// TimedDevice is a GPU that keeps the time of each kernel.
+// TimedDevice is a device that keeps the time of each kernel.
 type TimedDevice struct {
 	device.Device
 	Reset func()
 	Times func() []KernelTime
 }
 
+// timed starts the device whose kernels are timed, beside the newest probe.
+func (b *Bench) timed() (TimedDevice, error) {
+	rates := b.report.Probes[len(b.report.Probes)-1]
+	if b.report.Machine.GPU != "" {
+		return b.Timed(roofline.Card{Bandwidth: rates.GPUCopy * 1e9, FLOPS: rates.GPUBF16 * 1e9})
+	}
+	precision, flops := device.FP32, rates.FP32
+	if rates.BF16 > 0 {
+		precision, flops = device.BF16, rates.BF16
+	}
+	dev, times, err := cpu.NewTimed(cpu.Options{Precision: precision})
+	if err != nil {
+		return TimedDevice{}, err
+	}
+	return TimedDevice{Device: dev, Reset: times.Reset, Times: func() (list []KernelTime) {
+		for _, k := range times.List() {
+			gb, gflop := k.Bytes/1e9, k.FLOP/1e9
+			list = append(list, KernelTime{Kernel: k.Kernel, Launches: k.Calls, MS: k.Seconds * 1000, FloorMS: 1000 * max(gb/rates.CacheGBs, gflop/flops), GB: gb, GFLOP: gflop})
+		}
+		return list
+	}}, nil
+}
+
 // benchKernels times the kernels of a training step and of plans.
 func benchKernels(ctx context.Context, b *Bench) error {
-	if b.report.Machine.GPU == "" {
-		return errors.New("kernels are those of a GPU, and none is used (hint: --device cuda, with bin/scalewm-cuda)")
-	}
-	rates := b.report.Probes[len(b.report.Probes)-1]
-	dev, err := b.Timed(roofline.Card{Bandwidth: rates.GPUCopy * 1e9, FLOPS: rates.GPUBF16 * 1e9})
+	dev, err := b.timed()
 	if err != nil {
 		return err
 	}
@@ -101,7 +121,7 @@ func (r *KernelReport) print(w io.Writer) {
 		if len(part.list) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "kernels of %s\n  %-28s %8s %9s %9s %7s %9s %9s\n", part.name, "", "launches", "ms", "floor ms", "floor %", "GB/s", "TFLOP/s")
+		fmt.Fprintf(w, "kernels of %s\n  %-28s %8s %9s %9s %7s %9s %9s\n", part.name, "", "launches", "ms", "floor ms", "floor %", "GB/s", "GFLOP/s")
 		sum := KernelTime{Kernel: "all"}
 		for _, k := range part.list {
 			k.print(w)
@@ -112,6 +132,6 @@ func (r *KernelReport) print(w io.Writer) {
 }
 
 func (k KernelTime) print(w io.Writer) {
-	fmt.Fprintf(w, "  %-28s %8d %9.3f %9.3f %7.0f %9.0f %9.1f\n", k.Kernel, k.Launches, k.MS, k.FloorMS,
-		100*over(k.FloorMS, k.MS), over(k.GB*1000, k.MS), over(k.GFLOP, k.MS))
+	fmt.Fprintf(w, "  %-28s %8d %9.3f %9.3f %7.0f %9.0f %9.0f\n", k.Kernel, k.Launches, k.MS, k.FloorMS,
+		100*over(k.FloorMS, k.MS), over(k.GB*1000, k.MS), over(k.GFLOP*1000, k.MS))
 }

@@ -23,6 +23,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
 	xcpu "golang.org/x/sys/cpu"
@@ -117,6 +118,7 @@ type engine struct {
 	err   error
 	owned map[unsafe.Pointer]struct{} // memory to give back
 	keys  *buffer                     // Normal's keys, on the C side
+	times *Times                      // nil: nothing is timed
 }
 
 // New starts a device with its threads; Close ends them and frees its memory.
@@ -198,14 +200,22 @@ func (e *engine) fail(format string, args ...any) {
 }
 
 // call runs a kernel. After a failure nothing runs: buffers may be missing.
-func (e *engine) call(kernel int, args unsafe.Pointer) {
+func call[T any](e *engine, kernel int, args *T) {
 	if e.err != nil {
 		return
 	}
-	switch C.engine_call(e.pool, C.int(e.isa), C.int(kernel), args) {
+	var began time.Time
+	if e.times != nil {
+		began = time.Now()
+	}
+	switch C.engine_call(e.pool, C.int(e.isa), C.int(kernel), unsafe.Pointer(args)) {
 	case C.NO_MEMORY:
 		e.fail("no memory for a kernel's scratch (hint: a smaller batch)")
 	case C.BAD_INDEX:
 		panic("device: an index in device memory is out of range")
+	}
+	if e.times != nil {
+		spent, copied := time.Since(began), *args // copied, so that arguments are on the stack where nothing is timed
+		e.times.add(&copied, spent)
 	}
 }

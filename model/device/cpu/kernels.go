@@ -18,7 +18,7 @@ func (e *engine) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 		sum_a: mat(ep.SumA), drop_p: C.float(ep.Drop.P), drop_key: C.uint64_t(ep.Drop.Key),
 	}
 	args.packed = (*C.char)(e.packed(factor{b, op}, args))
-	e.call(C.K_GEMM, unsafe.Pointer(&args))
+	call(e, C.K_GEMM, &args)
 }
 
 // each is the arguments of an element-wise kernel.
@@ -37,12 +37,12 @@ type mats = []device.Mat
 func (e *engine) Fill(dst device.Mat, v float64) {
 	args := each(mats{dst}, nil)
 	args.alpha = C.float(v)
-	e.call(C.K_FILL, unsafe.Pointer(&args))
+	call(e, C.K_FILL, &args)
 }
 
 func (e *engine) Copy(dst, src device.Mat) {
 	args := each(mats{dst}, mats{src})
-	e.call(C.K_COPY, unsafe.Pointer(&args))
+	call(e, C.K_COPY, &args)
 }
 
 func (e *engine) CopyBlocks(dst device.Mat, dstBlock int, src device.Mat, srcBlock, rows int, add bool) {
@@ -50,35 +50,35 @@ func (e *engine) CopyBlocks(dst device.Mat, dstBlock int, src device.Mat, srcBlo
 		dst: mat(dst), src: mat(src), dst_block: C.i64(dstBlock), src_block: C.i64(srcBlock), rows: C.i64(rows),
 		blocks: C.i64(device.Blocks(dst, dstBlock, src, srcBlock, rows)), add: flag(add),
 	}
-	e.call(C.K_BLOCKS, unsafe.Pointer(&args))
+	call(e, C.K_BLOCKS, &args)
 }
 
 func (e *engine) Activate(dst, x device.Mat, act device.Act) {
 	args := each(mats{dst}, mats{x})
 	args.act = C.int(act)
-	e.call(C.K_ACTIVATE, unsafe.Pointer(&args))
+	call(e, C.K_ACTIVATE, &args)
 }
 
 func (e *engine) ActivateGrad(dx, dy, pre device.Mat, act device.Act) {
 	args := each(mats{dx}, mats{dy, pre})
 	args.act = C.int(act)
-	e.call(C.K_ACTIVATE_GRAD, unsafe.Pointer(&args))
+	call(e, C.K_ACTIVATE_GRAD, &args)
 }
 
 func (e *engine) Axpy(dst device.Mat, alpha float64, x device.Mat) {
 	args := each(mats{dst}, mats{x})
 	args.alpha, args.add = C.float(alpha), 1
-	e.call(C.K_AXPY, unsafe.Pointer(&args))
+	call(e, C.K_AXPY, &args)
 }
 
 func (e *engine) GateGrad(dy, dgate, dout, gate, y device.Mat) {
 	args := each(mats{dy, dgate}, mats{dout, gate, y})
-	e.call(C.K_GATE_GRAD, unsafe.Pointer(&args))
+	call(e, C.K_GATE_GRAD, &args)
 }
 
 func (e *engine) ModulateGrad(dx, dscale, dshift, dy, x, scale device.Mat) {
 	args := each(mats{dx, dscale, dshift}, mats{dy, x, scale})
-	e.call(C.K_MODULATE_GRAD, unsafe.Pointer(&args))
+	call(e, C.K_MODULATE_GRAD, &args)
 }
 
 func (e *engine) Tokens(dst, first, table, rows device.Mat) {
@@ -87,23 +87,23 @@ func (e *engine) Tokens(dst, first, table, rows device.Mat) {
 
 func (e *engine) AddRepeated(dst, a, b device.Mat) {
 	args := each(mats{dst}, mats{a, b})
-	e.call(C.K_ADD_REPEATED, unsafe.Pointer(&args))
+	call(e, C.K_ADD_REPEATED, &args)
 }
 
 func (e *engine) SumTable(table, src device.Mat) {
 	args := C.TableArgs{table: mat(table), src: mat(src)}
-	e.call(C.K_SUM_TABLE, unsafe.Pointer(&args))
+	call(e, C.K_SUM_TABLE, &args)
 }
 
 func (e *engine) DropoutApply(dst, x device.Mat, d device.Dropout) {
 	args := each(mats{dst}, mats{x})
 	args.p, args.key = C.float(d.P), C.uint64_t(d.Key)
-	e.call(C.K_DROPOUT, unsafe.Pointer(&args))
+	call(e, C.K_DROPOUT, &args)
 }
 
 func (e *engine) NormalizeColumns(dst, src device.Mat) {
 	args := C.PairArgs{dst: mat(dst), x: mat(src)}
-	e.call(C.K_NORMALIZE_COLUMNS, unsafe.Pointer(&args))
+	call(e, C.K_NORMALIZE_COLUMNS, &args)
 }
 
 func (e *engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64) {
@@ -111,7 +111,7 @@ func (e *engine) LayerNorm(y, xhat, rstd, x, gamma, beta device.Mat, eps float64
 		y: mat(y), xhat: mat(xhat), rstd: mat(rstd), x: mat(x), gamma: mat(gamma), beta: mat(beta),
 		eps: C.double(eps),
 	}
-	e.call(C.K_LAYERNORM, unsafe.Pointer(&args))
+	call(e, C.K_LAYERNORM, &args)
 }
 
 func (e *engine) AdaLN(y, x device.Mat, n device.AdaLN) {
@@ -120,7 +120,7 @@ func (e *engine) AdaLN(y, x device.Mat, n device.AdaLN) {
 		outer: mat(n.Outer), outer_inv: mat(n.OuterInv), inner: mat(n.Inner), inner_inv: mat(n.InnerInv),
 		outer_eps: C.double(n.OuterEps), inner_eps: C.double(n.InnerEps),
 	}
-	e.call(C.K_ADALN, unsafe.Pointer(&args))
+	call(e, C.K_ADALN, &args)
 }
 
 func normGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat) C.NormGradArgs {
@@ -133,7 +133,7 @@ func normGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat) C.NormGradArg
 func (e *engine) LayerNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat, add bool) {
 	args := normGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma)
 	args.add = flag(add)
-	e.call(C.K_LAYERNORM_GRAD, unsafe.Pointer(&args))
+	call(e, C.K_LAYERNORM_GRAD, &args)
 }
 
 func batch(y, xhat, rstd, x device.Mat, bn device.BatchNorm) C.BatchArgs {
@@ -146,17 +146,17 @@ func batch(y, xhat, rstd, x device.Mat, bn device.BatchNorm) C.BatchArgs {
 
 func (e *engine) BatchNorm(y, xhat, rstd, x device.Mat, bn device.BatchNorm) {
 	args := batch(y, xhat, rstd, x, bn)
-	e.call(C.K_BATCHNORM, unsafe.Pointer(&args))
+	call(e, C.K_BATCHNORM, &args)
 }
 
 func (e *engine) BatchNormEval(y, x device.Mat, bn device.BatchNorm) {
 	args := batch(y, device.Mat{}, device.Mat{}, x, bn)
-	e.call(C.K_BATCHNORM_EVAL, unsafe.Pointer(&args))
+	call(e, C.K_BATCHNORM_EVAL, &args)
 }
 
 func (e *engine) BatchNormGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma device.Mat) {
 	args := normGrad(dx, dgamma, dbeta, dy, xhat, rstd, gamma)
-	e.call(C.K_BATCHNORM_GRAD, unsafe.Pointer(&args))
+	call(e, C.K_BATCHNORM_GRAD, &args)
 }
 
 func attention(h device.Heads) C.AttentionArgs {
@@ -170,14 +170,14 @@ func attention(h device.Heads) C.AttentionArgs {
 func (e *engine) Attention(out, lse, q, k, v device.Mat, h device.Heads) {
 	args := attention(h)
 	args.out, args.lse, args.q, args.k, args.v = mat(out), mat(lse), mat(q), mat(k), mat(v)
-	e.call(C.K_ATTENTION, unsafe.Pointer(&args))
+	call(e, C.K_ATTENTION, &args)
 }
 
 func (e *engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, h device.Heads) {
 	args := attention(h)
 	args.out, args.lse, args.q, args.k, args.v = mat(out), mat(lse), mat(q), mat(k), mat(v)
 	args.dq, args.dk, args.dv, args.dout = mat(dq), mat(dk), mat(dv), mat(dout)
-	e.call(C.K_ATTENTION_GRAD, unsafe.Pointer(&args))
+	call(e, C.K_ATTENTION_GRAD, &args)
 }
 
 func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
@@ -191,7 +191,7 @@ func (e *engine) Patches(dst device.Mat, px device.Bytes, f device.Frames) {
 		args.scale[ch] = C.float(1 / (255 * f.Std[ch]))
 		args.shift[ch] = C.float(-f.Mean[ch] / f.Std[ch])
 	}
-	e.call(C.K_PATCHES, unsafe.Pointer(&args))
+	call(e, C.K_PATCHES, &args)
 }
 
 func (e *engine) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float64) {
@@ -199,12 +199,12 @@ func (e *engine) MSE(loss, dpred, dtarget, pred, target device.Mat, weight float
 		loss: mat(loss), dpred: mat(dpred), dtarget: mat(dtarget), pred: mat(pred), target: mat(target),
 		weight: C.double(weight),
 	}
-	e.call(C.K_MSE, unsafe.Pointer(&args))
+	call(e, C.K_MSE, &args)
 }
 
 func (e *engine) SIGReg(loss, du, u device.Mat, t int, weight float64) {
 	args := C.SIGRegArgs{loss: mat(loss), du: mat(du), u: mat(u), frames: C.i64(t), weight: C.double(weight)}
-	e.call(C.K_SIGREG, unsafe.Pointer(&args))
+	call(e, C.K_SIGREG, &args)
 }
 
 func distance(dst, ddist, z device.Mat, pairs device.Ints) C.DistanceArgs {
@@ -216,12 +216,12 @@ func distance(dst, ddist, z device.Mat, pairs device.Ints) C.DistanceArgs {
 
 func (e *engine) PairDistance(dst, z device.Mat, pairs device.Ints) {
 	args := distance(dst, device.Mat{}, z, pairs)
-	e.call(C.K_DISTANCE, unsafe.Pointer(&args))
+	call(e, C.K_DISTANCE, &args)
 }
 
 func (e *engine) PairDistanceGrad(dz, ddist, z device.Mat, pairs device.Ints) {
 	args := distance(dz, ddist, z, pairs)
-	e.call(C.K_DISTANCE_GRAD, unsafe.Pointer(&args))
+	call(e, C.K_DISTANCE_GRAD, &args)
 }
 
 func (e *engine) Correlation(result, dx, x, y device.Mat, form device.CorrelationForm, weight float64) {
@@ -229,17 +229,17 @@ func (e *engine) Correlation(result, dx, x, y device.Mat, form device.Correlatio
 		result: mat(result), dx: mat(dx), x: mat(x), y: mat(y),
 		paper: flag(form == device.Paper), weight: C.double(weight),
 	}
-	e.call(C.K_CORRELATION, unsafe.Pointer(&args))
+	call(e, C.K_CORRELATION, &args)
 }
 
 func (e *engine) LatentCost(dst, pred, goal device.Mat, mean bool) {
 	args := C.CostArgs{dst: mat(dst), pred: mat(pred), goal: mat(goal), mean: flag(mean)}
-	e.call(C.K_COST, unsafe.Pointer(&args))
+	call(e, C.K_COST, &args)
 }
 
 func (e *engine) SumSquares(dst, x device.Mat) {
 	args := C.PairArgs{dst: mat(dst), x: mat(x)}
-	e.call(C.K_SUM_SQUARES, unsafe.Pointer(&args))
+	call(e, C.K_SUM_SQUARES, &args)
 }
 
 func (e *engine) AdamW(p, g, m, v, sumsq device.Mat, o device.AdamW) {
@@ -250,7 +250,7 @@ func (e *engine) AdamW(p, g, m, v, sumsq device.Mat, o device.AdamW) {
 		correct1: C.double(1 - math.Pow(o.Beta1, float64(o.Step))),
 		correct2: C.double(1 - math.Pow(o.Beta2, float64(o.Step))),
 	}
-	e.call(C.K_ADAMW, unsafe.Pointer(&args))
+	call(e, C.K_ADAMW, &args)
 }
 
 func (e *engine) Normal(dst device.Mat, keys []uint64, offset uint64) {
@@ -267,22 +267,22 @@ func (e *engine) Normal(dst device.Mat, keys []uint64, offset uint64) {
 	args := C.NormalArgs{
 		dst: mat(dst), keys: (*C.uint64_t)(e.keys.p), groups: C.i64(len(keys)), offset: C.uint64_t(offset),
 	}
-	e.call(C.K_NORMAL, unsafe.Pointer(&args))
+	call(e, C.K_NORMAL, &args)
 }
 
 func (e *engine) Candidates(dst, mean, std, noise device.Mat) {
 	args := each(mats{dst}, mats{mean, std, noise})
-	e.call(C.K_CANDIDATES, unsafe.Pointer(&args))
+	call(e, C.K_CANDIDATES, &args)
 }
 
 func (e *engine) NaNToInf(x, count device.Mat) {
 	args := C.PairArgs{dst: mat(count), x: mat(x)}
-	e.call(C.K_NAN_TO_INF, unsafe.Pointer(&args))
+	call(e, C.K_NAN_TO_INF, &args)
 }
 
 func (e *engine) SmallestK(idx device.Ints, costs device.Mat, k int) {
 	args := C.EliteArgs{cand: mat(costs), idx: (*C.int32_t)(idx.(*ints).p), k: C.i64(k)}
-	e.call(C.K_SMALLEST_K, unsafe.Pointer(&args))
+	call(e, C.K_SMALLEST_K, &args)
 }
 
 func (e *engine) Moments(mean, std, cand device.Mat, idx device.Ints, k int) {
@@ -290,23 +290,23 @@ func (e *engine) Moments(mean, std, cand device.Mat, idx device.Ints, k int) {
 		mean: mat(mean), std: mat(std), cand: mat(cand), idx: (*C.int32_t)(idx.(*ints).p),
 		k: C.i64(k),
 	}
-	e.call(C.K_MOMENTS, unsafe.Pointer(&args))
+	call(e, C.K_MOMENTS, &args)
 }
 
 func (e *engine) Color(dst, noise, taps device.Mat) {
 	args := each(mats{dst}, mats{noise, taps})
-	e.call(C.K_COLOR, unsafe.Pointer(&args))
+	call(e, C.K_COLOR, &args)
 }
 
 func (e *engine) Clip(dst, low, high device.Mat) {
 	args := each(mats{dst}, mats{low, high})
-	e.call(C.K_CLIP, unsafe.Pointer(&args))
+	call(e, C.K_CLIP, &args)
 }
 
 func (e *engine) Lerp(dst, x device.Mat, keep float64) {
 	args := each(mats{dst}, mats{x})
 	args.alpha, args.p, args.add = C.float(keep), C.float(1-keep), 1
-	e.call(C.K_LERP, unsafe.Pointer(&args))
+	call(e, C.K_LERP, &args)
 }
 
 // chosen is what kernels of the k best candidates of each episode begin with.
@@ -317,17 +317,17 @@ func chosen(idx device.Ints, k int) C.ChosenArgs {
 func (e *engine) Softmin(weights, costs device.Mat, idx device.Ints, temperature float64) {
 	args := chosen(idx, weights.Cols)
 	args.weights, args.costs, args.temperature = mat(weights), mat(costs), C.float(temperature)
-	e.call(C.K_SOFTMIN, unsafe.Pointer(&args))
+	call(e, C.K_SOFTMIN, &args)
 }
 
 func (e *engine) WeightedMean(mean, cand, weights device.Mat, idx device.Ints) {
 	args := chosen(idx, weights.Cols)
 	args.dst, args.cand, args.weights = mat(mean), mat(cand), mat(weights)
-	e.call(C.K_WEIGHTED_MEAN, unsafe.Pointer(&args))
+	call(e, C.K_WEIGHTED_MEAN, &args)
 }
 
 func (e *engine) Gather(dst, cand device.Mat, idx device.Ints, k int) {
 	args := chosen(idx, k)
 	args.dst, args.cand = mat(dst), mat(cand)
-	e.call(C.K_GATHER, unsafe.Pointer(&args))
+	call(e, C.K_GATHER, &args)
 }

@@ -89,10 +89,10 @@ func (e *engine) packed(f factor, g C.GemmArgs) unsafe.Pointer {
 		return p
 	}
 	args := C.PackArgs{g: g}
-	e.call(C.K_PACK, unsafe.Pointer(&args))
+	call(e, C.K_PACK, &args)
 	p := e.alloc(int(args.size), 1).p
 	args.dst = (*C.char)(p)
-	e.call(C.K_PACK, unsafe.Pointer(&args))
+	call(e, C.K_PACK, &args)
 	if b.packed == nil {
 		b.packed = map[factor]unsafe.Pointer{}
 	}

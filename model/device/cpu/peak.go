@@ -5,7 +5,6 @@ import "C"
 
 import (
 	"time"
-	"unsafe"
 
 	"scalewm/model/device"
 )
@@ -51,7 +50,7 @@ func (e *engine) rate(what C.int) float64 {
 	for range 25 {
 		args := C.PeakArgs{what: what}
 		begin := time.Now()
-		e.call(C.K_PEAK, unsafe.Pointer(&args))
+		call(e, C.K_PEAK, &args)
 		best = max(best, float64(args.work)/float64(time.Since(begin).Nanoseconds()))
 	}
 	return best

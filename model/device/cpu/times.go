@@ -1,0 +1,111 @@
+package cpu
+
+// #include "engine.h"
+import "C"
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"scalewm/model/device"
+)
+
+// KernelTime is all calls of a kernel; products of each shape are a kernel of their own. Bytes are
+// those of its matrices, each read or written once, and FLOP the operations of its products.
+type KernelTime struct {
+	Kernel  string // the contract's operation: "LayerNorm", "Gemm NT 4352x384x96" (rows, columns, inner dimension)
+	Calls   int
+	Seconds float64
+	Bytes   float64
+	FLOP    float64
+}
+
+// Times keeps how long each kernel of a device took.
+type Times struct{ kernels map[string]*KernelTime }
+
+// NewTimed is New for a device that keeps the time of its kernels.
+func NewTimed(opt Options) (device.Device, *Times, error) {
+	e, err := start(opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	e.times = &Times{}
+	e.times.Reset()
+	return device.Checked(e), e.times, nil
+}
+
+// Reset forgets what was measured.
+func (t *Times) Reset() { t.kernels = map[string]*KernelTime{} }
+
+// List is the kernels, those that took longest first.
+func (t *Times) List() (list []KernelTime) {
+	for _, k := range t.kernels {
+		list = append(list, *k)
+	}
+	slices.SortFunc(list, func(a, b KernelTime) int { return strings.Compare(a.Kernel, b.Kernel) })
+	slices.SortStableFunc(list, func(a, b KernelTime) int { return int(b.Seconds*1e9) - int(a.Seconds*1e9) })
+	return list
+}
+
+// add counts a call; args is a pointer to its arguments.
+func (t *Times) add(args any, spent time.Duration) {
+	pc, _, _, _ := runtime.Caller(2) // the method of engine that called call
+	method := runtime.FuncForPC(pc).Name()
+	name, flop, bytes := method[strings.LastIndexByte(method, '.')+1:], 0.0, traffic(reflect.ValueOf(args).Elem())
+	switch a := args.(type) {
+	case *C.GemmArgs:
+		inner := a.a.cols
+		if a.op == C.TN {
+			inner = a.a.rows
+		}
+		name = fmt.Sprintf("%s %s %dx%dx%d", name, [...]string{C.NN: "NN", C.NT: "NT", C.TN: "TN"}[a.op], a.dst.rows, a.dst.cols, inner)
+		flop = 2 * float64(a.dst.rows) * float64(a.dst.cols) * float64(inner)
+	case *C.AttentionArgs:
+		product := 2 * float64(a.seqs*a.queries*a.len*a.heads*a.dim)
+		flop = 2 * product // scores, and the weighted values
+		if a.dout.p != nil {
+			flop = 5 * product // scores again, and the gradients of what both products took
+		}
+	case *C.PatchArgs:
+		bytes += float64(3 * a.frames * a.size * a.size)
+	}
+	k := t.kernels[name]
+	if k == nil {
+		k = &KernelTime{Kernel: name}
+		t.kernels[name] = k
+	}
+	k.Calls++
+	k.Seconds += spent.Seconds()
+	k.Bytes += bytes
+	k.FLOP += flop
+}
+
+// traffic is the bytes of the matrices in a kernel's arguments.
+func traffic(v reflect.Value) (bytes float64) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[C.Mat]() {
+			m := (*C.Mat)(v.Addr().UnsafePointer())
+			if m.p == nil {
+				return 0
+			}
+			size := 4
+			if m.bf16 != 0 {
+				size = 2
+			}
+			return float64(m.rows) * float64(m.cols) * float64(size)
+		}
+		for i := range v.NumField() {
+			bytes += traffic(v.Field(i))
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			bytes += traffic(v.Index(i))
+		}
+	}
+	return bytes
+}
