@@ -36,11 +36,11 @@ func TestBench(t *testing.T) {
 		code int
 		want string
 	}{
-		"what":    {[]string{"--what", "train,speed"}, exitUsage, "env, load, train, plan"},
-		"rounds":  {[]string{"--rounds", "0"}, exitUsage, "--rounds 0"},
-		"preset":  {[]string{"--preset", "huge"}, exitUsage, "unknown preset"},
-		"device":  {append(tiny[1:], "--device", "abacus"), exitUsage, "abacus"},
-		"data":    {[]string{"--what", "load", "--data", "/nowhere.h5"}, exitFailed, "(hint: "},
+		"what":   {[]string{"--what", "train,speed"}, exitUsage, "env, load, train, plan"},
+		"rounds": {[]string{"--rounds", "0"}, exitUsage, "--rounds 0"},
+		"preset": {[]string{"--preset", "huge"}, exitUsage, "unknown preset"},
+		"device": {append(tiny[1:], "--device", "abacus"), exitUsage, "abacus"},
+		"data":   {[]string{"--what", "load", "--data", "/nowhere.h5"}, exitFailed, "(hint: "},
 	} {
 		_, errs, code := session(append([]string{"bench"}, c.args...)...)
 		if code != c.code || !strings.Contains(errs, c.want) {
