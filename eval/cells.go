@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sync"
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/rng"
@@ -25,12 +26,23 @@ type Failure struct {
 // and the ids of those among them whose files are there and torn. A cell in the
 // older schema is as good as one in ours.
 func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
+	ids, errs := make([]string, len(j.Sets)), make([]error, len(j.Sets))
+	var reading sync.WaitGroup
+	turns := make(chan bool, 16) // files read side by side, since on a network each waits for its server
 	for i := range j.Sets {
-		switch id, err := record.Find(store, j.Spec(i)); {
+		turns <- true
+		reading.Go(func() {
+			ids[i], errs[i] = record.Find(store, j.Spec(i))
+			<-turns
+		})
+	}
+	reading.Wait()
+	for i, err := range errs {
+		switch {
 		case err == nil:
 			continue
 		case errors.Is(err, cell.ErrTorn):
-			torn = append(torn, id)
+			torn = append(torn, ids[i])
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, nil, err
 		}

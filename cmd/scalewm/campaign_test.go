@@ -201,7 +201,9 @@ func writeSidecar(t *testing.T, w *pipeline.Workspace, fp, step string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := json.Marshal(w.Grid.Preset.Model)
+	model := w.Grid.Preset.Model
+	model.ActionDim = 2 // of Two-Room
+	config, err := json.Marshal(model)
 	if err != nil {
 		t.Fatal(err)
 	}

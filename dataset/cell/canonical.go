@@ -27,7 +27,7 @@ func sortFlat(b []byte) (sorted []byte, ok bool) {
 	if len(b) < 3 || b[0] != '{' || bytes.ContainsAny(b[1:], `{[\`) {
 		return nil, false
 	}
-	var fields [][]byte
+	fields := make([][]byte, 0, 1+bytes.Count(b, []byte(",")))
 	quoted, from := false, 1
 	for i, c := range b {
 		if c == '"' {

@@ -13,14 +13,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // Store is a folder of cells.
 type Store struct {
 	Dir string
 	// listed are the names of the files that Listed saw; nil: every name is looked up.
-	// whole are the cells among them that were read and found whole.
-	listed, whole map[string]bool
+	listed map[string]bool
+	whole  *sync.Map // set of the ids among them that were read and found whole
 }
 
 // Listed is the store as a listing of its folder shows it now: no other cell is there.
@@ -32,7 +33,7 @@ func (s Store) Listed() (Store, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, fmt.Errorf("listing the cells of %s: %w%s", s.Dir, plain(err), hint(err))
 	}
-	s.listed, s.whole = make(map[string]bool, len(entries)), map[string]bool{}
+	s.listed, s.whole = make(map[string]bool, len(entries)), new(sync.Map)
 	for _, e := range entries {
 		s.listed[e.Name()] = true
 	}
@@ -145,11 +146,12 @@ func writeJSON(path string, v any, limit Limit) error {
 
 // Load reads cell id into spec and result, pointers as for json.Unmarshal (nil:
 // not wanted). A file that is no whole cell gives an error that wraps ErrTorn, a
-// missing one fs.ErrNotExist. A listed store reads a cell once to find it whole; it is used by one
-// goroutine at a time.
+// missing one fs.ErrNotExist. A listed store reads a cell once to find it whole.
 func (s Store) Load(id string, spec, result any) error {
-	if spec == nil && result == nil && s.whole[id] {
-		return nil
+	if s.whole != nil && spec == nil && result == nil {
+		if _, ok := s.whole.Load(id); ok {
+			return nil
+		}
 	}
 	var f file
 	err := error(&fs.PathError{Op: "open", Path: s.Path(id), Err: fs.ErrNotExist})
@@ -166,7 +168,7 @@ func (s Store) Load(id string, spec, result any) error {
 		return fmt.Errorf("reading cell %s: %w%s", s.Path(id), plain(err), loadHint(err))
 	}
 	if s.whole != nil {
-		s.whole[id] = true
+		s.whole.Store(id, true)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (w *Workspace) belongs(task envs.Task, data string) error {
 		if there == nil || w.Data != "" || !strings.HasPrefix(filepath.Base(dir), name+"-") {
 			continue
 		}
-		ours, err := w.Grid.Preset.recipe(m, 0, w.Backbone)
+		ours, err := w.Grid.Preset.recipe(m, task.Spec.ActionDim, w.Backbone)
 		if err != nil {
 			continue // it is not asked for, and says for itself what it is
 		}
