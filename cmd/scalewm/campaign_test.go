@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +34,7 @@ func bigArgs(dir string, more ...string) []string {
 		seeds = append(seeds, strconv.Itoa(i+1))
 	}
 	return append([]string{"reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom", "--methods", "lewm,scale,aux", "--seeds", strings.Join(seeds, ","),
-		"--solvers", "all", "--tiers", "all", "--sets", "all", "--dry-run", "--out", dir}, more...)
+		"--solvers", "all", "--tiers", "all", "--sets", "all", "--episodes", "20", "--dry-run", "--out", dir}, more...)
 }
 
 // TestCampaignBigGrid plans a grid of 10^5 cells, deals it out to shards, merges
@@ -161,7 +162,6 @@ func fill(t *testing.T, dir, merged string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := record.Result{Device: "test", Rows: make([]record.Row, 20)}
 	for _, s := range pipeline.Of[*pipeline.Train](w.Graph()) {
 		writeSidecar(t, w, fp, s.ID())
 	}
@@ -171,15 +171,20 @@ func fill(t *testing.T, dir, merged string) []string {
 			t.Fatal(err)
 		}
 		store := cell.Store{Dir: filepath.Join(folders[i%4], record.CellsDir)}
-		jobs <- func() error { return fakeCells(store, j, result) }
+		jobs <- func() error { return fakeCells(store, j, rand.New(rand.NewPCG(1, uint64(i)))) }
 	}
 	close(jobs)
 	wg.Wait()
 	return folders
 }
 
-func fakeCells(s cell.Store, j eval.Job, result record.Result) error {
+// fakeCells writes a job's cells, half of whose episodes succeed.
+func fakeCells(s cell.Store, j eval.Job, draws *rand.Rand) error {
 	for i := range j.Sets {
+		result := record.Result{Device: "test", Rows: make([]record.Row, len(j.Sets[i].Starts))}
+		for k, start := range j.Sets[i].Starts {
+			result.Rows[k] = record.Row{Episode: k, Trajectory: start.Trajectory, Start: start.Row, Success: draws.IntN(2) == 0, Steps: 50, PlanCost: draws.Float64()}
+		}
 		id, err := cell.ID(record.Kind, j.Spec(i))
 		if err == nil {
 			err = s.Save(id, record.Kind, j.Spec(i), result)

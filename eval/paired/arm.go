@@ -22,14 +22,17 @@ type Arm struct {
 	Name  string
 	Torn  []string // cells that could not be read, and why
 	Notes []string // cells that are not part of it, and why
-	units map[unit]map[int]outcome
+	units map[unit]outcomes
 }
 
-// unit is what one cell holds: the episodes of a set at a tier.
+// unit is a training seed at a tier.
 type unit struct {
-	seed      int
-	tier, set string
+	seed int
+	tier string
 }
+
+// outcomes are those of a unit by set and episode.
+type outcomes map[string]map[int]outcome
 
 // outcome is one episode of an arm.
 type outcome struct {
@@ -45,7 +48,7 @@ const anyTier = ""
 func (a *Arm) Add(c record.Cell) error {
 	all := ofCell(c)
 	for _, r := range c.Result.Rows {
-		if err := a.add(unit{c.Spec.TrainSeed, c.Spec.Tier, c.Spec.Set}, r.Episode, outcome{r.Success, all.ofRow(c, r)}); err != nil {
+		if err := a.add(unit{c.Spec.TrainSeed, c.Spec.Tier}, c.Spec.Set, r.Episode, outcome{r.Success, all.ofRow(c, r)}); err != nil {
 			return err
 		}
 	}
@@ -55,29 +58,35 @@ func (a *Arm) Add(c record.Cell) error {
 // Join is one method's arms with several solvers as a single one, whose tiers bear the
 // names of both.
 func Join(name string, bySolver map[string]*Arm) *Arm {
-	all := &Arm{Name: name, units: map[unit]map[int]outcome{}}
+	all := &Arm{Name: name, units: map[unit]outcomes{}}
 	for solver, a := range bySolver {
-		for u, rows := range a.units {
+		for u, sets := range a.units {
 			u.tier = solver + " " + u.tier
-			all.units[u] = rows
+			all.units[u] = sets
 		}
 	}
 	return all
 }
 
 // add takes an outcome, and refuses a second one of the same episode.
-func (a *Arm) add(u unit, episode int, o outcome) error {
+func (a *Arm) add(u unit, set string, episode int, o outcome) error {
 	if a.units == nil {
-		a.units = map[unit]map[int]outcome{}
+		a.units = map[unit]outcomes{}
 	}
 	if a.units[u] == nil {
-		a.units[u] = map[int]outcome{}
+		a.units[u] = outcomes{}
 	}
-	if _, double := a.units[u][episode]; double {
+	if a.units[u][set] == nil {
+		a.units[u][set] = map[int]outcome{}
+	}
+	if _, double := a.units[u][set][episode]; double {
 		return fmt.Errorf("episode %d of set %s at tier %q stands there twice (hint: an arm is one method, solver and training seed; name the method as PATH:METHOD and choose with --task, --solver, --seed)",
-			episode, u.set, u.tier)
+			episode, set, u.tier)
 	}
-	a.units[u][episode] = o
+	if u.tier == anyTier {
+		o.given = o.given.unplanned()
+	}
+	a.units[u][set][episode] = o
 	return nil
 }
 
@@ -101,19 +110,10 @@ func (a *Arm) seeds() []int {
 
 // at are the outcomes of a training seed at a tier; those of an arm without
 // tiers are at any.
-func (a *Arm) at(seed int, tier string) map[episode]outcome {
-	out := map[episode]outcome{}
-	for u, rows := range a.units {
-		if u.seed != seed || u.tier != tier && u.tier != anyTier {
-			continue
-		}
-		for e, o := range rows {
-			if u.tier == anyTier {
-				o.given = o.given.unplanned()
-			}
-			out[episode{u.set, e}] = o
-		}
-	}
+func (a *Arm) at(seed int, tier string) outcomes {
+	out := outcomes{}
+	maps.Copy(out, a.units[unit{seed, anyTier}])
+	maps.Copy(out, a.units[unit{seed, tier}])
 	return out
 }
 

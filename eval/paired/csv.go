@@ -50,9 +50,9 @@ func (a *Arm) readCSV(in io.Reader) error {
 			return err
 		}
 		line, _ := r.FieldPos(0)
-		u, e, o, err := columns.row(fields)
+		u, set, e, o, err := columns.row(fields)
 		if err == nil {
-			err = a.add(u, e, o)
+			err = a.add(u, set, e, o)
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", line, err)
@@ -94,25 +94,25 @@ func findColumns(header []string) (c columns, err error) {
 }
 
 // row reads one line, which has as many fields as the header.
-func (c columns) row(fields []string) (u unit, e int, o outcome, err error) {
-	u.set, u.tier = strings.TrimSpace(fields[c.set]), strings.TrimSpace(fields[c.tier])
-	if u.set == "" {
-		return u, e, o, errors.New("the set has no name")
+func (c columns) row(fields []string) (u unit, set string, e int, o outcome, err error) {
+	set, u.tier = strings.TrimSpace(fields[c.set]), strings.TrimSpace(fields[c.tier])
+	if set == "" {
+		return u, set, e, o, errors.New("the set has no name")
 	}
-	if err := cmp.Or(cell.CheckName(u.set), cell.CheckName(u.tier)); err != nil {
-		return u, e, o, err
+	if err := cmp.Or(cell.CheckName(set), cell.CheckName(u.tier)); err != nil {
+		return u, set, e, o, err
 	}
 	if e, err = strconv.Atoi(strings.TrimSpace(fields[c.episode])); err != nil || e < 0 {
-		return u, e, o, fmt.Errorf("the episode %q is no number from 0", fields[c.episode])
+		return u, set, e, o, fmt.Errorf("the episode %q is no number from 0", fields[c.episode])
 	}
 	if o.success, err = strconv.ParseBool(strings.TrimSpace(fields[c.success])); err != nil {
-		return u, e, o, fmt.Errorf("the success %q is neither 0, 1, true nor false (hint: 1 or true is a success)", fields[c.success])
+		return u, set, e, o, fmt.Errorf("the success %q is neither 0, 1, true nor false (hint: 1 or true is a success)", fields[c.success])
 	}
-	o.given = make(given, len(c.given))
+	o.given.cell = make([]string, len(c.given))
 	for i, at := range c.given {
 		if at >= 0 {
-			o.given[i] = strings.TrimSpace(fields[at])
+			o.given.cell[i] = strings.TrimSpace(fields[at])
 		}
 	}
-	return u, e, o, nil
+	return u, set, e, o, nil
 }

@@ -82,6 +82,9 @@ var fields = []field{
 // throw the pairs away.
 var device = slices.IndexFunc(fields, func(f field) bool { return f.name == "device" })
 
+// firstOfRow is the place of the first field that differs from row to row; so do all behind it.
+var firstOfRow = slices.IndexFunc(fields, func(f field) bool { return f.row })
+
 // alone names a method of no group: its recipe and its encoder are its own, and it
 // stands beside others of any.
 func alone(s record.Spec) string {
@@ -158,24 +161,33 @@ func Conditions() (names []string) {
 	return names
 }
 
-// given are one outcome's values of the fields, "" where it does not say.
-type given []string
+// given are one outcome's values of the fields, "" where it does not say: those that the rows
+// of a cell share, and behind them its own.
+type given struct{ cell, row []string }
+
+// of is the value of a field by its place in the table.
+func (g given) of(i int) string {
+	if i < len(g.cell) {
+		return g.cell[i]
+	}
+	return g.row[i-len(g.cell)]
+}
 
 // ofCell are the values that all rows of a cell share.
 func ofCell(c record.Cell) given {
-	g := make(given, len(fields))
-	for i, f := range fields {
-		g[i] = f.value(c)
+	g := given{cell: make([]string, firstOfRow)}
+	for i := range g.cell {
+		g.cell[i] = fields[i].value(c)
 	}
 	return g
 }
 
 // ofRow adds those of one row.
 func (g given) ofRow(c record.Cell, r record.Row) given {
-	g = slices.Clone(g)
-	for i, f := range fields {
-		if f.row && (c.Spec.Solver != "" || !f.plan) {
-			g[i] = f.of(c, r)
+	g.row = make([]string, len(fields)-firstOfRow)
+	for i, f := range fields[firstOfRow:] {
+		if c.Spec.Solver != "" || !f.plan {
+			g.row[i] = f.of(c, r)
 		}
 	}
 	return g
@@ -184,20 +196,23 @@ func (g given) ofRow(c record.Cell, r record.Row) given {
 // unplanned is g without what only a planner has: an arm in CSV that names no
 // tier is compared with every tier, like random actions.
 func (g given) unplanned() given {
-	g = slices.Clone(g)
+	out := given{cell: make([]string, len(fields))}
 	for i, f := range fields {
-		if f.plan {
-			g[i] = ""
+		if !f.plan {
+			out.cell[i] = g.of(i)
 		}
 	}
-	return g
+	return out
 }
 
 // unlike names the first condition in which two outcomes differ, or is nil.
 func (g given) unlike(o given, sameDevice bool) error {
 	for i, f := range fields {
-		if f.pair && g[i] != "" && o[i] != "" && g[i] != o[i] && (i != device || sameDevice) {
-			return fmt.Errorf("%s is %s in one arm and %s in the other", strings.ReplaceAll(f.name, "_", " "), short(g[i]), short(o[i]))
+		if !f.pair {
+			continue
+		}
+		if x, y := g.of(i), o.of(i); x != "" && y != "" && x != y && (i != device || sameDevice) {
+			return fmt.Errorf("%s is %s in one arm and %s in the other", strings.ReplaceAll(f.name, "_", " "), short(x), short(y))
 		}
 	}
 	return nil

@@ -234,6 +234,15 @@ type episode struct {
 	n   int
 }
 
+// list adds their episodes to a list.
+func (o outcomes) list(to map[episode]bool) {
+	for set, rows := range o {
+		for n := range rows {
+			to[episode{set, n}] = true
+		}
+	}
+}
+
 func compareEpisodes(a, b episode) int {
 	return cmp.Or(strings.Compare(a.set, b.set), cmp.Compare(a.n, b.n))
 }
@@ -275,30 +284,26 @@ func (c *Comparison) pair(a, b *Arm, tier string, seeds [][2]int, o Options, kin
 	refused := len(c.Refused)
 	for _, s := range seeds {
 		xs, ys := a.at(s[0], tier), b.at(s[1], tier)
-		for e := range xs {
-			inA[e] = true
-		}
-		for e := range ys {
-			inB[e] = true
-		}
-		bad := map[string]bool{} // sets
-		for _, e := range slices.SortedFunc(maps.Keys(xs), compareEpisodes) {
-			y, ok := ys[e]
-			if !ok || bad[e.set] {
-				continue
+		xs.list(inA)
+		ys.list(inB)
+		for _, set := range slices.Sorted(maps.Keys(xs)) {
+			for _, n := range slices.Sorted(maps.Keys(xs[set])) {
+				x, e := xs[set][n], episode{set, n}
+				y, ok := ys[set][n]
+				if !ok {
+					continue
+				}
+				if err := x.given.unlike(y.given, o.SameDevice); err != nil {
+					c.refuse("tier %s, set %s, episode %d: %v, so the difference would not be the model's", tier, set, n, err)
+					maps.DeleteFunc(t.pairs, func(e episode, _ fourfold) bool { return e.set == set })
+					break
+				}
+				if p, q := x.given.of(device), y.given.of(device); p != "" && q != "" && p != q {
+					kinds[fmt.Sprintf("%s planned on %s, %s on %s", c.A, p, c.B, q)] = true
+				}
+				t.pairs[e] = t.pairs[e].plus(pairOf(x.success, y.success))
 			}
-			x := xs[e]
-			if err := x.given.unlike(y.given, o.SameDevice); err != nil {
-				c.refuse("tier %s, set %s, episode %d: %v, so the difference would not be the model's", tier, e.set, e.n, err)
-				bad[e.set] = true
-				continue
-			}
-			if x.given[device] != "" && y.given[device] != "" && x.given[device] != y.given[device] {
-				kinds[fmt.Sprintf("%s planned on %s, %s on %s", c.A, x.given[device], c.B, y.given[device])] = true
-			}
-			t.pairs[e] = t.pairs[e].plus(pairOf(x.success, y.success))
 		}
-		maps.DeleteFunc(t.pairs, func(e episode, _ fourfold) bool { return bad[e.set] })
 	}
 	t.episodesA, t.episodesB = len(inA), len(inB)
 	t.keepComplete(len(seeds))

@@ -255,7 +255,7 @@ func TestLoadRefuses(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
 	}
-	if a, err := Load(t.Context(), dir+":scale", Filter{Seed: "1", Task: "tworoom"}); err != nil || len(a.at(1, "T1")) != 4 {
+	if a, err := Load(t.Context(), dir+":scale", Filter{Seed: "1", Task: "tworoom"}); err != nil || len(a.at(1, "T1")["s101"]) != 4 {
 		t.Errorf("one seed of two: %v", err)
 	}
 	if _, err := Load(t.Context(), dir, Filter{Task: "pusht"}); err == nil {
