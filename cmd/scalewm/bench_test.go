@@ -22,6 +22,9 @@ func TestBench(t *testing.T) {
 	var gflop, ms float64
 	for _, k := range r.Kernels.Plan {
 		gflop, ms = gflop+k.GFLOP, ms+k.MS
+		if k.FloorMS <= 0 && k.GB > 0 {
+			t.Errorf("%+v has no floor", k)
+		}
 	}
 	// What a plan computes is counted from the geometry too (lewm.Config.PlanFLOP).
 	if whole := r.Plan.GFLOPS * min(r.Plan.FP32MS, cmp.Or(r.Plan.BF16MS, math.Inf(1))) / 1000; math.Abs(gflop/whole-1) > 0.02 || ms <= 0 || len(r.Kernels.Train) == 0 {

@@ -145,6 +145,10 @@ func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {
 			b.report.Train.setPeak(b.report.Probes[i : i+2])
 		case "before plan":
 			b.report.Plan.setPeak(b.report.Probes[i : i+2])
+		case "before kernels":
+			if b.report.Machine.GPU == "" {
+				b.report.Kernels.setFloors(b.report.Probes[i : i+2])
+			}
 		}
 	}
 	return &b.report, nil

@@ -44,9 +44,9 @@ func (b *Bench) timed() (TimedDevice, error) {
 	if b.report.Machine.GPU != "" {
 		return b.Timed(roofline.Card{Bandwidth: rates.GPUCopy * 1e9, FLOPS: rates.GPUBF16 * 1e9})
 	}
-	precision, flops := device.FP32, rates.FP32
+	precision := device.FP32
 	if rates.BF16 > 0 {
-		precision, flops = device.BF16, rates.BF16
+		precision = device.BF16
 	}
 	dev, times, err := cpu.NewTimed(cpu.Options{Precision: precision})
 	if err != nil {
@@ -54,11 +54,23 @@ func (b *Bench) timed() (TimedDevice, error) {
 	}
 	return TimedDevice{Device: dev, Reset: times.Reset, Times: func() (list []KernelTime) {
 		for _, k := range times.List() {
-			gb, gflop := k.Bytes/1e9, k.FLOP/1e9
-			list = append(list, KernelTime{Kernel: k.Kernel, Launches: k.Calls, MS: k.Seconds * 1000, FloorMS: 1000 * max(gb/rates.CacheGBs, gflop/flops), GB: gb, GFLOP: gflop})
+			list = append(list, KernelTime{Kernel: k.Kernel, Launches: k.Calls, MS: k.Seconds * 1000, GB: k.Bytes / 1e9, GFLOP: k.FLOP / 1e9})
 		}
 		return list
 	}}, nil
+}
+
+// setFloors is for a processor, whose rates are the better ones of the probes before and after.
+func (r *KernelReport) setFloors(probes []Probe) {
+	var flops, bytes float64
+	for _, p := range probes {
+		flops, bytes = max(flops, p.FP32, p.BF16), max(bytes, p.CacheGBs)
+	}
+	for _, list := range [][]KernelTime{r.Train, r.Plan, r.Side} {
+		for i := range list {
+			list[i].FloorMS = 1000 * max(list[i].GB/bytes, list[i].GFLOP/flops)
+		}
+	}
 }
 
 // benchKernels times the kernels of a training step and of plans.
