@@ -1,10 +1,10 @@
-// k_norms.h: LayerNorm and AdaLN, a row at a time.
+// k_norms.h: LayerNorm and AdaLN, a few rows at a time.
 //
 // LayerNorm: xhat = (x - mean) rstd with rstd = 1/sqrt(variance + eps), y = gamma xhat + beta. AdaLN norms twice:
 // y = gamma LN((1 + scale) LN(x) + shift) + beta. Gradient, with g = gamma dy and means over the row:
 // dx = rstd (g - mean(g) - xhat mean(g xhat)), dgamma = sum dy xhat and dbeta = sum dy over the rows.
 // Memory traffic: a row makes three passes (mean, variance, output) and stays in the nearest cache over them, so
-// that memory sees x once and y and xhat once; AdaLN's modulated row is kept in scratch. The gradient reads dy
+// that memory sees x once and y and xhat once; AdaLN's modulated rows are kept in scratch. The gradient reads dy
 // and xhat twice, the second time from that cache; partial dgamma and dbeta are one row a chunk of rows.
 
 // row_sum is the sum over a row of (x - mean), or of its square. Four sums go side by side: one waits for
@@ -31,30 +31,37 @@ static inline __attribute__((always_inline)) float row_sum(const float *x, i64 n
 // A Norm is what normalises a row: (x - mean) * inv.
 typedef struct { float mean, inv; } Norm;
 
-static inline Norm row_norm(const float *x, i64 n, double eps) {
-	float mean = row_sum(x, n, 0, 0) / (float)n;
-	return (Norm){mean, (float)(1 / sqrt((double)(row_sum(x, n, 1, mean) / (float)n) + eps))};
+// Rows that are normed together. A sum over a row waits for its last additions, and a root for its division;
+// the rows beside it are summed meanwhile.
+enum { NORM_ROWS = 8 };
+
+static inline void row_norms(Norm *norms, const float *x, i64 stride, i64 rows, i64 n, double eps) {
+	for (i64 r = 0; r < rows; r++) norms[r].mean = row_sum(x + r * stride, n, 0, 0) / (float)n;
+	for (i64 r = 0; r < rows; r++) norms[r].inv = row_sum(x + r * stride, n, 1, norms[r].mean) / (float)n;
+	for (i64 r = 0; r < rows; r++) norms[r].inv = (float)(1 / sqrt((double)norms[r].inv + eps));
 }
 
 static inline vf normed(Norm m, const float *x, i64 c, i64 n) { return (vpart(x, c, n) - vset(m.mean)) * vset(m.inv); }
 
-static void layernorm_row(const NormArgs *a, i64 r) {
-	i64 n = a->x.cols;
-	const float *x = a->x.p + r * a->x.stride;
-	Norm norm = row_norm(x, n, a->eps);
-	if (a->rstd.p) a->rstd.p[r * a->rstd.stride] = norm.inv;
-	for (i64 c = 0; c < n; c += VL) {
-		vf h = normed(norm, x, c, n);
-		if (a->xhat.p) mstore(a->xhat, r, c, h);
-		if (a->gamma.p) h = vfma(h, vpart(a->gamma.p, c, n), vpart(a->beta.p, c, n));
-		mstore(a->y, r, c, h);
-	}
-}
-
 static void layernorm_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const NormArgs *a = args;
-	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, a->x.rows); r++) layernorm_row(a, r);
+	i64 n = a->x.cols, end = least((i + 1) * ROWS, a->x.rows);
+	for (i64 first = i * ROWS; first < end; first += NORM_ROWS) {
+		Norm norms[NORM_ROWS];
+		i64 rows = least(NORM_ROWS, end - first);
+		row_norms(norms, a->x.p + first * a->x.stride, a->x.stride, rows, n, a->eps);
+		for (i64 r = first; r < first + rows; r++) {
+			Norm norm = norms[r - first];
+			if (a->rstd.p) a->rstd.p[r * a->rstd.stride] = norm.inv;
+			for (i64 c = 0; c < n; c += VL) {
+				vf h = normed(norm, a->x.p + r * a->x.stride, c, n);
+				if (a->xhat.p) mstore(a->xhat, r, c, h);
+				if (a->gamma.p) h = vfma(h, vpart(a->gamma.p, c, n), vpart(a->beta.p, c, n));
+				mstore(a->y, r, c, h);
+			}
+		}
+	}
 }
 
 static int layernorm(Pool *pool, const void *args) {
@@ -62,38 +69,43 @@ static int layernorm(Pool *pool, const void *args) {
 	return OK;
 }
 
-// m is room for the modulated row.
-static void adaln_row(const AdaLNArgs *a, i64 r, float *m) {
+// adaln_rows norms rows from `first` on; m is room for the modulated ones.
+static void adaln_rows(const AdaLNArgs *a, i64 first, i64 rows, float *m) {
 	i64 n = a->x.cols;
-	const float *x = a->x.p + r * a->x.stride;
-	Norm outer = row_norm(x, n, a->outer_eps);
-	for (i64 c = 0; c < n; c += VL) {
-		vf h = normed(outer, x, c, n);
-		if (a->outer.p) mstore(a->outer, r, c, h);
-		vput(m, c, n, vfma(h, vset(1.0f) + mload(a->scale, r, c), mload(a->shift, r, c)));
+	const float *x = a->x.p + first * a->x.stride;
+	Norm outer[NORM_ROWS], inner[NORM_ROWS];
+	row_norms(outer, x, a->x.stride, rows, n, a->outer_eps);
+	for (i64 i = 0; i < rows; i++) {
+		prefetch(a->scale, first + i + 2); // rows that lie far apart
+		prefetch(a->shift, first + i + 2);
+		for (i64 c = 0; c < n; c += VL) {
+			vf h = normed(outer[i], x + i * a->x.stride, c, n);
+			if (a->outer.p) mstore(a->outer, first + i, c, h);
+			vput(m + i * n, c, n, vfma(h, vset(1.0f) + mload(a->scale, first + i, c), mload(a->shift, first + i, c)));
+		}
 	}
-	Norm inner = row_norm(m, n, a->inner_eps);
-	for (i64 c = 0; c < n; c += VL) {
-		vf h = normed(inner, m, c, n);
-		if (a->inner.p) mstore(a->inner, r, c, h);
-		mstore(a->y, r, c, vfma(h, vpart(a->gamma.p, c, n), vpart(a->beta.p, c, n)));
+	row_norms(inner, m, n, rows, n, a->inner_eps);
+	for (i64 i = 0; i < rows; i++) {
+		i64 r = first + i;
+		for (i64 c = 0; c < n; c += VL) {
+			vf h = normed(inner[i], m + i * n, c, n);
+			if (a->inner.p) mstore(a->inner, r, c, h);
+			mstore(a->y, r, c, vfma(h, vpart(a->gamma.p, c, n), vpart(a->beta.p, c, n)));
+		}
+		if (a->outer_inv.p) a->outer_inv.p[r * a->outer_inv.stride] = outer[i].inv;
+		if (a->inner_inv.p) a->inner_inv.p[r * a->inner_inv.stride] = inner[i].inv;
 	}
-	if (a->outer_inv.p) a->outer_inv.p[r * a->outer_inv.stride] = outer.inv;
-	if (a->inner_inv.p) a->inner_inv.p[r * a->inner_inv.stride] = inner.inv;
 }
 
 static void adaln_task(const void *args, i64 i, Worker *w) {
 	const AdaLNArgs *a = args;
-	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, a->x.rows); r++) {
-		prefetch(a->scale, r + 2); // rows that lie far apart
-		prefetch(a->shift, r + 2);
-		adaln_row(a, r, (float *)w->scratch);
-	}
+	i64 end = least((i + 1) * ROWS, a->x.rows);
+	for (i64 r = i * ROWS; r < end; r += NORM_ROWS) adaln_rows(a, r, least(NORM_ROWS, end - r), (float *)w->scratch);
 }
 
 static int adaln(Pool *pool, const void *args) {
 	const AdaLNArgs *a = args;
-	if (pool_reserve(pool, a->x.cols * sizeof(float), 0)) return NO_MEMORY;
+	if (pool_reserve(pool, NORM_ROWS * a->x.cols * sizeof(float), 0)) return NO_MEMORY;
 	pool_run(pool, adaln_task, a, row_tasks(a->x.rows));
 	return OK;
 }
