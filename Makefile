@@ -140,7 +140,7 @@ EPISODES ?= 300
 campaign-collect: setup ## rates and moments of EPISODES (300) collected episodes a task; minutes
 	SCALEWM_CAMPAIGN=$(EPISODES) nice go test -count 1 -timeout 0 -run '^TestCampaign' -v ./dataset/collect
 
-campaign-grid: setup ## a grid of 10^5 cells planned, dealt out and merged; minutes
+campaign-grid: setup ## a grid of 10^5 cells planned, dealt out, merged, reported on, submitted and watched; minutes
 	SCALEWM_CAMPAIGN=1 nice go test -count 1 -timeout 0 -run '^TestCampaign' -v ./cmd/scalewm
 
 campaign-memory: setup ## memory while Two-Room is collected, trained on and evaluated over 10,000 episodes; half an hour, 5 GB of disk

@@ -27,16 +27,7 @@ type Failure struct {
 // older schema is as good as one in ours.
 func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 	ids, errs := make([]string, len(j.Sets)), make([]error, len(j.Sets))
-	var reading sync.WaitGroup
-	turns := make(chan bool, 16) // files read side by side, since on a network each waits for its server
-	for i := range j.Sets {
-		turns <- true
-		reading.Go(func() {
-			ids[i], errs[i] = record.Find(store, j.Spec(i))
-			<-turns
-		})
-	}
-	reading.Wait()
+	j.eachSet(func(i int) { ids[i], errs[i] = record.Find(store, j.Spec(i)) })
 	for i, err := range errs {
 		switch {
 		case err == nil:
@@ -49,6 +40,28 @@ func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 		todo = append(todo, i)
 	}
 	return todo, torn, nil
+}
+
+// IDs are the names of the job's cells, set by set.
+func (j Job) IDs() ([]string, error) {
+	ids, errs := make([]string, len(j.Sets)), make([]error, len(j.Sets))
+	j.eachSet(func(i int) { ids[i], errs[i] = cell.ID(record.Kind, j.Spec(i)) })
+	return ids, errors.Join(errs...)
+}
+
+// eachSet does something for every set, 16 of them side by side: files on a network wait for
+// their server.
+func (j Job) eachSet(do func(i int)) {
+	var all sync.WaitGroup
+	turns := make(chan bool, 16)
+	for i := range j.Sets {
+		turns <- true
+		all.Go(func() {
+			do(i)
+			<-turns
+		})
+	}
+	all.Wait()
 }
 
 // Cells makes the cells of a job that the store, which may be a listed one, has not,

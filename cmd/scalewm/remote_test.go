@@ -61,6 +61,13 @@ func TestRemote(t *testing.T) {
 		}
 	}
 
+	// Jobs of a batch system have the store too.
+	e := t.TempDir()
+	on(e, exitDone, "eval      0 of 1 shards to do", "", "--submit", "slurm", "--print", "--device", "cpu", "--precision", "fp32")
+	if script, err := os.ReadFile(filepath.Join(e, "jobs", "eval.sh")); err != nil || !strings.Contains(string(script), " --remote="+store+" ") {
+		t.Errorf("%v\n%s", err, script)
+	}
+
 	// What differs is told with both names, and nothing is overwritten.
 	cells, err := filepath.Glob(filepath.Join(whole, "cells", "*[0-9a-f].json"))
 	if err != nil || len(cells) == 0 {

@@ -17,10 +17,10 @@ import (
 // submitFlags are those of `reproduce` that hand its stages to a batch system.
 // Those of byJob may be given for one stage, "train:24:00:00", and several times.
 type submitFlags struct {
-	engine                   *string
-	print                    *bool
-	image, volume, namespace *string // of Kubernetes
-	byJob                    []jobFlag
+	engine                           *string
+	print                            *bool
+	image, volume, namespace, secret *string // of Kubernetes
+	byJob                            []jobFlag
 }
 
 // jobFlag is a flag of what jobs ask for.
@@ -52,6 +52,7 @@ func (c *command) submitFlags() submitFlags {
 		image:     c.String("image", "", "with --submit kubernetes: container `image` that has this program; the checkout's Dockerfile makes one"),
 		volume:    c.String("volume", "", "with --submit kubernetes: `claim` that the results folder lies on: CLAIM or CLAIM:/folder, which it has here and in the pods; the one that holds --out unless told"),
 		namespace: c.String("namespace", "", "with --submit kubernetes: `namespace` instead of kubectl's"),
+		secret:    c.String("secret", "", "with --submit kubernetes: `name` of a Secret whose keys the pods have as environment, such as the credentials of --remote"),
 		byJob: []jobFlag{
 			{name: "shards", usage: "jobs of a `stage`, as in eval:64"},
 			{name: "partition", usage: "`name` of Slurm's partition, or of a queue of Kueue", set: text(func(r *submit.Resources) *string { return &r.Partition })},
@@ -82,7 +83,7 @@ func parseCount(text string) (int, error) {
 }
 
 // kubernetesFlags are those that no other engine has.
-var kubernetesFlags = []string{"image", "volume", "namespace"}
+var kubernetesFlags = []string{"image", "volume", "namespace", "secret"}
 
 // names are the flags that jobs are not given.
 func (f submitFlags) names() []string {
@@ -196,7 +197,7 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 		return err
 	}
 	if *f.engine == submit.Kubernetes {
-		if err := plan.OnKubernetes(submit.Cluster{Image: *f.image, Namespace: *f.namespace}, *f.volume, w.Dir, c.files()...); err != nil {
+		if err := plan.OnKubernetes(submit.Cluster{Image: *f.image, Namespace: *f.namespace, Secret: *f.secret}, *f.volume, w.Dir, c.files()...); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
-	"scalewm/eval/record"
 	"scalewm/model/train/metrics"
 	"scalewm/model/weights"
 )
@@ -138,12 +137,8 @@ func (v *Watcher) cells(ctx context.Context, s Divisible) (ids []string, err err
 		if err != nil {
 			return nil, notYet(err)
 		}
-		for i := range j.Sets {
-			id, err := cell.ID(record.Kind, j.Spec(i))
-			if err != nil {
-				return nil, err
-			}
-			ids = append(ids, id)
+		if ids, err = j.IDs(); err != nil {
+			return nil, err
 		}
 	case *Analyse:
 		return s.found(ctx) // made on any device, so that no id is known before

@@ -61,20 +61,17 @@ func Load(ctx context.Context, dir string) (Folder, error) {
 
 // dropOlder leaves out the cells of the older schema that stand there in ours too.
 func (f *Folder) dropOlder() error {
-	byID := map[string]Cell{}
-	for _, c := range f.Cells {
-		byID[c.ID] = c
-	}
 	renewed := map[string]bool{}
 	for _, c := range f.Cells {
 		id, err := cell.ID(Kind, c.Spec.Older())
 		if err != nil {
 			return err
 		}
-		old, ok := byID[id]
+		at, ok := slices.BinarySearchFunc(f.Cells, id, func(c Cell, id string) int { return strings.Compare(c.ID, id) })
 		if !ok || id == c.ID {
 			continue
 		}
+		old := f.Cells[at]
 		if !reflect.DeepEqual(old.Result, c.Result) {
 			return fmt.Errorf("cell %s is cell %s in the older schema, and their results differ (hint: they come from different kinds of device or versions; keep one of them)", old.ID, c.ID)
 		}

@@ -30,6 +30,7 @@ type Cluster struct {
 	Claim     string `json:"claim"`               // the PersistentVolumeClaim that the results folder lies on
 	Mount     string `json:"mount"`               // the folder of the claim, in the pods and here
 	Namespace string `json:"namespace,omitempty"` // "": that of kubectl's context
+	Secret    string `json:"secret,omitempty"`    // whose keys are variables of the pods' environment; "": none
 	Run       string `json:"run"`                 // the value of the label scalewm of all its Jobs, and the beginning of their names
 }
 

@@ -20,7 +20,7 @@ func kubernetesPlan(t *testing.T, out string) Plan {
 	for i := range p.Jobs {
 		p.Jobs[i].Partition = "gpu-queue"
 	}
-	if err := p.OnKubernetes(Cluster{Image: "registry.lab/scalewm:1", Namespace: "team"}, "lab", out); err != nil {
+	if err := p.OnKubernetes(Cluster{Image: "registry.lab/scalewm:1", Namespace: "team", Secret: "s3-keys"}, "lab", out); err != nil {
 		t.Fatal(err)
 	}
 	return p
