@@ -1,7 +1,10 @@
 package model
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -147,4 +150,21 @@ func Load(dev device.Device, path string) (World, *weights.Sidecar, error) {
 		return nil, nil, fmt.Errorf("loading %s: %w", path, err)
 	}
 	return w, s, nil
+}
+
+// Describe is the sidecar of the checkpoint in a folder; of a published one, which has none, what its tensors
+// and its config tell. The error wraps fs.ErrNotExist where there is no checkpoint.
+func Describe(dir string) (*weights.Sidecar, error) {
+	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return side, err
+	}
+	f, side, err := weights.Load(dir)
+	if err == nil {
+		_, err = Read(f, side)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the checkpoint %s: %w", dir, err)
+	}
+	return side, nil
 }

@@ -158,7 +158,7 @@ type analyser struct {
 
 // analyse measures the checkpoint in dir and keeps its rows.
 func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, err error) {
-	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
+	side, err := model.Describe(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ type evalFlags struct {
 func (c *command) evalFlags() evalFlags {
 	return evalFlags{
 		task:     c.String("task", "", "`name` of the task (`scalewm tasks`)"),
-		weights:  c.String("weights", "", "the checkpoint, a `folder` that train wrote"),
+		weights:  c.String("weights", "", "the checkpoint: a `folder` that train wrote, or a published one with weights.pt and config.json"),
 		random:   c.Bool("random", false, "evaluate uniform random actions instead of a checkpoint"),
 		data:     c.String("data", "", "the data set that starts and goals come from, a `file` in HDF5"),
 		solver:   c.String("solver", "cem", "`planners`, with commas: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three)"),

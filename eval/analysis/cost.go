@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"scalewm/eval/record"
 	"scalewm/model"
 	"scalewm/model/train"
-	"scalewm/model/weights"
 )
 
 // maxTurns bounds how often one thing is timed.
@@ -90,7 +88,7 @@ func (j Job) timePlan(ctx context.Context, t eval.Tier) (out record.PlanTime, er
 // training fills in what a step and an epoch of the checkpoint's training take; a
 // checkpoint without a recipe, or one that was not trained, leaves it out.
 func (j Job) training(ctx context.Context, g model.Geometry, c *record.Cost) error {
-	side, err := weights.ReadSidecar(filepath.Join(j.Checkpoint, weights.SidecarName))
+	side, err := model.Describe(j.Checkpoint)
 	if err != nil {
 		return err
 	}

@@ -306,7 +306,7 @@ func (w *Workspace) look(t *openTask, dir string) (eval.Arm, error) {
 	if a, ok := t.checked[dir]; ok {
 		return a, nil
 	}
-	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
+	side, err := model.Describe(dir)
 	if err != nil {
 		return eval.Arm{}, err
 	}
