@@ -31,6 +31,7 @@ var (
 		"open":         open,
 		"worlds.new":   newWorlds,
 		"clips.new":    newClips,
+		"model.load":   loadCheckpoint,
 		"evaluate.new": newEvaluation,
 	}
 	methods = map[string]method{
@@ -44,6 +45,8 @@ var (
 		"clips.open":     answering((*clips).open),
 		"clips.clip":     doing((*clips).clip),
 		"clips.step":     doing((*clips).step),
+		"model.encode":   doing((*checkpoint).encode),
+		"model.rollout":  doing((*checkpoint).rollout),
 		"evaluate.next":  answering((*evaluation).next),
 		"evaluate.take":  doing((*evaluation).take),
 		"evaluate.give":  doing((*evaluation).give),

@@ -10,9 +10,10 @@ import sys
 
 from ._abi import Error, tasks, versions
 from .evaluation import evaluate, state_hash
+from .models import Model, load
 from .worlds import Worlds
 
-__all__ = ["IDS", "Dataset", "Env", "Error", "VectorEnv", "Worlds", "evaluate", "register", "state_hash", "tasks", "versions"]
+__all__ = ["IDS", "Dataset", "Env", "Error", "Model", "VectorEnv", "Worlds", "evaluate", "load", "register", "state_hash", "tasks", "versions"]
 
 # Ids, tasks and the longest collected episode of each (a test holds them to the library's own).
 IDS = {

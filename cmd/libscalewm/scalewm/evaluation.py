@@ -7,6 +7,7 @@ import sys
 import numpy as np
 
 from ._abi import call
+from .models import Model
 
 # What an object has of each kind, by which it is known; stable-worldmodel's models have all of the first two.
 _METHODS = {"cost": ("get_cost",), "world": ("encode", "rollout"), "policy": ("plan",)}
@@ -30,13 +31,15 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
 
     `proposal` is an object with propose(frames, goals), whose plans (E, H, A) are the first mean of the solver.
     `name` is the model's in tables; `weights` the SHA-256 of what it was loaded from, by default that of its `state_dict()`;
-    `actions` are (mean, deviation) of its training's actions, by default the data set's.
+    `actions` are (mean, deviation) of its training's actions, by default the data set's. What `scalewm.load` gives says all three.
     The other arguments are those of `scalewm eval`. `progress(done, total, note)` is told how it goes.
 
     Cells that are there are not made again: after an exception of the model's, or Ctrl-C, the same call goes on.
     Gives {"cells": one line for each arm, solver and tier, "failed", "render_error", "notes"}.
     """
     kind = kind or _kind(model)
+    if isinstance(model, Model):
+        weights, train_seed, actions = weights or model.weights, train_seed or model.train_seed, actions or (model.action_mean, model.action_std)
     for m in (model, proposal):
         if getattr(m, "training", False):
             raise ValueError("the model is in training mode, with dropout and norms by batch (hint: model.eval())")

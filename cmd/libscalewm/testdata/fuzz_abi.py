@@ -2,7 +2,7 @@
 
     fuzz_abi.py SECONDS [SEED]
 
-SCALEWM_RECORDINGS may name a folder with tworoom.h5, whose clips are asked for too. Wrong operations, handles that were closed or never were, requests that are no JSON, buffers that are
+SCALEWM_RECORDINGS may name a folder with tworoom.h5 and a trained model, which are asked too. Wrong operations, handles that were closed or never were, requests that are no JSON, buffers that are
 missing, too short, too long, misaligned or full of NaN, several threads at once. The process that
 survives says how many calls it made. Addresses are always of memory that is there.
 """
@@ -21,8 +21,9 @@ import numpy as np
 from scalewm import Error, _abi, tasks
 
 OPERATIONS = ["open", "worlds.new", "worlds.make", "worlds.vary", "worlds.reset", "worlds.step", "worlds.set",
-              "worlds.observe", "worlds.frames", "clips.new", "clips.open", "clips.clip", "clips.step", "evaluate.new", "evaluate.next", "evaluate.take", "evaluate.give", "close", "nosuch", ""]  # fmt: skip
-RECORDING = Path(os.environ.get("SCALEWM_RECORDINGS", "")) / "tworoom.h5"
+              "worlds.observe", "worlds.frames", "model.load", "model.encode", "model.rollout", "clips.new", "clips.open", "clips.clip", "clips.step", "evaluate.new", "evaluate.next", "evaluate.take", "evaluate.give", "close", "nosuch", ""]  # fmt: skip
+HERE = Path(os.environ.get("SCALEWM_RECORDINGS", ""))
+RECORDING, RUN = HERE / "tworoom.h5", HERE / "run"
 PLANAR = ["tworoom", "pusht", "pointmaze", "reacher"]
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-308, 1e308, -1e308, float("nan"), float("inf"), float("-inf"), 1e9, 255, -7]
 
@@ -49,12 +50,12 @@ def array(r, n):
 
 
 class Known:
-    """Worlds and clips that are there, with what they need, so that some calls are nearly right."""
+    """Worlds, clips and models that are there, with what they need, so that some calls are nearly right."""
 
     def __init__(self):
         self.handles = [0, 1, 2**64 - 1]
         self.worlds = {}
-        self.clips = {}
+        self.clips, self.models = {}, {}
 
 
 def spoiled(r, arrays, n):
@@ -118,6 +119,18 @@ def nearly_clips(r, c):
     return "clips.clip", None, spoiled(r, [which, *out], n)
 
 
+def nearly_model(r, m):
+    """A call for a model that is right but for one thing, or right."""
+    n, c, h, info = r.choice([1, 2, 5]), r.choice([1, 3, 200]), r.choice([1, 5, 6]), m["info"]
+    latent = info["patches"] * info["dim"]
+    if r.random() < 0.5:
+        return "model.encode", None, spoiled(r, [np.zeros((n, 3 * info["frame_size"] ** 2), "u1"), np.empty((n, latent), "f4")], n)
+    request = {"episodes": r.choice([n, n, n, 0, 2**62]), "candidates": r.choice([c, c, c, -1, 2**40]), "blocks": r.choice([h, h, h, 0, 2**31])}
+    numbers = [np.full((n, latent), r.choice([0, 0, 1e30, *WILD]), "f4"), np.zeros((n, c, h * info["action_width"]), "f4")]
+    goals = [np.zeros((n, latent), "f4")] if r.random() < 0.5 else []
+    return "model.rollout", request, spoiled(r, [*numbers, *goals, np.empty((n, c) if goals else (n, c, latent), "f4")], n)
+
+
 def fuzz(r, until, known, counts):
     while time.time() < until:
         if known.worlds and r.random() < 0.7:
@@ -127,6 +140,9 @@ def fuzz(r, until, known, counts):
         elif known.clips and r.random() < 0.5:
             handle, clips = r.choice(list(known.clips.items()))
             operation, request, arrays = nearly_clips(r, clips)
+        elif known.models and r.random() < 0.3:
+            handle, m = r.choice(list(known.models.items()))
+            operation, request, arrays = nearly_model(r, m)
         else:
             operation, handle = r.choice(OPERATIONS), r.choice(known.handles)
             request = r.choice([None, {"home": "/nowhere"}, {"task": r.choice(PLANAR), "n": r.choice([1, 2, 3, 0, -5, 2**70]),
@@ -143,6 +159,10 @@ def fuzz(r, until, known, counts):
         try:
             if RECORDING.exists() and len(known.clips) < 6 and r.random() < 0.02:
                 open_clips(r, known)
+            if RUN.exists() and len(known.models) < 2 and r.random() < 0.02:
+                m = _abi.call("model.load", 0, {"path": str(RUN), "threads": r.choice([0, 1])})
+                known.handles.append(m["handle"])
+                known.models[m["handle"]] = m
             answer = _abi.call(operation, handle, request, arrays)
             counts["done"] += 1
         except Error as e:
@@ -161,6 +181,7 @@ def fuzz(r, until, known, counts):
         elif operation == "close":
             known.worlds.pop(handle, None)
             known.clips.pop(handle, None)
+            known.models.pop(handle, None)
         if len(known.worlds) > 20:
             h = r.choice(list(known.worlds))
             known.worlds.pop(h, None)

@@ -35,3 +35,12 @@ model = load_pretrained(str(Path(folder).resolve())).eval()
 world = AsWorld(model)
 scalewm.evaluate(model, "tworoom", data, out, name="torch", frame_size=world.frame_size, **EVALUATION)
 scalewm.evaluate(world, "tworoom", data, out, name="torch", weights=scalewm.state_hash(model), **EVALUATION)
+
+ours = scalewm.load(folder)  # the same modules in our kernels, on tensors
+frames = torch.randint(0, 256, (6, world.frame_size, world.frame_size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+plans = torch.randn(3, 20, 5, ours.action_width, generator=torch.Generator().manual_seed(1))
+with torch.no_grad():
+    z, last = world.encode(frames.numpy()), world.rollout(world.encode(frames.numpy())[:3].numpy(), plans.numpy())
+torch.testing.assert_close(ours.encode(frames), z, rtol=1e-3, atol=1e-4)
+torch.testing.assert_close(ours.rollout(z[:3], plans), last, rtol=1e-3, atol=1e-3)
+torch.testing.assert_close(ours.cost(z[:3], z[3:], plans), (last - z[3:, None]).pow(2).sum(-1), rtol=1e-3, atol=1e-2)

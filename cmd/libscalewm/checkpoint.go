@@ -1,0 +1,181 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"scalewm/model"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
+	_ "scalewm/model/dinowm"
+	_ "scalewm/model/lewm"
+)
+
+// checkpoint is a trained model on the processor, which Python asks for latents, predictions and costs.
+type checkpoint struct {
+	world model.World
+	dev   device.Device
+	info  model.Info
+	at    int // of a call that goes on: frames or candidates that are done
+}
+
+// What is computed between two looks at the clock.
+const (
+	framesAtOnce     = 16
+	candidatesAtOnce = 128
+)
+
+// loadCheckpoint reads a checkpoint: {"path", "threads"} gives {"handle"} and what is known of it.
+func loadCheckpoint(c call) (any, error) {
+	var q struct {
+		Path    string `json:"path"`
+		Threads int    `json:"threads"` // 0: one a core
+	}
+	if err := c.read(&q); err != nil {
+		return nil, err
+	}
+	if q.Threads < 0 {
+		return nil, fmt.Errorf("loading %s: %d threads (hint: 0 is one a core)", q.Path, q.Threads)
+	}
+	dev, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: q.Threads})
+	if err != nil {
+		return nil, err
+	}
+	world, side, err := model.Load(dev, q.Path)
+	if err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	m := &checkpoint{world: world, dev: dev, info: world.Info()}
+	return map[string]any{"handle": objects.add(m), "info": m.info, "method": side.Method, "task": side.Task, "train_seed": side.Seed,
+		"weights": side.SHA256, "action_mean": side.ActionMean, "action_std": side.ActionStd}, nil
+}
+
+// latent is the numbers of a latent.
+func (m *checkpoint) latent() int { return m.info.Patches * m.info.Dim }
+
+// going does the pieces of a long call, n of them, until the caller wants to look for Ctrl-C.
+func (m *checkpoint) going(c call, n int, piece func(from int) (done int)) (again bool, err error) {
+	if !c.more {
+		m.at = 0
+	}
+	for began := time.Now(); m.at < n && time.Since(began) < slice; {
+		m.at += piece(m.at)
+		if err := m.dev.Err(); err != nil {
+			return false, err
+		}
+	}
+	return m.at < n, nil
+}
+
+// encode takes frames (n, S, S, 3) and gives latents (n, P, D).
+func (m *checkpoint) encode(c call) (again bool, err error) {
+	if len(c.buffers) != 2 || len(c.buffers[0])%m.info.FrameBytes() != 0 {
+		return false, fmt.Errorf("encoding: frames are not (n, %d, %d, 3) uint8", m.info.FrameSize, m.info.FrameSize)
+	}
+	frames, size := c.buffers[0], m.info.FrameBytes()
+	n := len(frames) / size
+	out, err := typed[float32](c.buffers[1], n*m.latent(), "latents")
+	if err != nil {
+		return false, err
+	}
+	pixels, z := m.dev.AllocBytes(framesAtOnce*size), device.NewMat(m.dev, framesAtOnce*m.info.Patches, m.info.Dim)
+	defer m.dev.Free(pixels)
+	defer m.dev.Free(z.Buf)
+	return m.going(c, n, func(from int) int {
+		k := min(framesAtOnce, n-from)
+		m.dev.UploadBytes(pixels, frames[from*size:(from+k)*size])
+		some := z.RowRange(0, k*m.info.Patches)
+		m.world.Encode(some, pixels, k)
+		m.dev.Download(out[from*m.latent():(from+k)*m.latent()], some)
+		return k
+	})
+}
+
+// rollout predicts: {"episodes", "candidates", "blocks"} with buffers start (E, P, D), candidates (E, C, H, A) and
+// the latents after the last block, (E, C, P, D); or, with goals (E, P, D) as the third of four, costs (E, C).
+func (m *checkpoint) rollout(c call) (again bool, err error) {
+	var q struct{ Episodes, Candidates, Blocks int }
+	if err := c.read(&q); err != nil {
+		return false, err
+	}
+	const most = 1 << 20 // so that sizes do not overflow
+	if q.Episodes < 1 || q.Candidates < 1 || q.Blocks < 1 || max(q.Episodes, q.Candidates, q.Blocks) > most {
+		return false, fmt.Errorf("predicting %d episodes, %d candidates, %d blocks (hint: at least one of each)", q.Episodes, q.Candidates, q.Blocks)
+	}
+	if len(c.buffers) != 3 && len(c.buffers) != 4 {
+		return false, fmt.Errorf("predicting: %d buffers", len(c.buffers))
+	}
+	all, plan, costs := q.Episodes*q.Candidates, q.Blocks*m.info.ActionWidth, len(c.buffers) == 4
+	start, err1 := finite(c.buffers[0], q.Episodes*m.latent(), "start")
+	actions, err2 := finite(c.buffers[1], all*plan, "candidates")
+	var goals []float32
+	var err3 error
+	each := m.latent()
+	if costs {
+		each = 1
+		goals, err3 = finite(c.buffers[2], q.Episodes*m.latent(), "goals")
+	}
+	out, err4 := typed[float32](c.buffers[len(c.buffers)-1], all*each, "what is predicted")
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return false, err
+	}
+	return m.going(c, all, func(from int) int {
+		e := from / q.Candidates
+		k := min(candidatesAtOnce, (e+1)*q.Candidates-from)
+		m.predict(out[from*each:(from+k)*each], start[e*m.latent():(e+1)*m.latent()], actions[from*plan:(from+k)*plan], at(goals, e, m.latent()), q.Blocks)
+		return k
+	})
+}
+
+// at is part i of numbers that may not be there.
+func at(x []float32, i, size int) []float32 {
+	if x == nil {
+		return nil
+	}
+	return x[i*size : (i+1)*size]
+}
+
+// predict writes the latents that candidates of one episode lead to or, given its goal, their costs.
+func (m *checkpoint) predict(out, start, actions, goal []float32, blocks int) {
+	k := len(actions) / (blocks * m.info.ActionWidth)
+	var taken []device.Block
+	mat := func(rows, cols int, host []float32) device.Mat {
+		x := device.NewMat(m.dev, rows, cols)
+		taken = append(taken, x.Buf)
+		if host != nil {
+			m.dev.Upload(x, host)
+		}
+		return x
+	}
+	defer func() {
+		for _, b := range taken {
+			m.dev.Free(b)
+		}
+	}()
+	result := mat(k*m.info.Patches, m.info.Dim, nil)
+	m.world.Rollout(result, mat(m.info.Patches, m.info.Dim, start), mat(k, blocks*m.info.ActionWidth, actions), blocks)
+	if goal != nil {
+		pred := result
+		result = mat(1, k, nil)
+		m.dev.LatentCost(result, pred, mat(m.info.Patches, m.info.Dim, goal), m.info.CostMean)
+	}
+	m.dev.Download(out, result)
+}
+
+// finite is float32 numbers of the caller's, all of them finite.
+func finite(b []byte, n int, what string) ([]float32, error) {
+	v, err := typed[float32](b, n, what)
+	for i, x := range v {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return nil, fmt.Errorf("%s: number %d is %v (hint: latents and z-scored actions are finite)", what, i, x)
+		}
+	}
+	return v, err
+}
+
+func (m *checkpoint) close() error {
+	m.world.Free()
+	return m.dev.Close()
+}
