@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 
 	"scalewm/envs"
@@ -129,5 +132,33 @@ func TestPeersEvaluate(t *testing.T) {
 		if len(rows[arm]) != 60 || discordant > 3 {
 			t.Errorf("%s: %d of %d episodes end otherwise", arm, discordant, len(rows[arm]))
 		}
+	}
+}
+
+// The blocks of the page "From PyTorch" run as they stand there, one after the other.
+func TestPeersPage(t *testing.T) {
+	needPeers(t)
+	dir, converted := trained(t)
+	page, err := os.ReadFile("../../docs/from-pytorch.md")
+	check(t, err)
+	work := t.TempDir()
+	check(t, os.Symlink(filepath.Join(dir, "data", "tworoom.h5"), filepath.Join(work, "tworoom.h5")))
+	check(t, os.Symlink(converted, filepath.Join(work, "scale-pt")))
+	script := fmt.Sprintf("import os\nos.chdir(%q)\n", work)
+	for _, block := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		script += block[1]
+	}
+	path := filepath.Join(work, "page.py")
+	check(t, os.WriteFile(path, []byte(script), 0o644))
+	peer(t, installed(t), path)
+	folder, err := record.Load(t.Context(), filepath.Join(work, "results"))
+	check(t, err)
+	var arms []string
+	for _, c := range folder.Cells {
+		arms = append(arms, paired.ArmName(c.Spec))
+	}
+	slices.Sort(arms)
+	if want := []string{"inverse@policy", "small@world", "small@world-proposal", "torch@cost"}; !slices.Equal(arms, want) {
+		t.Errorf("the page evaluated %v, want %v", arms, want)
 	}
 }

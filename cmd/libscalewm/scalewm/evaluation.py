@@ -26,7 +26,8 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
             (E, C, H, A), and gives the latents after the last block, (E, C, ...). The cost of a plan is the squared
             distance, summed, of that latent from the goal's.
     cost    get_cost(info, candidates) as stable-worldmodel's solvers call it, on the model's device: info has
-            "pixels" and "goal", (E, C, 1, 3, S, S) normalised by ImageNet's mean and deviation, "action", "id" and "step_idx"; costs are (E, C).
+            "pixels" and "goal", (1, C, 1, 3, S, S) normalised by ImageNet's mean and deviation, "action", "id" and "step_idx"; costs are
+            (1, C). One episode at a time is asked for.
     policy  plan(frames, goals) gives plans (E, H, A), which are executed without a search.
 
     `proposal` is an object with propose(frames, goals), whose plans (E, H, A) are the first mean of the solver.
@@ -157,7 +158,8 @@ class _Policy(_Guest):
 
 
 class _Cost(_Guest):
-    """The infos of one plan live as long as it does, since models keep what they encoded in them."""
+    """One episode at a time, as stable-worldmodel's solvers do unless they are told otherwise and some of its models need.
+    The infos of one plan live as long as it does, since models keep what they encoded in them."""
 
     def __init__(self, model, proposal):
         super().__init__(model, proposal)
@@ -167,30 +169,29 @@ class _Cost(_Guest):
         self.to, self.plans = {"device": like.device, "dtype": like.dtype}, 0
 
     def begin(self, shape, frames, goals):
-        self.frames, self.goals, self.info = frames, goals, None
+        self.frames, self.goals, self.infos = frames, goals, None
 
     def cost(self, shape, candidates):
         import torch
 
         c = torch.from_numpy(candidates).to(**self.to)
-        if self.info is None:
-            self.info = self._infos(c)
-        return _checked("get_cost", self.model.get_cost(self.info, c), shape, finite=False)
+        if self.infos is None:
+            self.infos = [self._info(i, *c.shape[1::2]) for i in range(len(c))]
+        return np.concatenate([_checked("get_cost", self.model.get_cost(info, c[i : i + 1]), (1, *shape[1:]), finite=False) for i, info in enumerate(self.infos)])
 
-    def _infos(self, candidates):
-        """What the field's solvers hand over, repeated for each candidate. No two plans have the same `id`."""
+    def _info(self, i, candidates, width):
+        """What the field's solvers hand over for episode i, repeated for each candidate. No two plans have the same `id`."""
         import torch
 
-        e, c, _, a = candidates.shape
-        self.plans += e
-        own = {"pixels": self._pixels(self.frames), "goal": self._pixels(self.goals), "action": torch.zeros((e, 1, a), **self.to),
-               "id": torch.arange(self.plans - e, self.plans).unsqueeze(1), "step_idx": torch.zeros((e, 1), dtype=torch.int64)}  # fmt: skip
-        return {key: x.unsqueeze(1).expand(-1, c, *x.shape[1:]) for key, x in own.items()}
+        self.plans += 1
+        own = {"pixels": self._pixels(self.frames[i]), "goal": self._pixels(self.goals[i]), "action": torch.zeros((1, 1, width), **self.to),
+               "id": torch.tensor([[self.plans - 1]]), "step_idx": torch.zeros((1, 1), dtype=torch.int64)}  # fmt: skip
+        return {key: x.unsqueeze(1).expand(-1, candidates, *x.shape[1:]) for key, x in own.items()}
 
-    def _pixels(self, frames):
-        """Frames as the field's policies normalise them, (E, 1, 3, S, S)."""
+    def _pixels(self, frame):
+        """A frame as the field's policies normalise it, (1, 1, 3, S, S)."""
         import torch
 
-        x = torch.from_numpy(frames).to(self.to["device"]).permute(0, 3, 1, 2).to(self.to["dtype"]) / 255
+        x = torch.from_numpy(frame[None]).to(self.to["device"]).permute(0, 3, 1, 2).to(self.to["dtype"]) / 255
         mean, std = (torch.tensor(v, **self.to).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
         return ((x - mean) / std).unsqueeze(1)
