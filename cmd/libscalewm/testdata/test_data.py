@@ -3,6 +3,7 @@
 import _thread
 import os
 import pickle
+import signal
 import threading
 import time
 import unittest
@@ -118,6 +119,7 @@ class TestDataset(unittest.TestCase):
 
     def test_interrupt(self):
         ds = self.open(size=28)
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))  # a job in the background ignores it
         threading.Timer(0.2, _thread.interrupt_main).start()
         began = time.time()
         with self.assertRaises(KeyboardInterrupt):

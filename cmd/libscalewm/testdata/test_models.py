@@ -1,7 +1,9 @@
 """Tests of scalewm.load beside what the program itself made of the same checkpoint: make test-python runs them on the unpacked wheel."""
 
+import _thread
 import json
 import os
+import signal
 import tempfile
 import threading
 import time
@@ -98,8 +100,7 @@ class TestModel(unittest.TestCase):
             closed.encode(self.frames)
 
     def test_interrupt(self):
-        import _thread
-
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))  # a job in the background ignores it
         z = self.model.encode(self.frames[:1])
         plans = np.zeros((1, 200_000, H, A), np.float32)
         threading.Timer(0.3, _thread.interrupt_main).start()
