@@ -93,7 +93,24 @@ func (c call) do(operation string) (answer string, again bool, err error) {
 		return "", false, err
 	}
 	defer o.use.Unlock()
-	return text(f(o.object, c))
+	if c.more && o.going != c.identity(operation) {
+		return "", false, errors.New("another call began on this object before this one ended (hint: one thread at a time, or an object for each)")
+	}
+	v, again, err := f(o.object, c)
+	o.going = ""
+	if again {
+		o.going = c.identity(operation)
+	}
+	return text(v, again, err)
+}
+
+// identity tells calls of one object apart, by where their buffers lie.
+func (c call) identity(operation string) string {
+	id := []byte(operation)
+	for _, b := range c.buffers {
+		id = fmt.Appendf(id, " %p", b)
+	}
+	return string(id)
 }
 
 // text is an answer in JSON, "" for none.
@@ -130,7 +147,8 @@ type object interface{ close() error }
 // held is an object in the table.
 type held struct {
 	object
-	use sync.Mutex // held during a call
+	use   sync.Mutex // held during a call, from slice to slice
+	going string     // the identity of a call that has more slices to come
 }
 
 // table holds the objects that handles name. Handles are never used twice.

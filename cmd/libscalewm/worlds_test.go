@@ -242,3 +242,29 @@ func TestEveryColumnCanBeWatched(t *testing.T) {
 		}
 	}
 }
+
+// A call that is not at its end when another begins on its object is told so, and does not go on at the other's place.
+func TestCallsDoNotMix(t *testing.T) {
+	const n = 100_000
+	h := newOf(t, "tworoom", n, "state")
+	request := func() call {
+		return call{handle: h, buffers: [][]byte{nil, seedsOf(n, 1), memoryOfNumbers(2*n, 4)}}
+	}
+	first := request()
+	_, again, err := first.do("worlds.reset")
+	if err == nil && !again {
+		t.Skip("a reset of all worlds ends within one slice here")
+	}
+	check(t, err)
+	second := request()
+	_, again, err = second.do("worlds.reset")
+	check(t, err)
+	first.more = true
+	if _, _, err := first.do("worlds.reset"); err == nil || !strings.Contains(err.Error(), "another call began") {
+		t.Errorf("the first call went on: %v", err)
+	}
+	for second.more = true; again && err == nil; {
+		_, again, err = second.do("worlds.reset")
+	}
+	check(t, err)
+}

@@ -153,6 +153,7 @@ class TestEvaluate(unittest.TestCase):
         self.assertEqual(list(self.out.iterdir()), [])
 
     def test_interrupt_within_a_second(self):
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))  # a job in the background ignores it
         at = []
 
         def interrupt():

@@ -277,6 +277,7 @@ class TestProcesses(unittest.TestCase):
         """Ctrl-C ends a call of many seconds within one."""
         code = """
 import signal, threading, time, os, json, scalewm
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 w = scalewm.Worlds("tworoom", 20000)
 w.reset(list(range(20000)))
 out = __import__("numpy").empty((20000, 224, 224, 3), "uint8")

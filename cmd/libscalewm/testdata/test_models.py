@@ -48,7 +48,7 @@ class TestModel(unittest.TestCase):
 
     def test_encode_is_the_verbs(self):
         z = self.model.encode(self.frames)
-        with h5py.File(HERE / "latents.h5") as f:
+        with h5py.File(RUN / "latents.h5") as f:
             np.testing.assert_array_equal(z, f["emb"][:][self.clips["row"][:, 0]].reshape(z.shape))
         np.testing.assert_array_equal(self.model.encode(self.frames[:6].reshape(2, 3, *self.frames.shape[1:])), z[:6].reshape(2, 3, -1))
         np.testing.assert_array_equal(self.model.encode(self.frames[::-1]), z[::-1])  # copied, since it is not contiguous
