@@ -91,10 +91,12 @@ test-python: build wheel ## the Python package's tests, on the wheel; half a min
 	@rm -rf out/python
 	@python3 -m zipfile -e dist/scalewm-*.whl out/python
 	@for task in tworoom pusht pointmaze; do bin/scalewm collect $$task --episodes 3 --out out/python/recordings/$$task.h5; done
-	@cd out/python/recordings && $(CURDIR)/bin/scalewm train --task tworoom --method scale --preset $(CURDIR)/cmd/scalewm/testdata/tiny.toml --data tworoom.h5 --out run >log
-	@cd out/python/recordings && $(CURDIR)/bin/scalewm encode --weights run --data tworoom.h5 --out run/latents.h5 >log
-	@cd out/python/recordings && $(CURDIR)/bin/scalewm eval --task tworoom --weights run --data tworoom.h5 --tier T5 --sets s101 --episodes 3 --out native >log
-	@cd out/python/recordings && $(CURDIR)/bin/scalewm weights convert run pt >log && rm pt/weights.json
+	@cd out/python/recordings && for method in scale dinowm-random; do \
+	  $(CURDIR)/bin/scalewm train --task tworoom --method $$method --preset $(CURDIR)/cmd/scalewm/testdata/tiny.toml --data tworoom.h5 --out $$method/run && \
+	  $(CURDIR)/bin/scalewm encode --weights $$method/run --data tworoom.h5 --out $$method/latents.h5 && \
+	  $(CURDIR)/bin/scalewm eval --task tworoom --weights $$method/run --data tworoom.h5 --tier T5 --sets s101 --episodes 3 --out $$method/native && \
+	  $(CURDIR)/bin/scalewm weights convert $$method/run $$method/pytorch && rm $$method/pytorch/weights.json || exit; \
+	done >log
 	cd cmd/libscalewm/testdata && SCALEWM_RECORDINGS=$(CURDIR)/out/python/recordings PYTHONPATH=$(CURDIR)/out/python PYTHONDONTWRITEBYTECODE=1 \
 	  $(CURDIR)/third_party/fetched/python/bin/python -m unittest
 

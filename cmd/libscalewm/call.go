@@ -147,7 +147,7 @@ type object interface{ close() error }
 // held is an object in the table.
 type held struct {
 	object
-	use   sync.Mutex // held during a call, from slice to slice
+	use   sync.Mutex // held during each slice of a call
 	going string     // the identity of a call that has more slices to come
 }
 

@@ -241,10 +241,13 @@ func (g *Group) seedGap() Text {
 // mostSeeds is where the table of needs stops counting.
 const mostSeeds = 200
 
-// powerTable says what an effect of 2 and of 4 points needs.
+// effects are those, in points, whose needs the table of needs shows.
+var effects = []float64{8, 4, 2}
+
+// powerTable says what an effect needs.
 func (g *Group) powerTable() Table {
-	t := Table{Anchor: "power", Head: []string{"Comparison", "Task", "Source", "SD of seeds", "of sets", "of episodes", "rest", "Episodes for 4", "for 2", "Seeds for 4", "for 2"},
-		Caption: fmt.Sprintf("What it takes to find a difference of 4 and of 2 points with a power of %.0f %% at 5 %%. The standard deviations, in points, are those of the difference between training seeds, between evaluation sets, between episodes, and what is left in an episode of one seed (with one seed it is part of the episodes'). "+
+	t := Table{Anchor: "power", Head: []string{"Comparison", "Task", "Source", "SD of seeds", "of sets", "of episodes", "rest", "Episodes for 8", "for 4", "for 2", "Seeds for 8", "for 4", "for 2"},
+		Caption: fmt.Sprintf("What it takes to find a difference of 8, 4 and 2 points with a power of %.0f %% at 5 %%. The standard deviations, in points, are those of the difference between training seeds, between evaluation sets, between episodes, and what is left in an episode of one seed (with one seed it is part of the episodes'). "+
 			"Episodes: of one pair of checkpoints, whose difference says nothing of other seeds. Seeds: with as many episodes each as here, by Student's test of their differences.", 100*stats.Goal)}
 	limited := func(n int) Field {
 		switch {
@@ -270,18 +273,21 @@ func (g *Group) powerTable() Table {
 		} else {
 			row = append(row, none())
 		}
-		for _, effect := range []float64{4, 2} {
+		for _, effect := range effects {
 			n := l.Spread.Episodes(effect, l.OfSet)
 			row = append(row, number(thousands(n), float64(n)))
 		}
-		for _, effect := range []float64{4, 2} {
+		for _, effect := range effects {
 			row = append(row, limited(l.Spread.Seeds(effect, l.Episodes, mostSeeds)))
 		}
 		t.Rows = append(t.Rows, row)
 		if seeds, x, _ := publishedSeeds(l.Task, l.A, l.B); len(seeds) > 2 {
 			_, s := stats.MeanSD(x)
-			t.Rows = append(t.Rows, muted(append(slices.Clip(head), words("authors"), number(points(s), s), none(), none(), none(), none(), none(),
-				limited(stats.StudentUnits(4, s, mostSeeds)), limited(stats.StudentUnits(2, s, mostSeeds)))))
+			row := append(slices.Clip(head), words("authors"), number(points(s), s), none(), none(), none(), none(), none(), none())
+			for _, effect := range effects {
+				row = append(row, limited(stats.StudentUnits(effect, s, mostSeeds)))
+			}
+			t.Rows = append(t.Rows, muted(row))
 		}
 	}
 	return t

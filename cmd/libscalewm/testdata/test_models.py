@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 from pathlib import Path
 
 import h5py
@@ -16,7 +17,7 @@ import numpy as np
 import scalewm
 
 HERE = Path(os.environ.get("SCALEWM_RECORDINGS", ""))
-RUN, DATA = HERE / "run", HERE / "tworoom.h5"
+DATA = HERE / "tworoom.h5"
 H, A = 5, 10
 
 
@@ -26,11 +27,14 @@ def rows(folder):
     return cell["result"]["rows"]
 
 
-@unittest.skipUnless(RUN.exists(), "make test-python trains a model")
+@unittest.skipUnless((HERE / "scale").exists(), "make test-python trains a model")
 class TestModel(unittest.TestCase):
+    kind, method, over = "lewm", "scale", np.sum
+
     @classmethod
     def setUpClass(cls):
-        cls.model = scalewm.load(RUN)
+        cls.home = HERE / cls.method
+        cls.model = scalewm.load(cls.home / "run")
         ds = scalewm.Dataset(DATA, 1, 5, size=cls.model.frame_size, split="all")
         cls.clips = ds.clips(range(0, len(ds), 7))
         cls.frames = cls.clips["pixels"][:, 0]
@@ -41,16 +45,16 @@ class TestModel(unittest.TestCase):
 
     def test_what_it_is(self):
         m = self.model
-        self.assertEqual((m.kind, m.method, m.task, m.action_width, m.frame_skip), ("lewm", "scale", "tworoom", A, 5))
-        side = json.loads((RUN / "weights.json").read_text())
+        self.assertEqual((m.kind, m.method, m.task, m.action_width, m.frame_skip), (self.kind, self.method, "tworoom", A, 5))
+        side = json.loads((self.home / "run" / "weights.json").read_text())
         self.assertEqual(m.weights, side["sha256"])
         np.testing.assert_array_equal(m.action_mean, side["action_mean"])
 
     def test_encode_is_the_verbs(self):
         z = self.model.encode(self.frames)
-        with h5py.File(RUN / "latents.h5") as f:
+        with h5py.File(self.home / "latents.h5") as f:
             np.testing.assert_array_equal(z, f["emb"][:][self.clips["row"][:, 0]].reshape(z.shape))
-        np.testing.assert_array_equal(self.model.encode(self.frames[:6].reshape(2, 3, *self.frames.shape[1:])), z[:6].reshape(2, 3, -1))
+        np.testing.assert_array_equal(self.model.encode(self.frames[:6].reshape(2, 3, *self.frames.shape[1:])), z[:6].reshape(2, 3, *self.model.latent))
         np.testing.assert_array_equal(self.model.encode(self.frames[::-1]), z[::-1])  # copied, since it is not contiguous
         self.assertEqual(self.model.encode(self.frames[:0]).shape, (0, *self.model.latent))
 
@@ -59,16 +63,16 @@ class TestModel(unittest.TestCase):
         plans = self.plans(2, 300)
         last = self.model.rollout(z[:2], plans)
         self.assertEqual(last.shape, (2, 300, *self.model.latent))
-        want = ((last.astype(float) - z[2:4, None]) ** 2).reshape(2, 300, -1).sum(2)
+        want = type(self).over(((last.astype(float) - z[2:4, None]) ** 2).reshape(2, 300, -1), axis=2)
         np.testing.assert_allclose(self.model.cost(z[:2], z[2:4], plans), want, rtol=1e-5)
         np.testing.assert_array_equal(self.model.rollout(z[1:2], plans[1:, 250:])[0], last[1, 250:])
 
     def test_a_model_evaluates_as_the_program_does(self):
-        for path in (RUN, HERE / "pt"):
-            with self.subTest(path.name), tempfile.TemporaryDirectory() as out:
-                model = scalewm.load(path)
+        for folder in ("run", "pytorch"):
+            with self.subTest(folder), tempfile.TemporaryDirectory() as out:
+                model = scalewm.load(self.home / folder)
                 scalewm.evaluate(model, "tworoom", DATA, out, name="mine", tier="T5", sets="s101", episodes=3)
-                want = rows(HERE / "native")
+                want = rows(self.home / "native")
                 got = rows(out)
                 for r in want + got:
                     r.pop("plan_cost")  # summed by NumPy there
@@ -90,14 +94,46 @@ class TestModel(unittest.TestCase):
             (scalewm.Error, "start: number 0 is", lambda: m.rollout(z * np.inf, self.plans(2, 3))),
             (scalewm.Error, "nosuch", lambda: scalewm.load("nosuch")),
             (scalewm.Error, "hint", lambda: scalewm.load(DATA)),
-            (scalewm.Error, "threads", lambda: scalewm.load(RUN, threads=-1)),
+            (scalewm.Error, "threads", lambda: scalewm.load(self.home / "run", threads=-1)),
         ]:
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 what()
-        closed = scalewm.load(RUN)
+        closed = scalewm.load(self.home / "run")
         closed.close()
         with self.assertRaisesRegex(scalewm.Error, "closed"):
             closed.encode(self.frames)
+
+    def test_threads(self):
+        """Two threads on one model: one is told so, and what the other gets is right."""
+        z, plans = self.model.encode(self.frames[:1]), self.plans(1, 4000)
+        want, got = self.model.rollout(z, plans), []
+
+        def work():
+            for _ in range(5):
+                try:
+                    got.append(np.array_equal(self.model.rollout(z, plans), want))
+                except scalewm.Error as e:
+                    got.append("another" in str(e))
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(got, [True] * 10)
+
+    def test_fork_is_refused_with_words(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+            child = os.fork()
+        if child == 0:
+            try:
+                self.model.encode(self.frames[:1])
+            except scalewm.Error as e:
+                os._exit(0 if "forked" in str(e) and "spawn" in str(e) else 1)
+            os._exit(2)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.model.encode(self.frames[:1])
 
     def test_interrupt(self):
         self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))  # a job in the background ignores it
@@ -110,6 +146,12 @@ class TestModel(unittest.TestCase):
                 self.model.rollout(z, plans)
         self.assertLess(time.time() - began, 3)
         self.assertEqual(self.model.rollout(z, plans[:, :2]).shape[:2], (1, 2))
+
+
+class TestPatches(TestModel):
+    """A model whose latents are a vector a patch: DINO-WM over a random encoder."""
+
+    kind, method, over = "dinowm", "dinowm-random", np.mean
 
 
 if __name__ == "__main__":

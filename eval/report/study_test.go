@@ -1,0 +1,116 @@
+package report
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"scalewm/eval/paired"
+)
+
+// Between these comments docs/study.md has the tables of the report of that name. Tasks that are
+// named after it are those whose rows are shown.
+var studyTable = regexp.MustCompile(`(?s)(<!-- table ([a-z-]+) -->\n).*?(<!-- end -->\n)`)
+
+// The tables of docs/study.md and docs/study/report.json are what the committed cells say; with
+// -update they are written anew.
+func TestStudy(t *testing.T) {
+	docs := filepath.Join("..", "..", "docs")
+	dir := t.TempDir()
+	packed, err := filepath.Glob(filepath.Join(docs, "study", "*.tar.zst"))
+	if err != nil || len(packed) == 0 {
+		t.Fatalf("no cells of the study: %v", err)
+	}
+	for _, p := range packed {
+		unpack(t, p, dir)
+	}
+	d, err := Load(context.Background(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Build(d, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := map[string]string{}
+	for _, s := range r.Sections() {
+		for _, p := range s.Parts {
+			if table, ok := p.(Table); ok {
+				var w strings.Builder
+				mdTable(&w, table)
+				tables[table.Anchor] = w.String()
+			}
+		}
+	}
+	files, err := r.Render([]string{"json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := read(t, filepath.Join(docs, "study.md"))
+	want := map[string]string{
+		"study/report.json": string(files[0].Bytes),
+		"study.md": studyTable.ReplaceAllStringFunc(page, func(s string) string {
+			m := studyTable.FindStringSubmatch(s)
+			table, ok := tables[m[2]]
+			if !ok {
+				t.Errorf("the report has no table %q", m[2])
+			}
+			return m[1] + "\n" + table + m[3]
+		}),
+	}
+	for name, w := range want {
+		path := filepath.Join(docs, name)
+		if *update {
+			put(t, path, w)
+		} else if d := cmp.Diff(w, read(t, path)); d != "" {
+			t.Errorf("%s differs from what the cells say (-cells +page; `go test ./eval/report -run TestStudy -update` writes it anew):\n%s", name, d)
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// unpack puts the files of a .tar.zst into a folder.
+func unpack(t *testing.T, path, dir string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := zstd.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	for in := tar.NewReader(z); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		b, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		put(t, filepath.Join(dir, filepath.FromSlash(h.Name)), string(b))
+	}
+}
