@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -21,6 +22,9 @@ func (c *command) deviceFlags(precisions string) deviceFlags {
 		c.stderr,
 	}
 }
+
+// errNoGPUBuild answers where a GPU is asked for and gpuBuild is false.
+var errNoGPUBuild = errors.New("--device cuda: this binary computes on the processor only (hint: make setup-cuda && make cuda leaves bin/scalewm-cuda)")
 
 // open starts the device; wantBF16 is what auto means where the machine multiplies bf16.
 func (f deviceFlags) open(wantBF16 bool) (device.Device, error) {

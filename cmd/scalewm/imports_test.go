@@ -85,7 +85,7 @@ var floors = []rule{
 var (
 	floorOrder    = []string{"third_party", "mujoco", "envs", "dataset", "model", "eval", "cmd"}
 	testLibraries = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
-		"github.com/BurntSushi/toml", "gonum.org/v1/gonum"}
+		"github.com/BurntSushi/toml", "github.com/klauspost/compress", "gonum.org/v1/gonum"}
 	oracleLibraries = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}
 )
 

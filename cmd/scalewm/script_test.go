@@ -44,6 +44,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("BIN", filepath.Dir(self)) // the folder with this program and no other one
 			return nil
 		},
+		Condition: func(name string) (bool, error) {
+			if name != "cuda" {
+				return false, fmt.Errorf("no such condition: %s", name)
+			}
+			return gpuBuild, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"truncate": truncate, "emptydir": emptydir,
 			"edit": edit, "refused": refused, "owndata": ownData},
 	})

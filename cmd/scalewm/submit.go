@@ -112,6 +112,9 @@ func (f submitFlags) check(c *command) (err error) {
 	if err == nil && (*f.engine == submit.Slurm || *f.engine == submit.Kubernetes) && (c.value("device") == "auto" || c.value("precision") == "auto") {
 		err = usagef("reproduce: --submit %s needs --device cpu or cuda and --precision fp32 or bf16, since the machines of a cluster differ and results must not", *f.engine)
 	}
+	if err == nil && (*f.engine == submit.Slurm || *f.engine == submit.Shell) && !gpuBuild && !*f.print && c.value("device") == "cuda" {
+		err = usagef("reproduce: --submit %s: the jobs run this program: %v", *f.engine, errNoGPUBuild)
+	}
 	return err
 }
 
