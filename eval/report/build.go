@@ -11,6 +11,7 @@ import (
 
 	"scalewm/eval/paired"
 	"scalewm/eval/record"
+	"scalewm/eval/stats"
 	"scalewm/model"
 )
 
@@ -408,16 +409,6 @@ func versus(blocks []*Block) (out [][2]string) {
 	return out
 }
 
-// first is the first arm of a name.
-func (b *Block) first(name string) (Arm, bool) {
-	for _, a := range b.Arms {
-		if a.Name == name {
-			return a, true
-		}
-	}
-	return Arm{}, false
-}
-
 // scores lists an arm's scores at the block's tiers and their mean; a tier that
 // it lacks has a score without sets.
 func (b *Block) scores(a Arm) []Score {
@@ -428,11 +419,36 @@ func (b *Block) scores(a Arm) []Score {
 	return append(out, a.Mean)
 }
 
-// best is the highest of the arms' means in each column of scores.
+// overSeeds lists the scores of all arms of a name as scores does those of one: their mean over training
+// seeds and its standard deviation. A single arm keeps its own, whose deviation is that of sets.
+func (b *Block) overSeeds(name string) (out []Score, seeds int) {
+	means := make([][]float64, len(b.Tiers)+1)
+	out = make([]Score, len(means))
+	for _, a := range b.Arms {
+		if a.Name != name {
+			continue
+		}
+		seeds++
+		for i, s := range b.scores(a) {
+			if len(s.BySet) > 0 {
+				means[i], out[i] = append(means[i], s.Mean), s
+			}
+		}
+	}
+	for i, m := range means {
+		if seeds > 1 && len(m) > 0 {
+			out[i].Mean, out[i].SD = stats.MeanSD(m)
+		}
+	}
+	return out, seeds
+}
+
+// best is the highest of the methods' means over seeds in each column of scores.
 func (b *Block) best() []float64 {
 	top := slices.Repeat([]float64{math.Inf(-1)}, len(b.Tiers)+1)
-	for _, a := range b.Arms {
-		for i, s := range b.scores(a) {
+	for _, name := range armsOf(b.Arms) {
+		scores, _ := b.overSeeds(name)
+		for i, s := range scores {
 			if len(s.BySet) > 0 {
 				top[i] = max(top[i], s.Mean)
 			}

@@ -19,11 +19,11 @@ func near(t *testing.T, what string, got, want, tol float64) {
 
 func armOf(t *testing.T, b *Block, method string) Arm {
 	t.Helper()
-	a, ok := b.first(method)
-	if !ok {
+	i := slices.IndexFunc(b.Arms, func(a Arm) bool { return a.Name == method })
+	if i < 0 {
 		t.Fatalf("no arm %s", method)
 	}
-	return a
+	return b.Arms[i]
 }
 
 // The sums below are done by hand from handPlan.
@@ -249,6 +249,34 @@ func TestSeedsAreAveraged(t *testing.T) {
 		t.Errorf("T1: %+v, want 30 episodes averaged over two seeds", d)
 	}
 	near(t, "difference", d.Diff, 100*5.0/30, 1e-9)
+}
+
+// By hand from handPlan: at T1 LeWM solves 17 of 30 with one seed, and one more with the other.
+func TestSeedsInTables(t *testing.T) {
+	plans := handPlan[:6]
+	cells := cellsOf(t, plans, nil)
+	more := cellsOf(t, plans, func(c *record.Cell) { c.Spec.TrainSeed = 1 })
+	c := &more[slices.IndexFunc(more, func(c record.Cell) bool { return c.Spec.Method == lewm && c.Spec.Tier == "T1" })]
+	miss := slices.IndexFunc(c.Result.Rows, func(r record.Row) bool { return !r.Success })
+	c.Result.Rows[miss].Success = true
+	r, err := Build(&Data{Cells: append(cells, more...)}, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := r.Blocks[0]
+	one, other := b.Arms[0].Scores["T1"].Mean, b.Arms[1].Scores["T1"].Mean
+	near(t, "second seed", other-one, 100.0/30, 1e-9)
+	scores, seeds := b.overSeeds(lewm)
+	if seeds != 2 {
+		t.Errorf("%d seeds of LeWM, want 2", seeds)
+	}
+	near(t, "mean over seeds", scores[0].Mean, (one+other)/2, 1e-9)
+	near(t, "SD over seeds", scores[0].SD, (other-one)/math.Sqrt2, 1e-9)
+	table := b.successTable()
+	row := table.Rows[2]
+	if row[0].Text != "LeWM, 2 seeds" || row[1].Text != pm(scores[0]) {
+		t.Errorf("the third row is %q %q, want LeWM's mean over seeds, %s", row[0].Text, row[1].Text, pm(scores[0]))
+	}
 }
 
 // Two trainings of one method and seed are two arms, whichever was evaluated later.

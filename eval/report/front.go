@@ -127,12 +127,12 @@ func (r *Report) tiles() (out []Item) {
 	}
 	for _, name := range armsOf(b.Arms) {
 		m := paired.MethodOf(name)
-		a, _ := b.first(name)
-		top, ok := a.Scores[b.Tiers[0].Name]
-		if !ok || m.Floor && m.Plans() {
+		scores, _ := b.overSeeds(name)
+		top := scores[0]
+		if len(top.BySet) == 0 || m.Floor && m.Plans() {
 			continue
 		}
-		note := "at " + b.Tiers[0].Name + ", " + points(a.Mean.Mean) + " over all tiers"
+		note := "at " + b.Tiers[0].Name + ", " + points(scores[len(b.Tiers)].Mean) + " over all tiers"
 		if m.Floor {
 			note = "the floor: uniform random actions"
 		}
@@ -198,7 +198,7 @@ func (r *Report) overviewTable() Table {
 			compared[minus(c.A, c.B)] = true
 		}
 	}
-	t.Caption = "Success (%) averaged over tiers, mean ± SD over sets, and a paired difference in points, its p adjusted by Holm over all rows of the same two methods."
+	t.Caption = "Success (%) averaged over tiers, mean ± SD over training seeds where there are several and else over sets, and a paired difference in points, its p adjusted by Holm over all rows of the same two methods."
 	for name := range compared {
 		if len(compared) == 1 {
 			t.Caption += " The difference is " + name + "."
@@ -209,9 +209,10 @@ func (r *Report) overviewTable() Table {
 		row := []Field{words(b.title())}
 		best := b.best()
 		for _, m := range names {
-			a, _ := b.first(m)
-			f := number(pm(a.Mean), a.Mean.Mean)
-			f.bold = len(a.Mean.BySet) > 0 && points(a.Mean.Mean) == points(best[len(b.Tiers)])
+			scores, _ := b.overSeeds(m)
+			s := scores[len(b.Tiers)]
+			f := number(pm(s), s.Mean)
+			f.bold = len(s.BySet) > 0 && points(s.Mean) == points(best[len(b.Tiers)])
 			row = append(row, f)
 		}
 		c := b.headline()

@@ -84,7 +84,7 @@ func TestStockTemperatureBesideTheChosenOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range r.Blocks {
-		if _, ok := r.Blocks[i].first("dinowm"); !ok {
+		if !slices.Contains(armsOf(r.Blocks[i].Arms), "dinowm") {
 			t.Errorf("%s has no DINO-WM", r.Blocks[i].Solver)
 		}
 	}

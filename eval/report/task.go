@@ -114,19 +114,30 @@ func (b *Block) successTable() Table {
 		t.Head = append(t.Head, tier.Name)
 	}
 	t.Head = append(t.Head, "Mean")
-	best := b.best()
-	for _, a := range b.Arms {
-		floor := model.MethodOf(a.Method).Floor
-		name := words(b.label(a))
-		name.muted = floor
-		row := []Field{name}
-		for i, s := range b.scores(a) {
+	best, several := b.best(), false
+	line := func(name string, scores []Score, method string, marked bool) {
+		floor := model.MethodOf(method).Floor
+		head := words(name)
+		head.muted = floor
+		row := []Field{head}
+		for i, s := range scores {
 			f := number(pm(s), s.Mean)
-			f.bold = len(s.BySet) > 0 && points(s.Mean) == points(best[i])
+			f.bold = marked && len(s.BySet) > 0 && points(s.Mean) == points(best[i])
 			f.muted = floor || len(s.BySet) == 0
 			row = append(row, f)
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	for i, a := range b.Arms {
+		mean, seeds := b.overSeeds(a.Name)
+		line(b.label(a), b.scores(a), a.Method, seeds == 1)
+		if seeds > 1 && (i+1 == len(b.Arms) || b.Arms[i+1].Name != a.Name) {
+			several = true
+			line(fmt.Sprintf("%s, %d seeds", armTitle(a.Name), seeds), mean, a.Method, true)
+		}
+	}
+	if several {
+		t.Caption += " A row of several training seeds has their mean and the SD over them."
 	}
 	return t
 }
