@@ -419,42 +419,93 @@ func (b *Block) scores(a Arm) []Score {
 	return append(out, a.Mean)
 }
 
-// overSeeds lists the scores of all arms of a name as scores does those of one: their mean over training
-// seeds and its standard deviation. A single arm keeps its own, whose deviation is that of sets.
-func (b *Block) overSeeds(name string) (out []Score, seeds int) {
-	means := make([][]float64, len(b.Tiers)+1)
-	out = make([]Score, len(means))
-	for _, a := range b.Arms {
-		if a.Name != name {
-			continue
-		}
-		seeds++
-		for i, s := range b.scores(a) {
-			if len(s.BySet) > 0 {
-				means[i], out[i] = append(means[i], s.Mean), s
-			}
-		}
-	}
-	for i, m := range means {
-		if seeds > 1 && len(m) > 0 {
-			out[i].Mean, out[i].SD = stats.MeanSD(m)
-		}
-	}
-	return out, seeds
+// series are the arms of one name, one a training seed, and what they score on average.
+type series struct {
+	name   string
+	arms   []Arm
+	scores []Score // as Block.scores lists an arm's: over several arms the mean, and its SD over them
 }
 
-// best is the highest of the methods' means over seeds in each column of scores.
+// label names them.
+func (s series) label() string {
+	if len(s.arms) > 1 {
+		return fmt.Sprintf("%s, %d seeds", armTitle(s.name), len(s.arms))
+	}
+	return armTitle(s.name)
+}
+
+// at is the score at a tier of the block, by its place there; nil where it was not run.
+func (s series) at(tier int) *Score {
+	if len(s.scores) == 0 || len(s.scores[tier].BySet) == 0 {
+		return nil
+	}
+	return &s.scores[tier]
+}
+
+// series are the block's arms by name, in their order.
+func (b *Block) series() (out []series) {
+	for _, name := range armsOf(b.Arms) {
+		out = append(out, b.seriesOf(name))
+	}
+	return out
+}
+
+func (b *Block) seriesOf(name string) series {
+	s := series{name: name}
+	for _, a := range b.Arms {
+		if a.Name == name {
+			s.arms = append(s.arms, a)
+		}
+	}
+	if len(s.arms) > 0 {
+		s.scores = b.scores(s.arms[0])
+	}
+	for i := range s.scores {
+		if len(s.arms) > 1 {
+			s.scores[i] = b.overSeeds(s.arms, i)
+		}
+	}
+	return s
+}
+
+// overSeeds is the mean of arms' scores at a tier, by its place.
+func (b *Block) overSeeds(arms []Arm, tier int) (out Score) {
+	var means []float64
+	for _, a := range arms {
+		s := b.scores(a)[tier]
+		if len(s.BySet) == 0 {
+			continue
+		}
+		if means = append(means, s.Mean); len(means) == 1 {
+			out.BySet, out.Solved = s.BySet, make([]float64, len(s.Solved))
+		}
+		for k := range min(len(s.Solved), len(out.Solved)) {
+			out.Solved[k] += s.Solved[k]
+		}
+	}
+	for k := range out.Solved {
+		out.Solved[k] /= float64(len(means))
+	}
+	out.Mean, out.SD = stats.MeanSD(means)
+	return out
+}
+
+// best is the highest mean in each column of scores.
 func (b *Block) best() []float64 {
 	top := slices.Repeat([]float64{math.Inf(-1)}, len(b.Tiers)+1)
-	for _, name := range armsOf(b.Arms) {
-		scores, _ := b.overSeeds(name)
-		for i, s := range scores {
-			if len(s.BySet) > 0 {
+	for _, l := range b.series() {
+		for i := range top {
+			if s := l.at(i); s != nil {
 				top[i] = max(top[i], s.Mean)
 			}
 		}
 	}
 	return top
+}
+
+// several says whether a method has more than one training seed here.
+func (b *Block) several() bool {
+	return slices.ContainsFunc(b.series(), func(s series) bool { return len(s.arms) > 1 })
 }
 
 // headline is the comparison a block leads with: the first method that is no

@@ -266,16 +266,19 @@ func TestSeedsInTables(t *testing.T) {
 	b := r.Blocks[0]
 	one, other := b.Arms[0].Scores["T1"].Mean, b.Arms[1].Scores["T1"].Mean
 	near(t, "second seed", other-one, 100.0/30, 1e-9)
-	scores, seeds := b.overSeeds(lewm)
-	if seeds != 2 {
-		t.Errorf("%d seeds of LeWM, want 2", seeds)
+	l := b.seriesOf(lewm)
+	if len(l.arms) != 2 {
+		t.Errorf("%d seeds of LeWM, want 2", len(l.arms))
 	}
-	near(t, "mean over seeds", scores[0].Mean, (one+other)/2, 1e-9)
-	near(t, "SD over seeds", scores[0].SD, (other-one)/math.Sqrt2, 1e-9)
-	table := b.successTable()
-	row := table.Rows[2]
-	if row[0].Text != "LeWM, 2 seeds" || row[1].Text != pm(scores[0]) {
-		t.Errorf("the third row is %q %q, want LeWM's mean over seeds, %s", row[0].Text, row[1].Text, pm(scores[0]))
+	near(t, "mean over seeds", l.at(0).Mean, (one+other)/2, 1e-9)
+	near(t, "SD over seeds", l.at(0).SD, (other-one)/math.Sqrt2, 1e-9)
+	near(t, "solved at the end", l.at(0).Solved[len(l.at(0).Solved)-1], l.at(0).Mean, 1e-9)
+	row := b.successTable().Rows[0]
+	if row[0].Text != "LeWM, 2 seeds" || row[1].Text != pm(*l.at(0)) {
+		t.Errorf("the first row is %q %q, want LeWM's mean over seeds, %s", row[0].Text, row[1].Text, pm(*l.at(0)))
+	}
+	if rows := b.seedsTable().Rows; len(rows) != 4 || rows[1][0].Text != "LeWM seed 1" {
+		t.Errorf("%d rows by seed", len(rows))
 	}
 }
 

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"html/template"
 	"math"
-	"slices"
 	"sort"
 	"strings"
 
 	"scalewm/eval/paired"
 )
 
-// computeFigure shows success against rollouts per plan, with 95 % Wilson bands.
+// computeFigure shows success against rollouts per plan: of one training seed with its 95 % Wilson band,
+// of several their mean before a thin line each.
 func computeFigure(b *Block) template.HTML {
 	lo, hi := computeRange(b)
 	p := newPanel(620, 352, axis{lo: lo, hi: hi, log: true}, axis{lo: 0, hi: 100})
@@ -27,8 +27,8 @@ func computeFigure(b *Block) template.HTML {
 	p.line(point{p.x.from, p.y.from}, point{p.x.to, p.y.from}, "axis")
 	p.text(point{p.x.to + 84, p.y.from + 29}, "label end", "rollouts a plan")
 	var ends []endLabel
-	for _, a := range b.Arms {
-		ends = append(ends, p.arm(b, a))
+	for _, l := range b.series() {
+		ends = append(ends, p.series(b, l))
 	}
 	p.endLabels(ends)
 	return p.html(b.title() + ": success against rollouts per plan, by method")
@@ -50,31 +50,60 @@ type endLabel struct {
 	class, label string
 }
 
-// arm draws one line with its band and returns its name's place.
-func (p panel) arm(b *Block, a Arm) endLabel {
-	c := class(a.Method)
-	if !paired.MethodOf(a.Name).Plans() {
-		y := p.y.at(a.Mean.Mean)
+// series draws one line and returns its name's place.
+func (p panel) series(b *Block, l series) endLabel {
+	c, title := class(l.name), armTitle(l.name)
+	if !paired.MethodOf(l.name).Plans() {
+		mean := l.scores[len(b.Tiers)].Mean
+		y := p.y.at(mean)
 		p.line(point{p.x.from, y}, point{p.x.to, y}, "floor "+c)
-		return endLabel{y, "name " + c, fmt.Sprintf("%s %.0f", b.label(a), a.Mean.Mean)}
+		return endLabel{y, "name " + c, fmt.Sprintf("%s %.0f", title, mean)}
 	}
-	var line, upper, lower []point
-	for _, t := range b.Tiers {
-		if s, ok := a.Scores[t.Name]; ok && t.Rollouts() > 0 {
-			x := float64(t.Rollouts())
-			line, upper, lower = append(line, p.at(x, s.Mean)), append(upper, p.at(x, s.Hi)), append(lower, p.at(x, s.Lo))
+	if len(l.arms) > 1 {
+		for _, a := range l.arms {
+			line, _ := p.curve(b, b.scores(a))
+			p.polyline(line, "seed "+c)
 		}
 	}
+	line, scores := p.curve(b, l.scores)
 	if len(line) == 0 {
 		return endLabel{p.y.from, "name " + c, ""}
 	}
-	p.band(upper, lower, "band "+c)
-	p.polyline(line, "curve "+c)
-	for i, t := range slices.DeleteFunc(slices.Clone(b.Tiers), func(t Tier) bool { _, ok := a.Scores[t.Name]; return !ok }) {
-		s := a.Scores[t.Name]
-		p.mark(line[i], a.Method, fmt.Sprintf("%s at %s: %s %% (95 %%: %s to %s)", b.label(a), t.Name, pm(s), points(s.Lo), points(s.Hi)))
+	said := " %"
+	if len(l.arms) == 1 {
+		var upper, lower []point
+		for i, s := range scores {
+			upper, lower = append(upper, point{line[i].x, p.y.at(s.Hi)}), append(lower, point{line[i].x, p.y.at(s.Lo)})
+		}
+		p.band(upper, lower, "band "+c)
+	} else {
+		said = fmt.Sprintf(" %% over %d seeds", len(l.arms))
 	}
-	return endLabel{line[0].y, "name " + c, b.label(a)}
+	p.polyline(line, "curve "+c)
+	for i, s := range scores {
+		text := fmt.Sprintf("%s at %s: %s%s", title, s.tier, pm(s.Score), said)
+		if len(l.arms) == 1 {
+			text += fmt.Sprintf(" (95 %%: %s to %s)", points(s.Lo), points(s.Hi))
+		}
+		p.mark(line[i], l.name, text)
+	}
+	return endLabel{line[0].y, "name " + c, title}
+}
+
+// tierScore is a score with the name of its tier.
+type tierScore struct {
+	Score
+	tier string
+}
+
+// curve is where scores lie, tier by tier, of those that were run.
+func (p panel) curve(b *Block, scores []Score) (line []point, of []tierScore) {
+	for i, t := range b.Tiers {
+		if s := scores[i]; len(s.BySet) > 0 && t.Rollouts() > 0 {
+			line, of = append(line, p.at(float64(t.Rollouts()), s.Mean)), append(of, tierScore{s, t.Name})
+		}
+	}
+	return line, of
 }
 
 // endLabels writes names at the right end of their lines, moved apart where
@@ -99,43 +128,58 @@ func (p panel) endLabels(ends []endLabel) {
 
 func wholeNumber(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-// setsFigure shows every set of every arm at one tier as a dot, the mean as a bar.
-func setsFigure(b *Block, tier Tier) template.HTML {
-	n := float64(len(b.Arms))
-	p := newPanel(330, 262, axis{lo: 0, hi: n}, axis{lo: 0, hi: 100})
-	p.head(tier.Name + ": success on each set, %")
+// spreadFigure shows at one tier every training seed of a method as a dot, or every evaluation set of one
+// with a single seed, and the mean as a bar.
+func spreadFigure(b *Block, tier int) template.HTML {
+	all, name, of := b.series(), b.Tiers[tier].Name, "set"
+	if b.several() {
+		of = "training seed"
+	}
+	p := newPanel(330, 262, axis{lo: 0, hi: float64(len(all))}, axis{lo: 0, hi: 100})
+	p.head(name + ": success of each " + of + ", %")
 	p.yGrid(p.y.ticks(5), wholeNumber)
 	p.line(point{p.x.from, p.y.from}, point{p.x.to, p.y.from}, "axis")
-	for i, a := range b.Arms {
-		s, ok := a.Scores[tier.Name]
-		if !ok {
+	for i, l := range all {
+		s := l.at(tier)
+		if s == nil {
 			continue
 		}
-		mid := float64(i) + 0.5
-		c := class(a.Method)
+		mid, c, title := float64(i)+0.5, class(l.name), armTitle(l.name)
 		p.line(p.at(mid-0.34, s.Mean), p.at(mid+0.34, s.Mean), "mean "+c)
-		for k, r := range s.BySet {
-			x := mid + 0.5*(float64(k)+0.5)/float64(len(s.BySet)) - 0.25
-			p.dot(p.at(x, r.Rate), "setdot "+c, fmt.Sprintf("%s, set %s: %s %% of %d", b.label(a), r.Set, points(r.Rate), r.N))
+		dot := func(k, n int, rate float64, text string) {
+			x := mid + 0.5*(float64(k)+0.5)/float64(n) - 0.25
+			p.dot(p.at(x, rate), "setdot "+c, text)
 		}
-		for l, word := range strings.SplitN(b.label(a), " ", 2) {
+		if len(l.arms) > 1 {
+			for k, a := range l.arms {
+				if s := b.scores(a)[tier]; len(s.BySet) > 0 {
+					dot(k, len(l.arms), s.Mean, fmt.Sprintf("%s, training seed %d: %s %%", title, a.Seed, pm(s)))
+				}
+			}
+		} else {
+			for k, r := range s.BySet {
+				dot(k, len(s.BySet), r.Rate, fmt.Sprintf("%s, set %s: %s %% of %d", title, r.Set, points(r.Rate), r.N))
+			}
+		}
+		for l, word := range strings.SplitN(title, " ", 2) {
 			p.text(point{p.x.at(mid), p.y.from + 16 + 12*float64(l)}, "tick mid", word)
 		}
 	}
-	return p.html(fmt.Sprintf("%s at %s: success on each evaluation set, by method", b.title(), tier.Name))
+	return p.html(fmt.Sprintf("%s at %s: success of each %s, by method", b.title(), name, of))
 }
 
 // stepsFigure shows the share of episodes solved within k env steps.
-func stepsFigure(b *Block, tier Tier) template.HTML {
+func stepsFigure(b *Block, at int) template.HTML {
+	tier := b.Tiers[at]
 	budget := float64(max(tier.Budget, 1))
 	p := newPanel(330, 252, axis{lo: 0, hi: budget}, axis{lo: 0, hi: 100})
 	p.head(tier.Name + ": solved within k steps, %")
 	p.yGrid(p.y.ticks(5), wholeNumber)
 	p.xTicks(p.x.ticks(5), wholeNumber)
 	p.base("env steps k")
-	for _, a := range b.Arms {
-		s, ok := a.Scores[tier.Name]
-		if !ok {
+	for _, l := range b.series() {
+		s := l.at(at)
+		if s == nil {
 			continue
 		}
 		var ps []point
@@ -146,10 +190,10 @@ func stepsFigure(b *Block, tier Tier) template.HTML {
 			ps = append(ps, p.at(float64(k), v))
 		}
 		kind := "curve thin "
-		if !paired.MethodOf(a.Name).Plans() {
+		if !paired.MethodOf(l.name).Plans() {
 			kind = "floor "
 		}
-		p.polyline(ps, kind+class(a.Method))
+		p.polyline(ps, kind+class(l.name))
 	}
 	return p.html(fmt.Sprintf("%s at %s: share of episodes solved within k environment steps", b.title(), tier.Name))
 }

@@ -125,18 +125,16 @@ func (r *Report) tiles() (out []Item) {
 	if c := b.headline(); c != nil {
 		out = append(out, Item{Name: minus(c.A, c.B) + ", points", Value: signed(c.Mean.Diff), Text: "95 % interval " + interval(c.Mean.Lo, c.Mean.Hi), Class: class(c.A)})
 	}
-	for _, name := range armsOf(b.Arms) {
-		m := paired.MethodOf(name)
-		scores, _ := b.overSeeds(name)
-		top := scores[0]
-		if len(top.BySet) == 0 || m.Floor && m.Plans() {
+	for _, l := range b.series() {
+		m, top := paired.MethodOf(l.name), l.at(0)
+		if top == nil || m.Floor && m.Plans() {
 			continue
 		}
-		note := "at " + b.Tiers[0].Name + ", " + points(scores[len(b.Tiers)].Mean) + " over all tiers"
+		note := "at " + b.Tiers[0].Name + ", " + points(l.scores[len(b.Tiers)].Mean) + " over all tiers"
 		if m.Floor {
 			note = "the floor: uniform random actions"
 		}
-		out = append(out, Item{Name: armTitle(name) + ", % solved", Value: points(top.Mean), Text: note, Class: class(name)})
+		out = append(out, Item{Name: armTitle(l.name) + ", % solved", Value: points(top.Mean), Text: note, Class: class(l.name)})
 	}
 	return out
 }
@@ -209,10 +207,11 @@ func (r *Report) overviewTable() Table {
 		row := []Field{words(b.title())}
 		best := b.best()
 		for _, m := range names {
-			scores, _ := b.overSeeds(m)
-			s := scores[len(b.Tiers)]
-			f := number(pm(s), s.Mean)
-			f.bold = len(s.BySet) > 0 && points(s.Mean) == points(best[len(b.Tiers)])
+			f := none()
+			if s := b.seriesOf(m).at(len(b.Tiers)); s != nil {
+				f = number(pm(*s), s.Mean)
+				f.bold = points(s.Mean) == points(best[len(b.Tiers)])
+			}
 			row = append(row, f)
 		}
 		c := b.headline()

@@ -57,16 +57,19 @@ func legendOf(methods []string) (out []Item) {
 func (b *Block) sections(nav string, legend []Item) []Section {
 	anchor := b.anchor()
 	tiers := Text{Style: "plain", Title: "Tiers"}
-	var sets, steps []template.HTML
-	for _, t := range b.Tiers {
+	var spread, steps []template.HTML
+	for i, t := range b.Tiers {
 		tiers.Items = append(tiers.Items, Item{Text: t.describe()})
-		sets, steps = append(sets, setsFigure(b, t)), append(steps, stepsFigure(b, t))
+		spread, steps = append(spread, spreadFigure(b, i)), append(steps, stepsFigure(b, i))
 	}
-	out := []Section{{Title: b.title(), Anchor: anchor, Level: 2, Nav: nav, Parts: []Part{
-		b.successTable(),
-		Figure{Caption: "Success against the planner's compute. Bands are 95 % Wilson intervals of the pooled episodes.", Panels: panels(computeFigure(b)),
-			Legend: legend, Beside: []Text{tiers}},
-	}}}
+	bands, title, dots := "Bands are 95 % Wilson intervals of the pooled episodes.", "Set by set", "One dot an evaluation set, in the order of the sets; the bar is their mean."
+	first := Section{Title: b.title(), Anchor: anchor, Level: 2, Nav: nav, Parts: []Part{b.successTable()}}
+	if b.several() {
+		bands, title, dots = "Thin lines are training seeds.", "Seed by seed", "One dot a training seed, in their order, or an evaluation set of a method with one seed; the bar is their mean."
+		first.Parts = append(first.Parts, b.seedsTable())
+	}
+	first.Parts = append(first.Parts, Figure{Caption: "Success against the planner's compute. " + bands, Panels: panels(computeFigure(b)), Legend: legend, Beside: []Text{tiers}})
+	out := []Section{first}
 	add := func(title, name string, parts ...Part) {
 		out = append(out, Section{Title: title, Anchor: anchor + "-" + name, Level: 3, Parts: parts})
 	}
@@ -89,7 +92,7 @@ func (b *Block) sections(nav string, legend []Item) []Section {
 	if f := b.discordFigures(); len(f) > 0 {
 		add("Where the methods disagree", "disagree", Figure{Caption: "Episodes that only one of the two methods solves. A paired test lives on these alone.", Panels: f})
 	}
-	add("Set by set", "sets", Figure{Caption: "One dot an evaluation set, in the order of the sets; the bar is their mean.", Panels: sets})
+	add(title, "sets", Figure{Caption: dots, Panels: spread})
 	add("Steps to success", "steps", Figure{Caption: "Share of the episodes that are solved within k environment steps.", Panels: steps, Legend: legend})
 	return out
 }
@@ -105,41 +108,56 @@ func (t Tier) describe() string {
 	return s
 }
 
-// successTable is the paper's table: methods by tiers, mean ± SD over sets.
+// successTable is the paper's table: methods by tiers, mean ± SD over sets, or over training seeds
+// where there are several.
 func (b *Block) successTable() Table {
-	t := Table{Anchor: b.anchor(), Head: []string{"Method"}, Caption: fmt.Sprintf(
-		"%s: success rate (%%), mean ± SD (ddof 1) over %s of %s; the last column averages the tiers. Bold marks the best of a column.",
-		b.title(), count(len(b.Sets), "evaluation set"), count(b.Tiers[0].Episodes, "episode"))}
+	over := "%s: success rate (%%), mean ± SD (ddof 1) over %s of %s; "
+	if b.several() {
+		over = "%s: success rate (%%), mean ± SD (ddof 1) over training seeds, or with one seed over the sets; each seed on %s of %s; "
+	}
+	t := b.tableOfSuccess("", over+"the last column averages the tiers. Bold marks the best of a column.")
+	best := b.best()
+	for _, l := range b.series() {
+		row := b.successRow(l.label(), l.name, l.scores)
+		for i := range row[1:] {
+			row[1+i].bold = l.at(i) != nil && points(l.scores[i].Mean) == points(best[i])
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// seedsTable has each training seed's success, where a method has several.
+func (b *Block) seedsTable() Table {
+	t := b.tableOfSuccess("-seeds", "%s, by training seed: success rate (%%), mean ± SD (ddof 1) over %s of %s; the last column averages the tiers.")
+	t.Fold = "Each training seed"
+	for _, a := range b.Arms {
+		t.Rows = append(t.Rows, b.successRow(b.label(a), a.Name, b.scores(a)))
+	}
+	return t
+}
+
+// tableOfSuccess is a table of them without rows.
+func (b *Block) tableOfSuccess(anchor, caption string) Table {
+	t := Table{Anchor: b.anchor() + anchor, Head: []string{"Method"}, Caption: fmt.Sprintf(caption, b.title(), count(len(b.Sets), "evaluation set"), count(b.Tiers[0].Episodes, "episode"))}
 	for _, tier := range b.Tiers {
 		t.Head = append(t.Head, tier.Name)
 	}
 	t.Head = append(t.Head, "Mean")
-	best, several := b.best(), false
-	line := func(name string, scores []Score, method string, marked bool) {
-		floor := model.MethodOf(method).Floor
-		head := words(name)
-		head.muted = floor
-		row := []Field{head}
-		for i, s := range scores {
-			f := number(pm(s), s.Mean)
-			f.bold = marked && len(s.BySet) > 0 && points(s.Mean) == points(best[i])
-			f.muted = floor || len(s.BySet) == 0
-			row = append(row, f)
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	for i, a := range b.Arms {
-		mean, seeds := b.overSeeds(a.Name)
-		line(b.label(a), b.scores(a), a.Method, seeds == 1)
-		if seeds > 1 && (i+1 == len(b.Arms) || b.Arms[i+1].Name != a.Name) {
-			several = true
-			line(fmt.Sprintf("%s, %d seeds", armTitle(a.Name), seeds), mean, a.Method, true)
-		}
-	}
-	if several {
-		t.Caption += " A row of several training seeds has their mean and the SD over them."
-	}
 	return t
+}
+
+func (b *Block) successRow(label, name string, scores []Score) []Field {
+	floor := paired.MethodOf(name).Floor
+	head := words(label)
+	head.muted = floor
+	row := []Field{head}
+	for _, s := range scores {
+		f := number(pm(s), s.Mean)
+		f.muted = floor || len(s.BySet) == 0
+		row = append(row, f)
+	}
+	return row
 }
 
 // pairTable lists the paired differences of a block with the numbers to use.
@@ -147,6 +165,9 @@ func (b *Block) pairTable() Table {
 	t := Table{Anchor: b.anchor() + "-paired", Head: []string{"Comparison", "Tier", "Episodes", "A only", "B only", "Difference", "95 % interval", "p", "p, adjusted"},
 		Caption: b.title() + ": paired differences in points of success. A tier has Newcombe's interval and the exact McNemar test; a mean over tiers the stratified bootstrap of episodes and their sign flips. " +
 			"The adjusted p is the one to judge by: of a mean Holm's over all tasks and solvers, of a tier Benjamini and Hochberg's over all tiers."}
+	if b.several() {
+		t.Caption += " Outcomes of several training seeds are averaged in each episode, and their tiers are judged as means are: these intervals cover the draw of episodes, not the luck of training."
+	}
 	for _, c := range b.Pairs {
 		for _, d := range c.All() {
 			onlyA, onlyB := none(), none()
