@@ -17,12 +17,11 @@ import (
 	"scalewm/eval/paired"
 )
 
-// Between these comments docs/study.md has the tables of the report of that name. Tasks that are
-// named after it are those whose rows are shown.
+// Between these comments docs/study.md has the report's table of that name.
 var studyTable = regexp.MustCompile(`(?s)(<!-- table ([a-z-]+) -->\n).*?(<!-- end -->\n)`)
 
-// The tables of docs/study.md and docs/study/report.json are what the committed cells say; with
-// -update they are written anew.
+// The tables of docs/study.md, its figures and docs/study/report.json are what the committed cells
+// say; with -update they are written anew.
 func TestStudy(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
 	dir := t.TempDir()
@@ -66,6 +65,13 @@ func TestStudy(t *testing.T) {
 			}
 			return m[1] + "\n" + table + m[3]
 		}),
+	}
+	for _, b := range r.Blocks {
+		if b.Solver == "cem" {
+			figure := strings.Replace(string(computeFigure(b)), "<svg ", `<svg xmlns="http://www.w3.org/2000/svg" `, 1)
+			head, rest, _ := strings.Cut(figure, ">")
+			want["study/"+b.anchor()+".svg"] = head + "><style><![CDATA[" + pageCSS + "]]></style>" + rest + "\n"
+		}
 	}
 	for name, w := range want {
 		path := filepath.Join(docs, name)
