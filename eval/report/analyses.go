@@ -120,7 +120,7 @@ func scalar(n record.Number, digits int) Field {
 	if math.IsNaN(v) {
 		return none()
 	}
-	return number(fmt.Sprintf("%.*f", digits, v), v)
+	return number(decimal(v, digits), v)
 }
 
 // beside is the published value of a method, if the paper has one.
@@ -139,7 +139,7 @@ func span(r record.Rank) Field {
 	if math.IsNaN(float64(r.Lo)) {
 		return none()
 	}
-	return number(fmt.Sprintf("%.3f to %.3f", float64(r.Lo), float64(r.Hi)), float64(r.Lo))
+	return number(decimal(float64(r.Lo), 3)+" to "+decimal(float64(r.Hi), 3), float64(r.Lo))
 }
 
 func rankTable(task string, all []*measured) Table {

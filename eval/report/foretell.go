@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -174,7 +173,7 @@ func (g *Group) foretoldTable() Table {
 		if math.IsNaN(float64(rho)) || math.IsNaN(float64(lo)) {
 			return []Field{scalar(rho, 2), none()}
 		}
-		return []Field{scalar(rho, 2), number(fmt.Sprintf("%.2f to %.2f", float64(lo), float64(hi)), float64(lo))}
+		return []Field{scalar(rho, 2), number(decimal(float64(lo), 2)+" to "+decimal(float64(hi), 2), float64(lo))}
 	}
 	for _, f := range g.Foretold {
 		task := cmp.Or(f.Task, "mean")

@@ -28,7 +28,7 @@ func TestForetold(t *testing.T) {
 	add("untrained", 0, 9, 1) // a floor takes no part
 	g := Group{Foretold: r.foretold([]*Block{b})}
 	text := string(markdown([]Section{{Parts: []Part{g.foretoldTable()}}}))
-	if want := "| Two-Room | rank alignment | 6 | 2 | 0.54 | -0.54 to 0.95 | -1.00 | -1.00 to -1.00 |"; len(g.Foretold) != 1 || !strings.Contains(text, want) {
+	if want := "| Two-Room | rank alignment | 6 | 2 | 0.54 | −0.54 to 0.95 | −1.00 | −1.00 to −1.00 |"; len(g.Foretold) != 1 || !strings.Contains(text, want) {
 		t.Errorf("the table lacks %q:\n%s", want, text)
 	}
 }

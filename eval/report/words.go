@@ -38,6 +38,11 @@ func points(x float64) string {
 	return "0.0"
 }
 
+// decimal writes a number with a typographic minus.
+func decimal(x float64, digits int) string {
+	return strings.Replace(strconv.FormatFloat(x, 'f', digits, 64), "-", "−", 1)
+}
+
 // signed is points with a sign, the minus typographic.
 func signed(x float64) string {
 	s := points(x)
