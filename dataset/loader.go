@@ -227,8 +227,8 @@ func (l *Loader) newBatch(clips int) *Batch {
 	return b
 }
 
-// Pick fetches clips by their numbers, for those who have an order of their own. The batch
-// is theirs.
+// Pick fetches clips by their numbers, for callers with an order of their own. The batch
+// is not reused.
 func (l *Loader) Pick(ctx context.Context, clips []int) (*Batch, error) {
 	b := l.newBatch(len(clips))
 	for i, c := range clips {

@@ -19,7 +19,7 @@ import (
 
 // Arm is what acts: a model, or the random policy.
 type Arm struct {
-	Method    string // lewm, scale, aux, untrained, random, or what a stranger's model is called
+	Method    string // lewm, scale, aux, untrained, random, or the name of a model in Python
 	TrainSeed int    // of the checkpoint, or of an untrained model's weights
 	Weights   string // SHA-256 of the weights file; "": uniform random actions
 	Recipe    train.Recipe
@@ -28,8 +28,8 @@ type Arm struct {
 	// World is the loaded model. Without it an arm that plans can be asked for its
 	// cells, but not run.
 	World model.World
-	// Cost and Policy stand instead of a World where the model is none. Proposal, where
-	// given, makes the first mean of the solver.
+	// Cost or Policy stands in place of World for a model that is no world model. Proposal,
+	// where given, makes the first mean of the solver.
 	Cost             CostModel
 	Policy, Proposal Policy
 	Python           string // what a model in Python is: world, cost or policy (record.Spec); "" for a checkpoint

@@ -241,8 +241,8 @@ func (w *worlds) restart(i int) error {
 
 // step moves each world by its action, and starts an episode instead in the chosen ones.
 // Buffers: the chosen worlds (an empty one: none); actions (n, A) of the task's type; rewards,
-// float64, and whether the episode ended, a byte, both 0 where one started. An action that is
-// no action moves none of the worlds.
+// float64, and whether the episode ended, a byte, both 0 where one started. Where
+// envs.CheckAction refuses the action of one world, none moves.
 func (w *worlds) step(c call) (bool, error) {
 	if err := w.parts(c, 4); err != nil {
 		return false, err

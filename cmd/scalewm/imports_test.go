@@ -20,8 +20,8 @@ type rule struct {
 	libraries []string
 }
 
-// The floors of docs/architecture.md, from the ground up.
-var floors = []rule{
+// The table of docs/architecture.md, lowest layer first.
+var layers = []rule{
 	{of: "envs/parallel"},
 	{of: "envs/fuzztest"},
 	{of: "third_party"},
@@ -80,10 +80,10 @@ var floors = []rule{
 	{of: "cmd/testsum"},
 }
 
-// Tests may use what stands on their own floor and below, and these libraries
+// Tests may use their own layer and those below, and these libraries
 // besides; Gorgonia is an oracle for the gradients of model and for nothing else.
 var (
-	floorOrder    = []string{"third_party", "mujoco", "envs", "dataset", "model", "eval", "cmd"}
+	layerOrder    = []string{"third_party", "mujoco", "envs", "dataset", "model", "eval", "cmd"}
 	testLibraries = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
 		"github.com/BurntSushi/toml", "github.com/klauspost/compress", "gonum.org/v1/gonum"}
 	oracleLibraries = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}
@@ -128,7 +128,7 @@ func TestImportsFollowTheFloors(t *testing.T) {
 		}
 		r, ok := ruleOf(name)
 		if !ok {
-			t.Errorf("%s stands on no floor: give it a rule here and in docs/architecture.md", name)
+			t.Errorf("%s is in no layer: give it a rule here and in docs/architecture.md", name)
 			continue
 		}
 		for _, imp := range p.Imports {
@@ -175,15 +175,15 @@ func TestImportsOfTheBinary(t *testing.T) {
 // ruleOf finds the longest rule above a package.
 func ruleOf(name string) (rule, bool) {
 	best := -1
-	for i, r := range floors {
-		if below(name, r.of) && (best < 0 || len(r.of) > len(floors[best].of)) {
+	for i, r := range layers {
+		if below(name, r.of) && (best < 0 || len(r.of) > len(layers[best].of)) {
 			best = i
 		}
 	}
 	if best < 0 {
 		return rule{}, false
 	}
-	return floors[best], true
+	return layers[best], true
 }
 
 // below says whether path is prefix or stands below it.
@@ -204,7 +204,7 @@ func (r rule) allows(imp string, all map[string]pkg) bool {
 func testAllows(name, imp string, all map[string]pkg) bool {
 	other, ours := strings.CutPrefix(imp, "scalewm/")
 	if ours {
-		return other == name || floorOf(other) <= floorOf(name) && floorOf(other) < len(floorOrder)-1
+		return other == name || layerOf(other) <= layerOf(name) && layerOf(other) < len(layerOrder)-1
 	}
 	libraries := testLibraries
 	if below(name, "model") {
@@ -214,11 +214,11 @@ func testAllows(name, imp string, all map[string]pkg) bool {
 	return r.allows(imp, all) || slices.ContainsFunc(libraries, func(l string) bool { return below(imp, l) })
 }
 
-func floorOf(name string) int {
-	return slices.IndexFunc(floorOrder, func(f string) bool { return below(name, f) })
+func layerOf(name string) int {
+	return slices.IndexFunc(layerOrder, func(f string) bool { return below(name, f) })
 }
 
-// The test must be able to fail: imports that the floors forbid, one a reason.
+// The test must be able to fail: imports that the layers forbid, one a reason.
 func TestImportsRulesBite(t *testing.T) {
 	all := map[string]pkg{"fmt": {Standard: true}}
 	for _, c := range []struct {

@@ -1,6 +1,6 @@
 // Package convert makes data sets of recordings in other layouts: NumPy's files, an episode
-// each, stable_worldmodel's folders of films or pictures, LeRobot's sets. What it cannot read it
-// recognises, to say what else reads it. It knows no task.
+// each, stable_worldmodel's folders of films or pictures, LeRobot's sets. Other known
+// layouts are recognised, and the error says what reads them. It knows no task.
 package convert
 
 import (

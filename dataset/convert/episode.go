@@ -9,7 +9,7 @@ import (
 	"scalewm/envs"
 )
 
-// episode is one, and what is told of it.
+// episode is one episode of a recording.
 type episode struct {
 	source  string        // the file, or the number in a set
 	columns []envs.Column // by name

@@ -28,7 +28,7 @@ type lease struct {
 // while another one has it. The owner renews its lock; one that is not renewed for
 // three minutes, because its machine is lost, is free, and any is with Break. A machine
 // that was only cut off then goes on beside the new owner: what is locked must be work
-// that gives equal bytes, of which time is lost.
+// that gives equal bytes, so that only time is lost.
 //
 // A lock is the object .locks/NAME.G with the highest number G. Who finds it free puts
 // G+1 under the condition that it is not there, so that one process gets it.

@@ -35,7 +35,7 @@ type Store struct {
 	part    int64         // bytes of a part of a file that has more, or else of more parts than a file can have
 }
 
-// Unless a test says otherwise.
+// Defaults, which tests shorten.
 const (
 	usualPace  = 30 * time.Second
 	usualStall = time.Minute
@@ -60,8 +60,8 @@ const (
 const probeName = ".probe"
 
 // Open finds the store of an address like s3://bucket/prefix, and refuses one that does not put
-// conditionally. Where it is and who asks is said by the variables and files of
-// other S3 programs: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID
+// conditionally. Server and credentials come from the variables and files that
+// other S3 programs use: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID
 // and its companions, or a profile of ~/.aws/credentials.
 func Open(ctx context.Context, address string) (*Store, error) { return open(ctx, address, usualPace) }
 
@@ -105,7 +105,7 @@ func parse(address string) (bucket, prefix string, err error) {
 	return bucket, prefix, nil
 }
 
-// CheckAddress says what is wrong with an address, and asks nobody.
+// CheckAddress says what is wrong with an address, without asking a server.
 func CheckAddress(address string) error {
 	_, _, err := parse(address)
 	return err

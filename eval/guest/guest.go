@@ -33,7 +33,7 @@ type Says struct {
 	ActionStd  []float64 `json:"action_std"`
 }
 
-// check refuses what no model of a task of so many actions is like.
+// check refuses a description that fits no model of a task whose actions have actionDim numbers.
 func (s Says) check(actionDim int) error {
 	switch s.Kind {
 	case record.PythonWorld:
@@ -56,7 +56,7 @@ func (s Says) check(actionDim int) error {
 	return nil
 }
 
-// What a question's arrays are bounded by.
+// Bounds on the arrays of a question.
 const (
 	maxLatent = 1 << 20
 	maxFrame  = 1 << 10
@@ -95,8 +95,8 @@ type Guest struct {
 	err       error // of the first question without an answer
 }
 
-// New is a model for a task of so many actions; dev searches its plans. Questions end with ctx,
-// whose cause is then the evaluation's error.
+// New is the model of a task whose actions have actionDim numbers; plans are searched on dev.
+// When ctx ends nothing more is asked, and the evaluation fails with its cause.
 func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Guest, eval.Arm, error) {
 	if err := s.check(actionDim); err != nil {
 		return nil, eval.Arm{}, err
@@ -123,7 +123,7 @@ func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Guest,
 // Questions are what the evaluation wants, one at a time: the next comes after the answer.
 func (g *Guest) Questions() <-chan *Question { return g.questions }
 
-// Answer gives what the question that came last wants.
+// Answer answers q, the last question, with the bytes of float32 numbers of shape q.Out.
 func (g *Guest) Answer(q *Question, answer []byte) error {
 	if want := 4 * len(q.answer); len(answer) != want {
 		return fmt.Errorf("answering %q with %d bytes, not %d: float32 of shape %v", q.Want, len(answer), want, q.Out)
@@ -237,8 +237,8 @@ func (p policy) Plan(z []float32, starts, goals []byte) error {
 	return p.ask(p.want, z, []int{s.Shape[0], eval.Horizon, p.info.ActionWidth}, s, p.frames(goals))
 }
 
-// host is a device whose frames stay where the guest gets them, and whose failures are
-// the guest's too.
+// host is the device of the search, but frames stay in main memory, where the guest reads
+// them, and a failure of the guest is one of the device.
 type host struct {
 	device.Device
 	guest *Guest

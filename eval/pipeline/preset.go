@@ -27,7 +27,7 @@ import (
 //go:embed presets/*.toml
 var presetFiles embed.FS
 
-// Preset is one set of numbers for the whole path, sections in the order of the floors.
+// Preset is one set of numbers for the whole path, sections in the order of the layers.
 type Preset struct {
 	Name    string        `toml:"-"`
 	Grid    GridPreset    `toml:"grid"`

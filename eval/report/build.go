@@ -96,7 +96,7 @@ type slot struct {
 	tier, set string
 }
 
-// desk is a block on which its cells lie.
+// desk is a block with its cells.
 type desk struct {
 	Block
 	settings *paired.Settings

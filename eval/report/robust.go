@@ -151,8 +151,8 @@ func publishedSeeds(task, a, b string) (seeds []int, x []float64, solvers int) {
 // paperSeed is the training seed of the paper's tables.
 const paperSeed = 3072
 
-// seedCounts counts by training seed the averages of a task and solver that SCALE, or what
-// the report leads with, is above the baseline in.
+// seedCounts counts, by training seed, the averages of a task and solver in which SCALE, or
+// what the report leads with, is above the baseline.
 func (g *Group) seedCounts() Table {
 	t := Table{Anchor: "seed-counts", Head: []string{"Comparison", "Source", "Seed", "Averages led", "of"},
 		Caption: "Averages of a task and a solver that the first method leads, by training seed. The paper's count is that of seed 3072; the others are counted in its authors' files."}
@@ -202,7 +202,7 @@ func sortedKeys(m map[int]int) (out []int) {
 	return out
 }
 
-// publishedLeads counts the averages that a leads b in with a training seed of the authors'.
+// publishedLeads counts the averages in which a is above b with one of the authors' training seeds.
 func publishedLeads(seed int, a, b string) (led, of int) {
 	count := func(x, y []float64) {
 		for i := range min(len(x), len(y)) {

@@ -12,8 +12,8 @@ import (
 )
 
 // The formats without pictures. Each has one function that makes foreign text
-// harmless, and every word goes through it. Figures and films are on the page;
-// here stands a line that says so.
+// harmless, and every word goes through it. In place of a figure or a
+// film they have a line that refers to the page.
 
 // markdown renders report.md.
 func markdown(sections []Section) []byte {

@@ -35,8 +35,8 @@ type Cluster struct {
 }
 
 // OnKubernetes says where the plan's jobs run. volume is CLAIM or CLAIM:/mount;
-// the claim is mounted where its folder is here, so that paths mean the same: unless told that is
-// the folder that holds out. files are others that the jobs read.
+// the claim is mounted at the path that its folder has here, so that paths mean the same. Without
+// a mount that is the folder that holds out. files are others that the jobs read.
 func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
@@ -79,8 +79,8 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 	return nil
 }
 
-// runName is what tells the Jobs of one results folder from others': its name, as far as
-// Kubernetes takes it, and a part of a sum of where it is.
+// runName tells the Jobs of one results folder from those of others: the folder's name, as far as
+// Kubernetes takes it, and a part of a hash of its claim and path.
 func runName(claim, out string) string {
 	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(out)), "-"), "-")
 	name = strings.Trim(name[:min(len(name), 20)], "-")

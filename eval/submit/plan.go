@@ -1,7 +1,7 @@
 // Package submit hands a reproduction to a batch system: stages become jobs, whose
 // scripts and numbers it writes into the results folder, OUT/jobs/, where people read
 // and mend them. The batch system queues, places, retries and preempts; what is done
-// stands in the results folder, so that jobs need no other word of one another.
+// stands in the results folder, so that jobs need not talk to one another.
 //
 // It knows stages and shards, and nothing of what they make.
 package submit

@@ -1,7 +1,7 @@
 """Worlds of scalewm for Python, and its evaluation.
 
-Importing this package registers the five tasks with gymnasium, which takes longer to import than all of
-this and is imported by those who use it. The library behind them is opened when the first world is made, so that a
+The five tasks are registered with gymnasium as soon as both packages are imported; this one does not import
+gymnasium, which takes longer than all of it. The library behind them is opened when the first world is made, so that a
 process may fork before that.
 """
 
@@ -26,7 +26,7 @@ IDS = {
 
 
 def register():
-    """Registers the tasks with gymnasium, unless they are."""
+    """Registers the tasks with gymnasium, except those that are registered already."""
     from gymnasium.envs.registration import register, registry
 
     for name, (task, steps) in IDS.items():
