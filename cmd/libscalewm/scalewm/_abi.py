@@ -107,3 +107,20 @@ def _asked():
     if _library is None:
         _open()
     return _about
+
+
+class Held:
+    """What a handle of the library names, until it is closed."""
+
+    _handle = 0
+
+    def close(self):
+        if self._handle:
+            handle, self._handle = self._handle, 0
+            call("close", handle)
+
+    def __del__(self):
+        try:
+            self.close()
+        except Exception:  # a forked process, or Python is going down
+            pass

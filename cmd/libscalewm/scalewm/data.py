@@ -4,12 +4,12 @@ import sys
 
 import numpy as np
 
-from ._abi import call
+from ._abi import Held, call
 
 _BASE = sys.modules["torch"].utils.data.Dataset if "torch" in sys.modules else object
 
 
-class Dataset(_BASE):
+class Dataset(Held, _BASE):
     """Clips of `frames` frames, `skip` rows apart, of a data set in the field's HDF5 layout.
 
     A map-style data set for torch's DataLoader, and with `batches` an iterator over the program's own loader, whose
@@ -31,7 +31,6 @@ class Dataset(_BASE):
                  columns=(), workers=0, progress=None):  # fmt: skip
         self._wants = {"path": str(path), "frames": frames, "skip": skip, "size": size or 0, "split": split, "seed": seed, "protocol": protocol,
                        "columns": list(columns), "normalised": normalised, "workers": workers}  # fmt: skip
-        self._handle = 0
         self._open(progress)
 
     def _open(self, progress=None):
@@ -94,21 +93,10 @@ class Dataset(_BASE):
             out[c["name"]] = np.empty((n, t, c["width"]), c["dtype"])
         return out
 
-    def close(self):
-        if self._handle:
-            handle, self._handle = self._handle, 0
-            call("close", handle)
-
-    def __del__(self):
-        try:
-            self.close()
-        except Exception:  # never opened, a forked process, or Python is going down
-            pass
-
     def __getstate__(self):
         return self._wants
 
     def __setstate__(self, wants):
         """A spawned worker opens the file anew; its frames are scaled already where they lie beside the file."""
-        self._wants, self._handle = wants, 0
+        self._wants = wants
         self._open()

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 
-from ._abi import call
+from ._abi import Held, call
 
 
 def load(path, *, threads=0):
@@ -13,7 +13,7 @@ def load(path, *, threads=0):
     return Model(path, threads)
 
 
-class Model:
+class Model(Held):
     """A world model in evaluation mode on the processor, in float32.
 
     Latents are float32 of shape `latent`, (D,) or (P, D) with P patches. Actions are z-scores, in blocks of `action_width` numbers: the
@@ -23,7 +23,6 @@ class Model:
     """
 
     def __init__(self, path, threads=0):
-        self._handle = 0
         about = call("model.load", 0, {"path": str(path), "threads": threads})
         self._handle = about["handle"]
         info = about["info"]
@@ -69,17 +68,6 @@ class Model:
         arrays = (latents[0], _float32("candidates", c), *latents[1:], out)
         call("model.rollout", self._handle, {"episodes": episodes, "candidates": n, "blocks": blocks}, arrays)
         return _like(candidates, out)
-
-    def close(self):
-        if self._handle:
-            handle, self._handle = self._handle, 0
-            call("close", handle)
-
-    def __del__(self):
-        try:
-            self.close()
-        except Exception:  # a forked process, or Python is going down
-            pass
 
     def __repr__(self):
         return f"<scalewm model {self.method} of {self.task or 'a task that is not said'}, latents {math.prod(self.latent)}, frames of {self.frame_size} px>"

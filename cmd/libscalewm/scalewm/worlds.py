@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from ._abi import Error, call, tasks
+from ._abi import Error, Held, call, tasks
 
 FRAME = (224, 224, 3)
 PIXELS = "pixels"
 
 
-class Worlds:
+class Worlds(Held):
     """n worlds of a task.
 
     `watch` names columns of the task, "pixels" among them: every call that changes worlds gives
@@ -88,17 +88,6 @@ class Worlds:
         out = np.empty((self.n, *FRAME), np.uint8) if out is None else out
         call("worlds.frames", self._handle, None, (out,))
         return out
-
-    def close(self):
-        if self._handle:
-            handle, self._handle = self._handle, 0
-            call("close", handle)
-
-    def __del__(self):
-        try:
-            self.close()
-        except (Error, AttributeError, TypeError):  # never opened, a forked process, or Python is going down
-            pass
 
     def actions(self, actions):
         """Actions as the library takes them; what they are not raises ValueError or TypeError."""
