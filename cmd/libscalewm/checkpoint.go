@@ -108,14 +108,14 @@ func (m *checkpoint) rollout(c call) (again bool, err error) {
 		return false, fmt.Errorf("predicting: %d buffers", len(c.buffers))
 	}
 	all, plan, costs := q.Episodes*q.Candidates, q.Blocks*m.info.ActionWidth, len(c.buffers) == 4
-	start, err1 := finite(c.buffers[0], q.Episodes*m.latent(), "start")
-	actions, err2 := finite(c.buffers[1], all*plan, "candidates")
+	start, err1 := c.finite(0, q.Episodes*m.latent(), "start")
+	actions, err2 := c.finite(1, all*plan, "candidates")
 	var goals []float32
 	var err3 error
 	each := m.latent()
 	if costs {
 		each = 1
-		goals, err3 = finite(c.buffers[2], q.Episodes*m.latent(), "goals")
+		goals, err3 = c.finite(2, q.Episodes*m.latent(), "goals")
 	}
 	out, err4 := typed[float32](c.buffers[len(c.buffers)-1], all*each, "what is predicted")
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
@@ -164,9 +164,12 @@ func (m *checkpoint) predict(out, start, actions, goal []float32, blocks int) {
 	m.dev.Download(out, result)
 }
 
-// finite is float32 numbers of the caller's, all of them finite.
-func finite(b []byte, n int, what string) ([]float32, error) {
-	v, err := typed[float32](b, n, what)
+// finite is the float32 numbers of a buffer, all of them finite, which the first slice of a call looks at.
+func (c call) finite(buffer, n int, what string) ([]float32, error) {
+	v, err := typed[float32](c.buffers[buffer], n, what)
+	if c.more {
+		return v, err
+	}
 	for i, x := range v {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 			return nil, fmt.Errorf("%s: number %d is %v (hint: latents and z-scored actions are finite)", what, i, x)
