@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"context"
 	"image"
 	"image/color"
 	"image/draw"
@@ -13,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-
-	"scalewm/eval/paired"
 )
 
 // TestPictures makes the README's pictures of a results folder (make pictures): the first
@@ -24,14 +21,7 @@ func TestPictures(t *testing.T) {
 	if dir == "" {
 		t.Skip("pictures: SCALEWM_PICTURES names no results folder (make pictures)")
 	}
-	d, err := Load(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Build(d, paired.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d, r := reported(t, dir)
 	files, err := r.Render([]string{"html"})
 	if err != nil {
 		t.Fatal(err)

@@ -32,14 +32,7 @@ func TestStudy(t *testing.T) {
 	for _, p := range packed {
 		unpack(t, p, dir)
 	}
-	d, err := Load(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Build(d, paired.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, r := reported(t, dir)
 	tables := map[string]string{}
 	for _, s := range r.Sections() {
 		for _, p := range s.Parts {
@@ -81,6 +74,20 @@ func TestStudy(t *testing.T) {
 			t.Errorf("%s differs from what the cells say (-cells +page; `go test ./eval/report -run TestStudy -update` writes it anew):\n%s", name, d)
 		}
 	}
+}
+
+// reported is a results folder and its report.
+func reported(t *testing.T, dir string) (*Data, *Report) {
+	t.Helper()
+	d, err := Load(context.Background(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Build(d, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, r
 }
 
 func read(t *testing.T, path string) string {
