@@ -47,6 +47,34 @@ func BenchmarkGemm(b *testing.B) {
 	}
 }
 
+// BenchmarkEpilogue reports the share of the measured peak of one thread that products of the MLP reach with what they end in.
+func BenchmarkEpilogue(b *testing.B) {
+	for _, p := range []device.Precision{device.FP32, device.BF16} {
+		d := benchDevice(b, p)
+		mats := func(m, n, k int) (dst, x, w device.Mat) {
+			return device.NewActivations(d, m, n), activations(d, m, k), randomMat(d, n, k)
+		}
+		run := func(name string, op device.Op, m, n, k int, ep device.Epilogue) {
+			b.Run(fmt.Sprintf("%s/%s/%dx%dx%d", p, name, m, n, k), func(b *testing.B) {
+				dst, x, w := mats(m, n, k)
+				if op == device.NN {
+					w = randomMat(d, k, n)
+				}
+				begin := busy()
+				for b.Loop() {
+					d.Gemm(op, dst, x, w, ep)
+				}
+				reportRate(b, p, begin, 2*float64(m)*float64(n)*float64(k)*float64(b.N))
+			})
+		}
+		bias := randomMat(d, 1, 768)
+		run("bias", device.NT, 8320, 768, 192, device.Epilogue{Bias: bias})
+		run("GELU", device.NT, 8320, 768, 192, device.Epilogue{Bias: bias, Act: device.GELU, Pre: device.NewActivations(d, 8320, 768)})
+		run("GELUGrad", device.NN, 8320, 768, 192, device.Epilogue{Act: device.GELU, Grad: activations(d, 8320, 768)})
+		run("plan", device.NT, 300, 2048, 192, device.Epilogue{Bias: randomMat(d, 1, 2048), Act: device.GELU})
+	}
+}
+
 func benchDevice(b *testing.B, p device.Precision) device.Device {
 	d, err := cpu.New(cpu.Options{Precision: p, Threads: 1})
 	if err != nil {
@@ -97,31 +125,33 @@ func reportRate(b *testing.B, p device.Precision, begin, flops float64) {
 	b.ReportMetric(machine.Read, "read-GB/s")
 }
 
-// BenchmarkAttention reports the share of the fp32 peak (products only are counted).
+// BenchmarkAttention reports the share of the peak (products only are counted).
 func BenchmarkAttention(b *testing.B) {
-	for _, h := range []device.Heads{
-		{Seqs: 128, Len: 65, Heads: 3, Dim: 64}, {Seqs: 256, Len: 17, Heads: 3, Dim: 32}, {Seqs: 64, Len: 3, Heads: 16, Dim: 64, Block: 1},
-	} {
-		d := benchDevice(b, device.FP32)
-		inner := h.Heads * h.Dim
-		qkv, dqkv := randomMat(d, h.Seqs*h.Len, 3*inner), randomMat(d, h.Seqs*h.Len, 3*inner)
-		out, dout, lse := randomMat(d, h.Seqs*h.Len, inner), randomMat(d, h.Seqs*h.Len, inner), randomMat(d, h.Seqs*h.Heads, h.Len)
-		q, k, v := qkv.Columns(0, inner), qkv.Columns(inner, inner), qkv.Columns(2*inner, inner)
-		pair := 2 * float64(h.Seqs*h.Heads*h.Len*h.Len*h.Dim)
-		b.Run(fmt.Sprintf("forward/%dx%dx%d", h.Len, h.Heads, h.Dim), func(b *testing.B) {
-			begin := busy()
-			for b.Loop() {
-				d.Attention(out, lse, q, k, v, h)
-			}
-			reportRate(b, device.FP32, begin, 2*pair*float64(b.N))
-		})
-		b.Run(fmt.Sprintf("backward/%dx%dx%d", h.Len, h.Heads, h.Dim), func(b *testing.B) {
-			begin := busy()
-			for b.Loop() {
-				d.AttentionGrad(dqkv.Columns(0, inner), dqkv.Columns(inner, inner), dqkv.Columns(2*inner, inner), dout, out, lse, q, k, v, h)
-			}
-			reportRate(b, device.FP32, begin, 5*pair*float64(b.N))
-		})
+	for _, p := range []device.Precision{device.FP32, device.BF16} {
+		for _, h := range []device.Heads{
+			{Seqs: 128, Len: 65, Heads: 3, Dim: 64}, {Seqs: 256, Len: 17, Heads: 3, Dim: 32}, {Seqs: 300, Len: 3, Heads: 16, Dim: 64, Block: 1},
+		} {
+			d := benchDevice(b, p)
+			inner := h.Heads * h.Dim
+			qkv, dqkv := activations(d, h.Seqs*h.Len, 3*inner), activations(d, h.Seqs*h.Len, 3*inner)
+			out, dout, lse := activations(d, h.Seqs*h.Len, inner), activations(d, h.Seqs*h.Len, inner), randomMat(d, h.Seqs*h.Heads, h.Len)
+			q, k, v := qkv.Columns(0, inner), qkv.Columns(inner, inner), qkv.Columns(2*inner, inner)
+			pair := 2 * float64(h.Seqs*h.Heads*h.Len*h.Len*h.Dim)
+			b.Run(fmt.Sprintf("%s/forward/%dx%dx%d", p, h.Len, h.Heads, h.Dim), func(b *testing.B) {
+				begin := busy()
+				for b.Loop() {
+					d.Attention(out, lse, q, k, v, h)
+				}
+				reportRate(b, p, begin, 2*pair*float64(b.N))
+			})
+			b.Run(fmt.Sprintf("%s/backward/%dx%dx%d", p, h.Len, h.Heads, h.Dim), func(b *testing.B) {
+				begin := busy()
+				for b.Loop() {
+					d.AttentionGrad(dqkv.Columns(0, inner), dqkv.Columns(inner, inner), dqkv.Columns(2*inner, inner), dout, out, lse, q, k, v, h)
+				}
+				reportRate(b, p, begin, 5*pair*float64(b.N))
+			})
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 // isa_amx_emulated.c: isa_amx.c with its tile instructions done in vectors, bit for bit: for tests,
 // and to repeat what a machine with AMX computed.
 #if defined(__x86_64__)
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,prefer-vector-width=512")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,prfchw,prefer-vector-width=512")
 #define TILES_HARDWARE 0
 #define TABLE kernels_amx_emulated
 #include "kernels_tiles.h"

@@ -1,6 +1,6 @@
 // isa_avx2.c: the kernels for AVX2 with FMA.
 #if defined(__x86_64__)
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,prfchw")
 #define _GNU_SOURCE
 #include "engine.h"
 #include "vec_avx2.h"

@@ -1,6 +1,6 @@
 // isa_avx512.c: the kernels for AVX-512.
 #if defined(__x86_64__)
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prfchw,prefer-vector-width=512")
 #define _GNU_SOURCE
 #include "engine.h"
 #include "vec_avx512.h"

@@ -333,7 +333,7 @@ static void few_grad(Pool *pool, const AttentionArgs *a) {
 // rounded to it), softmax and all sums are fp32. Queries go by strips, so that
 // scores stay near.
 
-enum { STRIP = 96 }; // queries of a strip at most
+enum { STRIP = 96 }; // queries of a strip at most, in whole vectors
 
 // strip_rows is the length of a strip.
 static i64 strip_rows(i64 queries) {
@@ -416,6 +416,14 @@ static void keep_row(const Head *h, i64 r, float *keep) {
 	if (h->a->p > 0) keep_factors(keep, h->len, h->a->p, h->a->key, drop_index(h, r));
 }
 
+// ask_rows asks for all of m, to be read or written soon.
+static void ask_rows(Mat m) {
+	for (i64 r = 0; r < m.rows; r++) prefetch(m, r);
+}
+static void ask_rows_to(Mat m) {
+	for (i64 r = 0; r < m.rows; r++) prefetch_to(m, r);
+}
+
 static Bf16Space bf16_begin(const Head *h, Worker *w) {
 	size_t bytes;
 	Bf16Space sp = bf16_space(h, w->scratch, &bytes);
@@ -444,14 +452,18 @@ static void bf16_strip(const Head *h, const Bf16Space *sp, i64 first, i64 rows) 
 	const AttentionArgs *a = h->a;
 	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
 	pair_product(left_rows(q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
-	float inv[STRIP];
+	float top[STRIP], total[STRIP], inv[STRIP];
 	for (i64 r = 0; r < rows; r++) {
-		float *s = sp->s + r * h->wide, top, total = exponentials(s, keys_of(a, first + r), h->wide, head_scale(h), &top);
-		inv[r] = 1.0f / total;
-		if (a->lse.p) *lse_at(h, first + r) = top + vlog(vset(total))[0];
+		float *s = sp->s + r * h->wide;
+		total[r] = exponentials(s, keys_of(a, first + r), h->wide, head_scale(h), &top[r]);
 		if (a->p == 0) continue;
 		keep_row(h, first + r, sp->keep);
 		for (i64 j = 0; j < h->wide; j += VL) vstore(s + j, vload(s + j) * vload(sp->keep + j));
+	}
+	for (i64 r = 0; r < rows; r += VL) {
+		vf sum = vpart(total, r, rows);
+		vstore(inv + r, vset(1.0f) / sum);
+		if (a->lse.p) vput(lse_at(h, first), r, rows, vpart(top, r, rows) + vlog(sum));
 	}
 	Mat p = {sp->s, rows, h->len, h->wide, 0};
 	pair_product(left_rows(p, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->t, h->deep, 0});
@@ -461,8 +473,12 @@ static void bf16_strip(const Head *h, const Bf16Space *sp, i64 first, i64 rows) 
 static void bf16_task(const void *args, i64 i, Worker *w) {
 	Head h = head_of(args, i);
 	Bf16Space sp = bf16_begin(&h, w);
+	ask_rows(of_keys(&h, h.a->k));
+	ask_rows(of_keys(&h, h.a->v));
+	ask_rows(of_queries(&h, h.a->q));
 	right_transposed(of_keys(&h, h.a->k), sp.kt);
 	right_factor(of_keys(&h, h.a->v), sp.rows);
+	ask_rows_to(of_queries(&h, h.a->out));
 	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
 		bf16_strip(&h, &sp, r, least(strip, h.queries - r));
 	}
@@ -499,8 +515,16 @@ static void bf16_grad_strip(const Head *h, const Bf16Space *sp, i64 first, i64 r
 static void bf16_grad_task(const void *args, i64 i, Worker *w) {
 	Head h = head_of(args, i);
 	Bf16Space sp = bf16_begin(&h, w);
+	ask_rows(of_keys(&h, h.a->k));
+	ask_rows(of_keys(&h, h.a->v));
+	ask_rows(of_queries(&h, h.a->q));
+	ask_rows(of_queries(&h, h.a->dout));
+	ask_rows(of_queries(&h, h.a->out));
 	right_transposed(of_keys(&h, h.a->k), sp.kt);
 	right_transposed(of_keys(&h, h.a->v), sp.vt);
+	ask_rows_to(of_keys(&h, h.a->dk));
+	ask_rows_to(of_keys(&h, h.a->dv));
+	ask_rows_to(of_queries(&h, h.a->dq));
 	right_factor(of_keys(&h, h.a->k), sp.rows);
 	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
 		bf16_grad_strip(&h, &sp, r, least(strip, h.queries - r));

@@ -284,13 +284,52 @@ static void transpose_panel(Mat b, uint32_t *dst, i64 width, int bf16) {
 // of it now and then: so the memory that it goes to is waited for beside the multiplications.
 typedef struct { const GemmArgs *g; const float *sums; i64 r, c, rows, cols, done; } Block;
 
-// ask_ahead asks for what a block that waits will read: its gate, and what it is added to.
+// ask_ahead asks for what a block that waits will read and write.
 static void ask_ahead(const Block *b) {
 	const GemmArgs *g = b->g;
 	for (i64 r = b->r; r < b->r + b->rows; r++) {
+		if (g->grad.p) prefetch(part(g->grad, 0, b->c, 1, b->cols), r);
 		if (g->gate.p) prefetch(part(g->gate, 0, b->c, 1, b->cols), r);
-		if (g->add) prefetch(part(g->dst, 0, b->c, 1, b->cols), r);
+		if (g->pre.p) prefetch_to(part(g->pre, 0, b->c, 1, b->cols), r);
+		if (g->ungated.p) prefetch_to(part(g->ungated, 0, b->c, 1, b->cols), r);
+		prefetch_to(part(g->dst, 0, b->c, 1, b->cols), r);
 	}
+}
+
+// finish_some finishes `vecs` vectors of row r of the result from column c on, a step of all of them after
+// the other: each step is asked for once, and no vector waits for the one before.
+static inline __attribute__((always_inline)) void finish_some(
+	const int act, const int back, const int vecs, const GemmArgs *g, const float *sums, const float *keep, i64 r, i64 c) {
+	vf v[TILE_VECTORS], x[TILE_VECTORS];
+#define EACH for (int j = 0; j < vecs; j++)
+	EACH v[j] = vload(sums + j * VL);
+	if (g->scale.p) {
+		mloads(x, vecs, g->scale, 0, c);
+		EACH v[j] *= x[j];
+	}
+	if (g->bias.p) {
+		mloads(x, vecs, g->bias, 0, c);
+		EACH v[j] += x[j];
+	}
+	if (g->pre.p) mstores(g->pre, r, c, vecs, v);
+	if (back) {
+		mloads(x, vecs, g->grad, r, c);
+		EACH v[j] *= vact_grad(act, x[j]);
+	} else {
+		EACH v[j] = vact(act, v[j]);
+	}
+	if (g->drop_p > 0) EACH v[j] *= vload(keep + j * VL);
+	if (g->ungated.p) mstores(g->ungated, r, c, vecs, v);
+	if (g->gate.p) {
+		mloads(x, vecs, g->gate, r, c);
+		EACH v[j] *= x[j];
+	}
+	if (g->add) {
+		mloads(x, vecs, g->dst, r, c);
+		EACH v[j] += x[j];
+	}
+	mstores(g->dst, r, c, vecs, v);
+#undef EACH
 }
 
 static inline __attribute__((always_inline)) void finish_row(const int act, const int back, const Block *b, i64 i) {
@@ -299,20 +338,11 @@ static inline __attribute__((always_inline)) void finish_row(const int act, cons
 	i64 r = b->r + i;
 	float keep[PANEL];
 	if (g->drop_p > 0) keep_factors(keep, b->cols, g->drop_p, g->drop_key, (uint64_t)(r * g->dst.cols + b->c));
-	for (i64 j = 0; j < b->cols; j += VL) {
-		i64 c = b->c + j;
-		vf v = vload(sums + j);
-		if (g->scale.p) v *= mload(g->scale, 0, c);
-		if (g->bias.p) v += mload(g->bias, 0, c);
-		if (g->pre.p) mstore(g->pre, r, c, v);
-		if (back) v *= vact_grad(act, mload(g->grad, r, c));
-		else v = vact(act, v);
-		if (g->drop_p > 0) v *= vload(keep + j);
-		if (g->ungated.p) mstore(g->ungated, r, c, v);
-		if (g->gate.p) v *= mload(g->gate, r, c);
-		if (g->add) v += mload(g->dst, r, c);
-		mstore(g->dst, r, c, v);
+	if (b->cols == PANEL) {
+		finish_some(act, back, TILE_VECTORS, g, sums, keep, r, b->c);
+		return;
 	}
+	for (i64 j = 0; j < b->cols; j += VL) finish_some(act, back, 1, g, sums + j, keep + j, r, b->c + j);
 }
 
 #define FINISH(act, back) \

@@ -27,6 +27,13 @@ static inline void prefetch(Mat m, i64 r) {
 	for (i64 c = 0; c < m.cols; c += line) __builtin_prefetch(mat_at(m, r, c));
 }
 
+// prefetch_to does so for a row that is about to be written: rows of a wide matrix lie so far apart
+// that the processor does not foresee the next, and a store has to have its line first.
+static inline void prefetch_to(Mat m, i64 r) {
+	i64 line = m.bf16 ? 32 : 16;
+	for (i64 c = 0; c < m.cols; c += line) __builtin_prefetch(mat_at(m, r, c), 1);
+}
+
 // mload is the numbers at (r, c..) of m as far as the row goes, at most VL, then zeros; mstore stores them.
 static inline vf mload(Mat m, i64 r, i64 c) {
 	i64 n = m.cols - c;
@@ -53,4 +60,19 @@ static inline void mstore(Mat m, i64 r, i64 c, vf v) {
 	float *p = m.p + r * m.stride + c;
 	if (n >= VL) vstore(p, v);
 	else vstoren(p, v, n);
+}
+
+// mloads and mstores are those of n vectors side by side.
+static inline __attribute__((always_inline)) void mloads(vf *v, const int n, Mat m, i64 r, i64 c) {
+	for (int j = 0; j < n; j++) v[j] = mload(m, r, c + j * VL);
+}
+
+static inline __attribute__((always_inline)) void mstores(Mat m, i64 r, i64 c, const int n, const vf *v) {
+	int j = 0;
+#if VEC_BF16
+	if (m.bf16 && c + n * VL <= m.cols) {
+		for (; j + 1 < n; j += 2) vstore((float *)mat_at(m, r, c + j * VL), vpairs(v[j], v[j + 1]));
+	}
+#endif
+	for (; j < n; j++) mstore(m, r, c + j * VL, v[j]);
 }
