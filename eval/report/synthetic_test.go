@@ -11,7 +11,8 @@ import (
 	"testing"
 
 	"scalewm/dataset/cell"
-	_ "scalewm/envs/reacher" // for their titles
+	_ "scalewm/envs/pointmaze" // for their titles
+	_ "scalewm/envs/reacher"
 	_ "scalewm/envs/tworoom"
 	"scalewm/eval/paired"
 	"scalewm/eval/record"
