@@ -87,9 +87,9 @@ func TestClaimsOnAverages(t *testing.T) {
 		all, not paired.Verdict
 		evidence string
 	}{
-		{2, 6, paired.Holds, paired.Fails, "pusht, CEM +4.0 (+2.0 to +6.0), 600 episodes. Of 15 numbers 15 as claimed, 0 otherwise, 0 open."},
-		{-1, 3, paired.Undecided, paired.Undecided, "cube, iCEM +1.0 (−1.0 to +3.0), 600 episodes. Of 15 numbers 14 as claimed, 0 otherwise, 1 open."},
-		{-9, -7, paired.Fails, paired.Holds, "cube, iCEM −8.0 (−9.0 to −7.0), 600 episodes. Of 15 numbers 14 as claimed, 1 otherwise, 0 open."},
+		{2, 6, paired.Holds, paired.Fails, "Push-T, CEM +4.0 (+2.0 to +6.0), 600 episodes. Of 15 numbers 15 as claimed, 0 otherwise, 0 open."},
+		{-1, 3, paired.Undecided, paired.Undecided, "OGBench Cube, iCEM +1.0 (−1.0 to +3.0), 600 episodes. Of 15 numbers 14 as claimed, 0 otherwise, 1 open."},
+		{-9, -7, paired.Fails, paired.Holds, "OGBench Cube, iCEM −8.0 (−9.0 to −7.0), 600 episodes. Of 15 numbers 14 as claimed, 1 otherwise, 0 open."},
 	} {
 		r := grid(at(c.lo, c.hi))
 		all, not := found(t, r, "scale-every-average"), found(t, r, "aux-not-every-average")

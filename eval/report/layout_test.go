@@ -21,7 +21,7 @@ func TestFullTable(t *testing.T) {
 	for _, want := range []string{ // tab:full-pusht and tab:cross-task of the paper
 		"| CEM | SCALE | paper | **96.0 ± 2.0** | 93.2 ± 2.6 | **84.7 ± 4.0** | 63.0 ± 4.6 | 32.5 ± 4.4 | 73.9 |",
 		"| CEM | Aux | paper | 94.2 ± 1.9 | **93.3 ± 2.0** | **84.7 ± 5.3** | **66.2 ± 8.9** | **36.2 ± 7.9** | **74.9** |",
-		"| pointmaze | DINO-WM | paper | **94.2 ± 1.7** |", "| MPPI | LeWM | ours | 80.7 ± 1.9 |",
+		"| PointMaze | DINO-WM | paper | **94.2 ± 1.7** |", "| MPPI | LeWM | ours | 80.7 ± 1.9 |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -93,8 +93,8 @@ func TestPaperStandsBesideOurTests(t *testing.T) {
 	g := &Group{SetTests: setTests(fromPaper(), paired.Options{}), Tallies: tallies(fromPaper())}
 	text := string(markdown([]Section{{Title: "x", Level: 2, Parts: []Part{g.setTestTable(), g.tallyTable()}}}))
 	for _, want := range []string{
-		"| DINO-WM − LeWM | pusht | authors | 15 | 6 | −7.9 | – | 0.031 | – |", "| DINO-WM − LeWM | Reacher | authors | 15 | 6 | −0.1 | – | 0.438 | – |",
-		"| SCALE − LeWM | cube | authors | 15 | 6 | +2.9 | – | 0.031 | – |", "| Aux − LeWM | Two-Room | authors | 15 | 6 | −0.3 | – | 0.688 | – |", "| SCALE − LeWM | paper | 15 | 15 | 67 | 7 | 1 |", "| DINO-WM − LeWM | paper | 8 | 15 | – | – | – |",
+		"| DINO-WM − LeWM | Push-T | authors | 15 | 6 | −7.9 | – | 0.031 | – |", "| DINO-WM − LeWM | Reacher | authors | 15 | 6 | −0.1 | – | 0.438 | – |",
+		"| SCALE − LeWM | OGBench Cube | authors | 15 | 6 | +2.9 | – | 0.031 | – |", "| Aux − LeWM | Two-Room | authors | 15 | 6 | −0.3 | – | 0.688 | – |", "| SCALE − LeWM | paper | 15 | 15 | 67 | 7 | 1 |", "| DINO-WM − LeWM | paper | 8 | 15 | – | – | – |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no line %q in\n%s", want, text)
@@ -208,7 +208,7 @@ func TestSetTestOfCells(t *testing.T) {
 		near(t, x.Arm+" by iCEM", x.Diff, 10, 1e-9)
 	}
 	text := string(markdown(r.Sections()))
-	for _, want := range []string{"Two-Room without MPPI: SCALE − LeWM", "Tasks of the paper that are not here: pusht, Reacher, cube and pointmaze", "Comparisons of the paper that are not here: DINO-WM − LeWM and Aux − LeWM",
+	for _, want := range []string{"Two-Room without MPPI: SCALE − LeWM", "Tasks of the paper that are not here: Push-T, Reacher, OGBench Cube and PointMaze", "Comparisons of the paper that are not here: DINO-WM − LeWM and Aux − LeWM",
 		"| Two-Room | SCALE | ours | 60 | 65.0 | 75.0 | +10.0 |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"scalewm/dataset/cell"
-	_ "scalewm/envs/pointmaze" // for their titles
+	_ "scalewm/envs/cube" // for their titles
+	_ "scalewm/envs/pointmaze"
+	_ "scalewm/envs/pusht"
 	_ "scalewm/envs/reacher"
 	_ "scalewm/envs/tworoom"
 	"scalewm/eval/paired"
