@@ -38,6 +38,9 @@ func (j Job) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("converting %s: %w", j.In[0], err)
 	}
+	if _, ok := r.(npzFiles); j.Frames != "" && (ok || r == nil) {
+		return fmt.Errorf("converting %s: its frames are its pixels (hint: leave --frames out, which names a camera of a folder with several)", j.In[0])
+	}
 	if r != nil {
 		defer r.close()
 		return j.write(ctx, r)

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"context"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -134,6 +136,28 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// A script stands in for ffmpeg: what it hands over decides, whatever is in the films, whose
+// first episode has three rows.
+func TestFilmsThatDoNotFit(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for name, is := range map[string]struct{ script, want string }{
+		"not square, without end": {`while :; do printf 'P6\n4 2\n255\n0123456789abcdef01234567'; done`, "frame 0 of the film .*it is 4 x 2 pixels.*(hint: "},
+		"two frames":              {`for i in 1 2; do printf 'P6\n2 2\n255\n0123456789ab'; done`, "frame 2 of the film .*there are rows for 3 frames (hint: "},
+		"half a frame":            {`printf 'P6\n2 2\n255\n012345'; echo torn >&2; exit 1`, "frame 0 of the film .*ffmpeg says: torn"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(bin, "ffmpeg"), []byte("#!/bin/sh\n"+is.script+"\n"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := run(t, "testdata/films")
+			if want := strings.ReplaceAll(is.want, "(", `\(`); err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		})
+	}
+}
+
 func TestWhatCannotBeConverted(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -185,7 +209,7 @@ func npy(header, data string) []byte {
 }
 
 func TestHeaders(t *testing.T) {
-	a, err := readNPY(bytes.NewReader(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }\n", "\x01\x00\xff\xff")))
+	a, err := readNPY(bytes.NewReader(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }\n", "\x01\x00\xff\xff")), 4)
 	if v, _ := a.numbers(); err != nil || a.rows() != 2 || a.width() != 1 || v[0] != 1 || v[1] != -1 {
 		t.Errorf("%+v, %v, %v", a, v, err)
 	}
@@ -195,13 +219,54 @@ func TestHeaders(t *testing.T) {
 		"{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (2,), }":                   "no numbers of a type",
 		"{'descr': '<i2', 'fortran_order': True, 'shape': (2, 1), }":                           "columns come first",
 		"{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }":                            "its header says 6",
-		"{'descr': '<i2', 'fortran_order': False, 'shape': (1,), }":                            "its header says 2",
+		"{'descr': '<i2', 'fortran_order': False, 'shape': (1,), }":                            "its header says 2 bytes",
+		"{'descr': '<i2', 'fortran_order': False, 'shape': (513,), }":                          "too large",
 		"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 99999999999), }":      "too large",
 		"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999999999), }": "too large",
 		"nothing": "none of NumPy's",
 	} {
-		if _, err := readNPY(bytes.NewReader(npy(header, "abcd"))); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readNPY(bytes.NewReader(npy(header, "abcd")), 1024); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", header, err, want)
+		}
+	}
+}
+
+// A small .npz file that inflates to 32 MB behind one number takes the memory of one number.
+func TestBomb(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bomb.npz")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	w, err := z.Create("action.npy")
+	if err == nil {
+		_, err = w.Write(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), }\n", ""))
+	}
+	zeros := make([]byte, 1<<20)
+	for range 32 {
+		_, err2 := w.Write(zeros)
+		err = errors.Join(err, err2)
+	}
+	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	fuzztest.Read(t, 0, func() { _, err = readNPZ(path) })
+	if err == nil || !strings.Contains(err.Error(), "its header says 4 bytes (hint: ") {
+		t.Error(err)
+	}
+}
+
+// --frames chooses among cameras, which HDF5 and .npz files do not have.
+func TestFramesOfFilesWithoutCameras(t *testing.T) {
+	f, _, err := run(t, "testdata/a.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{f.Path(), "testdata/a.npz", "testdata"} {
+		err := Job{In: []string{in}, Out: filepath.Join(t.TempDir(), "x.h5"), Frames: "top"}.Run(context.Background())
+		if err == nil || !strings.Contains(err.Error(), "(hint: leave --frames out") {
+			t.Errorf("%s: %v", in, err)
 		}
 	}
 }
@@ -211,7 +276,7 @@ func FuzzNPY(f *testing.F) {
 	f.Add(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1, 2, 2, 3), }\n", "abcdefghijkl"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fuzztest.Read(t, len(b), func() {
-			a, err := readNPY(bytes.NewReader(b))
+			a, err := readNPY(bytes.NewReader(b), maxArrays)
 			if err != nil {
 				return
 			}

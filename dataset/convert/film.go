@@ -12,6 +12,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
@@ -40,6 +41,7 @@ func openFilm(ctx context.Context, path string) (*film, error) {
 	f := &film{path: path}
 	f.cmd = exec.CommandContext(ctx, program, "-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-i", "file:"+path, "-fps_mode", "passthrough", "-f", "image2pipe", "-c:v", "ppm", "-")
 	f.cmd.Stderr = &f.said
+	f.cmd.WaitDelay = time.Second // where ffmpeg is a script, what it started may live on
 	out, err := f.cmd.StdoutPipe()
 	if err == nil {
 		err = f.cmd.Start()
@@ -59,27 +61,43 @@ func isFile(path string) error {
 	return err
 }
 
-// frame is the next frame, or none if it is not kept.
-func (f *film) frame(keep bool) (picture, error) {
-	p, err := readPPM(f.out, keep)
-	if err != nil {
+// frames are n frames from number first on, none of which was read before.
+func (f *film) frames(first, n int) (array, error) {
+	for f.next < first {
+		if _, err := f.frame(false, first+n); err != nil {
+			return array{}, err
+		}
+	}
+	return stack(n, func(int) (picture, error) { return f.frame(true, first+n) })
+}
+
+// frame is the next one of a film that must have so many; its pixels are read where they are kept.
+func (f *film) frame(keep bool, need int) (p picture, err error) {
+	if _, err = f.out.Peek(1); err == nil {
+		p, err = readPPM(f.out, keep)
+	}
+	if err == nil {
+		f.next++
+		return p, nil
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		wait := f.cmd.Wait()
 		f.cmd = nil
 		if f.said.Len() > 0 || wait != nil {
 			err = fmt.Errorf("ffmpeg says: %.300s (%v)", bytes.TrimSpace(f.said.Bytes()), wait)
-		} else if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("it has %d frames, fewer than there are rows (hint: was the recording cut off?)", f.next)
+		} else {
+			err = fmt.Errorf("the film ends there, and there are rows for %d frames (hint: was the recording cut off?)", need)
 		}
-		return p, fmt.Errorf("frame %d of the film %s: %w", f.next, f.path, err)
 	}
-	f.next++
-	return p, nil
+	f.close()
+	return p, fmt.Errorf("frame %d of the film %s: %w", f.next, f.path, err)
 }
 
 func (f *film) close() {
 	if f.cmd != nil {
 		_ = f.cmd.Process.Kill() // it waits to be read on
 		_ = f.cmd.Wait()
+		f.cmd = nil
 	}
 }
 
@@ -158,8 +176,8 @@ func stack(n int, next func(i int) (picture, error)) (a array, err error) {
 		if p.width != a.shape[1] {
 			return a, fmt.Errorf("frame %d is %d pixels wide, the first %d (hint: all frames have one size)", i, p.width, a.shape[1])
 		}
-		if a.data = append(a.data, p.rgb...); len(a.data) > maxArray {
-			return a, fmt.Errorf("an episode of frames is larger than %d GB", maxArray>>30)
+		if a.data = append(a.data, p.rgb...); len(a.data) > maxArrays {
+			return a, fmt.Errorf("an episode of frames is larger than %d GB", maxArrays>>30)
 		}
 	}
 	return a, nil

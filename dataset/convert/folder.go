@@ -138,7 +138,7 @@ func (f *folder) frames(i int) (array, error) {
 	film, err := openFilm(f.ctx, base+".mp4")
 	if err == nil {
 		defer film.close()
-		return stack(f.lengths[i], func(int) (picture, error) { return film.frame(true) })
+		return film.frames(0, f.lengths[i])
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return array{}, err

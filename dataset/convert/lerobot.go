@@ -234,10 +234,5 @@ func (l *leRobot) filmed(path string, first, n int) (a array, err error) {
 			return a, err
 		}
 	}
-	for l.film.next < first {
-		if _, err := l.film.frame(false); err != nil {
-			return a, err
-		}
-	}
-	return stack(n, func(int) (picture, error) { return l.film.frame(true) })
+	return l.film.frames(first, n)
 }

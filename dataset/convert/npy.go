@@ -32,12 +32,12 @@ var (
 // errNoNumbers says that values cannot be a column.
 var errNoNumbers = errors.New("it holds no numbers of a type that data sets have")
 
-// What a file may claim: bytes of the header, axes, and bytes of an array, which is an
-// episode of frames at most.
+// What a file may claim: bytes of a header, axes, and bytes of its arrays together, which are an
+// episode at most.
 const (
 	maxHeader = 1 << 16
 	maxAxes   = 8
-	maxArray  = 8 << 30
+	maxArrays = 8 << 30
 )
 
 // The header is a Python dictionary of three entries
@@ -48,8 +48,9 @@ var (
 	shapeEntry   = regexp.MustCompile(`'shape':\s*\(([\d, ]*)\)`)
 )
 
-// readNPY reads a .npy file to its end.
-func readNPY(r io.Reader) (a array, err error) {
+// readNPY reads a .npy file, whose numbers take most bytes at most. It reads one byte beyond what
+// the header says: a few compressed bytes can hold gigabytes.
+func readNPY(r io.Reader, most int64) (a array, err error) {
 	header, err := readHeader(r)
 	if err != nil {
 		return a, err
@@ -70,15 +71,18 @@ func readNPY(r io.Reader) (a array, err error) {
 			continue
 		}
 		edge, err := strconv.Atoi(text)
-		if a.shape = append(a.shape, edge); err != nil || len(a.shape) > maxAxes || edge > 0 && n > maxArray/int64(edge) {
-			return a, fmt.Errorf("the shape (%s) is too large (hint: a file is one episode, of at most %d GB)", shape[1], maxArray>>30)
+		if a.shape = append(a.shape, edge); err != nil || len(a.shape) > maxAxes || edge > 0 && n > most/int64(edge) {
+			return a, fmt.Errorf("the shape (%s) is too large (hint: a file is one episode, of at most %d GB)", shape[1], maxArrays>>30)
 		}
 		n *= int64(edge)
 	}
 	var data bytes.Buffer // grows with what is there, whatever the header claims
-	got, err := io.Copy(&data, r)
-	if err == nil && got != n {
-		err = fmt.Errorf("it has %d bytes of numbers, its header says %d", got, n)
+	got, err := io.Copy(&data, io.LimitReader(r, n+1))
+	switch {
+	case err == nil && got < n:
+		err = fmt.Errorf("it has %d bytes of numbers, its header says %d (hint: was it copied whole?)", got, n)
+	case err == nil && got > n:
+		err = fmt.Errorf("it goes on behind its numbers, of which its header says %d bytes (hint: np.savez writes such files)", n)
 	}
 	a.data = data.Bytes()
 	return a, err

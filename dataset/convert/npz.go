@@ -40,7 +40,7 @@ func readNPZ(path string) (map[string]array, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (hint: np.savez writes such files)", err)
 	}
-	arrays := map[string]array{}
+	arrays, left := map[string]array{}, int64(maxArrays)
 	for _, member := range z.File {
 		name, ok := strings.CutSuffix(member.Name, ".npy")
 		if !ok || isIndex(name) {
@@ -48,7 +48,8 @@ func readNPZ(path string) (map[string]array, error) {
 		}
 		r, err := member.Open()
 		if err == nil {
-			arrays[name], err = readNPY(r)
+			arrays[name], err = readNPY(r, left)
+			left -= int64(len(arrays[name].data))
 			r.Close()
 		}
 		if err != nil {
