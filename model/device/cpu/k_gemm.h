@@ -170,6 +170,20 @@ static inline vf mpair(Mat m, i64 r, i64 c) {
 	return (vf)(r + 1 < m.rows ? lower | (vi)mload(m, r + 1, c) : lower);
 }
 
+// mpairs stores those pairs of n columns from c on, whole vectors of them.
+static inline __attribute__((always_inline)) void mpairs(float *dst, Mat m, i64 r, i64 c, i64 n) {
+	i64 j = 0;
+	if (m.bf16 && r + 1 < m.rows) {
+		const uint16_t *p = (const uint16_t *)mat_at(m, r, c), *q = p + m.stride;
+		for (; j + 2 * VL <= n; j += 2 * VL) {
+			__m512i x = _mm512_loadu_si512(p + j), y = _mm512_loadu_si512(q + j);
+			vstore(dst + j, (vf)_mm512_permutex2var_epi16(x, (__m512i)zip_lower, y));
+			vstore(dst + j + VL, (vf)_mm512_permutex2var_epi16(x, (__m512i)zip_upper, y));
+		}
+	}
+	for (; j < n; j += VL) vstore(dst + j, mpair(m, r, c + j));
+}
+
 // pairs_along is the VL pairs (m[r][c], m[r][c+1]), ...: zeros past the last column.
 static inline vf pairs_along(Mat m, i64 r, i64 c) {
 	if (m.bf16) {
@@ -183,6 +197,7 @@ static inline vf pairs_along(Mat m, i64 r, i64 c) {
 // Where `native` is never true these stand for what is never called.
 static inline vf mpair(Mat m, i64 r, i64 c) { return mload(m, r, c); }
 static inline vf pairs_along(Mat m, i64 r, i64 c) { return mload(m, r, c); }
+static inline void mpairs(float *dst, Mat m, i64 r, i64 c, i64 n) { (void)n, vstore(dst, mload(m, r, c)); }
 #endif
 
 // whole_steps is the words that k numbers of a row or column take: one each, or one a pair, padded
@@ -232,7 +247,7 @@ static Rows rows_across(Mat a, int bf16, i64 steps, uint32_t *space) {
 		uint32_t *line = space + s * apart;
 		ahead(a, native ? 2 * s : s);
 		if (native) ahead(a, 2 * s + 1);
-		if (native) for (i64 c = 0; c < a.cols; c += VL) vstore((float *)(line + c), mpair(a, 2 * s, c));
+		if (native) mpairs((float *)line, a, 2 * s, 0, a.cols);
 		else if (bf16) round_line(line, a.p + s * a.stride, a.cols);
 		else memcpy(line, a.p + s * a.stride, a.cols * 4);
 	}
@@ -247,12 +262,13 @@ static void pack_panels(Mat b, int bf16, uint32_t *dst, i64 apart) {
 	for (i64 s = 0; s < steps; s++) {
 		ahead(b, native ? 2 * s : s);
 		if (native) ahead(b, 2 * s + 1);
-		for (i64 c = 0; c < b.cols; c += VL) {
-			i64 n = least(PANEL, b.cols - c / PANEL * PANEL), width = (n + VL - 1) / VL * VL;
-			float *line = (float *)(dst + c / PANEL * apart + s * width + c % PANEL);
-			if (native) vstore(line, 2 * s < b.rows ? mpair(b, 2 * s, c) : vset(0.0f));
-			else vstore(line, mload(b, s, c));
-			if (bf16 && !native) round_line((uint32_t *)line, line, VL);
+		for (i64 c = 0; c < b.cols; c += PANEL) {
+			i64 n = least(PANEL, b.cols - c), width = (n + VL - 1) / VL * VL;
+			float *line = (float *)(dst + c / PANEL * apart + s * width);
+			if (native && 2 * s < b.rows) mpairs(line, b, 2 * s, c, n);
+			else if (native) memset(line, 0, width * 4);
+			else for (i64 j = 0; j < n; j += VL) vstore(line + j, mload(b, s, c + j));
+			if (bf16 && !native) round_line((uint32_t *)line, line, width);
 		}
 	}
 }

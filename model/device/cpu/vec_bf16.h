@@ -18,3 +18,9 @@ static inline void vstore_bf16(void *dst, vf x) { _mm256_storeu_si256((__m256i *
 
 // vpairs is the pairs (x[0], x[1]), ..., (y[0], y[1]), ..., rounded.
 static inline vf vpairs(vf x, vf y) { return (vf)_mm512_cvtne2ps_pbh((__m512)y, (__m512)x); }
+
+// The places of two rows' bf16, one after the other, in pairs (x[i], y[i]): of the first and of the second 16.
+typedef uint16_t vh __attribute__((vector_size(64)));
+#define ZIP(i) i, 32 + i
+#define ZIP8(i) ZIP(i), ZIP(i + 1), ZIP(i + 2), ZIP(i + 3), ZIP(i + 4), ZIP(i + 5), ZIP(i + 6), ZIP(i + 7)
+static const vh zip_lower = {ZIP8(0), ZIP8(8)}, zip_upper = {ZIP8(16), ZIP8(24)};
