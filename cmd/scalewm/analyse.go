@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,7 +132,7 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 
 // checkpointsOf lists the trainings of a results folder.
 func checkpointsOf(folder string) (dirs []string, err error) {
-	found, err := filepath.Glob(filepath.Join(folder, "train", "*", weights.SidecarName))
+	found, err := fs.Glob(os.DirFS(folder), "train/*/"+weights.SidecarName)
 	if err == nil && len(found) == 0 {
 		if _, err = os.Stat(folder); err == nil {
 			err = errors.New("it holds no finished training (hint: give the --out folder of `scalewm reproduce`, or --weights DIR)")
@@ -140,8 +141,8 @@ func checkpointsOf(folder string) (dirs []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("analysing the results folder %s: %w", folder, err)
 	}
-	for _, path := range found {
-		dirs = append(dirs, filepath.Dir(path))
+	for _, name := range found {
+		dirs = append(dirs, filepath.Join(folder, filepath.Dir(name)))
 	}
 	return dirs, nil
 }

@@ -5,9 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"scalewm/model/weights"
 )
 
 // cellsIn are the cells of a results folder by name; measured times are none.
@@ -29,6 +32,24 @@ func cellsIn(t *testing.T, dir string) map[string]string {
 		out[filepath.Base(path)] = string(b)
 	}
 	return out
+}
+
+// The characters of patterns are letters of a folder's name.
+func TestCheckpointsOfAnyFolder(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "[x]*?")
+	want := filepath.Join(folder, "train", "lewm")
+	if err := os.MkdirAll(want, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkpointsOf(folder); err == nil || !strings.Contains(err.Error(), "no finished training (hint: ") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(want, weights.SidecarName), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if dirs, err := checkpointsOf(folder); err != nil || !slices.Equal(dirs, []string{want}) {
+		t.Errorf("%q, %v", dirs, err)
+	}
 }
 
 // Analyses leave the same bytes whatever the number of workers, and where they are

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -186,7 +187,7 @@ func peers(m machine) finding {
 // notAsLocked compares what is installed beside a Python of a virtual environment
 // with the checkout's third_party/peers.lock and names a difference.
 func (m machine) notAsLocked(python string) string {
-	installed, _ := filepath.Glob(m.root + filepath.Join(filepath.Dir(python), "../lib/python3*/site-packages/*.dist-info"))
+	installed, _ := fs.Glob(os.DirFS(m.root+filepath.Join(filepath.Dir(python), "../lib")), "python3*/site-packages/*.dist-info")
 	have := map[string]bool{}
 	for _, dir := range installed {
 		have[distribution(strings.TrimSuffix(filepath.Base(dir), ".dist-info"))] = true

@@ -12,7 +12,7 @@ import (
 func fakeMachine(t *testing.T, files map[string]string) machine {
 	t.Helper()
 	m := machine{
-		root:     t.TempDir(),
+		root:     filepath.Join(t.TempDir(), "[x]*"), // a folder may be called so
 		checkout: "/src",
 		exeDir:   "/src/bin",
 		getenv:   func(string) string { return "" },

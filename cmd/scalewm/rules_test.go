@@ -15,17 +15,18 @@ import (
 
 // forbidden are selectors that a library may not use, and why.
 var forbidden = map[string]string{
-	"os.Exit":     "only cmd ends the process",
-	"os.Stdout":   "libraries are silent: report through a progress func",
-	"os.Stderr":   "libraries are silent: report through a progress func",
-	"fmt.Print":   "libraries are silent: report through a progress func",
-	"fmt.Printf":  "libraries are silent: report through a progress func",
-	"fmt.Println": "libraries are silent: report through a progress func",
-	"log.Print":   "libraries are silent: report through a progress func",
-	"log.Printf":  "libraries are silent: report through a progress func",
-	"log.Fatal":   "libraries return errors",
-	"rand.New":    "streams come from dataset/rng",
-	"rand.NewPCG": "streams come from dataset/rng",
+	"filepath.Glob": "a folder's name may hold * ? [, so fs.Glob(os.DirFS(folder), ...)",
+	"os.Exit":       "only cmd ends the process",
+	"os.Stdout":     "libraries are silent: report through a progress func",
+	"os.Stderr":     "libraries are silent: report through a progress func",
+	"fmt.Print":     "libraries are silent: report through a progress func",
+	"fmt.Printf":    "libraries are silent: report through a progress func",
+	"fmt.Println":   "libraries are silent: report through a progress func",
+	"log.Print":     "libraries are silent: report through a progress func",
+	"log.Printf":    "libraries are silent: report through a progress func",
+	"log.Fatal":     "libraries return errors",
+	"rand.New":      "streams come from dataset/rng",
+	"rand.NewPCG":   "streams come from dataset/rng",
 }
 
 // maySeed: dataset/rng is the one source of streams; conformance suites are tests.

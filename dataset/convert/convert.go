@@ -66,8 +66,8 @@ func (j Job) open(ctx context.Context) (recording, error) {
 		return nil, nil
 	}
 	has := func(name string) bool {
-		found, err := filepath.Glob(filepath.Join(j.In[0], name))
-		return err == nil && len(found) > 0
+		_, err := os.Stat(filepath.Join(j.In[0], name))
+		return err == nil
 	}
 	switch {
 	case has("meta/info.json"):

@@ -136,6 +136,25 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// The characters of patterns are letters of a folder's name.
+func TestFoldersOfAnyName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "[x]*?")
+	for _, name := range []string{"pictures", "lerobot2"} {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS("testdata/"+name)); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := run(t, filepath.Join(dir, name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(dir, "lerobot3"), os.DirFS("testdata/lerobot3")); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := openLeRobot(t.Context(), filepath.Join(dir, "lerobot3"), ""); err != nil || l.episodes() != 2 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
 // A script stands in for ffmpeg: what it hands over decides, whatever is in the films, whose
 // first episode has three rows.
 func TestFilmsThatDoNotFit(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -111,12 +113,12 @@ func (i *leRobotInfo) parse(b []byte) error {
 
 // locate reads where the episodes of version 3 lie.
 func (l *leRobot) locate() error {
-	files, err := filepath.Glob(filepath.Join(l.path, "meta", "episodes", "chunk-*", "file-*.parquet"))
+	files, err := fs.Glob(os.DirFS(l.path), "meta/episodes/chunk-*/file-*.parquet")
 	if err != nil {
 		return err
 	}
-	for _, path := range files {
-		t, err := openTable(path)
+	for _, name := range files {
+		t, err := openTable(filepath.Join(l.path, name))
 		if err != nil {
 			return err
 		}

@@ -120,15 +120,16 @@ func (c *cache) describe() error {
 
 // others says in words what else lies beside the cache.
 func (c *cache) others() string {
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(c.dir), "*", "*.rows"))
+	all := os.DirFS(filepath.Dir(c.dir))
+	files, err := fs.Glob(all, "*/*.rows")
 	if err != nil {
 		return ""
 	}
 	folders, total := map[string]bool{}, int64(0)
 	for _, f := range files {
-		if dir := filepath.Dir(f); dir != c.dir {
+		if dir := filepath.Dir(f); dir != filepath.Base(c.dir) {
 			folders[dir] = true
-			if st, err := os.Stat(f); err == nil {
+			if st, err := fs.Stat(all, f); err == nil {
 				total += st.Size()
 			}
 		}
