@@ -45,6 +45,9 @@ func (s Settings) Into(g *Grid) error {
 			return Requestf("%v", err)
 		}
 	}
+	if g.Pool == eval.Full && g.Protocol == dataset.Strict {
+		return Requestf("--pool full chooses among the starts of protocol paper; strict draws from those in held-out episodes alone (hint: leave --pool out, or give --protocol paper)")
+	}
 	for _, solver := range g.Solvers {
 		for _, t := range g.Tiers {
 			if _, err := t.For(solver); err != nil {
