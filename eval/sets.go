@@ -248,8 +248,8 @@ func parseSet(b []byte) (f setFile, err error) {
 		}
 	}
 	for i, e := range f.Episodes {
-		if e.Episode != i || e.Goal != e.Row+GoalOffset {
-			return f, fmt.Errorf("entry %d is episode %d from row %d to %d (hint: entries are numbered from 0, goals lie %d rows on)", i, e.Episode, e.Row, e.Goal, GoalOffset)
+		if e.Episode != i || e.Trajectory < 0 || e.Row < 0 || e.Goal < e.Row || e.Goal-e.Row != GoalOffset {
+			return f, fmt.Errorf("entry %d is episode %d in trajectory %d from row %d to %d (hint: all are numbered from 0, goals lie %d rows on)", i, e.Episode, e.Trajectory, e.Row, e.Goal, GoalOffset)
 		}
 	}
 	if hash := f.set().Hash; hash != f.Hash {
@@ -268,7 +268,7 @@ func (d *Data) fits(f setFile) error {
 	}
 	eps := d.Episodes()
 	for _, e := range f.Episodes {
-		if e.Trajectory < 0 || e.Trajectory >= len(eps) || e.Row < 0 || e.Goal >= eps[e.Trajectory].Len {
+		if e.Trajectory >= len(eps) || e.Goal >= eps[e.Trajectory].Len {
 			return fmt.Errorf("episode %d has no rows %d to %d in trajectory %d (hint: draw it again)", e.Episode, e.Row, e.Goal, e.Trajectory)
 		}
 		if d.heldOut != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -248,6 +249,7 @@ func TestSetFileRefuses(t *testing.T) {
 		"offset":     {edit(`"goal_offset": 25`, `"goal_offset": 24`), "25 rows on"},
 		"name":       {edit(`"s101"`, `"../x"`), "letters"},
 		"other name": {edit(`"s101"`, `"s0101"`), "is the set s101"},
+		"large row":  {edit(`"start": `, `"start": 99999999999999999999`), "it is no set"},
 		"empty":      {`{"name":"a","goal_offset":25,"episodes":[]}`, "0 episodes"},
 	} {
 		must(t, os.WriteFile(path, []byte(tc.text), 0o666))
@@ -258,10 +260,20 @@ func TestSetFileRefuses(t *testing.T) {
 	if _, err := d.Set(filepath.Join(t.TempDir(), "none.json"), 3); err == nil || !strings.Contains(err.Error(), "(hint:") {
 		t.Errorf("a missing file: %v", err)
 	}
-	outside := newSet("far", []Start{{Trajectory: 0, Row: 1 << 20}})
-	must(t, os.WriteFile(path, d.EncodeSet(outside), 0o666))
-	if _, err := d.Set(path, 1); err == nil || !strings.Contains(err.Error(), "has no rows") {
-		t.Errorf("rows that are not there: %v", err)
+	for name, tc := range map[string]struct {
+		start Start
+		want  string
+	}{
+		"rows that are not there":       {Start{Trajectory: 0, Row: 1 << 20}, "has no rows"},
+		"a trajectory that is not":      {Start{Trajectory: math.MaxInt}, "has no rows"},
+		"a negative row":                {Start{Row: -1}, "numbered from 0"},
+		"a negative trajectory":         {Start{Trajectory: -1}, "numbered from 0"},
+		"a goal beyond the largest int": {Start{Row: math.MaxInt - GoalOffset + 1}, "numbered from 0"},
+	} {
+		must(t, os.WriteFile(path, d.EncodeSet(newSet("far", []Start{tc.start})), 0o666))
+		if _, err := d.Set(path, 1); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "(hint:") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
