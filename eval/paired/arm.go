@@ -117,7 +117,8 @@ func (a *Arm) at(seed int, tier string) outcomes {
 	return out
 }
 
-// Filter chooses the cells of an arm; empty texts choose all.
+// Filter chooses the cells of an arm; empty texts choose all, but of settings those that vary no other's
+// factors.
 type Filter struct{ Task, Solver, Seed, Settings string }
 
 // Load reads an arm: a CSV file, a cell file, or a results folder, each of the
@@ -189,7 +190,7 @@ func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
 	for _, c := range placed {
 		s := c.Spec
 		if method != "" && c.Arm != method && (exact || s.Method != method) || !fits(f.Task, s.Task) || !fits(f.Solver, c.Table) ||
-			f.Seed != "" && f.Seed != strconv.Itoa(s.TrainSeed) || f.Settings != "" && f.Settings != c.Settings.Name {
+			f.Seed != "" && f.Seed != strconv.Itoa(s.TrainSeed) || f.Settings != c.Settings.Name && (f.Settings != "" || c.Settings.Main != nil) {
 			continue
 		}
 		name := strings.TrimSpace(fmt.Sprintf("%s %s %s seed %d", s.Task, c.Arm, c.Table, s.TrainSeed))

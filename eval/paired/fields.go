@@ -35,7 +35,9 @@ type field struct {
 	// open: a cell that lacks the setting stands with all others, not with one of them
 	// that is unknown.
 	open bool
-	say  string // the setting in words, %s being its value
+	// usual is the value of what may be varied of an evaluation, a factor, where it is not.
+	usual string
+	say   string // the setting in words, %s being its value
 }
 
 // fields is the table of all that cells say. Every field of record.Spec but its
@@ -67,9 +69,9 @@ var fields = []field{
 	{name: "iterations", role: ofSettings, pair: true, plan: true, say: "%s iterations", per: tier, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Iterations) }},
 	{name: "elites", role: ofSettings, pair: true, plan: true, say: "%s elites", per: tier, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Elites) }},
 	{name: "horizon", role: ofSettings, pair: true, plan: true, say: "horizon %s", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Horizon) }},
-	{name: "clip", role: ofSettings, pair: true, plan: true, say: "clip %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Clip }},
-	{name: "action_clip", role: ofSettings, pair: true, plan: true, say: "actions executed %s", of: actionClip},
-	{name: "planner_noise", role: ofSettings, pair: true, plan: true, say: "planner noise %s", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.PlannerNoise) }},
+	{name: "clip", role: ofSettings, pair: true, plan: true, usual: "raw", say: "clip %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Clip }},
+	{name: "action_clip", role: ofSettings, pair: true, plan: true, usual: asPlanned, say: "actions executed %s", of: actionClip},
+	{name: "planner_noise", role: ofSettings, pair: true, plan: true, usual: "0", say: "planner noise %s", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.PlannerNoise) }},
 	{name: "temperature", role: ofSettings, pair: true, plan: true, open: true, say: "temperature %s", of: temperature},
 	{name: "actions", role: ofSettings, plan: true, say: "actions scaled as the %s's", of: func(c record.Cell, _ record.Row) string { return cmp.Or(c.Spec.Actions, "data set") }},
 	{name: "planner_seed", role: ofResult, pair: true, plan: true, row: true, of: func(_ record.Cell, r record.Row) string { return strconv.FormatUint(uint64(r.PlannerSeed), 10) }},
@@ -112,12 +114,14 @@ func pool(c record.Cell, _ record.Row) string {
 	return cmp.Or(c.Spec.Pool, "minus-one")
 }
 
+const asPlanned = "as planned"
+
 // actionClip says how planned actions are executed.
 func actionClip(c record.Cell, _ record.Row) string {
 	if c.Spec.ActionClip {
 		return "within the task's bounds"
 	}
-	return "as planned"
+	return asPlanned
 }
 
 // temperature is shared within a group of methods only: one of no group has costs

@@ -62,6 +62,15 @@ func Place(cells []record.Cell) (placed []Placed, notes []string) {
 	for _, all := range tables {
 		name(all)
 	}
+	for t, all := range tables {
+		for _, s := range all {
+			for _, o := range tables[solver{t.task, MPPI}] {
+				if t.name == StockMPPI && s.Main == nil && o.chosen() && o.Joins(s) {
+					s.Main, s.Varied = o, []string{temperatureKey.name}
+				}
+			}
+		}
+	}
 	for _, of := range places {
 		slices.SortFunc(of, func(a, b *Settings) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name)) })
 	}

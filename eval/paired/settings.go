@@ -13,9 +13,13 @@ import (
 type Settings struct {
 	Task, Table string
 	// Name says in words what differs from other settings of the same task and
-	// table, "" where there are none.
-	Name  string
-	value values
+	// table, but no usual value; "" where there is nothing to say.
+	Name string
+	// Main are the settings that have the usual values of all factors and differ in no more, MPPI's at the
+	// chosen temperature those of the stock one; nil of such themselves. Varied names the factors in which they differ.
+	Main   *Settings
+	Varied []string
+	value  values
 }
 
 // values are settings by name and, of those that differ from tier to tier, from set to
@@ -157,13 +161,37 @@ func (v values) text() string {
 	return s.String()
 }
 
-// name says in words what differs among the settings of one task and table.
+// name says in words what differs among the settings of one task and table, and which of them vary others.
 func name(all []*Settings) {
 	for _, s := range all {
 		s.Name = s.value.words(func(k setKey) bool {
-			return k.name == apart || slices.ContainsFunc(all, func(o *Settings) bool { return o.value[k] != "" && o.value[k] != s.value[k] })
+			return k.name == apart || s.value[k] != fieldNamed(k.name).usual && slices.ContainsFunc(all, func(o *Settings) bool { return o.value[k] != "" && o.value[k] != s.value[k] })
 		})
+		for _, o := range all {
+			if factors, ok := s.varies(o); ok && s.Main == nil {
+				s.Main, s.Varied = o, factors
+			}
+		}
 	}
+}
+
+// varies names the factors in which s differs from o; false where o has an unusual value of one, or
+// they differ in none or in anything else.
+func (s *Settings) varies(o *Settings) (factors []string, ok bool) {
+	for _, f := range fields {
+		if x := o.value[setKey{name: f.name}]; f.usual != "" && x != "" && x != f.usual {
+			return nil, false
+		}
+	}
+	rest := maps.Clone(s.value)
+	for _, f := range fields {
+		k := setKey{name: f.name}
+		if x, y := s.value[k], o.value[k]; f.usual != "" && x != "" && y != "" && x != y {
+			factors = append(factors, f.name)
+			delete(rest, k)
+		}
+	}
+	return factors, len(factors) > 0 && rest.agrees(o.value)
 }
 
 // words say the values that are of no tier or set, where say is true.

@@ -159,6 +159,46 @@ func TestTemperatures(t *testing.T) {
 	}
 }
 
+// What varies the planner's noise, a clip or the temperature alone stands beside the main settings, which
+// need no name; what differs in more, or has no main settings beside it, does not.
+func TestMainSettings(t *testing.T) {
+	at := func(noise int, clip bool, temperature float64, precision string) record.Spec {
+		return record.Spec{Schema: 2, Task: "cube", Method: "lewm", Weights: "w", Solver: "mppi", Tier: "T4", Set: "s102", SetHash: "h", PlannerNoise: noise, ActionClip: clip, Temperature: temperature, Precision: precision}
+	}
+	var cells []record.Cell
+	for i, s := range []record.Spec{at(0, false, 32, "fp32"), at(1, false, 32, "fp32"), at(1, true, 32, "fp32"), at(0, false, .5, "fp32"), at(1, false, 32, "bf16")} {
+		s.Episodes = 5
+		cells = append(cells, record.Cell{ID: fmt.Sprint(i), Spec: s, Result: record.Result{Rows: []record.Row{{Success: i == 2}}}})
+	}
+	placed, _ := Place(cells)
+	var got []string
+	for _, p := range placed {
+		main := "main"
+		if p.Settings.Main != nil {
+			main = fmt.Sprintf("%q of %q", p.Settings.Varied, p.Settings.Main.Name)
+		}
+		got = append(got, p.Table+": "+p.Settings.Name+": "+main)
+	}
+	want := []string{
+		"mppi: planned in fp32: main",
+		`mppi: planned in fp32, planner noise 1: ["planner_noise"] of "planned in fp32"`,
+		`mppi: planned in fp32, actions executed within the task's bounds, planner noise 1: ["action_clip" "planner_noise"] of "planned in fp32"`,
+		`mppi-stock: : ["temperature"] of "planned in fp32"`,
+		"mppi: planned in bf16, planner noise 1: main",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q,\nwant %q", got, want)
+	}
+	// An arm is of the main settings, unless others are named.
+	var plain, varied Arm
+	if err := plain.take(cells[:3], "lewm", Filter{}); err != nil || plain.tiers() == nil {
+		t.Error(err)
+	}
+	if err := varied.take(cells[:3], "lewm", Filter{Settings: "planner noise 1"}); err != nil || varied.units[unit{0, "T4"}]["s102"][0].success {
+		t.Error(err)
+	}
+}
+
 // Equal episodes under two names count once.
 func TestSetAliases(t *testing.T) {
 	s := record.Spec{Task: "cube", Method: "lewm", Weights: "w", Solver: "cem", Tier: "T4", Set: "s7", SetHash: "h"}

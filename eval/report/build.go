@@ -21,6 +21,7 @@ type Report struct {
 	Protocol string    // several with "and" between them
 	Blocks   []*Block  // one a task, solver and settings
 	Groups   []Group   // what the numbers over blocks are taken over
+	Factors  []Factor  // blocks that vary a main one, beside it
 	Findings []Finding // of the paper's claims
 	Checks   []Check
 	Warnings []string
@@ -31,8 +32,8 @@ type Report struct {
 	Origin   Origin
 }
 
-// Group are blocks that agree in their settings, and the numbers over them. A
-// report has one, unless its folder holds several settings of one task.
+// Group are main blocks that agree in their settings, and the numbers over them. A
+// report has one, unless its folder holds several settings of one task that differ in more than factors.
 type Group struct {
 	Name       string // what differs from the other groups; "" for the only one
 	Blocks     []*Block
@@ -48,12 +49,16 @@ type Group struct {
 // Block holds the arms of one task and solver under the same settings.
 type Block struct {
 	Task, Solver string // Solver as paired.Place names the table
-	Settings     string // what differs from other blocks of the same task and solver; "" for the only one
+	Settings     string // what differs from other blocks of the same task and solver; "" for the only one and the main one
 	Tiers        []Tier // most compute first
 	Sets         []string
 	Arms         []Arm
 	Pairs        []*paired.Comparison
 	Fresh        *paired.Comparison // the headline without starts that are solved already; nil where there are none
+	// Main is the block that this one varies in the factors of these names, as paired.Settings have them; nil
+	// of a main one. Numbers over blocks are taken over main ones.
+	Main   *Block
+	Varied []string
 
 	arms map[string]*paired.Arm // by name, all training seeds of each together
 }
@@ -122,15 +127,20 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 		return nil, fmt.Errorf("report: %w: the folder holds cells of random actions and policies only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
 	}
 	var settings []*paired.Settings
+	var of []*Block
 	for _, b := range desks {
 		b.pair(o)
 		b.fresh(o)
 		r.Blocks = append(r.Blocks, &b.Block)
-		settings = append(settings, b.settings)
+		if b.Main == nil || b.Main.Solver != b.Solver { // the paper's test has MPPI at stock temperature
+			of, settings = append(of, &b.Block), append(settings, b.settings)
+		}
 	}
+	r.Factors = factorsOf(desks, o)
 	for _, g := range paired.Groups(settings) {
-		r.Groups = append(r.Groups, r.group(g, o))
+		r.Groups = append(r.Groups, r.group(g, of, o))
 	}
+	adjustVaried(r.Blocks)
 	r.Findings = r.findings()
 	r.Checks = checks(r, desks, d.Gates)
 	r.Warnings = append(r.Warnings, warnings(r)...)
@@ -153,17 +163,42 @@ func protocols(cells []record.Cell) []string {
 }
 
 // group computes what is taken over several blocks.
-func (r *Report) group(of paired.Group, o paired.Options) Group {
+func (r *Report) group(of paired.Group, among []*Block, o paired.Options) Group {
 	g := Group{Name: of.Name}
-	var pairs []*paired.Comparison
 	for _, i := range of.Members {
-		g.Blocks = append(g.Blocks, r.Blocks[i])
-		pairs = append(pairs, r.Blocks[i].Pairs...)
+		g.Blocks = append(g.Blocks, among[i])
 	}
-	paired.Adjust(pairs)
-	g.SetTests, g.Tallies, g.Gains, g.Aggregates = setTests(g.Blocks, o), tallies(g.Blocks), gains(g.Blocks, o), aggregates(g.Blocks)
-	g.Seeds, g.Sources, g.Foretold = seedsOf(g.Blocks), r.sources(g.Blocks), r.foretold(g.Blocks)
+	main := mainOf(g.Blocks)
+	paired.Adjust(pairsOf(main))
+	g.SetTests, g.Tallies, g.Gains, g.Aggregates = setTests(g.Blocks, o), tallies(main), gains(main, o), aggregates(main)
+	g.Seeds, g.Sources, g.Foretold = seedsOf(main), r.sources(main), r.foretold(main)
 	return g
+}
+
+// mainOf leaves out the blocks that vary another.
+func mainOf(blocks []*Block) []*Block {
+	return slices.DeleteFunc(slices.Clone(blocks), func(b *Block) bool { return b.Main != nil })
+}
+
+func pairsOf(blocks []*Block) (out []*paired.Comparison) {
+	for _, b := range blocks {
+		out = append(out, b.Pairs...)
+	}
+	return out
+}
+
+// adjustVaried adjusts the comparisons of blocks that are no main ones among those that vary the same.
+func adjustVaried(blocks []*Block) {
+	families := map[string][]*Block{}
+	for _, b := range blocks {
+		if b.Main != nil {
+			what := strings.Join(b.Varied, " ") + ": " + b.Settings
+			families[what] = append(families[what], b)
+		}
+	}
+	for _, family := range families {
+		paired.Adjust(pairsOf(family))
+	}
 }
 
 // desksOf lays the cells out: a block for each task, table and settings that hold a
@@ -179,7 +214,9 @@ func desksOf(placed []paired.Placed, runs map[string]record.Run) ([]*desk, error
 		return cmp.Or(compareTasks(a.Task, b.Task), strings.Compare(a.Solver, b.Solver), strings.Compare(a.Settings, b.Settings))
 	})
 	for _, b := range desks {
-		arms, sets := map[string]Arm{}, map[string]bool{}
+		if main := by[b.settings.Main]; main != nil {
+			b.Main, b.Varied = &main.Block, b.settings.Varied
+		}
 		millis := map[string][]float64{}
 		for _, p := range placed {
 			if p.Settings != b.settings && (p.Table != "" || !p.Settings.Joins(b.settings)) {
@@ -190,23 +227,30 @@ func desksOf(placed []paired.Placed, runs map[string]record.Run) ([]*desk, error
 				return nil, fmt.Errorf("report: the cells %s and %s stand in one place and differ in nothing that a cell says (hint: keep one of them)", other.ID, p.ID)
 			}
 			b.cells[s] = p.Cell
-			arms[fmt.Sprint(p.Arm, s.seed)] = Arm{Name: p.Arm, Method: p.Spec.Method, Seed: s.seed, Weights: p.Spec.Weights}
-			if p.Table == "" {
-				continue
-			}
-			sets[s.set] = true // not of random actions alone
 			if ms := runs[p.ID].PlanMillis; ms > 0 {
 				millis[s.tier] = append(millis[s.tier], ms)
 			}
 		}
-		b.Sets = slices.Sorted(maps.Keys(sets))
-		b.Tiers = b.tiers(millis)
-		b.Arms = slices.SortedFunc(maps.Values(arms), func(x, y Arm) int { return cmp.Or(compareArms(x.Name, y.Name), x.Seed-y.Seed) })
-		for i := range b.Arms {
-			b.score(&b.Arms[i])
-		}
+		b.sum(millis)
 	}
 	return desks, nil
+}
+
+// sum lists the sets, tiers and arms of a desk's cells and what they score.
+func (b *desk) sum(millis map[string][]float64) {
+	arms, sets := map[string]Arm{}, map[string]bool{}
+	for s, c := range b.cells {
+		arms[fmt.Sprint(s.arm, s.seed)] = Arm{Name: s.arm, Method: c.Spec.Method, Seed: s.seed, Weights: c.Spec.Weights}
+		if c.Spec.Solver != "" {
+			sets[s.set] = true // not of random actions alone
+		}
+	}
+	b.Sets = slices.Sorted(maps.Keys(sets))
+	b.Tiers = b.tiers(millis)
+	b.Arms = slices.SortedFunc(maps.Values(arms), func(x, y Arm) int { return cmp.Or(compareArms(x.Name, y.Name), x.Seed-y.Seed) })
+	for i := range b.Arms {
+		b.score(&b.Arms[i])
+	}
 }
 
 // compareArms orders arms as tables do: by method, the plain one before its variants.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"scalewm/eval/paired"
 	"scalewm/eval/record"
 )
@@ -345,7 +347,6 @@ func TestSettingsStandApart(t *testing.T) {
 		"goals 20 rows on":                   func(s *record.Spec) { s.GoalOffset = 20 },
 		"horizon 4":                          func(s *record.Spec) { s.Horizon = 4 },
 		"actions scaled as the checkpoint's": func(s *record.Spec) { s.Actions = "checkpoint" },
-		"clip env":                           func(s *record.Spec) { s.Clip = "env" },
 		"s102 starts other":                  func(s *record.Spec) { on(s.Set == "s102", &s.SetHash, "other") },
 		"T3 60 candidates":                   func(s *record.Spec) { s.Candidates += map[string]int{"T3": 10}[s.Tier] },
 	} {
@@ -383,6 +384,100 @@ func TestSettingsStandApart(t *testing.T) {
 			}
 			rendered(t, r)
 		})
+	}
+}
+
+// factorCells are LeWM and SCALE of three seeds on three sets: CEM at T1 and T3, iCEM and MPPI at T3. At T3 two seeds
+// are varied: other planner noise, no clip, the stock temperature. There SCALE succeeds in 9 of 10, else in
+// 7, in 6 with seed 2.
+func factorCells(t *testing.T) (cells []record.Cell) {
+	t.Helper()
+	add := func(solver string, tiers []string, seeds int, hits func(seed int) int, edit func(*record.Spec)) {
+		for seed := 1; seed <= seeds; seed++ {
+			var plans []plan
+			for _, tier := range tiers {
+				n := hits(seed)
+				plans = append(plans, plan{lewm, tier, []int{5, 5, 5}}, plan{scale, tier, []int{n, n, n}})
+			}
+			cells = append(cells, cellsOf(t, plans, func(c *record.Cell) {
+				c.Spec.Schema, c.Spec.Recipe, c.Spec.Solver, c.Spec.TrainSeed = record.Schema, "r", solver, seed
+				c.Spec.Weights += itoa(seed)
+				switch solver {
+				case "icem":
+					c.Spec.Clip = "raw"
+				case "mppi":
+					c.Spec.Temperature = 64
+				}
+				edit(&c.Spec)
+			})...)
+		}
+	}
+	main := func(seed int) int { return 7 - (seed+1)%2 }
+	same := func(*record.Spec) {}
+	add("cem", []string{"T1", "T3"}, 3, main, same)
+	add("icem", []string{"T3"}, 3, main, same)
+	add("mppi", []string{"T3"}, 3, main, same)
+	other := func(int) int { return 9 }
+	add("cem", []string{"T3"}, 2, other, func(s *record.Spec) { s.PlannerNoise = 1 })
+	add("icem", []string{"T3"}, 2, other, func(s *record.Spec) { s.Clip = "none" })
+	add("mppi", []string{"T3"}, 2, other, func(s *record.Spec) { s.Temperature = 0.5 })
+	return cells
+}
+
+// Cells that vary the planner's noise, iCEM's clip or MPPI's temperature leave titles, anchors and the numbers
+// over blocks as they are without them. The table of factors sets the two seeds and T3 of the main setting, where SCALE
+// leads by 10 (7 + 6) / 2 - 50 = 15 points, beside theirs of 40.
+func TestFactorsStandAside(t *testing.T) {
+	all := factorCells(t)
+	r, err := Build(&Data{Cells: all}, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Build(&Data{Cells: slices.DeleteFunc(slices.Clone(all), func(c record.Cell) bool {
+		return c.Spec.PlannerNoise == 1 || c.Spec.Clip == "none" || c.Spec.Temperature == 0.5
+	})}, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := func(r *Report) map[string]string {
+		out := map[string]string{}
+		for _, s := range r.Sections() {
+			for _, p := range s.Parts {
+				if table, ok := p.(Table); ok {
+					out[table.Anchor] = string(markdown([]Section{{Parts: []Part{table}}}))
+				}
+			}
+		}
+		return out
+	}
+	got := tables(r)
+	for anchor, want := range tables(plain) {
+		if d := cmp.Diff(want, got[anchor]); d != "" && anchor != "fingerprints" {
+			t.Errorf("table %s (-without factors +with):\n%s", anchor, d)
+		}
+	}
+	if len(r.Groups) != 1 || r.Groups[0].Name != "" || len(mainOf(r.Blocks)) != 3 || r.lead() != plain.lead() {
+		t.Errorf("%d groups, %q, %d main blocks, lead %q", len(r.Groups), r.groupNames(), len(mainOf(r.Blocks)), r.lead())
+	}
+	for _, want := range []string{
+		"| Two-Room | CEM | the main setting | T3 | 2 | 50.0 | 65.0 | +15.0 |", "| Two-Room | CEM | planner noise 1 | T3 | 2 | 50.0 | 90.0 | +40.0 |",
+		"| Two-Room | iCEM | the main setting | T3 | 2 | 50.0 | 65.0 | +15.0 |", "| Two-Room | iCEM | clip none | T3 | 2 | 50.0 | 90.0 | +40.0 |",
+		"| Two-Room | MPPI | the main setting | T3 | 2 | 50.0 | 65.0 | +15.0 |", "| Two-Room | MPPI | stock temperature | T3 | 2 | 50.0 | 90.0 | +40.0 |",
+	} {
+		if !strings.Contains(got["factors"], want) {
+			t.Errorf("no %q in\n%s", want, got["factors"])
+		}
+	}
+	if want := "| SCALE − LeWM | Two-Room | ours | CEM, iCEM, MPPI | 1, 2, 3 | +20.0, +10.0, +20.0 |"; !strings.Contains(got["seeds"], want) {
+		t.Errorf("no %q in\n%s", want, got["seeds"])
+	}
+	if want := "| SCALE − LeWM | Two-Room | CEM | T3 | 2 |"; !strings.Contains(got["sources"], want) {
+		t.Errorf("no %q in\n%s", want, got["sources"])
+	}
+	for _, w := range r.Warnings {
+		if strings.Contains(w, "planner noise 1") {
+			t.Errorf("warning %q", w)
+		}
 	}
 }
 

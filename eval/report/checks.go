@@ -342,6 +342,14 @@ func warnings(r *Report) []string {
 				add("%s: random actions solve %s %% of the episodes; read every rate against that floor", taskName(b.Task), points(a.Mean.Mean))
 			}
 		}
+		for _, c := range b.Pairs {
+			for _, why := range slices.Concat(c.Notes, c.Refused) {
+				add("%s, %s against %s: %s", b.title(), armTitle(c.A), armTitle(c.B), why)
+			}
+		}
+		if b.Main != nil {
+			continue // which has fewer arms and seeds than its main one on purpose
+		}
 		if n := b.Tiers[0].Episodes; n < minEpisodes {
 			add("%s: %d episodes a set; the paper's comparisons use %d, so intervals here are wide", b.title(), n, minEpisodes)
 		}
@@ -354,11 +362,6 @@ func warnings(r *Report) []string {
 		for _, m := range model.MethodNames(nil) {
 			if wanted(m, methods) && !methods[m] {
 				add("%s: no cells of %s", b.title(), methodName(m))
-			}
-		}
-		for _, c := range b.Pairs {
-			for _, why := range slices.Concat(c.Notes, c.Refused) {
-				add("%s, %s against %s: %s", b.title(), armTitle(c.A), armTitle(c.B), why)
 			}
 		}
 	}

@@ -115,8 +115,7 @@ func (b *Block) forest() template.HTML {
 // overviewForest has the difference that each block leads with.
 func (r *Report) overviewForest() template.HTML {
 	var rows []forestRow
-	for i := range r.Blocks {
-		b := r.Blocks[i]
+	for _, b := range mainOf(r.Blocks) {
 		if c := b.headline(); c != nil {
 			rows = append(rows, forestRow{group: minus(c.A, c.B), label: b.title(), d: *c.Mean, a: c.A})
 		}

@@ -43,10 +43,11 @@ func (r *Report) lead() string {
 		}
 		return strings.Join(out, " ")
 	}
-	if len(r.Blocks) > 1 {
+	main := mainOf(r.Blocks)
+	if len(main) > 1 {
 		return r.Groups[0].lead()
 	}
-	b := r.Blocks[0]
+	b := main[0]
 	c := b.headline()
 	if c == nil {
 		return fmt.Sprintf("%s was evaluated; no two arms could be paired.", b.title())
@@ -83,7 +84,7 @@ func reading(c *paired.Comparison) string {
 func (g *Group) lead() string {
 	up, down, clear, n := 0, 0, 0, 0
 	var pair *paired.Comparison
-	for _, b := range g.Blocks {
+	for _, b := range mainOf(g.Blocks) {
 		c := b.headline()
 		if pair == nil {
 			pair = c
@@ -118,10 +119,11 @@ func (r *Report) groupNames() (out []string) {
 
 // tiles are the numbers a reader takes away from a single block.
 func (r *Report) tiles() (out []Item) {
-	if len(r.Blocks) > 1 {
+	main := mainOf(r.Blocks)
+	if len(main) > 1 {
 		return nil
 	}
-	b := r.Blocks[0]
+	b := main[0]
 	if c := b.headline(); c != nil {
 		out = append(out, Item{Name: minus(c.A, c.B) + ", points", Value: signed(c.Mean.Diff), Text: "95 % interval " + interval(c.Mean.Lo, c.Mean.Hi), Class: class(c.A)})
 	}
@@ -169,9 +171,9 @@ func (r *Report) facts() []Item {
 	return out
 }
 
-// overview has one row a block, where there are several.
+// overview has one row a main block, where there are several.
 func (r *Report) overview() []Section {
-	if len(r.Blocks) < 2 {
+	if len(mainOf(r.Blocks)) < 2 {
 		return nil
 	}
 	s := Section{Title: "Overview", Anchor: "overview", Level: 2, Nav: "Overview", Parts: []Part{r.overviewTable()}}
@@ -185,14 +187,15 @@ func (r *Report) overview() []Section {
 // block leads with.
 func (r *Report) overviewTable() Table {
 	t := Table{Anchor: "overview", Head: []string{"Task, solver"}}
-	names := names(r.Blocks)
+	blocks := mainOf(r.Blocks)
+	names := names(blocks)
 	for _, n := range names {
 		t.Head = append(t.Head, armTitle(n))
 	}
 	t.Head = append(t.Head, "Difference", "95 % interval", "p, adjusted")
 	compared := map[string]bool{} // the names of the differences, which are said in each row where they differ
-	for i := range r.Blocks {
-		if c := r.Blocks[i].headline(); c != nil {
+	for _, b := range blocks {
+		if c := b.headline(); c != nil {
 			compared[minus(c.A, c.B)] = true
 		}
 	}
@@ -202,8 +205,7 @@ func (r *Report) overviewTable() Table {
 			t.Caption += " The difference is " + name + "."
 		}
 	}
-	for i := range r.Blocks {
-		b := r.Blocks[i]
+	for _, b := range blocks {
 		row := []Field{words(b.title())}
 		best := b.best()
 		for _, m := range names {
@@ -295,8 +297,9 @@ func (r *Report) howComputed() []Section {
 // Summary is the report for a terminal, about ten lines.
 func (r *Report) Summary() string {
 	var w strings.Builder
-	b := r.Blocks[0]
-	if len(r.Blocks) == 1 {
+	main := mainOf(r.Blocks)
+	b := main[0]
+	if len(main) == 1 {
 		fmt.Fprintf(&w, "%s, success in %% over %s of %d, protocol %s\n", b.title(), count(len(b.Sets), "set"), b.Tiers[0].Episodes, r.Protocol)
 		plainTable(&w, b.successTable())
 		if c := b.headline(); c != nil {

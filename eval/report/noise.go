@@ -3,7 +3,6 @@ package report
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"scalewm/eval/paired"
 	"scalewm/eval/stats"
@@ -45,14 +44,8 @@ func (r *Report) sources(blocks []*Block) (out []Sources) {
 
 // twin is the block that differs from b in the draw of the planner's noise alone.
 func (r *Report) twin(b *Block) *Block {
-	const said = "planner noise "
-	before, after, found := strings.Cut(b.Settings, said+"0")
-	if !found {
-		return nil
-	}
 	for _, o := range r.Blocks {
-		rest, isOf := strings.CutPrefix(o.Settings, before+said)
-		if isOf && o != b && o.Task == b.Task && o.Solver == b.Solver && strings.TrimLeft(rest, "0123456789") == after {
+		if o.Main == b && slices.Equal(o.Varied, []string{"planner_noise"}) {
 			return o
 		}
 	}

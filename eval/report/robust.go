@@ -3,11 +3,13 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"scalewm/eval/paired"
+	"scalewm/eval/record"
 	"scalewm/eval/stats"
 	"scalewm/model"
 )
@@ -19,7 +21,7 @@ import (
 // solvers and tiers that all have.
 type BySeed struct {
 	Task, A, B string
-	Solvers    int
+	Solvers    []string
 	Seeds      []int
 	Points     []float64 // of each seed
 	Episodes   int       // that each seed was measured on
@@ -44,7 +46,8 @@ func seedsOf(blocks []*Block) (out []BySeed) {
 			if len(seeds) == 0 || len(points[0]) < 2 || len(points[0][0]) < 2 {
 				continue
 			}
-			l := BySeed{Task: task, A: v[0], B: v[1], Solvers: len(as), Seeds: seeds, OfSet: len(points[0][0]), Episodes: len(points[0]) * len(points[0][0]), Spread: stats.VarianceComponents(points)}
+			among := slices.DeleteFunc(slices.Clone(solversOf), func(s string) bool { return as[s] == nil })
+			l := BySeed{Task: task, A: v[0], B: v[1], Solvers: among, Seeds: seeds, OfSet: len(points[0][0]), Episodes: len(points[0]) * len(points[0][0]), Spread: stats.VarianceComponents(points)}
 			for _, p := range points {
 				l.Points = append(l.Points, mean(slices.Concat(p...)))
 			}
@@ -85,6 +88,14 @@ func listed(x []float64) Field {
 	return words(strings.Join(s, ", "))
 }
 
+func solverList(solvers []string) Field {
+	var names []string
+	for _, s := range solvers {
+		names = append(names, solverNames[s])
+	}
+	return words(strings.Join(names, ", "))
+}
+
 // seedRow is a row of differences by seed.
 func seedRow(head []Field, seeds []int, x []float64) []Field {
 	var names []string
@@ -106,9 +117,9 @@ func (g *Group) seedTable() Table {
 		Caption: "Differences in points by training seed, averaged over the solvers and tiers that all seeds have; mean, standard deviation and Student's interval over seeds, which covers the luck of training. Split and order follow the seed, and here the initial weights too. The authors' seeds 3073 and 3074 are in their repository and not in the paper."}
 	for _, l := range g.Seeds {
 		head := []Field{words(minus(l.A, l.B)), words(taskName(l.Task))}
-		t.Rows = append(t.Rows, seedRow(append(slices.Clip(head), words("ours"), whole(l.Solvers)), l.Seeds, l.Points))
+		t.Rows = append(t.Rows, seedRow(append(slices.Clip(head), words("ours"), solverList(l.Solvers)), l.Seeds, l.Points))
 		if seeds, x, solvers := publishedSeeds(l.Task, l.A, l.B); len(seeds) > 1 {
-			t.Rows = append(t.Rows, muted(seedRow(append(slices.Clip(head), words("authors"), whole(solvers)), seeds, x)))
+			t.Rows = append(t.Rows, muted(seedRow(append(slices.Clip(head), words("authors"), solverList(solversOf[:solvers])), seeds, x)))
 		}
 	}
 	return t
@@ -293,48 +304,88 @@ func (g *Group) powerTable() Table {
 	return t
 }
 
+// Factor is a block that varies a main one, and that one, each of the cells alone whose places both have.
+type Factor struct{ Varied, Main *Block }
+
+// factorsOf has one for each block that varies another.
+func factorsOf(desks []*desk, o paired.Options) (out []Factor) {
+	o.MeanOnly = true
+	for _, b := range desks {
+		for _, main := range desks {
+			if b.Main == &main.Block {
+				if f := (Factor{b.within(main, o), main.within(b, o)}); len(f.Main.Tiers) > 0 {
+					out = append(out, f)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// within is the block of the cells whose places another desk has too.
+func (b *desk) within(other *desk, o paired.Options) *Block {
+	w := &desk{Block: Block{Task: b.Task, Solver: b.Solver, Settings: b.Settings}, cells: maps.Clone(b.cells)}
+	maps.DeleteFunc(w.cells, func(s slot, _ record.Cell) bool { _, both := other.cells[s]; return !both })
+	w.sum(nil)
+	w.pair(o)
+	return &w.Block
+}
+
 // factorTable sets the settings of one task and solver beside each other.
 func (r *Report) factorTable() Table {
-	t := Table{Anchor: "factors", Head: []string{"Task", "Solver", "Evaluated with"},
-		Caption: "The same task and solver under settings that differ in what is named: success (%) averaged over the tiers and training seeds that are there, and the paired difference that each block leads with. Rows are no pairs: their episodes or rules differ."}
+	t := Table{Anchor: "factors", Head: []string{"Task", "Solver", "Evaluated with", "Tiers", "Seeds"},
+		Caption: "The same task and solver under settings that differ in what is named; the main setting has the default planner noise, clips and temperature. Success (%) averaged over tiers and training seeds, and the paired difference that each block leads with. " +
+			"Of the main setting and one that varies it, a pair of rows has the tiers, seeds and sets that both were evaluated on. Rows are not paired with each other: their episodes or rules differ."}
 	arms := slices.DeleteFunc(names(r.Blocks), func(a string) bool { return paired.MethodOf(a).Floor })
 	for _, a := range arms {
 		t.Head = append(t.Head, armTitle(a))
 	}
 	t.Head = append(t.Head, "Difference", "95 % interval")
-	for _, b := range r.Blocks {
-		alike := slices.DeleteFunc(slices.Clone(r.Blocks), func(o *Block) bool {
-			return o.Task != b.Task || strings.TrimSuffix(o.Solver, "-stock") != strings.TrimSuffix(b.Solver, "-stock")
-		})
-		if len(alike) < 2 {
-			continue
+	main := mainOf(r.Blocks)
+	for _, b := range main {
+		if n := len(slices.DeleteFunc(slices.Clone(main), func(o *Block) bool { return o.Task != b.Task || o.Solver != b.Solver })); n > 1 {
+			t.Rows = append(t.Rows, b.factorRow(b.Settings, arms))
 		}
-		what := cmp.Or(b.Settings, "the rest")
-		if b.Solver == paired.StockMPPI {
-			what = strings.TrimPrefix(b.Settings+", stock temperature", ", ")
+	}
+	var last []Field
+	for _, f := range r.Factors {
+		if row := f.Main.factorRow(cmp.Or(f.Main.Settings, "the main setting"), arms); !slices.EqualFunc(row, last, func(x, y Field) bool { return x.Text == y.Text }) {
+			t.Rows, last = append(t.Rows, row), row
 		}
-		row := []Field{words(taskName(b.Task)), words(solverNames[strings.TrimSuffix(b.Solver, "-stock")]), words(what)}
-		for _, name := range arms {
-			var seeds []float64
-			for _, a := range b.Arms {
-				if a.Name == name && len(a.Mean.BySet) > 0 {
-					seeds = append(seeds, a.Mean.Mean)
-				}
-			}
-			if len(seeds) == 0 {
-				row = append(row, none())
-			} else {
-				row = append(row, number(points(mean(seeds)), mean(seeds)))
-			}
+		what := f.Varied.Settings
+		if f.Varied.Solver == paired.StockMPPI {
+			what = strings.TrimPrefix(what+", stock temperature", ", ")
 		}
-		if c := b.headline(); c != nil {
-			row = append(row, number(signed(c.Mean.Diff), c.Mean.Diff), number(interval(c.Mean.Lo, c.Mean.Hi), c.Mean.Lo))
-		} else {
-			row = append(row, none(), none())
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, f.Varied.factorRow(what, arms))
 	}
 	return t
+}
+
+// factorRow is a block in one row.
+func (b *Block) factorRow(what string, arms []string) []Field {
+	var tiers []string
+	for _, t := range b.Tiers {
+		tiers = append(tiers, t.Name)
+	}
+	seeds := map[int]bool{}
+	var success []Field
+	for _, name := range arms {
+		s := b.seriesOf(name)
+		for _, a := range s.arms {
+			seeds[a.Seed] = true
+		}
+		if mean := s.at(len(b.Tiers)); mean != nil {
+			success = append(success, number(points(mean.Mean), mean.Mean))
+		} else {
+			success = append(success, none())
+		}
+	}
+	row := []Field{words(taskName(b.Task)), words(solverNames[strings.TrimSuffix(b.Solver, "-stock")]), words(what), words(strings.Join(tiers, ", ")), whole(len(seeds))}
+	row = append(row, success...)
+	if c := b.headline(); c != nil {
+		return append(row, number(signed(c.Mean.Diff), c.Mean.Diff), number(interval(c.Mean.Lo, c.Mean.Hi), c.Mean.Lo))
+	}
+	return append(row, none(), none())
 }
 
 // tierReadings sets T2 as it was run (150/15) beside T2 as it is printed (100/20).
@@ -393,7 +444,7 @@ func (r *Report) factorGaps() Text {
 func (r *Report) freshTable() Table {
 	t := Table{Anchor: "presolved", Head: []string{"Task, solver", "Comparison", "Tier", "Solved already, %", "Episodes", "Difference", "Without: episodes", "Difference", "95 % interval"},
 		Caption: "A start that meets the goal before the first step counts as a success of every method. Differences in points with all starts, and without those."}
-	for _, b := range r.Blocks {
+	for _, b := range mainOf(r.Blocks) {
 		c := b.headline()
 		if c == nil || b.Fresh == nil {
 			continue

@@ -54,8 +54,8 @@ func TestSeeds(t *testing.T) {
 	}
 	text := string(markdown(r.robust()))
 	for _, want := range []string{
-		"| SCALE − LeWM | Two-Room | ours | 1 | 1, 2 | +20.0, −10.0 | +5.0 | 21.2 | −185.6 to +195.6 |",
-		"| SCALE − LeWM | Two-Room | authors | 3 | 3072, 3073 |",
+		"| SCALE − LeWM | Two-Room | ours | CEM | 1, 2 | +20.0, −10.0 | +5.0 | 21.2 | −185.6 to +195.6 |",
+		"| SCALE − LeWM | Two-Room | authors | CEM, iCEM, MPPI | 3072, 3073 |",
 		"| SCALE − LeWM | ours | 1 | 1 | 1 |", "| SCALE − LeWM | ours | 2 | 0 | 1 |", "| SCALE − LeWM | paper | 3072 | 15 | 15 |", "| SCALE − LeWM | authors | 3073 | 11 | 15 |",
 		"The folder has no second setting of the strict protocol", "scalewm reproduce --tiers T2,T2p --out DIR", "| ≥ 200 |",
 	} {
@@ -96,7 +96,7 @@ func TestFactors(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(markdown(r.robust()))
-	for _, want := range []string{"| Two-Room | CEM | protocol paper | 45.0 | 70.0 |", "| Two-Room | CEM | protocol strict | 50.0 | 70.0 | +20.0 |", "| LeWM | 50.0 ± 0.0 | 40.0 ± 0.0 | −10.0 |", "The folder has no second setting of iCEM without its clipping"} {
+	for _, want := range []string{"| Two-Room | CEM | protocol paper | T2, T2p | 1 | 45.0 | 70.0 |", "| Two-Room | CEM | protocol strict | T2 | 1 | 50.0 | 70.0 | +20.0 |", "| LeWM | 50.0 ± 0.0 | 40.0 ± 0.0 | −10.0 |", "The folder has no second setting of iCEM without its clipping"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
