@@ -245,7 +245,7 @@ func reportCheck(c *command, r checkResult, asJSON bool) error {
 }
 
 func dataConvert(ctx context.Context, c *command, j convert.Job, asJSON bool) error {
-	if _, err := os.Stat(j.Out); err == nil {
+	if _, err := os.Lstat(j.Out); err == nil {
 		return fmt.Errorf("converting %s: %s is there already (hint: remove it or choose another --out)", j.In[0], j.Out)
 	}
 	p := newProgress(c.stderr, "converting")

@@ -194,7 +194,19 @@ func TestRender(t *testing.T) {
 	if code != exitFailed || !strings.Contains(errs, "no episode 2") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
-	t.Setenv("PATH", dir)
+	// What stands in for ffmpeg keeps the raw frames.
+	if err := os.WriteFile(filepath.Join(dir, "ffmpeg"), []byte("#!/bin/sh\nfor last; do :; done\ncat > \"${last#file:}\"\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	mp4 := filepath.Join(dir, "new", "folder", "e.mp4")
+	if _, errs, code := session("render", path, "--out", mp4); code != exitDone {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	if raw, err := os.ReadFile(mp4); err != nil || len(raw)%envs.FrameBytes != 0 || len(raw) == 0 {
+		t.Errorf("%d bytes of frames, %v", len(raw), err)
+	}
+	t.Setenv("PATH", t.TempDir())
 	_, errs, code = session("render", path, "--out", filepath.Join(dir, "e.mp4"))
 	if code != exitFailed || !strings.Contains(errs, "ffmpeg") || !strings.Contains(errs, "hint") {
 		t.Errorf("without ffmpeg: exit %d, %q", code, errs)

@@ -158,11 +158,13 @@ func saveMP4(ctx context.Context, path string, frames [][]byte) error {
 	if err != nil {
 		return fmt.Errorf("rendering %s: there is no ffmpeg on PATH (hint: install ffmpeg, or choose --out with .gif or .png)", path)
 	}
-	aside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".aside.mp4")
-	defer os.Remove(aside)
+	return cell.Fill(path, func(f *os.File) error { return encodeMP4(ctx, ffmpeg, f.Name(), frames) })
+}
+
+func encodeMP4(ctx context.Context, ffmpeg, path string, frames [][]byte) error {
 	size := fmt.Sprintf("%dx%d", edge(frames), edge(frames))
 	cmd := exec.CommandContext(ctx, ffmpeg, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size,
-		"-r", fmt.Sprint(framesPerSecond), "-i", "-", "-pix_fmt", "yuv420p", aside)
+		"-r", fmt.Sprint(framesPerSecond), "-i", "-", "-pix_fmt", "yuv420p", "-f", "mp4", "file:"+path)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -170,7 +172,7 @@ func saveMP4(ctx context.Context, path string, frames [][]byte) error {
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("rendering %s with ffmpeg: %w", path, err)
+		return fmt.Errorf("starting ffmpeg: %w", err)
 	}
 	for _, f := range frames {
 		if _, err := in.Write(f); err != nil {
@@ -180,7 +182,7 @@ func saveMP4(ctx context.Context, path string, frames [][]byte) error {
 	in.Close()
 	if err := cmd.Wait(); err != nil {
 		line, _, _ := strings.Cut(strings.TrimSpace(complaint.String()), "\n")
-		return fmt.Errorf("rendering %s with ffmpeg: %w: %s", path, err, line)
+		return fmt.Errorf("ffmpeg says: %s (%w)", line, err)
 	}
-	return os.Rename(aside, path)
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -59,9 +58,5 @@ func (r restarts) after(ctx context.Context, err error) error {
 	if n++; n > r.limit {
 		return fmt.Errorf("%w: the time was up %d times in a row without a new cell or checkpoint (hint: give the job more --time, and delete %s)", errStalled, n, r.path)
 	}
-	err2 := os.MkdirAll(filepath.Dir(r.path), 0o777)
-	if err2 == nil {
-		err2 = cell.WriteFile(r.path, func(w io.Writer) error { _, err := fmt.Fprintln(w, n); return err })
-	}
-	return errors.Join(err, err2)
+	return errors.Join(err, cell.WriteFile(r.path, func(w io.Writer) error { _, err := fmt.Fprintln(w, n); return err }))
 }

@@ -38,6 +38,9 @@ func WriteFile(path string, write func(io.Writer) error) error {
 
 // Fill is WriteFile for who needs the empty file itself, to map it for instance.
 func Fill(path string, fill func(*os.File) error) error {
+	if err := MakeFolder(filepath.Dir(path)); err != nil {
+		return err
+	}
 	if err := fillAside(path, fill); err != nil {
 		return fmt.Errorf("writing %s: %w%s", path, plain(err), hint(err))
 	}
@@ -45,9 +48,6 @@ func Fill(path string, fill func(*os.File) error) error {
 }
 
 func fillAside(path string, fill func(*os.File) error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
 	f, err := openAside(Aside(path))
 	if err != nil {
 		return err
@@ -61,6 +61,14 @@ func fillAside(path string, fill func(*os.File) error) error {
 		return err
 	}
 	return Publish(f, path)
+}
+
+// MakeFolder makes a folder, and those above it, where they are missing.
+func MakeFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("making the folder %s: %w%s", dir, plain(err), hint(err))
+	}
+	return nil
 }
 
 // Publish gives a file that was written aside its name, for good: its bytes are

@@ -34,8 +34,8 @@ type LockOptions struct {
 // host that ended, however it ended; one of another host if Slurm says that its job does
 // not run, or if it was this very job before it was put back into the queue; and any with Break.
 func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, fmt.Errorf("making the folder %s: %w%s", dir, plain(err), hint(err))
+	if err := MakeFolder(dir); err != nil {
+		return nil, err
 	}
 	l, said := locking{path: filepath.Join(dir, lockName), me: Self()}, false
 	for try := 0; ; try++ {

@@ -174,6 +174,9 @@ func Shards(out string) (n int) {
 // never overwritten.
 func (j *Job) exists() (bool, error) {
 	if _, err := os.Stat(j.Out); errors.Is(err, fs.ErrNotExist) {
+		if to, err := os.Readlink(j.Out); err == nil {
+			return false, fmt.Errorf("collecting into %s: it is a link to %s, which is not there (hint: remove the link, or give --out what it leads to)", j.Out, to)
+		}
 		return false, nil
 	}
 	f, err := hdf5.Open(j.Out)
@@ -388,8 +391,8 @@ func (j *Job) attrs() map[string]string {
 // claim makes the shards' folder and locks it, so that two runs never work on
 // the same output; jobs with shares of it share the lock. A killed run's is gone with it.
 func (j *Job) claim() error {
-	if err := os.MkdirAll(j.parts, 0o777); err != nil {
-		return fmt.Errorf("collecting into %s: %w (hint: is its folder writable?)", j.Out, err)
+	if err := cell.MakeFolder(j.parts); err != nil {
+		return fmt.Errorf("collecting into %s: %w", j.Out, err)
 	}
 	f, err := os.OpenFile(filepath.Join(j.parts, ".lock"), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {

@@ -184,6 +184,20 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A link that leads nowhere stays: nobody knows where the file was meant to be.
+func TestDanglingLink(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "d.h5")
+	if err := os.Symlink("gone.h5", out); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Prepare(t.Context(), out, testSpec); err == nil || !strings.Contains(err.Error(), "a link to gone.h5, which is not there (hint: ") {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(out + ".*"); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
 // TestKilled is the same with SIGKILL at random moments of a process of its own,
 // assembling included, which has goroutines or processes at work. A kill comes later
 // each time, so that it ends.

@@ -60,7 +60,7 @@ type Writer struct {
 	err       error // of the first failure; the file is given up
 }
 
-// Create begins a data set at path.
+// Create begins a data set at path. Missing folders are made.
 func Create(path string, opt WriterOptions) (*Writer, error) {
 	opt.Columns = slices.Clone(opt.Columns)
 	for i := range opt.Columns {
@@ -84,6 +84,9 @@ func Create(path string, opt WriterOptions) (*Writer, error) {
 // claim makes and locks the file aside. What a killed writer left there is
 // unlocked and used again; another writer at work is an error.
 func (w *Writer) claim() error {
+	if err := cell.MakeFolder(filepath.Dir(w.path)); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(w.tmp, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 
 // A file under way has no final name, a second writer is refused, and Abort leaves nothing.
 func TestWriterAside(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "d.h5")
+	path := filepath.Join(t.TempDir(), "new", "folder", "d.h5")
 	w, err := Create(path, WriterOptions{Columns: testColumns, FrameSize: envs.FrameSize})
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +50,12 @@ func TestWriterAside(t *testing.T) {
 
 func TestWriterRefuses(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Create(filepath.Join(dir, "no", "d.h5"), WriterOptions{})
-	oneLine(t, "no folder", err, "no such file")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Create(filepath.Join(file, "d.h5"), WriterOptions{})
+	oneLine(t, "no folder", err, "a folder and a file compete")
 	_, err = Create(filepath.Join(dir, "d.h5"), WriterOptions{Columns: []envs.Column{{Name: "x", DType: "complex64", Width: 1}}})
 	oneLine(t, "type", err, "complex64")
 	w, err := Create(filepath.Join(dir, "d.h5"), WriterOptions{Columns: testColumns, FrameSize: envs.FrameSize})

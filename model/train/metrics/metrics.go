@@ -114,8 +114,8 @@ type Log struct {
 // Open opens the file in a folder for appending, cut back to its first n bytes.
 func Open(folder string, n int64) (*Log, error) {
 	path := filepath.Join(folder, FileName)
-	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return nil, fmt.Errorf("opening metrics: %w (hint: choose another --out)", err)
+	if err := cell.MakeFolder(folder); err != nil {
+		return nil, fmt.Errorf("opening metrics: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
