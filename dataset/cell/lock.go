@@ -41,7 +41,7 @@ func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err e
 	for try := 0; ; try++ {
 		f, err := l.take()
 		if err == nil {
-			return func() { os.Remove(l.path); f.Close() }, nil
+			return func() { l.release(f) }, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("locking the folder %s: %w%s", dir, plain(err), hint(err))
@@ -103,6 +103,14 @@ func (l locking) take() (*os.File, error) {
 	}
 	l.tidy(name)
 	return f, nil
+}
+
+// release removes the lock, unless another process broke it and has its own there.
+func (l locking) release(f *os.File) {
+	if isAt(f, l.path) {
+		os.Remove(l.path)
+	}
+	f.Close()
 }
 
 // tidy removes the names that killed processes left beside the lock. A live one that

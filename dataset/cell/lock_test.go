@@ -61,6 +61,23 @@ func TestLock(t *testing.T) {
 	}
 }
 
+// Who lost a broken lock and ends later leaves that of the new owner.
+func TestReleaseOfABrokenLock(t *testing.T) {
+	dir := t.TempDir()
+	first := mustLock(t, dir, LockOptions{})
+	second := mustLock(t, dir, LockOptions{Break: true})
+	first()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := Lock(stopped, dir, LockOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a third one beside the second: %v", err)
+	}
+	second()
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // Many who want the lock at once have it one after the other.
 func TestLockRace(t *testing.T) {
 	dir := t.TempDir()

@@ -83,12 +83,17 @@ func (s *Store) Lock(ctx context.Context, name string, o cell.LockOptions) (rele
 	}
 }
 
-// keep renews a lock until it is released.
+// keep renews a lock until it is released. One that was broken is neither renewed nor removed:
+// its name may be that of another's lock since.
 func (s *Store) keep(ctx context.Context, key string, text []byte) (release func()) {
 	ctx = context.WithoutCancel(ctx) // it is ours as long as what it is for runs
 	beating, stop := context.WithCancel(ctx)
 	var l lease
 	json.Unmarshal(text, &l) // which we wrote
+	isOurs := func(ctx context.Context) bool {
+		var there lease
+		return json.Unmarshal([]byte(s.text(ctx, key)), &there) == nil && there.Token == l.Token
+	}
 	var end sync.WaitGroup
 	end.Go(func() {
 		for {
@@ -98,16 +103,19 @@ func (s *Store) keep(ctx context.Context, key string, text []byte) (release func
 			case <-time.After(s.pace):
 			}
 			l.Beat++
-			text, _ := json.Marshal(l)
-			s.putBytes(beating, key, text, false) // what is lost is a turn
+			if text, _ := json.Marshal(l); isOurs(beating) {
+				s.putBytes(beating, key, text, false) // what is lost is a turn
+			}
 		}
 	})
 	return func() {
 		stop()
 		end.Wait()
-		ctx, stop := context.WithTimeout(ctx, s.pace/looks)
+		ctx, stop := context.WithTimeout(ctx, 2*s.pace/looks)
 		defer stop()
-		s.Remove(ctx, key) // or else it expires
+		if isOurs(ctx) {
+			s.Remove(ctx, key) // or else it expires
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -401,6 +402,37 @@ func TestLockOfLostMachine(t *testing.T) {
 	}
 	release()
 	second()
+}
+
+// Who lost a broken lock and goes on neither renews nor removes that of a third one, which has
+// the same name once the second is done.
+func TestReleaseOfABrokenLock(t *testing.T) {
+	server, s := start(t)
+	s.pace = lockPace
+	lock := func() (release func()) {
+		release, err := s.Lock(t.Context(), "x", cell.LockOptions{Break: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return release
+	}
+	first, second := lock(), lock()
+	second()
+	third := lock()
+	token := func() string {
+		var l lease
+		json.Unmarshal(server.Objects()["a/run/.locks/x.1"], &l) // none has no token
+		return l.Token
+	}
+	want := token()
+	time.Sleep(3 * lockPace) // of the first's beats
+	if first(); want == "" || token() != want {
+		t.Errorf("the third's lock is %q, want %q", token(), want)
+	}
+	third()
+	if left := server.Objects()["a/run/.locks/x.1"]; left != nil {
+		t.Errorf("left over: %s", left)
+	}
 }
 
 // httpServer answers everything with a page.
