@@ -3,6 +3,8 @@ package plan_test
 import (
 	"context"
 	"math"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +89,21 @@ func TestZeroValues(t *testing.T) {
 		zero := actions(d, solve(t, d, pair[0], problem(b, keys(1), 0)))
 		if b.calls != 30 || !slices.Equal(zero, actions(d, solve(t, d, pair[1], problem(b, keys(1), 0)))) {
 			t.Errorf("%s: the zero value runs %d iterations and is not the published one", name, b.calls)
+		}
+	}
+}
+
+// Options that no verb sets are of use only to those who read of them.
+func TestOptionsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/planners.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, solver := range []plan.Solver{plan.CEM{}, plan.ICEM{}, plan.MPPI{}, plan.Gradient{}} {
+		for _, option := range reflect.VisibleFields(reflect.TypeOf(solver)) {
+			if !strings.Contains(string(page), "`"+option.Name+"`") {
+				t.Errorf("docs/planners.md has no %T.%s", solver, option.Name)
+			}
 		}
 	}
 }
