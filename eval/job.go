@@ -133,9 +133,9 @@ func (j Job) Spec(i int) record.Spec {
 		s.PlannerNoise = j.PlannerNoise
 	}
 	switch s.Solver {
-	case MPPI:
+	case record.MPPI:
 		s.Temperature = j.Temperature
-	case ICEM:
+	case record.ICEM:
 		s.Clip = clipName(j.Clip)
 	}
 	if m, _, err := j.scaler(); err == nil && !sameScaler(m, j.Data.Actions) {
@@ -244,7 +244,7 @@ func (j Job) Check() error {
 	if !j.Arm.Plans() {
 		return nil
 	}
-	if j.Solver == MPPI && !(j.Temperature > 0) {
+	if j.Solver == record.MPPI && !(j.Temperature > 0) {
 		return fmt.Errorf("mppi has the temperature %g (hint: stock, paper, tuned or a positive number)", j.Temperature)
 	}
 	info := j.Arm.model().Info()

@@ -53,7 +53,7 @@ func TestDotWorldReads(t *testing.T) {
 func TestInvariance(t *testing.T) {
 	for _, tc := range []struct {
 		solver, tier string
-	}{{CEM, "T1"}, {CEM, "T5"}, {ICEM, "T4"}, {MPPI, "T4"}} {
+	}{{record.CEM, "T1"}, {record.CEM, "T5"}, {record.ICEM, "T4"}, {record.MPPI, "T4"}} {
 		j := testJob(t, tc.tier, 8, "s101", "s102")
 		j.Solver, j.Temperature = tc.solver, 64
 		want := run(t, j)
@@ -125,12 +125,12 @@ func TestSolversDiffer(t *testing.T) {
 		name string
 		set  func(*Job)
 	}{
-		{"cem", func(j *Job) { j.Solver = CEM }},
-		{"icem", func(j *Job) { j.Solver = ICEM }},
-		{"icem within what the task can do", func(j *Job) { j.Solver, j.Clip = ICEM, plan.ClipEnv }},
-		{"icem unclipped", func(j *Job) { j.Solver, j.Clip = ICEM, plan.ClipNone }},
-		{"mppi at 0.5", func(j *Job) { j.Solver, j.Temperature = MPPI, 0.5 }},
-		{"mppi at 512", func(j *Job) { j.Solver, j.Temperature = MPPI, 512 }},
+		{"cem", func(j *Job) { j.Solver = record.CEM }},
+		{"icem", func(j *Job) { j.Solver = record.ICEM }},
+		{"icem within what the task can do", func(j *Job) { j.Solver, j.Clip = record.ICEM, plan.ClipEnv }},
+		{"icem unclipped", func(j *Job) { j.Solver, j.Clip = record.ICEM, plan.ClipNone }},
+		{"mppi at 0.5", func(j *Job) { j.Solver, j.Temperature = record.MPPI, 0.5 }},
+		{"mppi at 512", func(j *Job) { j.Solver, j.Temperature = record.MPPI, 512 }},
 	} {
 		j := testJob(t, "T4", 1, "s101")
 		tc.set(&j)
@@ -141,11 +141,11 @@ func TestSolversDiffer(t *testing.T) {
 		seen[cost] = tc.name
 	}
 	j := testJob(t, "T4", 1, "s101")
-	j.Solver = Descent // this world has no gradients
+	j.Solver = record.Descent // this world has no gradients
 	if _, err := Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), "gradients") {
 		t.Errorf("gd on a world without gradients: %v", err)
 	}
-	j.Solver = MPPI
+	j.Solver = record.MPPI
 	if _, err := Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), "temperature 0") {
 		t.Errorf("mppi without a temperature: %v", err)
 	}

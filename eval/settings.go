@@ -16,6 +16,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/eval/plan"
+	"scalewm/eval/record"
 )
 
 // The published evaluation (docs/sources.md#evaluation-loop): a plan of Horizon
@@ -86,7 +87,7 @@ var descent = map[string][2]int{"T1": {100, 90}, "T2": {75, 30}, "T3": {50, 10},
 // For is the tier as a solver runs it: gradient descent has restarts and steps
 // of its own and no elites.
 func (t Tier) For(solver string) (Tier, error) {
-	if solver != Descent {
+	if solver != record.Descent {
 		return t, nil
 	}
 	n, ok := descent[t.Name]
@@ -96,21 +97,13 @@ func (t Tier) For(solver string) (Tier, error) {
 	return Tier{Name: t.Name, Candidates: n[0], Iterations: n[1]}, nil
 }
 
-// Names of the planners.
-const (
-	CEM     = "cem"
-	ICEM    = "icem"
-	MPPI    = "mppi"
-	Descent = "gd" // outside the default grid
-)
-
 // Solvers are the names of the planners, those of the default grid first.
-func Solvers() []string { return []string{CEM, ICEM, MPPI, Descent} }
+func Solvers() []string { return []string{record.CEM, record.ICEM, record.MPPI, record.Descent} }
 
 // ParseSolvers reads a comma-separated list of planners; "all" is the paper's three.
 func ParseSolvers(s string) ([]string, error) {
 	if s == "all" {
-		return []string{CEM, ICEM, MPPI}, nil
+		return []string{record.CEM, record.ICEM, record.MPPI}, nil
 	}
 	var out []string
 	for name := range strings.SplitSeq(s, ",") {
@@ -151,13 +144,13 @@ func clipName(c plan.Clip) string {
 func (j Job) newSolver() (plan.Solver, error) {
 	t := j.Tier
 	switch j.Solver {
-	case CEM:
+	case record.CEM:
 		return plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}, nil
-	case ICEM:
+	case record.ICEM:
 		return plan.ICEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}, nil
-	case MPPI:
+	case record.MPPI:
 		return plan.MPPI{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites, Temperature: j.Temperature}, nil
-	case Descent:
+	case record.Descent:
 		return plan.Gradient{Candidates: t.Candidates, Iterations: t.Iterations}, nil
 	}
 	_, err := ParseSolvers(j.Solver)

@@ -13,9 +13,6 @@ import (
 	"scalewm/model"
 )
 
-// stockTemperature is the original's default, and DINO-WM's in every table.
-const stockTemperature = 0.5
-
 // published are the temperatures of the paper's tables, chosen on set s101 with
 // the LeWM arm and shared by the LeWM family (docs/sources.md#mppi-temperature).
 var published = map[string]float64{"pusht": 64, "reacher": 32, "cube": 32, "tworoom": 64, "pointmaze": 256}
@@ -69,7 +66,7 @@ func (t Temperature) For(task, method string) (float64, error) {
 	case t.source == "value":
 		return t.value, nil
 	case t.source == "stock" || model.MethodOf(method).Group == "":
-		return stockTemperature, nil
+		return record.StockTemperature, nil
 	case t.source == "tuned" && t.value > 0:
 		return t.value, nil
 	case t.source == "tuned":
@@ -80,10 +77,6 @@ func (t Temperature) For(task, method string) (float64, error) {
 	}
 	return publishedElsewhere, nil
 }
-
-// TuningSet is the set that MPPI's temperature is chosen on; tables of tuned
-// MPPI are of the other sets (docs/sources.md#mppi-temperature).
-const TuningSet = "s101"
 
 // choiceKind is the cell kind of a chosen temperature.
 const choiceKind = "temperature"
@@ -109,7 +102,7 @@ type choiceSpec struct {
 // tuning lists the ladder's jobs: the baseline on TuningSet, all tiers of each
 // temperature in turn.
 func (j Job) tuning() []Job {
-	j.Solver = MPPI
+	j.Solver = record.MPPI
 	var out []Job
 	for _, t := range Ladder() {
 		for _, tier := range Tiers() {
@@ -123,8 +116,8 @@ func (j Job) tuning() []Job {
 // choice is the cell that keeps the choice, of the ladder's cells as older or
 // present programs name them.
 func (j Job) choice(spec func(record.Spec) record.Spec) (id string, s choiceSpec, err error) {
-	if j.Arm.Method != model.Baseline || len(j.Sets) != 1 || j.Sets[0].Name != TuningSet {
-		return "", s, fmt.Errorf("tuning mppi with %s on %d sets: the temperature is chosen with %s on %s (hint: give the checkpoint of %[3]s)", j.Arm.Method, len(j.Sets), model.Baseline, TuningSet)
+	if j.Arm.Method != model.Baseline || len(j.Sets) != 1 || j.Sets[0].Name != record.TuningSet {
+		return "", s, fmt.Errorf("tuning mppi with %s on %d sets: the temperature is chosen with %s on %s (hint: give the checkpoint of %[3]s)", j.Arm.Method, len(j.Sets), model.Baseline, record.TuningSet)
 	}
 	about := j.Spec(0)
 	s = choiceSpec{Protocol: about.Protocol, Task: about.Task, Data: about.Data, Precision: about.Precision}

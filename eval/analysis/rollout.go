@@ -67,7 +67,7 @@ func candidates(noise string, starts, n, width int) []float32 {
 func starts(j eval.Job, n int) ([]eval.Start, error) {
 	from, ok := startSets[j.Task.Spec.Name]
 	if !ok {
-		from = startSet{"s101", 100}
+		from = startSet{eval.SetNames()[0], 100}
 	}
 	if j.Protocol == dataset.Strict { // starts are drawn one after another and sorted at last
 		from.episodes = n

@@ -252,7 +252,7 @@ func TestGuestActsAsItsModel(t *testing.T) {
 	must(t, visit(t, dir, seeded, m.answer))
 
 	cells := cellsOf(t, dir)
-	for _, solver := range []string{eval.CEM, eval.ICEM} {
+	for _, solver := range []string{record.CEM, record.ICEM} {
 		ours := cells["untrained "+solver]
 		if len(ours.Result.Rows) != 3 {
 			t.Fatalf("%d native rows", len(ours.Result.Rows))

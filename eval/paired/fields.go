@@ -127,7 +127,7 @@ func actionClip(c record.Cell, _ record.Row) string {
 // temperature is shared within a group of methods only: one of no group has costs
 // of another scale, plans at the stock temperature and stands beside any.
 func temperature(c record.Cell, _ record.Row) string {
-	if c.Spec.Temperature == stockTemperature && model.MethodOf(c.Spec.Method).Group == "" {
+	if c.Spec.Temperature == record.StockTemperature && model.MethodOf(c.Spec.Method).Group == "" {
 		return ""
 	}
 	return number(c.Spec.Temperature)

@@ -11,15 +11,9 @@ import (
 	"scalewm/model"
 )
 
-// Tables of MPPI: at a chosen temperature, and at the stock one where there are
-// both. The set that the temperature is chosen on is part of no table of the
-// chosen one (docs/sources.md#mppi-temperature).
-const (
-	MPPI             = "mppi"
-	StockMPPI        = "mppi-stock"
-	tuningSet        = "s101"
-	stockTemperature = 0.5
-)
+// StockMPPI is the table of MPPI at the stock temperature, where there is one at a
+// chosen temperature too, which is record.MPPI's.
+const StockMPPI = "mppi-stock"
 
 // Placed is a cell and where it belongs. Two different cells never have the same
 // table, settings, arm, training seed, tier and set.
@@ -64,7 +58,7 @@ func Place(cells []record.Cell) (placed []Placed, notes []string) {
 	}
 	for t, all := range tables {
 		for _, s := range all {
-			for _, o := range tables[solver{t.task, MPPI}] {
+			for _, o := range tables[solver{t.task, record.MPPI}] {
 				if t.name == StockMPPI && s.Main == nil && o.chosen() && o.Joins(s) {
 					s.Main, s.Varied = o, []string{temperatureKey.name}
 				}
@@ -77,13 +71,13 @@ func Place(cells []record.Cell) (placed []Placed, notes []string) {
 	others := map[*Settings]bool{} // MPPI at a chosen temperature with other sets than the tuning set
 	for _, c := range cells {
 		for _, s := range places[c.ID] {
-			others[s] = others[s] || s.chosen() && c.Spec.Set != tuningSet
+			others[s] = others[s] || s.chosen() && c.Spec.Set != record.TuningSet
 		}
 	}
 	dropped := map[string]int{}
 	for _, c := range cells {
 		for _, s := range places[c.ID] {
-			if others[s] && c.Spec.Set == tuningSet {
+			if others[s] && c.Spec.Set == record.TuningSet {
 				dropped[s.Task]++
 				continue
 			}
@@ -91,7 +85,7 @@ func Place(cells []record.Cell) (placed []Placed, notes []string) {
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(dropped)) {
-		notes = append(notes, fmt.Sprintf("%s, MPPI: %d cells of set %s left out, since that set chose the temperature", task, dropped[task], tuningSet))
+		notes = append(notes, fmt.Sprintf("%s, MPPI: %d cells of set %s left out, since that set chose the temperature", task, dropped[task], record.TuningSet))
 	}
 	nameArms(placed)
 	return placed, notes
@@ -161,14 +155,14 @@ var temperatureKey = setKey{name: "temperature"}
 // chosen says that the settings are MPPI's at a temperature that was chosen.
 func (s *Settings) chosen() bool {
 	t := s.value[temperatureKey]
-	return s.Table == MPPI && t != "" && t != number(stockTemperature)
+	return s.Table == record.MPPI && t != "" && t != number(record.StockTemperature)
 }
 
 // stock are the settings of MPPI at stock temperature that stand beside a chosen
 // one. Their table's name says their temperature.
 func stock(all []*Settings) (out []*Settings) {
 	for _, s := range all {
-		if s.Table != MPPI || s.value[temperatureKey] != number(stockTemperature) {
+		if s.Table != record.MPPI || s.value[temperatureKey] != number(record.StockTemperature) {
 			continue
 		}
 		rest := maps.Clone(s.value)

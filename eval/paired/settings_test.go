@@ -93,7 +93,7 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 			names[n] = p.Settings
 		}
 		for _, c := range cells {
-			if !there[c.ID] && !(c.Spec.Solver == MPPI && c.Spec.Set == tuningSet) {
+			if !there[c.ID] && !(c.Spec.Solver == record.MPPI && c.Spec.Set == record.TuningSet) {
 				t.Fatalf("round %d: cell %+v is nowhere", round, c.Spec)
 			}
 		}

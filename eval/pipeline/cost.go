@@ -398,7 +398,7 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 	if t.Grid.Temperature.NeedsTuning() { // which makes no difference to the time
 		t.Grid.Temperature = eval.Temperature{}
 	}
-	t.Grid.Episodes, t.Grid.Sets = min(w.Grid.Episodes, 8), []string{"s101"}
+	t.Grid.Episodes, t.Grid.Sets = min(w.Grid.Episodes, 8), eval.SetNames()[:1]
 	if w.Planner != nil {
 		if err := t.timePlans(ctx, r, dir, a); err != nil {
 			return err

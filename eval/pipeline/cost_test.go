@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"scalewm/eval"
+	"scalewm/eval/record"
 )
 
 // What goes wrong in a measurement is its error.
@@ -31,8 +32,8 @@ func TestSeconds(t *testing.T) {
 // A tier that was not measured costs by its rollouts: T1 has 9,000, T5 has 30.
 func TestPlanIsScaled(t *testing.T) {
 	tiers := eval.Tiers()
-	s := &Evaluate{solver: eval.CEM, tier: tiers[0]}
-	r := &Rates{planned: map[[2]string]map[eval.Tier]Seconds{{"", eval.CEM}: {tiers[4]: {1, 2}}}}
+	s := &Evaluate{solver: record.CEM, tier: tiers[0]}
+	r := &Rates{planned: map[[2]string]map[eval.Tier]Seconds{{"", record.CEM}: {tiers[4]: {1, 2}}}}
 	if got := r.plan(s); got != (Seconds{300, 600}) {
 		t.Errorf("T1 from T5: %+v", got)
 	}

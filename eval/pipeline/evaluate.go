@@ -45,7 +45,7 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 		return []Step{&all}
 	}
 	for i, solver := range g.Solvers {
-		if solver == eval.Descent && a.method.NoGradient {
+		if solver == record.Descent && a.method.NoGradient {
 			continue
 		}
 		for k, tier := range g.Tiers {
@@ -55,7 +55,7 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 			s := all
 			s.solver, s.tier, s.film = solver, tier, i == 0 && k == 0 && a.seed == g.Seeds[0]
 			s.id = strings.Join([]string{"evaluate", a.name(), solver, tier.Name}, " ")
-			if solver == eval.MPPI && g.tuned(a.method) {
+			if solver == record.MPPI && g.tuned(a.method) {
 				s.tune = newTune(w, a)
 			}
 			out = append(out, &s)
@@ -147,7 +147,7 @@ func (s *Evaluate) Job() (eval.Job, error) {
 		return j, nil
 	}
 	j.Solver = s.solver
-	if j.Tier, err = s.tier.For(s.solver); err != nil || s.solver != eval.MPPI {
+	if j.Tier, err = s.tier.For(s.solver); err != nil || s.solver != record.MPPI {
 		return j, err
 	}
 	temperature := s.w.Grid.Temperature
@@ -181,7 +181,7 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	for _, id := range torn {
 		s.w.Listener.Note(fmt.Sprintf("cell %s is torn and is made again", id))
 	}
-	if t := s.w.now; s.solver == eval.MPPI && s.w.Grid.Temperature.Assumed(s.task.Spec.Name) && !t.assumed {
+	if t := s.w.now; s.solver == record.MPPI && s.w.Grid.Temperature.Assumed(s.task.Spec.Name) && !t.assumed {
 		s.w.Listener.Note(fmt.Sprintf("the paper has no temperature of mppi on %s: %g is assumed", s.task.Spec.Name, j.Temperature))
 		t.assumed = true
 	}

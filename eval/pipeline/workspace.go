@@ -231,8 +231,8 @@ func (w *Workspace) Invite(a eval.Arm) error {
 	m := model.MethodOf(a.Method)
 	if a.Policy != nil {
 		m.Family = "" // it does not search
-	} else if slices.Contains(w.Grid.Solvers, eval.Descent) {
-		return Requestf("solver %s needs a gradient, which a model in another program does not give (hint: %s)", eval.Descent, strings.Join([]string{eval.CEM, eval.ICEM, eval.MPPI}, ", "))
+	} else if slices.Contains(w.Grid.Solvers, record.Descent) {
+		return Requestf("solver %s needs a gradient, which a model in another program does not give (hint: %s)", record.Descent, strings.Join([]string{record.CEM, record.ICEM, record.MPPI}, ", "))
 	}
 	w.Guest, w.Grid.Methods, w.Grid.Seeds = &a, []model.Method{m}, []int64{int64(a.TrainSeed)}
 	return nil

@@ -13,6 +13,22 @@ import (
 // Kind is the cell kind of an evaluation (dataset/cell).
 const Kind = "eval"
 
+// Names of the planners.
+const (
+	CEM     = "cem"
+	ICEM    = "icem"
+	MPPI    = "mppi"
+	Descent = "gd" // outside the default grid
+)
+
+// Of MPPI's temperature (docs/sources.md#mppi-temperature): the original's default, which
+// DINO-WM has in every table, and the set that the others are chosen on. Tables of a chosen
+// temperature are of the other sets.
+const (
+	StockTemperature = 0.5
+	TuningSet        = "s101"
+)
+
 // Spec determines an evaluation cell: one arm on one set at one tier. Its
 // canonical JSON names the cell's file. What each field is to a comparison (a
 // place, the arm, a setting) says the table of package paired.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"scalewm/eval/paired"
+	"scalewm/eval/record"
 	"scalewm/model"
 )
 
@@ -206,7 +207,7 @@ func (e evidence) average(task, solver, a, b string) part {
 
 func (e evidence) underICEM(c Claim, b string) (out []part) {
 	for _, task := range c.ofTasks() {
-		out = append(out, e.average(task, "icem", c.A, b))
+		out = append(out, e.average(task, record.ICEM, c.A, b))
 	}
 	return out
 }

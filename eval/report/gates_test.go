@@ -13,7 +13,7 @@ import (
 func asMPPI(temperature float64) func(*record.Cell) {
 	return func(c *record.Cell) {
 		if c.Spec.Method != random {
-			c.Spec.Solver, c.Spec.Temperature = paired.MPPI, temperature
+			c.Spec.Solver, c.Spec.Temperature = record.MPPI, temperature
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestStockTemperatureBesideTheChosenOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Blocks) != 2 || r.Blocks[0].Solver != paired.MPPI || r.Blocks[1].Solver != paired.StockMPPI {
+	if len(r.Blocks) != 2 || r.Blocks[0].Solver != record.MPPI || r.Blocks[1].Solver != paired.StockMPPI {
 		t.Fatalf("blocks %+v", r.Blocks)
 	}
 	if a, b := r.Blocks[0].Sets, r.Blocks[1].Sets; len(a) != 2 || len(b) != 3 {

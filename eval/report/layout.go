@@ -57,7 +57,7 @@ func (g *Group) crossTable() Table {
 		Caption: "iCEM on all tasks, success (%), mean ± SD over sets, as the paper's table tab:cross-task. A mean is over the tiers that are here, the paper's over the same. Bold marks the best of a task's column, ours and the paper's apart."}
 	tasks := 0
 	for _, task := range tasksOf(g.Blocks) {
-		if rows := g.besideRows(task, "icem", taskName(task)); len(rows) > 0 {
+		if rows := g.besideRows(task, record.ICEM, taskName(task)); len(rows) > 0 {
 			tasks++
 			t.Rows = append(t.Rows, rows...)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"scalewm/eval/paired"
+	"scalewm/eval/record"
 )
 
 // What is taken over several blocks: the paper's test task by task, its counts, what
@@ -43,10 +44,10 @@ type Aggregate struct {
 }
 
 // solversOf are the solvers of the paper's tables.
-var solversOf = []string{"cem", "icem", paired.MPPI}
+var solversOf = []string{record.CEM, record.ICEM, record.MPPI}
 
 // fourSolvers are those and gradient descent, which the authors ran beside them.
-var fourSolvers = append(slices.Clip(solversOf), "gd")
+var fourSolvers = append(slices.Clip(solversOf), record.Descent)
 
 // setTests has a line for every task and pair of methods.
 func setTests(blocks []*Block, o paired.Options) (out []SetTest) {
@@ -68,7 +69,7 @@ func tested(blocks []*Block, task string) map[string]*Block {
 		switch {
 		case b.Task != task:
 		case b.Solver == paired.StockMPPI && (b.Main == nil || b.asFullAs(b.Main)):
-			of[paired.MPPI] = b
+			of[record.MPPI] = b
 		case slices.Contains(fourSolvers, b.Solver) && of[b.Solver] == nil:
 			of[b.Solver] = b
 		}
@@ -120,7 +121,7 @@ func setTest(of map[string]*Block, solvers []string, a, b string, o paired.Optio
 		return t, false
 	}
 	t.SetTest, ok = paired.TestSets(cells)
-	if n, want := len(t.Sets), published.Sets["cem"]; n < want {
+	if n, want := len(t.Sets), published.Sets[record.CEM]; n < want {
 		t.Missing = append(t.Missing, count(want-n, "set"))
 	}
 	if ok {
@@ -135,7 +136,7 @@ func gains(blocks []*Block, o paired.Options) (out []Gain) {
 	o.MeanOnly = true
 	for _, task := range tasksOf(blocks) {
 		of := tested(blocks, task)
-		cem, icem := of["cem"], of["icem"]
+		cem, icem := of[record.CEM], of[record.ICEM]
 		if cem == nil || icem == nil {
 			continue
 		}
@@ -413,8 +414,8 @@ func (g *Group) gainTable() Table {
 		name := words(armTitle(l.Arm))
 		t.Rows = append(t.Rows, []Field{words(taskName(l.Task)), name, words("ours"), whole(l.N), number(points(l.RateB), l.RateB), number(points(l.RateA), l.RateA),
 			number(signed(l.Diff), l.Diff), number(interval(l.Lo, l.Hi), l.Lo), number(pvalue(l.P), l.P)})
-		cem, _, ok := published.row(l.Task, "cem", l.Arm)
-		icem, _, too := published.row(l.Task, "icem", l.Arm)
+		cem, _, ok := published.row(l.Task, record.CEM, l.Arm)
+		icem, _, too := published.row(l.Task, record.ICEM, l.Arm)
 		if ok && too {
 			d := icem.Average - cem.Average
 			t.Rows = append(t.Rows, muted([]Field{words(taskName(l.Task)), name, words("paper"), none(), number(points(cem.Average), cem.Average), number(points(icem.Average), icem.Average),

@@ -14,6 +14,7 @@ import (
 
 	"scalewm/envs"
 	"scalewm/eval/paired"
+	"scalewm/eval/record"
 	"scalewm/model"
 )
 
@@ -176,7 +177,7 @@ func taskIndex(task string) int {
 	return len(published.Tables)
 }
 
-var solverNames = map[string]string{"cem": "CEM", "icem": "iCEM", paired.MPPI: "MPPI", paired.StockMPPI: "MPPI at stock temperature"}
+var solverNames = map[string]string{record.CEM: "CEM", record.ICEM: "iCEM", record.MPPI: "MPPI", paired.StockMPPI: "MPPI at stock temperature"}
 
 // title names a block.
 func (b *Block) title() string {
