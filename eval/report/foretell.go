@@ -141,16 +141,20 @@ func centred(x []float64, groups []string) []float64 {
 	return out
 }
 
-// together is the mean over tasks after Fisher's transformation, each weighted by its
-// checkpoints.
+// together is the mean after Fisher's transformation over tasks that have the correlation, each weighted by
+// its checkpoints.
 func together(of []Foretold) Foretold {
 	out := Foretold{Measure: of[0].Measure}
 	join := func(part func(*Foretold) [3]*record.Number) {
 		var z, variance, weights float64
 		for i := range of {
 			p, w := part(&of[i]), float64(of[i].Checkpoints)
-			half := (math.Atanh(float64(*p[2])) - math.Atanh(float64(*p[1]))) / 2
-			z, variance, weights = z+w*math.Atanh(float64(*p[0])), variance+w*w*half*half, weights+w
+			if math.IsNaN(float64(*p[0])) {
+				continue
+			}
+			own := stats.FisherZ(float64(*p[0]), of[i].Checkpoints)
+			half := min(own-math.Atanh(float64(*p[1])), math.Atanh(float64(*p[2]))-own) // that of ±1 has one finite side
+			z, variance, weights = z+w*own, variance+w*w*half*half, weights+w
 		}
 		z, half := z/weights, math.Sqrt(variance)/weights
 		for i, v := range []float64{z, z - half, z + half} {
@@ -168,7 +172,7 @@ func together(of []Foretold) Foretold {
 // foretoldTable shows them.
 func (g *Group) foretoldTable() Table {
 	t := Table{Anchor: "foretold", Head: []string{"Task", "Measure", "Checkpoints", "Methods", "With success", "95 % interval", "Within methods", "95 % interval"},
-		Caption: "Does a measure of a checkpoint foretell how well it plans? Rank correlation over learned checkpoints of the measure with success, averaged over solvers and tiers; within methods, both as deviations from their method's mean. Intervals by Fisher's transformation. The mean over tasks is taken there too."}
+		Caption: "Does a measure of a checkpoint foretell how well it plans? Rank correlation over learned checkpoints of the measure with success, averaged over solvers and tiers; within methods, both as deviations from their method's mean. Intervals by Fisher's transformation. One of ±1, whose transformation is infinite, is taken half a step of the ranks nearer to 0. The mean over tasks is taken there too."}
 	cells := func(rho, lo, hi record.Number) []Field {
 		if math.IsNaN(float64(rho)) || math.IsNaN(float64(lo)) {
 			return []Field{scalar(rho, 2), none()}

@@ -105,16 +105,25 @@ func RankMetrics(predicted, actual []float64, elites int) Ranking {
 	return m
 }
 
+// FisherZ is Fisher's transformation of a rank correlation of n pairs. One of ±1, whose own is infinite, is taken
+// half a step of the ranks nearer to 0: the next one that n pairs can have is 12/(n^3 - n) away.
+func FisherZ(rho float64, n int) float64 { return math.Atanh(attainable(rho, n)) }
+
+func attainable(rho float64, n int) float64 {
+	most := 1 - 6/(math.Pow(float64(n), 3)-float64(n))
+	return max(-most, min(most, rho))
+}
+
 // SpearmanInterval is that of a rank correlation of n pairs, from which the means of so
-// many groups were taken beforehand (1 or none: plain pairs), by Fisher's transformation
+// many groups were taken beforehand (1 or none: plain pairs), by FisherZ
 // with the variance (1 + rho^2/2)/(n - 3) of Bonett and Wright, Psychometrika 65 (2000).
-// It is NaN of too few pairs.
+// That of ±1 ends there. It is NaN of too few pairs.
 func SpearmanInterval(rho float64, n, groups int, level float64) Interval {
 	free := float64(n - 3 - max(groups-1, 0))
 	if free < 1 {
 		return Interval{math.NaN(), math.NaN()}
 	}
-	half := normalQuantile((1+level)/2) * math.Sqrt((1+rho*rho/2)/free)
-	z := math.Atanh(rho)
-	return Interval{math.Tanh(z - half), math.Tanh(z + half)}
+	r, z := attainable(rho, n), FisherZ(rho, n)
+	half := normalQuantile((1+level)/2) * math.Sqrt((1+r*r/2)/free)
+	return Interval{min(rho, math.Tanh(z-half)), max(rho, math.Tanh(z+half))}
 }
