@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -190,5 +191,28 @@ func TestVariants(t *testing.T) {
 	}
 	if g.Preset.Train.Q != "full" || g.Preset.Train.ScaleWeight["cube"] != .3 {
 		t.Errorf("the preset of the grid was changed: %+v", g.Preset.Train)
+	}
+}
+
+// A state that the task does not have is refused for methods too whose loss sees none, and
+// before anything is made: the step's state is asked first. Cube has the state half, Two-Room does not
+// (docs/sources.md#task-state-q).
+func TestUnknownState(t *testing.T) {
+	w := &Workspace{Dir: t.TempDir()}
+	w.Grid = Grid{Methods: lookUp(t, model.LookUp, "lewm"), Seeds: []int64{7}}
+	for _, c := range []struct {
+		task, q string
+		known   bool
+	}{{"cube", "half", true}, {"tworoom", "full", true}, {"tworoom", "half", false}, {"cube", "nosuch", false}} {
+		w.Grid.Tasks = lookUp(t, envs.Lookup, c.task)
+		preset, err := LoadPreset("nano", "train.q="+c.q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Grid.Preset = *preset
+		_, err = Of[*Train](w.Graph())[0].State(context.Background())
+		if known := err == nil; known != c.known || !known && !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%s with train.q=%s: %v", c.task, c.q, err)
+		}
 	}
 }

@@ -270,11 +270,23 @@ func (p *Preset) validate() error {
 		if err := r.Model.Validate(); err != nil {
 			return err
 		}
+		if size, patch := patches(r.Model); size%patch != 0 { // others' models may leave rest pixels out, as PyTorch's do
+			return fmt.Errorf("patch %d does not divide the frame's %d pixels, and those that are left over no patch would see (hint: choose a divisor)", patch, size)
+		}
 		if err := r.Train.Validate(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// patches are the edges of a valid geometry's frame and of a patch of it, in pixels.
+func patches(g model.Geometry) (size, patch int) {
+	if c, ok := g.(dinowm.Config); ok {
+		return c.Backbone.FrameSize, c.Backbone.Patch
+	}
+	c := g.(lewm.Config)
+	return c.ImageSize, c.Patch
 }
 
 // configName is the file of a preset that is kept beside results.

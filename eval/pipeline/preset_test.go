@@ -101,6 +101,7 @@ func TestPresetRefuses(t *testing.T) {
 		"wrong type":         {"batch = 64", `batch = "many"`, "batch"},
 		"both lengths":       {"epochs = 0", "epochs = 3", "steps"},
 		"patch":              {"patch = 16", "patch = 160", "is larger than image_size"},
+		"left-over pixels":   {"patch = 16", "patch = 15", "patch 15 does not divide the frame's 64"},
 		"form":               {`correlation = "authors"`, `correlation = "x"`, "authors or paper"},
 		"no tiers":           {`tiers = ["T1", "T3", "T5"]`, "tiers = []", "must not be empty"},
 		"no episodes":        {"[collect]\nepisodes = ", "[collect]\nepisodes = -", "at least 1"},
@@ -128,7 +129,8 @@ func TestPresetRefuses(t *testing.T) {
 			}
 		})
 	}
-	for change, says := range map[string]string{`eval.tiers_of={gd=["T1"]}`: "none of the preset's solvers", `eval.tiers_of={cem=["T4"]}`: "none of the preset's tiers"} {
+	for change, says := range map[string]string{`eval.tiers_of={gd=["T1"]}`: "none of the preset's solvers", `eval.tiers_of={cem=["T4"]}`: "none of the preset's tiers",
+		"dinowm.backbone.patch=15": "patch 15 does not divide the frame's 64"} {
 		if _, err := LoadPreset("nano", change); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("--set %s: %v, want an error that says %s", change, err, says)
 		}

@@ -95,9 +95,13 @@ func (s *Train) refuse(dir string) error {
 	return nil
 }
 
-// recipe is the arm's own.
+// recipe is the arm's own. A state that the task does not have is refused for methods
+// without one too: their checkpoints would say that they had the preset's.
 func (s *Train) recipe() (recipe, error) {
 	preset := s.preset(s.w.Grid.Preset)
+	if q := preset.Train.Q; q != "" && len(s.task.Spec.Qs) > 0 && !HasQ(s.task, q) {
+		return recipe{}, Requestf("the preset's train.q is %q, a state that the task %s does not have (hint: `scalewm tasks` lists those it has)", q, s.task.Spec.Name)
+	}
 	return preset.recipe(s.method, s.task.Spec.ActionDim, s.w.Backbone)
 }
 
