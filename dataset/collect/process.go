@@ -52,20 +52,21 @@ func (j *Job) start(ctx context.Context) (*process, error) {
 		err = p.cmd.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("starting a worker process: %w", err)
+		return nil, fmt.Errorf("starting a worker process: %w (hint: was the program moved? run the same command again)", err)
 	}
 	p.tell, p.hear = json.NewEncoder(p.in), json.NewDecoder(bufio.NewReader(out))
-	return p, p.tell.Encode(order{j.Out, j.Spec})
+	_ = p.tell.Encode(order{j.Out, j.Spec}) // of one that ended at once make says so
+	return p, nil
 }
 
 // make asks the process for a shard and counts the shard's rows.
 func (p *process) make(s *shard) (rows int, err error) {
 	var a answer
-	if err := p.tell.Encode(request{s.From, s.To}); err != nil {
-		return 0, err
+	if err = p.tell.Encode(request{s.From, s.To}); err == nil {
+		err = p.hear.Decode(&a)
 	}
-	if err := p.hear.Decode(&a); err != nil {
-		return 0, fmt.Errorf("a worker process fell silent: %w", err)
+	if err != nil {
+		return 0, fmt.Errorf("a worker process, %s, does not answer: %w (hint: was the program replaced? run the same command again)", p.cmd.Path, err)
 	}
 	if a.Error != "" {
 		return 0, errors.New(a.Error)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -92,7 +93,17 @@ func TestProcessesThatFail(t *testing.T) {
 	j := drawn(t, drawnTest)
 	j.Spawn = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nowhere/scalewm") }
 	_, err := j.Run(t.Context(), 2, nil)
-	refused(t, "no program", err, "starting a worker process", "/nowhere/scalewm")
+	refused(t, "no program", err, "starting a worker process", "/nowhere/scalewm", "(hint:")
+	for script, wants := range map[string][]string{
+		"echo no library >&2; exit 127": {"a worker process ended", "exit status 127", "no library", "(hint:"},
+		"exit 0":                        {"a worker process, /bin/sh, does not answer", "(hint:"},
+	} {
+		j := drawn(t, drawnTest)
+		j.Out += strings.Repeat("x", 1<<17) // more than a pipe takes from us before somebody reads
+		j.Spawn = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/bin/sh", "-c", script) }
+		_, err := j.Run(t.Context(), 2, nil)
+		refused(t, script, err, wants...)
+	}
 }
 
 // A process ends in the middle of its work when the one that asked dies.
