@@ -76,9 +76,6 @@ func TestScale(t *testing.T) {
 	if got := m.Scale(1, 5); got != 0 { // a constant column maps to 0
 		t.Errorf("constant column: %v", got)
 	}
-	if got := m.Unscale(0, m.Scale(0, -7)); got != -7 {
-		t.Errorf("unscaled %v, want -7", got)
-	}
 }
 
 var testQ = envs.Q{Columns: []string{"state"}, Parts: []string{"x", "y"}, Of: func(row envs.Row, dst []float64) {

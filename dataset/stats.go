@@ -23,11 +23,6 @@ func (m Moments) Scale(d int, v float64) float64 {
 	return (v - m.Mean[d]) / math.Max(m.Std[d], stdFloor)
 }
 
-// Unscale undoes Scale.
-func (m Moments) Unscale(d int, v float64) float64 {
-	return v*math.Max(m.Std[d], stdFloor) + m.Mean[d]
-}
-
 // ColumnMoments is the mean and standard deviation of a column; rows with a NaN
 // are dropped. ddof is subtracted from the count of the variance (0 for the
 // scaler of actions, docs/sources.md#action-scaling), and only the named episodes are used (nil:

@@ -60,8 +60,7 @@ func (j Job) ScaledActions(from, to int) ([]float32, error) {
 	}
 	z := make([]float32, len(raw))
 	for i, v := range raw {
-		d := i % len(m.Mean)
-		z[i] = float32((v - m.Mean[d]) / m.Std[d])
+		z[i] = float32(m.Scale(i%len(m.Mean), v))
 	}
 	return z, nil
 }

@@ -89,9 +89,6 @@ func open(ctx context.Context, address string, pace time.Duration) (*Store, erro
 	return s, err
 }
 
-// Address is s3://bucket/prefix.
-func (s *Store) Address() string { return s.address }
-
 func parse(address string) (bucket, prefix string, err error) {
 	rest, ok := strings.CutPrefix(address, "s3://")
 	bucket, prefix, _ = strings.Cut(rest, "/")
