@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"scalewm/dataset"
+	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/eval/analysis"
 	"scalewm/eval/paired"
@@ -103,6 +104,13 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 		}
 		*out = folder
 	}
+	if *data != "" { // its absence would else be one failure a checkpoint
+		f, err := hdf5.Open(*data)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
 	grid := pipeline.Grid{Analyses: names}
 	if grid.Rollouts, err = rollouts.read(); err != nil {
 		return err
@@ -188,7 +196,11 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 		w.Listener.Note(fmt.Sprintf("%s has none of these analyses: it is of %s", dir, without(task, side.Method)))
 		return nil, nil
 	}
-	failed, err = pipeline.Graph{steps[0]}.Run(ctx, w.Listener)
+	graph := pipeline.Graph{steps[0]}
+	if err := graph.Check(ctx); err != nil {
+		return nil, err
+	}
+	failed, err = graph.Run(ctx, w.Listener)
 	arm := paired.ArmName(record.Spec{Task: task.Spec.Name, Method: side.Method, Q: recipe.Q, LossWeight: recipe.Weight})
 	a.tables.add(steps[0].Results, about{Task: task.Spec.Name, Method: arm, Seed: side.Seed})
 	return failed, err

@@ -100,3 +100,20 @@ func TestAnalysesKilled(t *testing.T) {
 		t.Errorf("%d cells of killed processes differ from those of one that ran through", len(got))
 	}
 }
+
+func TestAnalyseRefusals(t *testing.T) {
+	data := frames(t)
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"missing data":    {[]string{"rank", "--data", data + "x"}, exitFailed, "(hint: "},
+		"too many starts": {[]string{"rollout", "--data", data, "--task", "tworoom", "--starts", "101"}, exitUsage, "at most 100 starts"},
+	} {
+		_, errs, code := session(append([]string{"analyse", "--weights", published}, c.args...)...)
+		if code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q, want %d and %q in one line", name, code, errs, c.code, c.want)
+		}
+	}
+}

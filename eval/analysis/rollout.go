@@ -62,21 +62,40 @@ func candidates(noise string, starts, n, width int) []float32 {
 	return out
 }
 
-// starts are the published ones: the first n of a set that does not depend on how
-// many episodes are evaluated. Data that have too few for the set give what they have.
-func starts(j eval.Job, n int) ([]eval.Start, error) {
-	from, ok := startSets[j.Task.Spec.Name]
+// startsOf is the set that a task's rollouts start from, of which they take the first n; an
+// error where it has fewer. It does not depend on how many episodes are evaluated. Under
+// strict it is drawn as large as it is wanted, since its starts are sorted at last.
+func startsOf(task string, p dataset.Protocol, n int) (startSet, error) {
+	from, ok := startSets[task]
 	if !ok {
 		from = startSet{eval.SetNames()[0], 100}
 	}
-	if j.Protocol == dataset.Strict { // starts are drawn one after another and sorted at last
+	if p == dataset.Strict {
 		from.episodes = n
+	}
+	if n > from.episodes {
+		return from, fmt.Errorf("rollouts of %s have at most %d starts, those of its set %s, and %d are asked for (hint: --starts %[2]d or fewer, with more --candidates)", task, from.episodes, from.name, n)
+	}
+	return from, nil
+}
+
+// Check refuses what no rollouts of a task can be measured by.
+func (s Settings) Check(task string, p dataset.Protocol) error {
+	_, err := startsOf(task, p, s.Starts)
+	return err
+}
+
+// starts are the published ones, the first n of their set.
+func starts(j eval.Job, n int) ([]eval.Start, error) {
+	from, err := startsOf(j.Task.Spec.Name, j.Protocol, n)
+	if err != nil {
+		return nil, err
 	}
 	set, err := j.Data.Set(from.name, from.episodes)
 	if err != nil {
 		return nil, fmt.Errorf("the starts of rollouts: %w", err)
 	}
-	return set.Starts[:min(n, len(set.Starts))], nil
+	return set.Starts[:n], nil
 }
 
 // rollouts executes random candidates from each start in the simulator and predicts

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/dataset"
 	"scalewm/eval"
 )
 
@@ -85,5 +86,24 @@ func TestRolloutDrops(t *testing.T) {
 	}
 	if len(m.reached) != 3*64*3 {
 		t.Errorf("%d numbers in the scale", len(m.reached))
+	}
+}
+
+// The published sets of starts have 50 on Push-T, 250 on Reacher and 100 elsewhere
+// (docs/sources.md#rollout-quality); strict draws as many as there are.
+func TestMostStarts(t *testing.T) {
+	for task, most := range map[string]int{"pusht": 50, "reacher": 250, "tworoom": 100} {
+		s := Published()
+		s.Starts = most
+		if err := s.Check(task, dataset.Paper); err != nil {
+			t.Error(err)
+		}
+		s.Starts++
+		if err := s.Check(task, dataset.Paper); err == nil || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%s, %d starts: %v", task, s.Starts, err)
+		}
+		if err := s.Check(task, dataset.Strict); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -65,6 +65,11 @@ func (s *Analyse) Part(ours func(cell int) bool) Divisible {
 }
 
 func (s *Analyse) State(ctx context.Context) (State, error) {
+	if slices.Contains(s.names, record.RolloutAnalysis) {
+		if err := s.w.Grid.Rollouts.Check(s.task.Spec.Name, s.w.Grid.Protocol); err != nil {
+			return State{}, Requestf("%v", err)
+		}
+	}
 	missing := len(s.names)
 	j, err := s.job()
 	if err == nil && s.w.Analyser == nil {
