@@ -120,8 +120,10 @@ func (v *Watcher) underWay(s *Train, dir string) string {
 	}
 	last := rows[len(rows)-1]
 	text := fmt.Sprintf("%s: step %d", s.name(), last.Step+1)
-	if n := v.w.Grid.Preset.Train.Steps; n > 0 {
-		text += fmt.Sprintf(" of %d", n)
+	if r, err := s.recipe(); err == nil && r.Train.Steps > 0 { // DINO-WM's is its own
+		text += fmt.Sprintf(" of %d", r.Train.Steps)
+	} else if err == nil {
+		text += fmt.Sprintf(", of %d epochs", r.Train.Epochs)
 	}
 	return fmt.Sprintf("%s, loss %.4f", text, last.Loss)
 }
