@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"scalewm/eval/guest"
+	"scalewm/eval/external"
 	"scalewm/eval/pipeline"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
@@ -15,8 +15,8 @@ import (
 
 // evaluation runs beside its caller, who owns the model and is asked for what the model says.
 type evaluation struct {
-	guest   *guest.Guest
-	asked   *guest.Question // by the caller's last evaluate.next, and not yet answered
+	model   *external.Model
+	asked   *external.Question // by the caller's last evaluate.next, and not yet answered
 	cancel  context.CancelFunc
 	news    chan progress
 	ended   chan struct{}
@@ -41,11 +41,11 @@ type progress struct {
 }
 
 // newEvaluation begins an evaluation: {"model", "task", "data", "out", ...} gives {"handle"}.
-// "model" is guest.Says, the rest the flags of `scalewm eval` (pipeline.Evaluation).
+// "model" is external.Says, the rest the flags of `scalewm eval` (pipeline.Evaluation).
 func newEvaluation(c call) (any, error) {
 	var q struct {
 		pipeline.Evaluation
-		Model guest.Says `json:"model"`
+		Model external.Says `json:"model"`
 	}
 	if err := c.read(&q); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func newEvaluation(c call) (any, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &evaluation{cancel: cancel, news: make(chan progress, 1), ended: make(chan struct{})}
-	g, arm, err := guest.New(ctx, dev, q.Model, space.Grid.Tasks[0].Spec.ActionDim)
+	m, arm, err := external.New(ctx, dev, q.Model, space.Grid.Tasks[0].Spec.ActionDim)
 	if err == nil {
 		err = space.Invite(arm)
 	}
@@ -76,7 +76,7 @@ func newEvaluation(c call) (any, error) {
 		cancel()
 		return nil, errors.Join(err, dev.Close())
 	}
-	e.guest, space.Listener = g, e
+	e.model, space.Listener = m, e
 	e.outcome.Failed, e.outcome.Notes = []string{}, []string{} // in JSON empty lists, never null
 	go func() {
 		defer close(e.ended)
@@ -123,14 +123,14 @@ func (e *evaluation) Note(text string)     { e.outcome.Notes = append(e.outcome.
 func (e *evaluation) End(string, string)   {}
 func (e *evaluation) Failed(string, error) {}
 
-// next waits for what the evaluation wants: a guest.Question, {"want": "progress"}, or
+// next waits for what the evaluation wants: an external.Question, {"want": "progress"}, or
 // {"want": "done", "outcome"}.
 func (e *evaluation) next(c call) (answer any, again bool, err error) {
 	if e.asked != nil {
 		return nil, false, fmt.Errorf("the question %q is not answered yet", e.asked.Want)
 	}
 	select {
-	case e.asked = <-e.guest.Questions():
+	case e.asked = <-e.model.Questions():
 		return e.asked, false, nil
 	case p := <-e.news:
 		return p, false, nil
@@ -167,7 +167,7 @@ func (e *evaluation) give(c call) (again bool, err error) {
 	if len(c.buffers) == 1 {
 		answer = c.buffers[0]
 	}
-	if err := e.guest.Answer(e.asked, answer); err != nil {
+	if err := e.model.Answer(e.asked, answer); err != nil {
 		return false, err
 	}
 	e.asked = nil

@@ -63,7 +63,7 @@ var layers = []rule{
 	{of: "model/weights", ours: []string{"model/weights", "dataset/cell"}},
 
 	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}},
-	{of: "eval/guest", ours: []string{"eval$", "eval/plan", "eval/record", "model$", "model/device", "dataset$"}},
+	{of: "eval/external", ours: []string{"eval$", "eval/plan", "eval/record", "model$", "model/device", "dataset$"}},
 	{of: "eval/pipeline", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/submit", ours: []string{"eval/pipeline", "dataset/cell"}},
 	{of: "eval/record", ours: []string{"dataset/cell"}},

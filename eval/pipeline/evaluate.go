@@ -135,8 +135,8 @@ func (s *Evaluate) Job() (eval.Job, error) {
 	}
 	a := eval.Arm{Method: s.method.Name}
 	switch {
-	case s.w.Guest != nil:
-		a = *s.w.Guest
+	case s.w.External != nil:
+		a = *s.w.External
 	case s.method.Plans():
 		if a, err = s.w.look(t, s.w.checkpoint(s.arm)); err != nil {
 			return eval.Job{}, err

@@ -33,7 +33,7 @@ type Workspace struct {
 	Dir          string                              // the results folder
 	Data         string                              // the data set, "": the one that Dir has of the task
 	Weights      string                              // the checkpoint's folder, "": the one that Dir has of the arm
-	Guest        *eval.Arm                           // a loaded model that is no checkpoint, evaluated as the grid's only arm; nil: there is none
+	External     *eval.Arm                           // a loaded model that is no checkpoint, evaluated as the grid's only arm; nil: there is none
 	Backbone     *dinov2.File                        // of methods whose encoder is a file's; nil: none was given
 	FeatureCache features.Limit                      // of what frozen encoders make of frames, beside the data set
 	Trainer      device.Device                       // of trainings; nil where none is made, and any device may have made those that are there
@@ -234,26 +234,26 @@ func (w *Workspace) Invite(a eval.Arm) error {
 	} else if slices.Contains(w.Grid.Solvers, record.Descent) {
 		return Requestf("solver %s needs a gradient, which a model in another program does not give (hint: %s)", record.Descent, strings.Join([]string{record.CEM, record.ICEM, record.MPPI}, ", "))
 	}
-	w.Guest, w.Grid.Methods, w.Grid.Seeds = &a, []model.Method{m}, []int64{int64(a.TrainSeed)}
+	w.External, w.Grid.Methods, w.Grid.Seeds = &a, []model.Method{m}, []int64{int64(a.TrainSeed)}
 	return nil
 }
 
-// Load reads the checkpoint Weights, or looks at the guest, for an evaluation on a task.
+// Load reads the checkpoint Weights, or looks at the external model, for an evaluation on a task.
 func (w *Workspace) Load(task envs.Task) (eval.Arm, error) {
 	t, err := w.openSets(task)
 	if err != nil {
 		return eval.Arm{}, err
 	}
-	if w.Guest != nil {
-		return *w.Guest, w.check(t, *w.Guest, w.Guest.Method)
+	if w.External != nil {
+		return *w.External, w.check(t, *w.External, w.External.Method)
 	}
 	return w.load(t, w.Weights)
 }
 
-// load is loadOn the planning device, or the guest.
+// load is loadOn the planning device, or the external model.
 func (w *Workspace) load(t *openTask, dir string) (eval.Arm, error) {
-	if w.Guest != nil {
-		return *w.Guest, nil
+	if w.External != nil {
+		return *w.External, nil
 	}
 	return w.loadOn(w.Planner, t, dir)
 }
@@ -331,7 +331,7 @@ func (w *Workspace) describe(t *openTask, dir string, side *weights.Sidecar) (ev
 // watch/TASK-METHOD-OF.gif, "" where it is there or there is no results folder.
 func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error) {
 	label := a.label()
-	if w.Weights != "" || w.Guest != nil { // which say what they are a variant of
+	if w.Weights != "" || w.External != nil { // which say what they are a variant of
 		label = paired.ArmName(record.Spec{Task: a.task.Spec.Name, Method: found.Method, Q: found.Recipe.Q, LossWeight: found.Recipe.Weight, Python: found.Python})
 	}
 	if w.Dir == "" {

@@ -47,10 +47,10 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     frame_size = frame_size or getattr(model, "frame_size", None)
     if frame_size is None:
         raise TypeError("nothing says how large the model's frames are (hint: frame_size=224, or an attribute of the model)")
-    guest = {"world": _World, "cost": _Cost, "policy": _Policy}[kind](model, proposal)
+    external = {"world": _World, "cost": _Cost, "policy": _Policy}[kind](model, proposal)
     mean, std = actions or (None, None)
     says = {"name": name, "weights": weights or state_hash(model, proposal), "train_seed": train_seed, "kind": kind, "proposal": proposal is not None,
-            "frame_size": frame_size, "action_mean": _floats(mean), "action_std": _floats(std), **guest.probe(frame_size)}  # fmt: skip
+            "frame_size": frame_size, "action_mean": _floats(mean), "action_std": _floats(std), **external.probe(frame_size)}  # fmt: skip
     handle = call("evaluate.new", 0, {
         "model": says, "task": task, "data": str(data), "out": str(out), "solver": solver, "tier": tier, "sets": sets, "episodes": episodes, "protocol": protocol,
         "temperature": str(temperature), "icem_clip": icem_clip, "action_clip": action_clip, "pool": pool, "batch": batch, "workers": workers,
@@ -58,7 +58,7 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     try:
         while (asked := call("evaluate.next", handle))["want"] != "done":
             if asked["want"] != "progress":
-                _answer(guest, asked, handle)
+                _answer(external, asked, handle)
             elif progress:
                 progress(asked["done"], asked["total"], asked["note"])
         return asked["outcome"]
@@ -66,11 +66,11 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
         call("close", handle)
 
 
-def _answer(guest, asked, handle):
+def _answer(external, asked, handle):
     arrays = [np.empty(a["shape"], a["dtype"]) for a in asked["in"]]
     call("evaluate.take", handle, None, arrays)
     with _no_grad():
-        answer = getattr(guest, asked["want"])(tuple(asked["out"]), *arrays)
+        answer = getattr(external, asked["want"])(tuple(asked["out"]), *arrays)
     call("evaluate.give", handle, None, () if answer is None else (np.ascontiguousarray(answer, np.float32),))
 
 
@@ -121,8 +121,8 @@ def _checked(what, x, shape, finite=True):
     return x
 
 
-class _Guest:
-    """Answers questions to a model, eval/guest has what they mean. The first argument is the shape of the answer."""
+class _External:
+    """Answers questions to a model, eval/external has what they mean. The first argument is the shape of the answer."""
 
     def __init__(self, model, proposal):
         self.model, self.proposal = model, proposal
@@ -135,7 +135,7 @@ class _Guest:
         return _checked("propose", self.proposal.propose(frames, goals), shape)
 
 
-class _World(_Guest):
+class _World(_External):
     def probe(self, frame_size):
         with _no_grad():
             z = _checked("encode", self.model.encode(np.zeros((2, frame_size, frame_size, 3), np.uint8)), (2, ...))
@@ -152,12 +152,12 @@ class _World(_Guest):
         return _checked("rollout", last, (*candidates.shape[:2], *self.latent), finite=False)
 
 
-class _Policy(_Guest):
+class _Policy(_External):
     def plan(self, shape, frames, goals):
         return _checked("plan", self.model.plan(frames, goals), shape)
 
 
-class _Cost(_Guest):
+class _Cost(_External):
     """One episode at a time, as stable-worldmodel's solvers do unless they are told otherwise and some of its models need.
     The infos of one plan live as long as it does, since models keep what they encoded in them."""
 

@@ -1,8 +1,8 @@
-// Package guest evaluates a model that lives in another program. What an evaluation wants of
+// Package external evaluates a model that lives in another program. What an evaluation wants of
 // the model becomes a question, which whoever drives that program answers: the evaluation
 // calls, but from the outside it looks as if it were called. The package knows neither the
 // language of that program nor how questions reach it.
-package guest
+package external
 
 import (
 	"cmp"
@@ -85,8 +85,8 @@ type Array struct {
 	Bytes []byte `json:"-"`
 }
 
-// Guest is the model, as the evaluation sees it and as its driver does.
-type Guest struct {
+// Model is a model in another program, as the evaluation sees it and as its driver does.
+type Model struct {
 	ctx       context.Context
 	info      model.Info
 	dev       host
@@ -97,99 +97,99 @@ type Guest struct {
 
 // New is the model of a task whose actions have actionDim numbers; plans are searched on dev.
 // When ctx ends nothing more is asked, and the evaluation fails with its cause.
-func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Guest, eval.Arm, error) {
+func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Model, eval.Arm, error) {
 	if err := s.check(actionDim); err != nil {
 		return nil, eval.Arm{}, err
 	}
-	g := &Guest{ctx: ctx, questions: make(chan *Question), answers: make(chan struct{})}
-	g.info = model.Info{Kind: "python", Patches: max(s.Patches, 1), Dim: s.Dim, History: 1, FrameSize: s.FrameSize, ActionWidth: eval.Block * actionDim, FrameSkip: eval.Block}
-	g.dev = host{dev, g}
+	x := &Model{ctx: ctx, questions: make(chan *Question), answers: make(chan struct{})}
+	x.info = model.Info{Kind: "python", Patches: max(s.Patches, 1), Dim: s.Dim, History: 1, FrameSize: s.FrameSize, ActionWidth: eval.Block * actionDim, FrameSkip: eval.Block}
+	x.dev = host{dev, x}
 	a := eval.Arm{Method: s.Name, Weights: s.Weights, TrainSeed: s.TrainSeed, Python: s.Kind, Actions: dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd}}
 	switch s.Kind {
 	case record.PythonWorld:
-		a.World = world{g}
+		a.World = world{x}
 	case record.PythonCost:
-		a.Cost = costs{g}
+		a.Cost = costs{x}
 	case record.PythonPolicy:
-		a.Policy = policy{g, "plan"}
+		a.Policy = policy{x, "plan"}
 	}
 	if s.Proposal {
-		a.Proposal = policy{g, "propose"}
+		a.Proposal = policy{x, "propose"}
 		a.Python += record.WithProposal
 	}
-	return g, a, nil
+	return x, a, nil
 }
 
 // Questions are what the evaluation wants, one at a time: the next comes after the answer.
-func (g *Guest) Questions() <-chan *Question { return g.questions }
+func (x *Model) Questions() <-chan *Question { return x.questions }
 
 // Answer answers q, the last question, with the bytes of float32 numbers of shape q.Out.
-func (g *Guest) Answer(q *Question, answer []byte) error {
+func (x *Model) Answer(q *Question, answer []byte) error {
 	if want := 4 * len(q.answer); len(answer) != want {
 		return fmt.Errorf("answering %q with %d bytes, not %d: float32 of shape %v", q.Want, len(answer), want, q.Out)
 	}
 	copy(bytesOf(q.answer), answer)
 	select {
-	case g.answers <- struct{}{}:
-	case <-g.ctx.Done():
+	case x.answers <- struct{}{}:
+	case <-x.ctx.Done():
 	}
 	return nil
 }
 
 // ask waits for an answer. After the first failure nothing is asked any more.
-func (g *Guest) ask(want string, answer []float32, shape []int, in ...Array) error {
-	if g.err != nil {
-		return g.err
+func (x *Model) ask(want string, answer []float32, shape []int, in ...Array) error {
+	if x.err != nil {
+		return x.err
 	}
 	select {
-	case g.questions <- &Question{Want: want, In: in, Out: shape, answer: answer}:
-	case <-g.ctx.Done():
-		g.err = context.Cause(g.ctx)
-		return g.err
+	case x.questions <- &Question{Want: want, In: in, Out: shape, answer: answer}:
+	case <-x.ctx.Done():
+		x.err = context.Cause(x.ctx)
+		return x.err
 	}
 	select {
-	case <-g.answers:
-	case <-g.ctx.Done():
-		g.err = context.Cause(g.ctx)
+	case <-x.answers:
+	case <-x.ctx.Done():
+		x.err = context.Cause(x.ctx)
 	}
-	return g.err
+	return x.err
 }
 
 // Info implements eval.Model.
-func (g *Guest) Info() model.Info { return g.info }
+func (x *Model) Info() model.Info { return x.info }
 
 // Device implements eval.Model.
-func (g *Guest) Device() device.Device { return g.dev }
+func (x *Model) Device() device.Device { return x.dev }
 
 // PredictorCalls counts a call for each block, as a step-by-step prediction makes.
-func (g *Guest) PredictorCalls(h int) int { return h }
+func (x *Model) PredictorCalls(h int) int { return h }
 
 // Free implements model.World: the device has nothing of the model's.
-func (g *Guest) Free() {}
+func (x *Model) Free() {}
 
 // frames are n frames of the model's size.
-func (g *Guest) frames(b []byte) Array {
-	n := len(b) / g.info.FrameBytes()
-	return Array{"uint8", []int{n, g.info.FrameSize, g.info.FrameSize, 3}, b}
+func (x *Model) frames(b []byte) Array {
+	n := len(b) / x.info.FrameBytes()
+	return Array{"uint8", []int{n, x.info.FrameSize, x.info.FrameSize, 3}, b}
 }
 
 // numbers are a matrix of the device's.
-func (g *Guest) numbers(m device.Mat, shape ...int) Array {
-	x := make([]float32, m.Len())
-	g.dev.Download(x, m)
-	return Array{"float32", shape, bytesOf(x)}
+func (x *Model) numbers(m device.Mat, shape ...int) Array {
+	v := make([]float32, m.Len())
+	x.dev.Download(v, m)
+	return Array{"float32", shape, bytesOf(v)}
 }
 
 // fill asks for a matrix of the device's.
-func (g *Guest) fill(dst device.Mat, want string, shape []int, in ...Array) error {
-	x := make([]float32, dst.Len())
-	err := g.ask(want, x, shape, in...)
-	g.dev.Upload(dst, x)
+func (x *Model) fill(dst device.Mat, want string, shape []int, in ...Array) error {
+	v := make([]float32, dst.Len())
+	err := x.ask(want, v, shape, in...)
+	x.dev.Upload(dst, v)
 	return err
 }
 
-// world is a guest that encodes and predicts. Its errors are the device's.
-type world struct{ *Guest }
+// world is an external model that encodes and predicts. Its errors are the device's.
+type world struct{ *Model }
 
 // Encode implements model.World.
 func (w world) Encode(dst device.Mat, frames device.Bytes, n int) {
@@ -204,18 +204,18 @@ func (w world) Rollout(dst, start, candidates device.Mat, h int) {
 	w.fill(dst, "rollout", []int{e, c, latent}, w.numbers(start, e, latent), w.numbers(candidates, e, c, h, w.info.ActionWidth))
 }
 
-// costs is a guest that judges plans.
-type costs struct{ *Guest }
+// costs is an external model that judges plans.
+type costs struct{ *Model }
 
 // Cost implements eval.CostModel.
 func (c costs) Cost(starts, goals []byte) (plan.Cost, error) {
 	s := c.frames(starts)
-	return cost{c.Guest, s.Shape[0]}, c.ask("begin", nil, []int{}, s, c.frames(goals))
+	return cost{c.Model, s.Shape[0]}, c.ask("begin", nil, []int{}, s, c.frames(goals))
 }
 
 // cost is that of plans of so many episodes.
 type cost struct {
-	*Guest
+	*Model
 	episodes int
 }
 
@@ -225,9 +225,9 @@ func (c cost) Costs(dst, candidates device.Mat) error {
 	return c.fill(dst, "cost", []int{c.episodes, n}, c.numbers(candidates, c.episodes, n, eval.Horizon, c.info.ActionWidth))
 }
 
-// policy is a guest that makes plans.
+// policy is an external model that makes plans.
 type policy struct {
-	*Guest
+	*Model
 	want string
 }
 
@@ -237,11 +237,11 @@ func (p policy) Plan(z []float32, starts, goals []byte) error {
 	return p.ask(p.want, z, []int{s.Shape[0], eval.Horizon, p.info.ActionWidth}, s, p.frames(goals))
 }
 
-// host is the device of the search, but frames stay in main memory, where the guest reads
-// them, and a failure of the guest is one of the device.
+// host is the device of the search, but frames stay in main memory, where the external model reads
+// them, and a failure of the external model is one of the device.
 type host struct {
 	device.Device
-	guest *Guest
+	model *Model
 }
 
 // pixels are frames on the host.
@@ -266,7 +266,7 @@ func (h host) Free(b device.Block) {
 	}
 }
 
-func (h host) Err() error { return cmp.Or(h.guest.err, h.Device.Err()) }
+func (h host) Err() error { return cmp.Or(h.model.err, h.Device.Err()) }
 
 // bytesOf sees numbers as memory.
 func bytesOf(x []float32) []byte {

@@ -1,4 +1,4 @@
-package guest_test
+package external_test
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	"scalewm/envs"
 	_ "scalewm/envs/tworoom"
 	"scalewm/eval"
-	"scalewm/eval/guest"
+	"scalewm/eval/external"
 	"scalewm/eval/paired"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/record"
@@ -58,7 +58,7 @@ var native string
 
 func TestMain(m *testing.M) {
 	code := 1
-	if dir, err := os.MkdirTemp("", "guest"); err == nil {
+	if dir, err := os.MkdirTemp("", "external"); err == nil {
 		native = dir
 		code = m.Run()
 		os.RemoveAll(dir)
@@ -98,8 +98,8 @@ func evaluateNatively(t *testing.T) {
 	}
 }
 
-// visit evaluates a guest in a folder whose questions are answered by a function.
-func visit(t *testing.T, dir string, s guest.Says, answer func(*guest.Question) ([]float32, error)) error {
+// visit evaluates an external model in a folder whose questions are answered by a function.
+func visit(t *testing.T, dir string, s external.Says, answer func(*external.Question) ([]float32, error)) error {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -107,7 +107,7 @@ func visit(t *testing.T, dir string, s guest.Says, answer func(*guest.Question) 
 	must(t, err)
 	defer space.Close()
 	space.Listener = silent{}
-	g, arm, err := guest.New(ctx, newDevice(t), s, 2)
+	g, arm, err := external.New(ctx, newDevice(t), s, 2)
 	if err == nil {
 		err = space.Invite(arm)
 	}
@@ -193,7 +193,7 @@ func (m *mirror) rollout(start, goal, candidates []float32) (latents, costs []fl
 	return latents, costs
 }
 
-func (m *mirror) answer(q *guest.Question) ([]float32, error) {
+func (m *mirror) answer(q *external.Question) ([]float32, error) {
 	in := func(i int) []byte { return q.In[i].Bytes }
 	switch q.Want {
 	case "encode":
@@ -216,8 +216,8 @@ func (m *mirror) answer(q *guest.Question) ([]float32, error) {
 	return make([]float32, n), nil
 }
 
-func (m *mirror) says(name, kind string) guest.Says {
-	return guest.Says{Name: name, Weights: "ab", Kind: kind, FrameSize: m.Info().FrameSize, Patches: 1, Dim: m.Info().Dim, TrainSeed: 3072}
+func (m *mirror) says(name, kind string) external.Says {
+	return external.Says{Name: name, Weights: "ab", Kind: kind, FrameSize: m.Info().FrameSize, Patches: 1, Dim: m.Info().Dim, TrainSeed: 3072}
 }
 
 // cellsOf are a folder's cells by arm, solver and set.
@@ -239,9 +239,9 @@ func rows(t *testing.T, c record.Cell) string {
 	return string(b)
 }
 
-// A guest that answers with a model of ours acts as that model does, to the byte: as a world model
+// An external model that answers with a model of ours acts as that model does, to the byte: as a world model
 // and as a cost. A proposal of zeros changes nothing but the calls, and a policy searches nothing.
-func TestGuestActsAsItsModel(t *testing.T) {
+func TestExternalActsAsItsModel(t *testing.T) {
 	m := &mirror{World: natively(t)}
 	dir := native
 	for _, kind := range []string{record.PythonWorld, record.PythonCost, record.PythonPolicy} {
@@ -286,7 +286,7 @@ func TestGuestActsAsItsModel(t *testing.T) {
 	shown(t, dir)
 }
 
-// shown looks for the guests in a comparison and in the report.
+// shown looks for the external models in a comparison and in the report.
 func shown(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{"mirror@world", "mirror@policy"} {
@@ -317,14 +317,14 @@ func shown(t *testing.T, dir string) {
 	}
 }
 
-// A guest that fails in the middle of a plan ends the evaluation with its own error; what was
+// An external model that fails in the middle of a plan ends the evaluation with its own error; what was
 // done is kept, and a second evaluation makes the rest.
-func TestGuestFails(t *testing.T) {
+func TestExternalFails(t *testing.T) {
 	m := &mirror{World: natively(t)}
 	dir := t.TempDir()
 	boom := errors.New("the model's own error")
 	n := 0
-	failing := func(q *guest.Question) ([]float32, error) {
+	failing := func(q *external.Question) ([]float32, error) {
 		if q.Want == "rollout" {
 			if n++; n > 10 { // CEM at T5 has 3 iterations and two plans; then comes iCEM
 				return nil, boom
@@ -344,14 +344,14 @@ func TestGuestFails(t *testing.T) {
 		t.Error("a cell of a model that failed")
 	}
 	asked := 0
-	must(t, visit(t, dir, m.says("mirror", record.PythonWorld), func(q *guest.Question) ([]float32, error) {
+	must(t, visit(t, dir, m.says("mirror", record.PythonWorld), func(q *external.Question) ([]float32, error) {
 		asked++
 		return m.answer(q)
 	}))
 	if c := cellsOf(t, dir)["mirror@world icem"]; rows(t, c) != rows(t, cells["untrained icem"]) || asked > 2*n {
 		t.Errorf("after %d questions: %s", asked, rows(t, c))
 	}
-	if err := visit(t, dir, m.says("mirror", record.PythonWorld), func(*guest.Question) ([]float32, error) { return nil, boom }); err != nil {
+	if err := visit(t, dir, m.says("mirror", record.PythonWorld), func(*external.Question) ([]float32, error) { return nil, boom }); err != nil {
 		t.Errorf("nothing is left to do, and the model is asked: %v", err)
 	}
 }
@@ -360,17 +360,17 @@ func TestGuestFails(t *testing.T) {
 func TestRefused(t *testing.T) {
 	m := &mirror{World: natively(t)}
 	dir := t.TempDir()
-	for want, change := range map[string]func(*guest.Says){
-		"is that of a method":     func(s *guest.Says) { s.Name = "scale" },
-		`name "SCALE" is that of`: func(s *guest.Says) { s.Name = "SCALE" },
-		"is none":                 func(s *guest.Says) { s.Name = "a b" },
-		`name "a@b" is none`:      func(s *guest.Says) { s.Name = "a@b" },
-		"no name":                 func(s *guest.Says) { s.Weights = "" },
-		"of kind":                 func(s *guest.Says) { s.Kind = "nosuch" },
-		"latents of":              func(s *guest.Says) { s.Dim = 0 },
-		"frames of":               func(s *guest.Says) { s.FrameSize = 1 << 20 },
-		"a policy makes":          func(s *guest.Says) { s.Kind, s.Proposal = record.PythonPolicy, true },
-		"3 means":                 func(s *guest.Says) { s.ActionMean, s.ActionStd = []float64{0, 0, 0}, []float64{1, 1, 1} },
+	for want, change := range map[string]func(*external.Says){
+		"is that of a method":     func(s *external.Says) { s.Name = "scale" },
+		`name "SCALE" is that of`: func(s *external.Says) { s.Name = "SCALE" },
+		"is none":                 func(s *external.Says) { s.Name = "a b" },
+		`name "a@b" is none`:      func(s *external.Says) { s.Name = "a@b" },
+		"no name":                 func(s *external.Says) { s.Weights = "" },
+		"of kind":                 func(s *external.Says) { s.Kind = "nosuch" },
+		"latents of":              func(s *external.Says) { s.Dim = 0 },
+		"frames of":               func(s *external.Says) { s.FrameSize = 1 << 20 },
+		"a policy makes":          func(s *external.Says) { s.Kind, s.Proposal = record.PythonPolicy, true },
+		"3 means":                 func(s *external.Says) { s.ActionMean, s.ActionStd = []float64{0, 0, 0}, []float64{1, 1, 1} },
 	} {
 		s := m.says("mirror", record.PythonWorld)
 		change(&s)
