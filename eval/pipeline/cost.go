@@ -427,6 +427,7 @@ func (t *Workspace) timePlans(ctx context.Context, r *Rates, dir string, a arm) 
 	slow := map[string]bool{} // solvers
 	for _, step := range steps {
 		s := step.(*Evaluate)
+		s.film = false // whose time is no episode's
 		if slow[s.solver] {
 			continue
 		}

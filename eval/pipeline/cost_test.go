@@ -2,10 +2,12 @@ package pipeline
 
 import (
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"scalewm/eval"
 	"scalewm/eval/record"
+	"scalewm/model"
 )
 
 // What goes wrong in a measurement is its error.
@@ -26,6 +28,21 @@ func TestSeconds(t *testing.T) {
 		if s.String() != want {
 			t.Errorf("%+v reads %q, want %q", s, s, want)
 		}
+	}
+}
+
+// A trial times episodes, and draws no film, whose time is none of theirs.
+func TestTrialMakesNoFilm(t *testing.T) {
+	w := tinyWorkspace(t, "tworoom")
+	w.Grid.Methods = lookUp(t, model.LookUp, model.Untrained)
+	dir := t.TempDir()
+	r := &Rates{step: map[string]Seconds{}, weights: map[string]int64{}, planned: map[[2]string]map[eval.Tier]Seconds{}, analysis: map[string]Seconds{}}
+	if err := w.timeArms(t.Context(), r, dir); err != nil {
+		t.Fatal(err)
+	}
+	films, err := filepath.Glob(filepath.Join(dir, "*", "watch", "*"))
+	if err != nil || len(films) > 0 || len(r.planned) != 1 {
+		t.Errorf("films %q, plans %v (%v)", films, r.planned, err)
 	}
 }
 
