@@ -43,11 +43,15 @@ type Job struct {
 	Workers  int             // goroutines that read frames, at least 1
 	Progress func(done, total int64, note string)
 
-	partRows int // of a finished part; 0 is partRows
+	partRows int // of a finished part; 0: as partRows says
 }
 
-// partRows is the rows of a part: seconds of work that a kill can lose.
-const partRows = 2048
+// partRows is how many rows of so many numbers a part has: seconds of work that a kill can
+// lose, and no more than some 100 MB of memory, which is held as float32 and as float64.
+func partRows(width int) int {
+	const rows, numbers = 2048, 1 << 23
+	return max(min(rows, numbers/width), 1)
+}
 
 // Result says what is in the file.
 type Result struct {
@@ -101,7 +105,7 @@ func (j Job) run(ctx context.Context) (Result, error) {
 	if r.Skipped, err = j.finished(attrs["encode_id"]); r.Skipped || err != nil {
 		return r, err
 	}
-	p := &parts{dir: j.Out + ".parts", id: attrs["encode_id"], rows: r.Rows, width: r.Width, column: j.column(), each: cmp.Or(j.partRows, partRows)}
+	p := &parts{dir: j.Out + ".parts", id: attrs["encode_id"], rows: r.Rows, width: r.Width, column: j.column(), each: cmp.Or(j.partRows, partRows(r.Width))}
 	if r.New, err = j.encode(ctx, p); err != nil {
 		return r, err
 	}

@@ -83,3 +83,14 @@ func TestRollout(t *testing.T) {
 		t.Error("predictions of 3 blocks took those of 2 for theirs")
 	}
 }
+
+// A part of a model of published width (192 numbers a latent) has 2,048 rows; one of DINO-WM's, 256
+// patches of 384 numbers (docs/sources.md#dino-wm), with 5 blocks took 4 GB. Its bound is 2^23
+// numbers of float32, 34 MB, but a row.
+func TestPartsFitInMemory(t *testing.T) {
+	for width, want := range map[int]int{192: 2048, 5 * 192: 2048, 256 * 384: 85, 5 * 256 * 384: 17, 1 << 24: 1} {
+		if got := partRows(width); got != want {
+			t.Errorf("rows of %d numbers: parts of %d, want %d", width, got, want)
+		}
+	}
+}
