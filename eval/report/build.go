@@ -101,8 +101,8 @@ type slot struct {
 	tier, set string
 }
 
-// desk is a block with its cells.
-type desk struct {
+// blockCells are a block and the cells that it is computed from.
+type blockCells struct {
 	Block
 	settings *paired.Settings
 	cells    map[slot]record.Cell
@@ -119,16 +119,16 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 	}
 	placed, notes := paired.Place(d.Cells)
 	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Analyses: d.Analyses, Cells: d.Cells, Clips: d.Clips, Origin: originOf(d), Warnings: slices.Concat(d.Problems, notes)}
-	desks, err := desksOf(placed, d.Runs)
+	blocks, err := blocksOf(placed, d.Runs)
 	if err != nil {
 		return nil, err
 	}
-	if len(desks) == 0 {
+	if len(blocks) == 0 {
 		return nil, fmt.Errorf("report: %w: the folder holds cells of random actions and policies only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
 	}
 	var settings []*paired.Settings
 	var of []*Block
-	for _, b := range desks {
+	for _, b := range blocks {
 		b.pair(o)
 		b.fresh(o)
 		r.Blocks = append(r.Blocks, &b.Block)
@@ -136,13 +136,13 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 			of, settings = append(of, &b.Block), append(settings, b.settings)
 		}
 	}
-	r.Factors = factorsOf(desks, o)
+	r.Factors = factorsOf(blocks, o)
 	for _, g := range paired.Groups(settings) {
 		r.Groups = append(r.Groups, r.group(g, of, o))
 	}
 	adjustVaried(r.Blocks)
 	r.Findings = r.findings()
-	r.Checks = checks(r, desks, d.Gates)
+	r.Checks = checks(r, blocks, d.Gates)
 	r.Warnings = append(r.Warnings, warnings(r)...)
 	return r, nil
 }
@@ -201,19 +201,19 @@ func adjustVaried(blocks []*Block) {
 	}
 }
 
-// desksOf lays the cells out: a block for each task, table and settings that hold a
+// blocksOf lays the cells out: a block for each task, table and settings that hold a
 // method with a solver, and random actions in all that they can stand beside.
-func desksOf(placed []paired.Placed, runs map[string]record.Run) ([]*desk, error) {
-	by := map[*paired.Settings]*desk{}
+func blocksOf(placed []paired.Placed, runs map[string]record.Run) ([]*blockCells, error) {
+	by := map[*paired.Settings]*blockCells{}
 	for _, p := range placed {
 		if p.Table != "" && by[p.Settings] == nil {
-			by[p.Settings] = &desk{Block: Block{Task: p.Settings.Task, Solver: p.Table, Settings: p.Settings.Name}, settings: p.Settings, cells: map[slot]record.Cell{}}
+			by[p.Settings] = &blockCells{Block: Block{Task: p.Settings.Task, Solver: p.Table, Settings: p.Settings.Name}, settings: p.Settings, cells: map[slot]record.Cell{}}
 		}
 	}
-	desks := slices.SortedFunc(maps.Values(by), func(a, b *desk) int {
+	blocks := slices.SortedFunc(maps.Values(by), func(a, b *blockCells) int {
 		return cmp.Or(compareTasks(a.Task, b.Task), strings.Compare(a.Solver, b.Solver), strings.Compare(a.Settings, b.Settings))
 	})
-	for _, b := range desks {
+	for _, b := range blocks {
 		if main := by[b.settings.Main]; main != nil {
 			b.Main, b.Varied = &main.Block, b.settings.Varied
 		}
@@ -233,11 +233,11 @@ func desksOf(placed []paired.Placed, runs map[string]record.Run) ([]*desk, error
 		}
 		b.sum(millis)
 	}
-	return desks, nil
+	return blocks, nil
 }
 
-// sum lists the sets, tiers and arms of a desk's cells and what they score.
-func (b *desk) sum(millis map[string][]float64) {
+// sum lists the sets, tiers and arms of a block's cells and what they score.
+func (b *blockCells) sum(millis map[string][]float64) {
 	arms, sets := map[string]Arm{}, map[string]bool{}
 	for s, c := range b.cells {
 		arms[fmt.Sprint(s.arm, s.seed)] = Arm{Name: s.arm, Method: c.Spec.Method, Seed: s.seed, Weights: c.Spec.Weights}
@@ -259,7 +259,7 @@ func compareArms(a, b string) int {
 }
 
 // tiers lists the tiers of a block, most compute first.
-func (b *desk) tiers(millis map[string][]float64) []Tier {
+func (b *blockCells) tiers(millis map[string][]float64) []Tier {
 	found := map[string]Tier{}
 	for p, c := range b.cells {
 		if s := c.Spec; s.Solver != "" {
@@ -274,7 +274,7 @@ func (b *desk) tiers(millis map[string][]float64) []Tier {
 
 // at lists an arm's cells at a tier, by set; those of arms that do not search stand
 // at every tier.
-func (b *desk) at(a Arm, tier string) (cells []record.Cell) {
+func (b *blockCells) at(a Arm, tier string) (cells []record.Cell) {
 	if !paired.MethodOf(a.Name).Plans() {
 		tier = ""
 	}
@@ -288,7 +288,7 @@ func (b *desk) at(a Arm, tier string) (cells []record.Cell) {
 
 // each lists the cells of a block in the order of arms, tiers and sets, those of
 // arms that do not search once.
-func (b *desk) each(f func(record.Cell)) {
+func (b *blockCells) each(f func(record.Cell)) {
 	seen := map[string]bool{}
 	for _, a := range b.Arms {
 		for _, t := range b.Tiers {
@@ -303,7 +303,7 @@ func (b *desk) each(f func(record.Cell)) {
 }
 
 // score sums up one trained model (or floor) at every tier it has.
-func (b *desk) score(a *Arm) {
+func (b *blockCells) score(a *Arm) {
 	a.Scores = map[string]Score{}
 	var scores []paired.Score
 	for _, t := range b.Tiers {
@@ -361,7 +361,7 @@ func median(x []float64) float64 {
 
 // pair compares the arms of a block with those that the table of methods sets
 // against them, all training seeds together.
-func (b *desk) pair(o paired.Options) {
+func (b *blockCells) pair(o paired.Options) {
 	b.arms = map[string]*paired.Arm{}
 	for _, a := range b.Arms {
 		if b.arms[a.Name] == nil {
@@ -391,7 +391,7 @@ func (b *desk) pair(o paired.Options) {
 
 // fresh repeats the comparison that the block leads with, without the starts that are
 // solved already.
-func (b *desk) fresh(o paired.Options) {
+func (b *blockCells) fresh(o paired.Options) {
 	c := b.headline()
 	if c == nil {
 		return

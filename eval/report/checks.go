@@ -41,31 +41,31 @@ const (
 )
 
 // checks runs the gates over all cells in use.
-func checks(r *Report, desks []*desk, gates []record.Gate) []Check {
+func checks(r *Report, blocks []*blockCells, gates []record.Gate) []Check {
 	return []Check{
 		checkRender(gates),
-		unique(desks, "Same episodes", "every arm and tier saw the same episodes of each set", func(_ *desk, s record.Spec) (string, string) {
+		unique(blocks, "Same episodes", "every arm and tier saw the same episodes of each set", func(_ *blockCells, s record.Spec) (string, string) {
 			return strings.TrimSpace(fmt.Sprintf("%s %s of %s, protocol %s %s", s.Task, s.Set, count(s.Episodes, "episode"), s.Protocol, s.Pool)), s.SetHash
 		}),
-		unique(desks, "Same data", "every cell of a task was evaluated on the same data", func(_ *desk, s record.Spec) (string, string) { return s.Task, s.Data }),
-		unique(desks, "One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(b *desk, s record.Spec) (string, string) {
+		unique(blocks, "Same data", "every cell of a task was evaluated on the same data", func(_ *blockCells, s record.Spec) (string, string) { return s.Task, s.Data }),
+		unique(blocks, "One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(b *blockCells, s record.Spec) (string, string) {
 			return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s seed %d", s.Task, b.Settings, armTitle(paired.ArmName(s)), s.TrainSeed)), " "), s.Weights
 		}),
-		oneDevice(desks),
-		sameSeeds(desks),
+		oneDevice(blocks),
+		sameSeeds(blocks),
 		checkComplete(r),
 		checkMonotone(r),
 		checkHomogeneous(r),
 		checkVariance(r),
 		checkPreSolved(r),
-		noNaN(desks),
+		noNaN(blocks),
 	}
 }
 
 // unique checks that cells with the same key have the same value.
-func unique(desks []*desk, title, good string, of func(*desk, record.Spec) (key, value string)) Check {
+func unique(blocks []*blockCells, title, good string, of func(*blockCells, record.Spec) (key, value string)) Check {
 	values := map[string]map[string]bool{}
-	for _, b := range desks {
+	for _, b := range blocks {
 		b.each(func(c record.Cell) {
 			k, v := of(b, c.Spec)
 			if values[k] == nil {
@@ -97,9 +97,9 @@ func verdict(title, good string, bad []string) Check {
 }
 
 // oneDevice checks that all cells with a planner come from one device kind.
-func oneDevice(desks []*desk) Check {
+func oneDevice(blocks []*blockCells) Check {
 	kinds := map[string]bool{}
-	for _, b := range desks {
+	for _, b := range blocks {
 		b.each(func(c record.Cell) {
 			if c.Spec.Solver != "" {
 				kinds[c.Result.Device] = true
@@ -116,13 +116,13 @@ func oneDevice(desks []*desk) Check {
 
 // sameSeeds checks that all arms got the same planner noise: one seed an
 // episode, set and tier.
-func sameSeeds(desks []*desk) Check {
+func sameSeeds(blocks []*blockCells) Check {
 	type place struct {
 		tier, set string
 		episode   int
 	}
 	bad := map[string]bool{}
-	for _, b := range desks {
+	for _, b := range blocks {
 		seeds := map[place]uint32{}
 		b.each(func(c record.Cell) {
 			if c.Spec.Solver == "" {
@@ -284,9 +284,9 @@ func checkPreSolved(r *Report) Check {
 	return verdict("No start is solved already", "no episode begins at its goal", bad)
 }
 
-func noNaN(desks []*desk) Check {
+func noNaN(blocks []*blockCells) Check {
 	costs, cells := 0, 0
-	for _, b := range desks {
+	for _, b := range blocks {
 		b.each(func(c record.Cell) {
 			n := 0
 			for _, row := range c.Result.Rows {

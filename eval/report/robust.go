@@ -308,10 +308,10 @@ func (g *Group) powerTable() Table {
 type Factor struct{ Varied, Main *Block }
 
 // factorsOf has one for each block that varies another.
-func factorsOf(desks []*desk, o paired.Options) (out []Factor) {
+func factorsOf(blocks []*blockCells, o paired.Options) (out []Factor) {
 	o.MeanOnly = true
-	for _, b := range desks {
-		for _, main := range desks {
+	for _, b := range blocks {
+		for _, main := range blocks {
 			if b.Main == &main.Block {
 				if f := (Factor{b.within(main, o), main.within(b, o)}); len(f.Main.Tiers) > 0 {
 					out = append(out, f)
@@ -322,9 +322,9 @@ func factorsOf(desks []*desk, o paired.Options) (out []Factor) {
 	return out
 }
 
-// within is the block of the cells whose places another desk has too.
-func (b *desk) within(other *desk, o paired.Options) *Block {
-	w := &desk{Block: Block{Task: b.Task, Solver: b.Solver, Settings: b.Settings}, cells: maps.Clone(b.cells)}
+// within is the block of the cells whose places another block has too.
+func (b *blockCells) within(other *blockCells, o paired.Options) *Block {
+	w := &blockCells{Block: Block{Task: b.Task, Solver: b.Solver, Settings: b.Settings}, cells: maps.Clone(b.cells)}
 	maps.DeleteFunc(w.cells, func(s slot, _ record.Cell) bool { _, both := other.cells[s]; return !both })
 	w.sum(nil)
 	w.pair(o)
