@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -253,14 +252,4 @@ func (c *command) OneOf(name, usage string, words ...string) *string {
 	value := words[0]
 	c.Var(oneOf{&value, words}, name, usage)
 	return &value
-}
-
-// printJSON writes v as one line, the last line of stdout under --json.
-func (c *command) printJSON(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("writing the JSON result: %w", err)
-	}
-	_, err = fmt.Fprintf(c.stdout, "%s\n", b)
-	return err
 }

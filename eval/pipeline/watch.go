@@ -47,7 +47,6 @@ func (v *Watcher) Look(ctx context.Context) (l Look, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.Training = []string{}
 	at := map[Stage]int{} // places in l.Stages
 	for _, s := range v.g {
 		stage := s.Stage()
