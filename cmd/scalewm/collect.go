@@ -46,7 +46,7 @@ func spawnSelf() func(ctx context.Context) *exec.Cmd {
 }
 
 func runCollect(ctx context.Context, c *command, args []string) error {
-	out := c.String("out", "", "the `file` to write; finished shards wait in FILE.parts until it is whole")
+	out := c.String("out", "", "the `file` to write; finished parts wait in FILE.parts until it is whole")
 	episodes := c.Count("episodes", 200, "number of `episodes`")
 	policy := c.String("policy", "", "a `name` from `scalewm tasks`; the task's first is the default")
 	seed := c.Seed("seed", 1, "`seed` of the episodes")

@@ -23,7 +23,7 @@ const (
 	MaxPicture Limit = 64 << 20  // a frame of a recording that is converted
 	MaxCSV     Limit = 64 << 20  // outcomes in CSV, two million
 	MaxMetrics Limit = 256 << 20 // the metrics of a training, a million rows
-	MaxShard   Limit = 16 << 30  // a shard of a collection
+	MaxPart    Limit = 16 << 30  // a part of a collection
 	MaxWeights Limit = 64 << 30  // a checkpoint's tensors
 	MaxData    Limit = 1<<63 - 1 // what is read in pieces, such as a data set
 )

@@ -18,7 +18,7 @@ func cpuTime(b *testing.B) time.Duration {
 }
 
 // BenchmarkTwoRoom records whole episodes: steps, drawing and deflate, as they go
-// into a shard. The rate is per second of processor, so that it can be compared
+// into a part. The rate is per second of processor, so that it can be compared
 // on a busy machine.
 func BenchmarkTwoRoom(b *testing.B) {
 	j, err := Prepare(context.Background(), filepath.Join(b.TempDir(), "d.h5"), Spec{Task: "tworoom", Episodes: 1, Seed: 1})

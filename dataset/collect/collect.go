@@ -1,7 +1,7 @@
 // Package collect lets a policy act in a task and writes what happened as a
 // data set. Episodes are pure functions of (task, policy, switches, seed,
-// episode number); they are made in shards, finished files beside the data set
-// that survive a kill, and the shards' compressed frames are then copied into
+// episode number); they are made in parts, finished files beside the data set
+// that survive a kill, and the parts' compressed frames are then copied into
 // one file. The file's bytes do not depend on workers, kills or restarts.
 //
 // It knows tasks only through envs and files only through dataset/hdf5.
@@ -27,7 +27,7 @@ import (
 // SpecAttr is the attribute that holds the canonical Spec of a collected file.
 const SpecAttr = "collect_spec"
 
-// Shards are files FOLDER/*.part beside the data set.
+// Parts are files FOLDER/*.part beside the data set.
 const (
 	partsSuffix = ".parts"
 	partSuffix  = ".part"
@@ -36,10 +36,10 @@ const (
 // layoutVersion changes when the same spec gives other bytes.
 const layoutVersion = 1
 
-// rowsPerShard keeps a shard's work at a few seconds for the tasks that we draw
+// rowsPerPart keeps a part's work at a few seconds for the tasks that we draw
 // ourselves. Where OpenGL draws, a row costs up to half a second in software, and a
-// shard is one episode.
-const rowsPerShard = 5000
+// part is one episode.
+const rowsPerPart = 5000
 
 // measuredRows of the first episode say how much disk the work takes.
 const measuredRows = 20
@@ -63,23 +63,23 @@ type Job struct {
 	Spec Spec
 	// Done says that the file is there already, with this very spec.
 	Done bool
-	// Need is about how many more bytes of disk the work takes, shards and file together.
+	// Need is about how many more bytes of disk the work takes, parts and file together.
 	Need int64
 	// Spawn makes the command of a process that calls Serve; ctx kills it. Where it is
 	// set, tasks that OpenGL draws in software are collected in such processes.
 	Spawn func(ctx context.Context) *exec.Cmd
 
-	share   cell.Shard // of the shards: whose this job is
+	share   cell.Shard // of the parts: whose this job is
 	oneCore []string   // environment of these processes; nil where no processes are used
 	task    envs.Task
 	columns []envs.Column
-	shards  []*shard
-	parts   string
+	parts   []*part
+	folder  string // of the parts
 	lock    *os.File
 }
 
-// shard is a run of episodes [From, To) in one file.
-type shard struct {
+// part is a run of episodes [From, To) in one file.
+type part struct {
 	Spec     Spec `json:"spec"`
 	From, To int
 	path     string
@@ -89,17 +89,17 @@ type shard struct {
 // Prepare checks the spec ("" is the task's default policy), looks at what is
 // there already and claims the output. Close the job when it is no longer needed.
 func Prepare(ctx context.Context, out string, s Spec) (*Job, error) {
-	return prepare(ctx, out, s, cell.Shard{}, rowsPerShard)
+	return prepare(ctx, out, s, cell.Shard{}, rowsPerPart)
 }
 
 // PrepareShare is Prepare of one of several jobs, on one machine or on many, that make a data
-// set's shards side by side. None of them puts the file together: a job without a share
-// does so afterwards, and makes the shards that are still missing.
+// set's parts side by side. None of them puts the file together: a job without a share
+// does so afterwards, and makes the parts that are still missing.
 func PrepareShare(ctx context.Context, out string, s Spec, share cell.Shard) (*Job, error) {
-	return prepare(ctx, out, s, share, rowsPerShard)
+	return prepare(ctx, out, s, share, rowsPerPart)
 }
 
-func prepare(ctx context.Context, out string, s Spec, share cell.Shard, shardRows int) (*Job, error) {
+func prepare(ctx context.Context, out string, s Spec, share cell.Shard, partRows int) (*Job, error) {
 	j, err := newJob(out, s)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func prepare(ctx context.Context, out string, s Spec, share cell.Shard, shardRow
 	if err := j.claim(); err != nil {
 		return nil, err
 	}
-	if err := j.plan(ctx, shardRows); err != nil {
+	if err := j.plan(ctx, partRows); err != nil {
 		j.Close()
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func newJob(out string, s Spec) (*Job, error) {
 		return nil, fmt.Errorf("collecting: %w", err)
 	}
 	s.Version = layoutVersion
-	return &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec, s.Switches), parts: out + partsSuffix}, nil
+	return &Job{Out: out, Spec: s, task: task, columns: columnsOf(task.Spec, s.Switches), folder: out + partsSuffix}, nil
 }
 
 // ErrOther is wrapped by the errors of asking for a data set where another one is.
@@ -159,8 +159,8 @@ func Find(out string, s Spec) (bool, error) {
 	return j.exists()
 }
 
-// Shards counts the shards that are there of a data set that is not put together yet.
-func Shards(out string) (n int) {
+// Parts counts the parts that are there of a data set that is not put together yet.
+func Parts(out string) (n int) {
 	there, _ := os.ReadDir(out + partsSuffix) // none where there is no such folder
 	for _, e := range there {
 		if strings.HasSuffix(e.Name(), partSuffix) {
@@ -207,18 +207,18 @@ func (j *Job) specText() string {
 	return string(b)
 }
 
-// plan cuts the episodes into shards and finds those that are finished.
-func (j *Job) plan(ctx context.Context, shardRows int) error {
+// plan cuts the episodes into parts and finds those that are finished.
+func (j *Job) plan(ctx context.Context, partRows int) error {
 	w, err := newWorker(j)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	if err := j.cut(w, shardRows); err != nil {
+	if err := j.cut(w, partRows); err != nil {
 		return err
 	}
 	missing := 0
-	for _, s := range j.shards {
+	for _, s := range j.parts {
 		if p, err := readPart(s.path); err == nil {
 			s.have = p.fits(j.columns, s.To-s.From)
 		}
@@ -229,9 +229,9 @@ func (j *Job) plan(ctx context.Context, shardRows int) error {
 	return j.estimate(ctx, w, missing)
 }
 
-// cut names the job's shards.
-func (j *Job) cut(w *worker, shardRows int) error {
-	each := max(1, shardRows/(j.task.Spec.MaxSteps+1))
+// cut names the job's parts.
+func (j *Job) cut(w *worker, partRows int) error {
+	each := max(1, partRows/(j.task.Spec.MaxSteps+1))
 	if _, ok := w.env.(envs.Drawer); ok {
 		each = 1
 	}
@@ -239,16 +239,16 @@ func (j *Job) cut(w *worker, shardRows int) error {
 		if !j.share.Has(i) {
 			continue
 		}
-		s, err := j.shard(from, min(from+each, j.Spec.Episodes))
+		s, err := j.part(from, min(from+each, j.Spec.Episodes))
 		if err != nil {
 			return err
 		}
-		j.shards = append(j.shards, s)
+		j.parts = append(j.parts, s)
 	}
 	return nil
 }
 
-// Paths are the files of a share's shards, whether they are there or not.
+// Paths are the files of a share's parts, whether they are there or not.
 func Paths(out string, s Spec, share cell.Shard) (paths []string, err error) {
 	j, err := newJob(out, s)
 	if err != nil {
@@ -260,24 +260,24 @@ func Paths(out string, s Spec, share cell.Shard) (paths []string, err error) {
 		return nil, err
 	}
 	defer w.close()
-	err = j.cut(w, rowsPerShard)
-	for _, s := range j.shards {
+	err = j.cut(w, rowsPerPart)
+	for _, s := range j.parts {
 		paths = append(paths, s.path)
 	}
 	return paths, err
 }
 
-// PartsDir is the folder of the shards of a data set.
+// PartsDir is the folder of the parts of a data set.
 func PartsDir(out string) string { return out + partsSuffix }
 
-// shard is the run of episodes [from, to), in a file named by what it holds.
-func (j *Job) shard(from, to int) (*shard, error) {
-	s := &shard{Spec: j.Spec, From: from, To: to}
+// part is the run of episodes [from, to), in a file named by what it holds.
+func (j *Job) part(from, to int) (*part, error) {
+	s := &part{Spec: j.Spec, From: from, To: to}
 	id, err := cell.ID("collect", s)
 	if err != nil {
 		return nil, err
 	}
-	s.path = filepath.Join(j.parts, id+partSuffix)
+	s.path = filepath.Join(j.folder, id+partSuffix)
 	return s, nil
 }
 
@@ -321,9 +321,9 @@ type Result struct {
 // and, unless the job has a share only, assembles the file. It may be interrupted at any moment; the next run goes on.
 func (j *Job) Run(ctx context.Context, workers int, progress func(done, total int64, note string)) (Result, error) {
 	if j.Done {
-		return j.finish(0) // a run killed at its very end left the shards
+		return j.finish(0) // a run killed at its very end left the parts
 	}
-	rows, err := j.makeShards(ctx, workers, progress)
+	rows, err := j.makeParts(ctx, workers, progress)
 	if err != nil {
 		return Result{}, fmt.Errorf("collecting %s into %s: %w", j.Spec.Task, j.Out, err)
 	}
@@ -337,10 +337,10 @@ func (j *Job) Run(ctx context.Context, workers int, progress func(done, total in
 	return j.finish(rows)
 }
 
-// finish removes the shards and describes the file, of which rows are new.
+// finish removes the parts and describes the file, of which rows are new.
 func (j *Job) finish(rows int) (Result, error) {
-	if err := os.RemoveAll(j.parts); err != nil {
-		return Result{}, fmt.Errorf("removing the shards of %s: %w", j.Out, err)
+	if err := os.RemoveAll(j.folder); err != nil {
+		return Result{}, fmt.Errorf("removing the parts of %s: %w", j.Out, err)
 	}
 	f, err := hdf5.Open(j.Out)
 	if err != nil {
@@ -355,14 +355,14 @@ func (j *Job) finish(rows int) (Result, error) {
 	return Result{Rows: f.Rows(), Bytes: st.Size(), NewRows: rows, Episodes: n, MeanLen: float64(f.Rows()) / float64(n)}, nil
 }
 
-// assemble copies the shards' episodes, in order, into the data set.
+// assemble copies the parts' episodes, in order, into the data set.
 func (j *Job) assemble(ctx context.Context) error {
 	w, err := hdf5.Create(j.Out, hdf5.WriterOptions{Columns: j.columns, FrameSize: envs.FrameSize, Attrs: j.attrs()})
 	if err != nil {
 		return err
 	}
 	defer w.Abort()
-	for _, s := range j.shards {
+	for _, s := range j.parts {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -388,13 +388,13 @@ func (j *Job) attrs() map[string]string {
 	return a
 }
 
-// claim makes the shards' folder and locks it, so that two runs never work on
+// claim makes the parts' folder and locks it, so that two runs never work on
 // the same output; jobs with shares of it share the lock. A killed run's is gone with it.
 func (j *Job) claim() error {
-	if err := cell.MakeFolder(j.parts); err != nil {
+	if err := cell.MakeFolder(j.folder); err != nil {
 		return fmt.Errorf("collecting into %s: %w", j.Out, err)
 	}
-	f, err := os.OpenFile(filepath.Join(j.parts, ".lock"), os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := os.OpenFile(filepath.Join(j.folder, ".lock"), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return fmt.Errorf("collecting into %s: %w", j.Out, err)
 	}
@@ -410,7 +410,7 @@ func (j *Job) claim() error {
 	return nil
 }
 
-// Close gives the output free; finished shards stay for the next run.
+// Close gives the output free; finished parts stay for the next run.
 func (j *Job) Close() error {
 	if j.lock == nil {
 		return nil

@@ -20,14 +20,14 @@ import (
 	"scalewm/envs"
 )
 
-// testShard makes shards of 3 episodes.
-const testShard = 33
+// testPart makes parts of 3 episodes.
+const testPart = 33
 
 var testSpec = Spec{Task: "fake", Episodes: 20, Seed: 4}
 
 func mustPrepare(t *testing.T, out string, s Spec) *Job {
 	t.Helper()
-	j, err := prepare(context.Background(), out, s, cell.Shard{}, testShard)
+	j, err := prepare(context.Background(), out, s, cell.Shard{}, testPart)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,8 +143,8 @@ func TestSameBytesForAnyWorkers(t *testing.T) {
 	}
 }
 
-// A run that stopped leaves finished shards, the next one makes only the others
-// and ends with the bytes of a run that never stopped; torn shards are made again.
+// A run that stopped leaves finished parts, the next one makes only the others
+// and ends with the bytes of a run that never stopped; torn parts are made again.
 func TestResume(t *testing.T) {
 	dir := t.TempDir()
 	whole, out := filepath.Join(dir, "whole.h5"), filepath.Join(dir, "d.h5")
@@ -165,7 +165,7 @@ func TestResume(t *testing.T) {
 	}
 	parts, _ := filepath.Glob(out + ".parts/*.part")
 	if len(parts) != 3 {
-		t.Fatalf("%d shards of 3 episodes after 10 episodes", len(parts))
+		t.Fatalf("%d parts of 3 episodes after 10 episodes", len(parts))
 	}
 	b := read(t, parts[0])
 	b[len(b)/2] ^= 1
@@ -269,14 +269,14 @@ func TestRefusals(t *testing.T) {
 	} {
 		s := testSpec
 		c.change(&s)
-		_, err := prepare(context.Background(), c.out, s, cell.Shard{}, testShard)
+		_, err := prepare(context.Background(), c.out, s, cell.Shard{}, testPart)
 		refused(t, c.want, err, c.want)
 	}
 	if !bytes.Equal(before, read(t, out)) {
 		t.Error("a refused run changed the file")
 	}
 	busy := mustPrepare(t, filepath.Join(dir, "busy.h5"), testSpec)
-	_, err := prepare(context.Background(), busy.Out, testSpec, cell.Shard{}, testShard)
+	_, err := prepare(context.Background(), busy.Out, testSpec, cell.Shard{}, testPart)
 	refused(t, "two runs", err, "another run", "busy.h5")
 }
 
@@ -284,7 +284,7 @@ func TestPolicyOfNaN(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "d.h5")
 	s := testSpec
 	s.Policy = "broken"
-	_, err := prepare(context.Background(), out, s, cell.Shard{}, testShard)
+	_, err := prepare(context.Background(), out, s, cell.Shard{}, testPart)
 	refused(t, "NaN", err, "episode 0, step 4", "NaN", "d.h5")
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a file under the final name")
@@ -297,7 +297,7 @@ func TestPrepareInterrupted(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "d.h5")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := prepare(ctx, out, testSpec, cell.Shard{}, testShard); !errors.Is(err, context.Canceled) {
+	if _, err := prepare(ctx, out, testSpec, cell.Shard{}, testPart); !errors.Is(err, context.Canceled) {
 		t.Errorf("prepared after a cancel: %v", err)
 	}
 	mustRun(t, out, testSpec, 1)
@@ -331,20 +331,20 @@ func TestDivergedEpisodes(t *testing.T) {
 }
 
 // Jobs with shares of a data set work side by side, and not beside a job that puts it
-// together; whichever shards they leave over, the file is the same.
+// together; whichever parts they leave over, the file is the same.
 func TestShares(t *testing.T) {
 	whole, out := filepath.Join(t.TempDir(), "d.h5"), filepath.Join(t.TempDir(), "d.h5")
 	mustRun(t, whole, testSpec, 2)
 	var jobs []*Job
 	for i := range 2 { // of three
-		j, err := prepare(t.Context(), out, testSpec, cell.Shard{I: i, N: 3}, testShard)
+		j, err := prepare(t.Context(), out, testSpec, cell.Shard{I: i, N: 3}, testPart)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer j.Close()
 		jobs = append(jobs, j)
 	}
-	_, err := prepare(t.Context(), out, testSpec, cell.Shard{}, testShard)
+	_, err := prepare(t.Context(), out, testSpec, cell.Shard{}, testPart)
 	refused(t, "the whole beside shares", err, "another run", "d.h5")
 	rows := 0
 	for _, j := range jobs {

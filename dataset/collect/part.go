@@ -15,35 +15,35 @@ import (
 	"scalewm/envs"
 )
 
-// A shard's file: the magic, the length of a JSON header, the header, then for
+// A part's file: the magic, the length of a JSON header, the header, then for
 // each episode its columns as float64, the stored sizes of its frames (uint32)
 // and the frames; at the end the CRC-32C of everything before. Little-endian.
 const partMagic = "SWPART1\n"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errPart is a shard that is torn, damaged or of another version; it is made again.
-var errPart = errors.New("the shard is damaged")
+// errPart is a part that is torn, damaged or of another version; it is made again.
+var errPart = errors.New("the part is damaged")
 
 type partHeader struct {
 	Columns []envs.Column
 	Lens    []int
 }
 
-// part is a shard read back.
-type part struct {
+// contents are those of a part, read back.
+type contents struct {
 	partHeader
 	episodes []episode
 }
 
-// fits says whether a part has the columns and the number of episodes of a shard.
-func (p *part) fits(columns []envs.Column, n int) bool {
+// fits says whether they have the columns and the number of episodes of a part.
+func (p *contents) fits(columns []envs.Column, n int) bool {
 	return len(p.episodes) == n && slices.EqualFunc(p.Columns, columns, func(a, b envs.Column) bool {
 		return a.Name == b.Name && a.DType == b.DType && a.Width == b.Width
 	})
 }
 
-// writePart writes a finished shard aside and renames it.
+// writePart writes a finished part aside and renames it.
 func writePart(path string, columns []envs.Column, eps []episode) error {
 	return cell.WriteFile(path, func(w io.Writer) error {
 		sum := crc32.New(castagnoli)
@@ -89,8 +89,8 @@ func encodePart(w io.Writer, columns []envs.Column, eps []episode) error {
 	return nil
 }
 
-func readPart(path string) (*part, error) {
-	b, err := cell.ReadFile(path, cell.MaxShard)
+func readPart(path string) (*contents, error) {
+	b, err := cell.ReadFile(path, cell.MaxPart)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func readPart(path string) (*part, error) {
 }
 
 // decodePart checks the CRC first; frames share b's memory.
-func decodePart(b []byte) (*part, error) {
+func decodePart(b []byte) (*contents, error) {
 	if len(b) < len(partMagic)+8 || !bytes.HasPrefix(b, []byte(partMagic)) {
 		return nil, errPart
 	}
@@ -113,12 +113,12 @@ func decodePart(b []byte) (*part, error) {
 	return parsePart(body[len(partMagic):])
 }
 
-func parsePart(b []byte) (*part, error) {
+func parsePart(b []byte) (*contents, error) {
 	n := binary.LittleEndian.Uint32(b)
 	if b = b[4:]; uint64(n) > uint64(len(b)) {
 		return nil, errPart
 	}
-	p := &part{}
+	p := &contents{}
 	if err := json.Unmarshal(b[:n], &p.partHeader); err != nil {
 		return nil, errPart
 	}

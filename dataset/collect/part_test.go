@@ -78,7 +78,7 @@ func FuzzPart(f *testing.F) {
 	f.Add(whole[:len(whole)-4])
 	f.Add([]byte(partMagic + "\x02\x00\x00\x00{}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var p *part
+		var p *contents
 		var err error
 		fuzztest.Read(t, len(b), func() { p, err = decodePart(sealed(b)) })
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 // made counts what the workers of a job have made.
 type made struct {
 	mu          sync.Mutex
-	done, total int64 // episodes, those of finished shards included
+	done, total int64 // episodes, those of finished parts included
 	rows        int   // made by this run
 	progress    func(done, total int64, note string)
 }
@@ -26,11 +26,11 @@ func (t *made) add(episodes, rows int) {
 	}
 }
 
-// makeShards makes the missing ones, in processes where that is faster, and counts their rows.
-func (j *Job) makeShards(ctx context.Context, workers int, progress func(done, total int64, note string)) (rows int, err error) {
+// makeParts makes the missing ones, in processes where that is faster, and counts their rows.
+func (j *Job) makeParts(ctx context.Context, workers int, progress func(done, total int64, note string)) (rows int, err error) {
 	t := &made{progress: progress}
-	var missing []*shard
-	for _, s := range j.shards {
+	var missing []*part
+	for _, s := range j.parts {
 		t.total += int64(s.To - s.From)
 		if s.have {
 			t.done += int64(s.To - s.From)
@@ -46,8 +46,8 @@ func (j *Job) makeShards(ctx context.Context, workers int, progress func(done, t
 	return t.rows, err
 }
 
-// inProcesses has processes make shards, each with a world and a renderer of its own.
-func (j *Job) inProcesses(ctx context.Context, workers int, missing []*shard, t *made) error {
+// inProcesses has processes make parts, each with a world and a renderer of its own.
+func (j *Job) inProcesses(ctx context.Context, workers int, missing []*part, t *made) error {
 	processes := make([]*process, parallel.Workers(workers, len(missing)))
 	err := parallel.For(ctx, workers, len(missing), func(w, i int) (err error) {
 		p, s := processes[w], missing[i]
@@ -73,15 +73,15 @@ func (j *Job) inProcesses(ctx context.Context, workers int, missing []*shard, t 
 	return err
 }
 
-// making gathers a shard's episodes.
+// making gathers a part's episodes.
 type making struct {
-	*shard
+	*part
 	mu       sync.Mutex
 	episodes []episode
 	left     int
 }
 
-// put takes in an episode and says whether the shard is complete.
+// put takes in an episode and says whether the part is complete.
 func (m *making) put(at int, e episode) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,15 +94,15 @@ func (m *making) put(at int, e episode) bool {
 }
 
 // inGoroutines has goroutines record episodes in order, over the borders of
-// shards; whoever records a shard's last episode writes it.
-func (j *Job) inGoroutines(ctx context.Context, workers int, missing []*shard, t *made) error {
+// parts; whoever records a part's last episode writes it.
+func (j *Job) inGoroutines(ctx context.Context, workers int, missing []*part, t *made) error {
 	type task struct {
 		into *making
-		at   int // index in the shard
+		at   int // index in the part
 	}
 	var tasks []task
 	for _, s := range missing {
-		m := &making{shard: s, left: s.To - s.From}
+		m := &making{part: s, left: s.To - s.From}
 		for at := range m.left {
 			tasks = append(tasks, task{m, at})
 		}

@@ -15,7 +15,7 @@ import (
 // program that finds it there calls Serve and ends.
 const ServeVariable = "SCALEWM_COLLECT_SERVE"
 
-// What a process is told, line by line: which data set, then shards, one after the
+// What a process is told, line by line: which data set, then parts, one after the
 // answer to the one before.
 type (
 	order struct {
@@ -29,7 +29,7 @@ type (
 	}
 )
 
-// process makes shards for this one.
+// process makes parts for this one.
 type process struct {
 	ctx  context.Context // that kills it
 	cmd  *exec.Cmd
@@ -59,8 +59,8 @@ func (j *Job) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// make asks the process for a shard and counts the shard's rows.
-func (p *process) make(s *shard) (rows int, err error) {
+// make asks the process for a part and counts the part's rows.
+func (p *process) make(s *part) (rows int, err error) {
 	var a answer
 	if err = p.tell.Encode(request{s.From, s.To}); err == nil {
 		err = p.hear.Decode(&a)
@@ -83,12 +83,12 @@ func (p *process) end() error {
 		}
 		last := p.said.Bytes()
 		last = last[max(0, len(last)-200):]
-		return fmt.Errorf("a worker process ended: %w: %q (hint: finished shards are kept, run the same command again)", err, last)
+		return fmt.Errorf("a worker process ended: %w: %q (hint: finished parts are kept, run the same command again)", err, last)
 	}
 	return nil
 }
 
-// Serve runs in the started process: it makes the shards that in asks for until in
+// Serve runs in the started process: it makes the parts that in asks for until in
 // ends, which it also does when the asking process dies.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -123,7 +123,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		case <-ctx.Done():
 			return nil
 		case r := <-requests:
-			rows, err := w.shard(ctx, r)
+			rows, err := w.part(ctx, r)
 			a := answer{Rows: rows}
 			if err != nil {
 				a.Error = err.Error()
@@ -143,9 +143,9 @@ func (o order) worker() (*worker, error) {
 	return newWorker(j)
 }
 
-// shard makes and writes one.
-func (w *worker) shard(ctx context.Context, r request) (rows int, err error) {
-	s, err := w.job.shard(r.From, r.To)
+// part makes and writes one.
+func (w *worker) part(ctx context.Context, r request) (rows int, err error) {
+	s, err := w.job.part(r.From, r.To)
 	if err != nil {
 		return 0, err
 	}

@@ -44,8 +44,8 @@ func TestProcessesMakeTheSameBytes(t *testing.T) {
 	}
 	for _, workers := range []int{1, 3, 50} {
 		j := drawn(t, drawnTest)
-		if len(j.shards) != 20 {
-			t.Fatalf("%d shards of 20 episodes", len(j.shards))
+		if len(j.parts) != 20 {
+			t.Fatalf("%d parts of 20 episodes", len(j.parts))
 		}
 		var last [2]int64
 		r, err := j.Run(t.Context(), workers, func(done, total int64, _ string) { last = [2]int64{done, total} })

@@ -50,8 +50,8 @@ func (c *Collect) State(context.Context) (State, error) {
 		return State{}, err
 	case !there:
 		text := fmt.Sprintf("to do: %d episodes", c.spec().Episodes)
-		if n := collect.Shards(c.w.dataPath(c.task.Spec.Name)); n > 0 {
-			text += fmt.Sprintf(", %d shards of them are there", n)
+		if n := collect.Parts(c.w.dataPath(c.task.Spec.Name)); n > 0 {
+			text += fmt.Sprintf(", %d parts of them are there", n)
 		}
 		return State{Text: text}, c.w.belongs(c.task, "")
 	}

@@ -88,8 +88,8 @@ func (v *Watcher) count(ctx context.Context, s Step, store cell.Store) (of, ther
 	case *Collect:
 		path := v.w.dataPath(s.task.Spec.Name)
 		if there = whole(path); there == 0 {
-			if n := collect.Shards(path); n > 0 {
-				note = fmt.Sprintf("%d shards of %s", n, s.task.Spec.Name)
+			if n := collect.Parts(path); n > 0 {
+				note = fmt.Sprintf("%d parts of %s", n, s.task.Spec.Name)
 			}
 		}
 		return 1, there, note, nil
