@@ -174,10 +174,15 @@ func (c Claim) ofTasks() (out []string) {
 	return out
 }
 
-// difference is a part from a paired difference, which may be missing.
-func difference(name, task, at string, d *paired.Difference) part {
+// difference is a part from a paired difference, which may be missing. Its interval covers the choice of
+// episodes, and with several training seeds, whose differences are given too, their luck instead.
+func difference(name, task, at string, d *paired.Difference, bySeed []float64) part {
 	p := part{name: name, task: task, at: at, missing: d == nil}
-	if d != nil {
+	switch {
+	case d == nil:
+	case len(bySeed) > 1:
+		p.Estimate, p.n = paired.MeanOf(bySeed), count(len(bySeed), "training seed")
+	default:
 		p.Estimate, p.n = paired.Estimate{Value: d.Diff, Lo: d.Lo, Hi: d.Hi}, count(d.N, "episode")
 	}
 	return p
@@ -198,11 +203,12 @@ func (e evidence) average(task, solver, a, b string) part {
 	for _, block := range e.Blocks {
 		for _, p := range block.Pairs {
 			if block.Task == task && block.Solver == solver && p.A == a && p.B == b {
-				return difference(name, task, block.anchor()+"-paired", p.Mean)
+				_, bySeed := seedPoints(map[string]*Block{solver: block}, []string{solver}, a, b)
+				return difference(name, task, block.anchor()+"-paired", p.Mean, bySeed)
 			}
 		}
 	}
-	return difference(name, task, "", nil)
+	return difference(name, task, "", nil, nil)
 }
 
 func (e evidence) underICEM(c Claim, b string) (out []part) {
@@ -212,18 +218,36 @@ func (e evidence) underICEM(c Claim, b string) (out []part) {
 	return out
 }
 
-// tiers are the differences at each tier, averaged over tasks and solvers, by set.
+// tiers are the differences at each tier, averaged over tasks and solvers, by set, and by training seed where
+// all cells have the same several ones.
 func (e evidence) tiers(c Claim, b string) (out []part) {
 	for _, tier := range published.Tiers {
 		var cells []map[string]float64
+		bySeed := map[int][]float64{}
 		for _, block := range e.Blocks {
-			if d := block.setDifferences(tier, c.A, b); len(d) > 0 && slices.Contains(solversOf, block.Solver) {
-				cells = append(cells, d)
+			d := block.setDifferences(tier, c.A, b)
+			if len(d) == 0 || !slices.Contains(solversOf, block.Solver) {
+				continue
+			}
+			cells = append(cells, d)
+			seeds, x := seedPoints(map[string]*Block{block.Solver: block}, []string{block.Solver}, c.A, b, block.Solver+" "+tier)
+			for i, seed := range seeds {
+				bySeed[seed] = append(bySeed[seed], x[i])
 			}
 		}
 		p := part{name: tier, task: "*", missing: true, at: "everything"}
 		if t, ok := paired.TestSets(cells); ok {
-			p.missing, p.Estimate, p.n = false, paired.MeanOf(t.Points), fmt.Sprintf("%s, %s", count(len(t.Sets), "set"), count(t.Cells, "cell"))
+			p.missing, p.Estimate, p.n = false, paired.MeanOf(t.Points), count(len(t.Sets), "set")
+			var x []float64
+			for _, v := range bySeed {
+				if len(v) == len(cells) {
+					x = append(x, mean(v))
+				}
+			}
+			if slices.Sort(x); len(x) > 1 {
+				p.Estimate, p.n = paired.MeanOf(x), count(len(x), "training seed")
+			}
+			p.n += ", " + count(t.Cells, "cell")
 		}
 		out = append(out, p)
 	}
@@ -233,10 +257,11 @@ func (e evidence) tiers(c Claim, b string) (out []part) {
 // tasks are the differences over all cells of a task.
 func (e evidence) tasks(c Claim, b string) (out []part) {
 	for _, task := range c.ofTasks() {
-		p := difference(taskName(task), task, "", nil)
+		p := difference(taskName(task), task, "", nil, nil)
 		for _, t := range e.SetTests {
 			if t.Task == task && t.A == c.A && t.B == b {
-				p = difference(taskName(task), task, "everything", t.Pooled)
+				_, bySeed := seedPoints(tested(e.Blocks, task), solversOf, c.A, b)
+				p = difference(taskName(task), task, "everything", t.Pooled, bySeed)
 			}
 		}
 		out = append(out, p)
@@ -247,8 +272,10 @@ func (e evidence) tasks(c Claim, b string) (out []part) {
 // selection is the same with gradient descent as a fourth solver.
 func (e evidence) selection(c Claim, b string) (out []part) {
 	for _, task := range c.ofTasks() {
-		t, _ := setTest(tested(e.Blocks, task), fourSolvers, c.A, b, paired.Options{})
-		out = append(out, difference(taskName(task), task, "everything", t.Pooled))
+		of := tested(e.Blocks, task)
+		t, _ := setTest(of, fourSolvers, c.A, b, paired.Options{})
+		_, bySeed := seedPoints(of, fourSolvers, c.A, b)
+		out = append(out, difference(taskName(task), task, "everything", t.Pooled, bySeed))
 	}
 	return out
 }
@@ -390,30 +417,25 @@ func (e evidence) rolloutError(c Claim, b string) []part {
 	return e.byStart(c, b, func(m *measured, i int) float64 { return m.Rollout.PerStart[i].Error / m.Rollout.Scale })
 }
 
-// byStart pairs the starts of rollouts, each averaged over training seeds.
+// byStart pairs the starts of rollouts; of several training seeds each is a unit, with the mean of its starts.
 func (e evidence) byStart(c Claim, b string, number func(m *measured, i int) float64) (out []part) {
 	for _, task := range c.ofTasks() {
-		sum, n := map[int]float64{}, map[int]float64{}
-		seeds := e.both(task, c.A, b, func(m *measured) bool { return m.Rollout != nil })
-		for _, x := range seeds {
+		var seeds []paired.Estimate
+		starts := 0
+		for _, x := range e.both(task, c.A, b, func(m *measured) bool { return m.Rollout != nil }) {
+			var diffs []float64
 			for i, s := range x[0].Rollout.PerStart {
 				for j, t := range x[1].Rollout.PerStart {
 					if s.Start == t.Start {
-						sum[s.Start] += number(x[0], i) - number(x[1], j)
-						n[s.Start]++
+						diffs = append(diffs, number(x[0], i)-number(x[1], j))
 					}
 				}
 			}
+			if starts = len(diffs); starts > 0 {
+				seeds = append(seeds, paired.MeanOf(diffs))
+			}
 		}
-		var diffs []float64
-		for _, start := range slices.Sorted(maps.Keys(sum)) {
-			diffs = append(diffs, sum[start]/n[start])
-		}
-		p := part{name: taskName(task), task: task, missing: len(diffs) == 0, at: task + "-predictions"}
-		if p.n = count(len(diffs), "start"); !p.missing {
-			p.Estimate = paired.MeanOf(diffs)
-		}
-		out = append(out, p)
+		out = append(out, overSeeds(task, "-predictions", seeds, count(starts, "start")))
 	}
 	return out
 }

@@ -137,7 +137,7 @@ func TestClaimsOnCheckpoints(t *testing.T) {
 		}
 		r.Analyses[i].Rollout = &roll
 	}
-	if text := found(t, r, "scale-ranking").item().Text; !strings.HasPrefix(text, "Two-Room +0.200 (−0.048 to +0.448), 3 starts.") {
+	if text := found(t, r, "scale-ranking").item().Text; !strings.HasPrefix(text, "Two-Room +0.200 (−0.048 to +0.448), 1 training seed, 3 starts.") {
 		t.Errorf("%s", text)
 	}
 }

@@ -57,9 +57,9 @@ func (r *Report) lead() string {
 	if d.Diff < 0 {
 		more = "less"
 	}
-	return fmt.Sprintf("On %s, %s succeeds %s points %s often than %s, %s (95 %% interval %s, p %s, %s). %s",
+	return fmt.Sprintf("On %s, %s succeeds %s points %s often than %s, %s (95 %% interval %s, p %s, %s). %s%s",
 		strings.Replace(b.title(), ", ", " with ", 1), armTitle(c.A), points(math.Abs(d.Diff)), more, armTitle(c.B), over(d), interval(d.Lo, d.Hi), equals(d.P),
-		count(d.N, "paired episode"), reading(c))
+		count(d.N, "paired episode"), reading(c), r.Groups[0].leadOverSeeds(c))
 }
 
 // over says what a difference averages.
@@ -106,8 +106,24 @@ func (g *Group) lead() string {
 	if n == 0 {
 		return "No two arms could be paired."
 	}
-	return fmt.Sprintf("%s is above %s on %d of %d task and solver averages and below on %d; %d of the differences remain significant at 5 %% after Holm's correction.",
-		armTitle(pair.A), armTitle(pair.B), up, n, down, clear)
+	return fmt.Sprintf("%s is above %s on %d of %d task and solver averages and below on %d; %d of the differences remain significant at 5 %% after Holm's correction.%s",
+		armTitle(pair.A), armTitle(pair.B), up, n, down, clear, g.leadOverSeeds(pair))
+}
+
+// leadOverSeeds says what training seeds as the unit leave of a difference, where there are several: tests and
+// intervals over episodes speak of these checkpoints alone.
+func (g *Group) leadOverSeeds(pair *paired.Comparison) string {
+	var of []string
+	for _, l := range g.Seeds {
+		if l.A == pair.A && l.B == pair.B && len(l.Seeds) > 1 {
+			e := paired.MeanOf(l.Points)
+			of = append(of, fmt.Sprintf("%s %s (95 %% interval %s, %s)", taskName(l.Task), signed(e.Value), interval(e.Lo, e.Hi), count(len(l.Seeds), "seed")))
+		}
+	}
+	if len(of) == 0 {
+		return ""
+	}
+	return " That is of these checkpoints. Training seeds as the unit: " + strings.Join(of, ", ") + "."
 }
 
 func (r *Report) groupNames() (out []string) {
@@ -204,6 +220,9 @@ func (r *Report) overviewTable() Table {
 		if len(compared) == 1 {
 			t.Caption += " The difference is " + name + "."
 		}
+	}
+	if slices.ContainsFunc(r.Groups[0].Seeds, func(l BySeed) bool { return len(l.Seeds) > 1 }) {
+		t.Caption += " Interval and p are of these checkpoints, over episodes; those over training seeds stand under \"Training seeds as the unit\"."
 	}
 	for _, b := range blocks {
 		row := []Field{words(b.title())}

@@ -29,6 +29,31 @@ type BySeed struct {
 	Spread     stats.Components
 }
 
+// bySeed pairs two methods on the solvers that both have, one training seed at a time.
+func bySeed(of map[string]*Block, solvers []string, a, b string, tiers ...string) (among []string, seeds []int, points [][][]float64) {
+	as, bs := map[string]*paired.Arm{}, map[string]*paired.Arm{}
+	for _, solver := range solvers {
+		if x := of[solver]; x != nil && x.arms[a] != nil && x.arms[b] != nil {
+			among, as[solver], bs[solver] = append(among, solver), x.arms[a], x.arms[b]
+		}
+	}
+	seeds, points = paired.BySeed(paired.Join(a, as), paired.Join(b, bs), tiers...)
+	return among, seeds, points
+}
+
+// seedPoints are those differences, each the mean over its episodes.
+func seedPoints(of map[string]*Block, solvers []string, a, b string, tiers ...string) (seeds []int, x []float64) {
+	_, seeds, points := bySeed(of, solvers, a, b, tiers...)
+	return seeds, means(points)
+}
+
+func means(points [][][]float64) (x []float64) {
+	for _, p := range points {
+		x = append(x, mean(slices.Concat(p...)))
+	}
+	return x
+}
+
 // seedsOf has a line for every task and pair of learned methods.
 func seedsOf(blocks []*Block) (out []BySeed) {
 	for _, v := range versus(blocks) {
@@ -36,22 +61,12 @@ func seedsOf(blocks []*Block) (out []BySeed) {
 			continue
 		}
 		for _, task := range tasksOf(blocks) {
-			as, bs := map[string]*paired.Arm{}, map[string]*paired.Arm{}
-			for solver, b := range tested(blocks, task) {
-				if b.arms[v[0]] != nil && b.arms[v[1]] != nil && slices.Contains(solversOf, solver) {
-					as[solver], bs[solver] = b.arms[v[0]], b.arms[v[1]]
-				}
-			}
-			seeds, points := paired.BySeed(paired.Join(v[0], as), paired.Join(v[1], bs))
+			among, seeds, points := bySeed(tested(blocks, task), solversOf, v[0], v[1])
 			if len(seeds) == 0 || len(points[0]) < 2 || len(points[0][0]) < 2 {
 				continue
 			}
-			among := slices.DeleteFunc(slices.Clone(solversOf), func(s string) bool { return as[s] == nil })
-			l := BySeed{Task: task, A: v[0], B: v[1], Solvers: among, Seeds: seeds, OfSet: len(points[0][0]), Episodes: len(points[0]) * len(points[0][0]), Spread: stats.VarianceComponents(points)}
-			for _, p := range points {
-				l.Points = append(l.Points, mean(slices.Concat(p...)))
-			}
-			out = append(out, l)
+			out = append(out, BySeed{Task: task, A: v[0], B: v[1], Solvers: among, Seeds: seeds, Points: means(points),
+				OfSet: len(points[0][0]), Episodes: len(points[0]) * len(points[0][0]), Spread: stats.VarianceComponents(points)})
 		}
 	}
 	return out

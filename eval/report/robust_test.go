@@ -63,6 +63,17 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	// What is said first and the claims have the same interval, not the one over 20 episodes.
+	if want := "Training seeds as the unit: Two-Room +5.0 (95 % interval −185.6 to +195.6, 2 seeds)."; !strings.Contains(r.lead(), want) {
+		t.Errorf("no %q in %q", want, r.lead())
+	}
+	for id, want := range map[string]string{
+		"scale-every-average": "Two-Room, CEM +5.0 (−185.6 to +195.6), 2 training seeds.", "scale-every-budget": "T1 +5.0 (−185.6 to +195.6), 2 training seeds, 1 cell.",
+	} {
+		if text := found(t, r, id).item().Text; !strings.HasPrefix(text, want) {
+			t.Errorf("%s: %q, want %q", id, text, want)
+		}
+	}
 	if text = string(markdown(complete(t).robust())); !strings.Contains(text, "One training seed is here") {
 		t.Errorf("no gap in\n%s", text)
 	}
