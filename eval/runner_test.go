@@ -151,7 +151,7 @@ func TestSolversDiffer(t *testing.T) {
 	}
 }
 
-// TestPairing: arms meet the same starts with the same planner seeds, and a row
+// TestPairing: arms have the same starts with the same planner seeds, and a row
 // says what the published harness would.
 func TestPairing(t *testing.T) {
 	j := testJob(t, "T5", 6, "s101")

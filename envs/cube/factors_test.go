@@ -28,7 +28,7 @@ func varied(t *testing.T, o envs.Options) *env {
 	return e
 }
 
-// Drawn worlds are met bit by bit in dataset/replay; here the columns of a drawn
+// Drawn worlds are repeated bit by bit in dataset/replay; here the columns of a drawn
 // world make it again, and a snapshot takes a world back to where it was.
 func TestDrawnWorlds(t *testing.T) {
 	o := envs.Options{}

@@ -19,7 +19,7 @@ func frame(t *testing.T, e *env) []byte {
 }
 
 // Pixels by place, from the colours of docs/sources.md#push-t-drawing. Frames of the original
-// are met byte for byte in dataset/replay.
+// are repeated byte for byte in dataset/replay.
 func TestColours(t *testing.T) {
 	f := frame(t, at(t, nil, 100, 110, 380, 120, 0, 0, 0))
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"scalewm/envs/raster"
 )
 
-// Drawn worlds are met bit by bit in dataset/replay; here the columns of a
+// Drawn worlds are repeated bit by bit in dataset/replay; here the columns of a
 // drawn world make it again, disc and drawn goal included.
 func TestDrawnWorlds(t *testing.T) {
 	o := envs.Options{}

@@ -37,7 +37,7 @@ func cases(t *testing.T, f func(line, what string, v []int, sum uint32)) {
 	}
 }
 
-// Every drawing of pygame is met to the byte, also where it leaves the picture,
+// Every drawing of pygame is repeated to the byte, also where it leaves the picture,
 // and Dirty holds all that changed.
 func TestDrawingsOfPygame(t *testing.T) {
 	n := map[string]int{}
