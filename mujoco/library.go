@@ -65,7 +65,7 @@ func find() (string, error) {
 			return p, nil
 		}
 	}
-	hint := "make setup"
+	hint := "make setup in a checkout, or " + Variable + "=FILE"
 	if variable != "" {
 		hint = "correct or unset " + Variable
 	}

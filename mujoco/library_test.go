@@ -17,7 +17,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	}
 	t.Setenv(Variable, "")
 	t.Chdir(t.TempDir())
-	if _, err := find(); err == nil || !strings.Contains(err.Error(), "make setup") {
+	if _, err := find(); err == nil || !strings.Contains(err.Error(), "(hint: make setup in a checkout, or SCALEWM_MUJOCO=FILE)") {
 		t.Errorf("outside a checkout: %v", err)
 	}
 	if err := builtWith(3012000); !strings.Contains(err.Error(), "3012000") || !strings.Contains(err.Error(), "3011000") {

@@ -60,7 +60,11 @@ func choose(list []attempt, open func(mjc.Backend, int) error) (string, error) {
 		}
 		text += fmt.Sprintf("; %s: %v", a.name, err)
 	}
-	return "", fmt.Errorf("%w%s (hint: apt-get install -y libegl1 libgl1-mesa-dri, or libosmesa6; scalewm doctor shows what is there)", ErrNoOpenGL, text)
+	hint := "apt-get install -y libegl1 libgl1-mesa-dri, or libosmesa6; scalewm doctor shows what is there"
+	if len(list) == 1 {
+		hint = "unset " + backendVariable + " to try EGL and OSMesa; " + hint
+	}
+	return "", fmt.Errorf("%w%s (hint: %s)", ErrNoOpenGL, text, hint)
 }
 
 // backend chooses once for the process.

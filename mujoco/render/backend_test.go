@@ -54,4 +54,7 @@ func TestChoose(t *testing.T) {
 	if !errors.Is(err, ErrNoOpenGL) || !strings.Contains(err.Error(), "EGL: not here; OSMesa: not here (hint: ") {
 		t.Errorf("with none: %v", err)
 	}
+	if _, err := choose(list[:1], open(mjc.OSMesa)); err == nil || !strings.Contains(err.Error(), "(hint: unset MUJOCO_GL to try EGL and OSMesa; apt-get") {
+		t.Errorf("with EGL alone allowed: %v", err)
+	}
 }

@@ -99,7 +99,7 @@ func available() error {
 	switch state := C.libcuda_state(); state {
 	case 0:
 	case -1:
-		return fmt.Errorf("no NVIDIA driver: libcuda.so.1 is not here %s", hint)
+		return errors.New("no NVIDIA driver: libcuda.so.1 is not here (hint: use --device cpu, install NVIDIA's driver 570 or later, start a container with its GPUs (docker run --gpus all), or name the library's folder in LD_LIBRARY_PATH)")
 	case C.CUDA_ERROR_NO_DEVICE:
 		return errors.New("no NVIDIA GPU is visible (hint: use --device cpu, or look at nvidia-smi and CUDA_VISIBLE_DEVICES)")
 	default:
