@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -25,6 +26,36 @@ func Original(src Source) FrameReader { return original{src} }
 type original struct{ Source }
 
 func (o original) Size() int { return o.FrameSize() }
+
+// AtSize is the FrameReader that scales a source's frames to an edge of size pixels as they are asked for.
+func AtSize(src Source, size int) FrameReader { return &atSize{src: src, size: size} }
+
+type atSize struct {
+	src   Source
+	size  int
+	tools sync.Pool // of *scaling, as many as there are goroutines
+}
+
+type scaling struct {
+	*Resizer
+	frame []byte // as it is stored
+}
+
+func (a *atSize) Size() int { return a.size }
+
+func (a *atSize) Frame(row int, dst []byte) error {
+	t, ok := a.tools.Get().(*scaling)
+	if !ok {
+		edge := a.src.FrameSize()
+		t = &scaling{NewResizer(edge, a.size), make([]byte, 3*edge*edge)}
+	}
+	defer a.tools.Put(t)
+	if err := a.src.Frame(row, t.frame); err != nil {
+		return err
+	}
+	t.Resize(dst, t.frame)
+	return nil
+}
 
 // ReadFrames fetches the frames of rows [from, to) into dst, with so many
 // goroutines (0: one a core).
@@ -120,16 +151,11 @@ func memory() int64 {
 // the result does not depend on their number.
 func resizeAll(ctx context.Context, src Source, opt ResizeOptions, out []byte, progress func(done, total int64, note string)) error {
 	var done atomic.Int64
-	rows, n := src.Rows(), opt.Size*opt.Size*3
-	resizers, frames := make([]*Resizer, opt.Workers), make([][]byte, opt.Workers)
-	for w := range opt.Workers {
-		resizers[w], frames[w] = NewResizer(src.FrameSize(), opt.Size), make([]byte, 3*src.FrameSize()*src.FrameSize())
-	}
-	return parallel.For(ctx, opt.Workers, rows, func(w, row int) error {
-		if err := src.Frame(row, frames[w]); err != nil {
+	rows, n, frames := src.Rows(), opt.Size*opt.Size*3, AtSize(src, opt.Size)
+	return parallel.For(ctx, opt.Workers, rows, func(_, row int) error {
+		if err := frames.Frame(row, out[row*n:(row+1)*n]); err != nil {
 			return fmt.Errorf("resizing frames to %d px: %w", opt.Size, err)
 		}
-		resizers[w].Resize(out[row*n:(row+1)*n], frames[w])
 		if d := done.Add(1); progress != nil && (d%256 == 0 || d == int64(rows)) {
 			progress(d, int64(rows), fmt.Sprintf("frames to %d px", opt.Size))
 		}

@@ -5,41 +5,26 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/envs/parallel"
+	"scalewm/model"
 )
 
 // Latents are those of rows of the job's data by the job's model, P*D numbers a
 // row: what `encode` writes.
 func (j Job) Latents(ctx context.Context, rows []int) ([]float32, error) {
-	e := newFrameEncoder(j.Arm.World)
-	defer e.dev.Free(e.pixels)
-	workers := parallel.Workers(j.Workers, encodeFrames)
-	resize, stored := make([]*dataset.Resizer, workers), make([][]byte, workers)
-	size := j.Data.FrameSize()
-	for w := range workers {
-		resize[w], stored[w] = dataset.NewResizer(size, e.info.FrameSize), make([]byte, 3*size*size)
-	}
-	frames := make([][]byte, encodeFrames)
-	for i := range frames {
-		frames[i] = e.newFrame()
-	}
-	z := make([]float32, 0, len(rows)*e.info.Patches*e.info.Dim)
-	for from := 0; from < len(rows); from += encodeFrames {
-		n := min(encodeFrames, len(rows)-from)
-		err := parallel.For(ctx, workers, n, func(w, i int) error {
-			if err := j.Data.Frame(rows[from+i], stored[w]); err != nil {
-				return err
-			}
-			resize[w].Resize(frames[i], stored[w])
-			return nil
-		})
+	e := model.NewEncoder(j.Arm.World)
+	defer e.Free()
+	info := j.Arm.World.Info()
+	frames, size, width := dataset.AtSize(j.Data.Source, info.FrameSize), info.FrameBytes(), info.Patches*info.Dim
+	px, z := make([]byte, model.FramesAtOnce*size), make([]float32, len(rows)*width)
+	for from := 0; from < len(rows); from += model.FramesAtOnce {
+		n := min(model.FramesAtOnce, len(rows)-from)
+		err := parallel.For(ctx, j.Workers, n, func(_, i int) error { return frames.Frame(rows[from+i], px[i*size:(i+1)*size]) })
+		if err == nil {
+			err = e.Latents(ctx, z[from*width:(from+n)*width], px[:n*size])
+		}
 		if err != nil {
 			return nil, err
 		}
-		part, err := e.latents(ctx, frames[:n])
-		if err != nil {
-			return nil, err
-		}
-		z = append(z, part...)
 		if j.Progress != nil {
 			j.Progress(int64(from+n), int64(len(rows)), "frames")
 		}

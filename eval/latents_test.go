@@ -3,12 +3,14 @@ package eval
 import (
 	"slices"
 	"testing"
+
+	"scalewm/model"
 )
 
 // Latents do not depend on how many frames are encoded at once, or by how many workers.
 func TestLatentsOneByOne(t *testing.T) {
 	j := testJob(t, "T5", 1, "s101")
-	rows := make([]int, 2*encodeFrames+3)
+	rows := make([]int, 2*model.FramesAtOnce+3)
 	for i := range rows {
 		rows[i] = (i * 7) % j.Data.Rows()
 	}

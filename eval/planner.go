@@ -12,67 +12,16 @@ import (
 	"scalewm/model/device"
 )
 
-// encodeFrames bounds the frames that are encoded at once, and with them the
-// scratch of the encoder.
-const encodeFrames = 64
-
 // sideBySide is how many of a job's episodes are planned side by side.
 func (j Job) sideBySide() int {
 	switch m := j.Arm.model(); {
 	case j.Batch > 0:
 		return j.Batch
 	case j.Arm.Policy != nil:
-		return encodeFrames
+		return model.FramesAtOnce
 	default:
 		return max(m.Device().Traits().PlanRows/(j.Tier.Candidates*m.Info().Patches), 1)
 	}
-}
-
-// frameEncoder turns frames at the model's size into latents.
-type frameEncoder struct {
-	world  model.World
-	info   model.Info
-	dev    device.Device
-	pixels device.Bytes // frames on their way to the encoder
-	host   []byte
-}
-
-func newFrameEncoder(w model.World) frameEncoder {
-	e := frameEncoder{world: w, info: w.Info(), dev: w.Device()}
-	e.host = make([]byte, encodeFrames*e.info.FrameBytes())
-	e.pixels = e.dev.AllocBytes(len(e.host))
-	return e
-}
-
-func (e *frameEncoder) newFrame() []byte { return make([]byte, e.info.FrameBytes()) }
-
-// encode writes the latents of frames, (n*P) x D, into dst.
-func (e *frameEncoder) encode(ctx context.Context, dst device.Mat, frames [][]byte) error {
-	rows, size := e.info.Patches, e.info.FrameBytes()
-	for from := 0; from < len(frames); from += encodeFrames {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n := min(encodeFrames, len(frames)-from)
-		for i, f := range frames[from : from+n] {
-			copy(e.host[i*size:], f)
-		}
-		e.dev.UploadBytes(e.pixels, e.host[:n*size])
-		e.world.Encode(dst.RowRange(from*rows, n*rows), e.pixels, n)
-	}
-	return e.dev.Err()
-}
-
-// latents are those of frames, on the host: n x (P*D).
-func (e *frameEncoder) latents(ctx context.Context, frames [][]byte) ([]float32, error) {
-	z := device.NewMat(e.dev, len(frames)*e.info.Patches, e.info.Dim)
-	defer e.dev.Free(z.Buf)
-	if err := e.encode(ctx, z, frames); err != nil {
-		return nil, err
-	}
-	host := make([]float32, z.Len())
-	e.dev.Download(host, z)
-	return host, e.dev.Err()
 }
 
 // planner turns what episodes see into their actions.
@@ -83,6 +32,8 @@ type planner interface {
 	plan(ctx context.Context, eps []*episode, replan int) error
 	// spent is the time that encoding and planning took.
 	spent() (encoding, planning time.Duration)
+	// free gives memory on a device back.
+	free()
 }
 
 // newPlanner is how the job's arm plans.
@@ -108,7 +59,7 @@ func newPlanner(j Job) (planner, error) {
 	if j.Arm.Cost != nil {
 		p.judge = byFrames{j.Arm.Cost}
 	} else {
-		p.judge = &byLatents{newFrameEncoder(j.Arm.World), j.Tier.Candidates}
+		p.judge = newByLatents(j.Arm.World, j.Tier.Candidates)
 	}
 	return p, nil
 }
@@ -139,6 +90,8 @@ type direct struct {
 }
 
 func (p *direct) goals(context.Context, []*episode) error { return nil }
+
+func (p *direct) free() {}
 
 func (p *direct) spent() (encoding, planning time.Duration) { return 0, p.planning }
 
@@ -202,9 +155,10 @@ type search struct {
 // judge makes the cost of plans from what episodes see.
 type judge interface {
 	goals(ctx context.Context, eps []*episode) error
-	// cost is that of plans from the episodes' present frames; free gives its memory back.
-	cost(ctx context.Context, eps []*episode) (c plan.Cost, free func(), err error)
+	// cost is that of plans from the episodes' present frames; done gives its memory back.
+	cost(ctx context.Context, eps []*episode) (c plan.Cost, done func(), err error)
 	PredictorCalls(h int) int
+	free()
 }
 
 func (p *search) spent() (encoding, planning time.Duration) { return p.encoding, p.planning }
@@ -221,11 +175,11 @@ func (p *search) plan(ctx context.Context, eps []*episode, replan int) error {
 
 func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) error {
 	began := time.Now()
-	cost, free, err := p.cost(ctx, eps)
+	cost, done, err := p.cost(ctx, eps)
 	if err != nil {
 		return err
 	}
-	defer free()
+	defer done()
 	p.dev.Sync()
 	p.encoding += time.Since(began)
 
@@ -274,6 +228,8 @@ type byFrames struct{ CostModel }
 
 func (byFrames) goals(context.Context, []*episode) error { return nil }
 
+func (byFrames) free() {}
+
 func (j byFrames) cost(_ context.Context, eps []*episode) (plan.Cost, func(), error) {
 	c, err := j.Cost(starts(eps), goals(eps))
 	return c, func() {}, err
@@ -281,23 +237,28 @@ func (j byFrames) cost(_ context.Context, eps []*episode) (plan.Cost, func(), er
 
 // byLatents judges by the distance of latents.
 type byLatents struct {
-	frameEncoder
+	world      model.World
+	encoder    *model.Encoder
 	candidates int
 }
 
+func newByLatents(w model.World, candidates int) *byLatents {
+	return &byLatents{w, model.NewEncoder(w), candidates}
+}
+
+func (j *byLatents) free() { j.encoder.Free() }
+
 // goals keeps the latents of each episode's goal.
 func (j *byLatents) goals(ctx context.Context, eps []*episode) error {
-	frames := make([][]byte, len(eps))
-	for i, ep := range eps {
-		frames[i] = ep.goalFrame
-	}
-	host, err := j.latents(ctx, frames)
-	if err != nil {
-		return err
-	}
-	per := j.info.Patches * j.info.Dim
-	for i, ep := range eps {
-		ep.goal = host[i*per : (i+1)*per]
+	width := j.world.Info().Patches * j.world.Info().Dim
+	for some := range slices.Chunk(eps, model.FramesAtOnce) { // whose frames lie in memory twice
+		z := make([]float32, len(some)*width)
+		if err := j.encoder.Latents(ctx, z, goals(some)); err != nil {
+			return err
+		}
+		for i, ep := range some {
+			ep.goal = z[i*width : (i+1)*width]
+		}
 	}
 	return nil
 }
@@ -307,16 +268,19 @@ func (j *byLatents) PredictorCalls(h int) int { return j.world.PredictorCalls(h)
 // cost encodes the episodes' present frames.
 func (j *byLatents) cost(ctx context.Context, eps []*episode) (plan.Cost, func(), error) {
 	c := newLatentCost(j.world, len(eps), j.candidates)
-	frames := make([][]byte, len(eps))
-	var goals []float32
-	for i, ep := range eps {
-		frames[i] = ep.frame
-		goals = append(goals, ep.goal...)
+	var latents []float32
+	for _, ep := range eps {
+		latents = append(latents, ep.goal...)
 	}
-	j.dev.Upload(c.goal, goals)
-	if err := j.encode(ctx, c.start, frames); err != nil {
-		c.free()
-		return nil, nil, err
+	j.world.Device().Upload(c.goal, latents)
+	row := 0
+	for some := range slices.Chunk(eps, model.FramesAtOnce) {
+		n := len(some) * j.world.Info().Patches
+		if err := j.encoder.Into(ctx, c.start.RowRange(row, n), starts(some)); err != nil {
+			c.free()
+			return nil, nil, err
+		}
+		row += n
 	}
 	return c.best(), c.free, nil
 }
@@ -396,22 +360,20 @@ func (c *latentCost) free() {
 
 // Trial plans by CEM outside an evaluation, so that plans can be timed.
 type Trial struct {
-	p     *search
-	judge *byLatents
-	eps   []*episode
+	p   *search
+	eps []*episode
 }
 
 // NewTrial is so many episodes whose frames and goals are stripes.
 func NewTrial(w model.World, t Tier, episodes int) *Trial {
 	info := w.Info()
-	j := &byLatents{newFrameEncoder(w), t.Candidates}
-	p := &search{judge: j, dev: w.Device(), tier: t, protocol: dataset.Paper, sets: []Set{{}}, width: Horizon * info.ActionWidth,
+	p := &search{judge: newByLatents(w, t.Candidates), dev: w.Device(), tier: t, protocol: dataset.Paper, sets: []Set{{}}, width: Horizon * info.ActionWidth,
 		solver: plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}}
 	n := info.ActionWidth / info.FrameSkip
 	p.executor = executor{actions: dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}, sideBySide: episodes}
-	tr := &Trial{p: p, judge: j}
+	tr := &Trial{p: p}
 	for i := range episodes {
-		ep := &episode{frame: j.newFrame(), goalFrame: j.newFrame()}
+		ep := &episode{frame: make([]byte, info.FrameBytes()), goalFrame: make([]byte, info.FrameBytes())}
 		for k := range ep.frame {
 			ep.frame[k] = byte((k + i) * 7919 >> 3)
 		}
@@ -422,7 +384,7 @@ func NewTrial(w model.World, t Tier, episodes int) *Trial {
 }
 
 // Free gives the memory back; the world stays.
-func (t *Trial) Free() { t.p.dev.Free(t.judge.pixels) }
+func (t *Trial) Free() { t.p.free() }
 
 // Plan makes one plan for every episode, side by side, as an evaluation does:
 // start and goal encoded, the search, actions scaled back.

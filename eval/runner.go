@@ -76,8 +76,11 @@ func newRunner(j Job) (*runner, error) {
 		w.resizer = dataset.NewResizer(envs.FrameSize, j.Arm.model().Info().FrameSize)
 	}
 	var err error
-	r.planner, err = newPlanner(j)
-	return r, err
+	if r.planner, err = newPlanner(j); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
 }
 
 func (r *runner) newEpisode(set, index int, s Start) *episode {
@@ -92,6 +95,9 @@ func (r *runner) newEpisode(set, index int, s Start) *episode {
 func (r *runner) close() {
 	for _, w := range r.workers {
 		w.Close()
+	}
+	if r.planner != nil {
+		r.planner.free()
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/envs/parallel"
-	"scalewm/model/device"
+	"scalewm/model"
 )
 
 // Unrolled is what candidates lead to from one start: in the model and in the
@@ -26,7 +26,8 @@ type Unrolled struct {
 // its model. It is used by one goroutine at a time.
 type Unroller struct {
 	job     Job
-	encoder frameEncoder
+	encoder *model.Encoder
+	info    model.Info
 	actions dataset.Moments
 	workers []*worker
 }
@@ -37,21 +38,21 @@ func NewUnroller(j Job) (*Unroller, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &Unroller{job: j, encoder: newFrameEncoder(j.Arm.World), actions: actions}
+	u := &Unroller{job: j, encoder: model.NewEncoder(j.Arm.World), info: j.Arm.World.Info(), actions: actions}
 	for range max(j.Workers, 1) {
 		e, err := j.Task.New(nil)
 		if err != nil {
 			u.Close()
 			return nil, fmt.Errorf("making a world: %w", err)
 		}
-		u.workers = append(u.workers, &worker{Env: e, resizer: dataset.NewResizer(envs.FrameSize, u.encoder.info.FrameSize), px: make([]byte, envs.FrameBytes)})
+		u.workers = append(u.workers, &worker{Env: e, resizer: dataset.NewResizer(envs.FrameSize, u.info.FrameSize), px: make([]byte, envs.FrameBytes)})
 	}
 	return u, nil
 }
 
 // Close gives worlds and memory back; the model stays.
 func (u *Unroller) Close() {
-	u.encoder.dev.Free(u.encoder.pixels)
+	u.encoder.Free()
 	for _, w := range u.workers {
 		w.Close()
 	}
@@ -61,14 +62,15 @@ func (u *Unroller) Close() {
 // actions. The world goes on where it meets its goal; the goal is the row GoalOffset
 // later, and the model sees the stored frame of the start.
 func (u *Unroller) Unroll(ctx context.Context, s Start, candidates []float32) (out Unrolled, err error) {
-	width := Horizon * u.encoder.info.ActionWidth
+	width := Horizon * u.info.ActionWidth
 	n := len(candidates) / width
-	frames := make([][]byte, n, n+2) // of each candidate's end; then start and goal
+	size := u.info.FrameBytes()
+	frames := make([]byte, (n+2)*size) // of each candidate's end; then start and goal
+	frame := func(i int) []byte { return frames[i*size : (i+1)*size] }
 	out.Distance = make([]float64, n)
 	met, diverged := make([]bool, n), make([]error, n)
 	err = parallel.For(ctx, len(u.workers), n, func(w, i int) (err error) {
-		frames[i] = u.encoder.newFrame()
-		out.Distance[i], met[i], err = u.execute(u.workers[w], s, unscale(u.actions, candidates[i*width:(i+1)*width]), frames[i])
+		out.Distance[i], met[i], err = u.execute(u.workers[w], s, unscale(u.actions, candidates[i*width:(i+1)*width]), frame(i))
 		if errors.Is(err, envs.ErrDiverged) {
 			diverged[i], err = err, nil
 		}
@@ -85,21 +87,20 @@ func (u *Unroller) Unroll(ctx context.Context, s Start, candidates []float32) (o
 			out.Met++
 		}
 	}
-	for _, row := range []int{0, GoalOffset} {
+	for i, row := range []int{0, GoalOffset} {
 		w := u.workers[0]
 		if err := u.job.Data.Frame(u.job.Data.fileRow(s)+row, w.px); err != nil {
 			return out, err
 		}
-		frames = append(frames, u.encoder.newFrame())
-		w.resizer.Resize(frames[len(frames)-1], w.px)
+		w.resizer.Resize(frame(n+i), w.px)
 	}
-	z, err := u.encoder.latents(ctx, frames)
-	if err != nil {
+	per := u.info.Patches * u.info.Dim
+	z := make([]float32, (n+2)*per)
+	if err := u.encoder.Latents(ctx, z, frames); err != nil {
 		return out, err
 	}
-	per := len(z) / len(frames)
 	out.Reached, out.Goal = z[:n*per], z[(n+1)*per:]
-	out.Predicted, err = u.predict(z[n*per:(n+1)*per], candidates, n)
+	out.Predicted, err = model.Predict(u.job.Arm.World, z[n*per:(n+1)*per], candidates, Horizon)
 	return out, err
 }
 
@@ -135,22 +136,4 @@ func (u *Unroller) execute(w *worker, s Start, actions []float64, frame []byte) 
 	}
 	w.resizer.Resize(frame, w.px)
 	return distance, met, nil
-}
-
-// predict are the model's latents after each of n candidates.
-func (u *Unroller) predict(start, candidates []float32, n int) ([]float32, error) {
-	d, info := u.encoder.dev, u.encoder.info
-	from, to := device.NewMat(d, info.Patches, info.Dim), device.NewMat(d, n*info.Patches, info.Dim)
-	actions := device.NewMat(d, n, len(candidates)/n)
-	defer func() {
-		for _, m := range []device.Mat{from, to, actions} {
-			d.Free(m.Buf)
-		}
-	}()
-	d.Upload(from, start)
-	d.Upload(actions, candidates)
-	u.job.Arm.World.Rollout(to, from, actions, Horizon)
-	out := make([]float32, to.Len())
-	d.Download(out, to)
-	return out, d.Err()
 }

@@ -61,13 +61,14 @@ type World interface {
 	Free()
 }
 
-// Predict is Rollout on the host's memory, each of E candidates of h blocks from a latent of
-// its own: start is E x P*D numbers, candidates E x h*ActionWidth, the result shaped as start.
+// Predict is Rollout on the host's memory: start is E x P*D numbers, candidates of h blocks
+// (E*C) x h*ActionWidth, and the result (E*C) x P*D, what each candidate leads to from its episode's start.
 func Predict(w World, start, candidates []float32, h int) ([]float32, error) {
 	d, info := w.Device(), w.Info()
-	n := len(start) / (info.Patches * info.Dim)
-	from, to := device.NewMat(d, n*info.Patches, info.Dim), device.NewMat(d, n*info.Patches, info.Dim)
-	actions := device.NewMat(d, n, h*info.ActionWidth)
+	width := info.Patches * info.Dim
+	episodes, all := len(start)/width, len(candidates)/(h*info.ActionWidth)
+	from, to := device.NewMat(d, episodes*info.Patches, info.Dim), device.NewMat(d, all*info.Patches, info.Dim)
+	actions := device.NewMat(d, all, h*info.ActionWidth)
 	defer func() {
 		for _, m := range []device.Mat{from, to, actions} {
 			d.Free(m.Buf)
@@ -76,7 +77,7 @@ func Predict(w World, start, candidates []float32, h int) ([]float32, error) {
 	d.Upload(from, start)
 	d.Upload(actions, candidates)
 	w.Rollout(to, from, actions, h)
-	out := make([]float32, len(start))
+	out := make([]float32, all*width)
 	d.Download(out, to)
 	return out, d.Err()
 }

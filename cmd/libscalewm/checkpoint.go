@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -15,10 +16,11 @@ import (
 
 // checkpoint is a trained model on the processor, which Python asks for latents, predictions and costs.
 type checkpoint struct {
-	world model.World
-	dev   device.Device
-	info  model.Info
-	at    int // of a call that goes on: frames or candidates that are done
+	world   model.World
+	encoder *model.Encoder
+	dev     device.Device
+	info    model.Info
+	at      int // of a call that goes on: frames or candidates that are done
 }
 
 // What is computed between two looks at the clock.
@@ -47,7 +49,7 @@ func loadCheckpoint(c call) (any, error) {
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
-	m := &checkpoint{world: world, dev: dev, info: world.Info()}
+	m := &checkpoint{world: world, encoder: model.NewEncoder(world), dev: dev, info: world.Info()}
 	return map[string]any{"handle": objects.add(m), "info": m.info, "method": side.Method, "task": side.Task, "train_seed": side.Seed,
 		"weights": side.SHA256, "action_mean": side.ActionMean, "action_std": side.ActionStd}, nil
 }
@@ -80,15 +82,9 @@ func (m *checkpoint) encode(c call) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	pixels, z := m.dev.AllocBytes(framesAtOnce*size), device.NewMat(m.dev, framesAtOnce*m.info.Patches, m.info.Dim)
-	defer m.dev.Free(pixels)
-	defer m.dev.Free(z.Buf)
 	return m.going(c, n, func(from int) int {
 		k := min(framesAtOnce, n-from)
-		m.dev.UploadBytes(pixels, frames[from*size:(from+k)*size])
-		some := z.RowRange(0, k*m.info.Patches)
-		m.world.Encode(some, pixels, k)
-		m.dev.Download(out[from*m.latent():(from+k)*m.latent()], some)
+		m.encoder.Latents(context.Background(), out[from*m.latent():(from+k)*m.latent()], frames[from*size:(from+k)*size]) // its error is the device's
 		return k
 	})
 }
@@ -179,6 +175,7 @@ func (c call) finite(buffer, n int, what string) ([]float32, error) {
 }
 
 func (m *checkpoint) close() error {
+	m.encoder.Free()
 	m.world.Free()
 	return m.dev.Close()
 }

@@ -16,9 +16,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
-	"scalewm/envs/parallel"
 	"scalewm/model"
-	"scalewm/model/device"
 )
 
 // The names of the columns. Column has the latents, P*D numbers of float32 a row; Predicted
@@ -171,7 +169,7 @@ func (j Job) finished(id string) (bool, error) {
 // encode makes the missing parts and counts their rows.
 func (j Job) encode(ctx context.Context, p *parts) (fresh int, err error) {
 	e := newEncoder(j)
-	defer e.free()
+	defer e.Free()
 	for i := range p.count() {
 		from, to := p.span(i)
 		if !p.done(i) {
@@ -194,67 +192,33 @@ func (j Job) encode(ctx context.Context, p *parts) (fresh int, err error) {
 	return fresh, nil
 }
 
-// batch is how many frames go through the model at once. A latent does not
-// depend on it: no kernel mixes frames.
-const batch = 64
-
-// encoder holds the memory of a batch.
+// encoder is a job that runs.
 type encoder struct {
 	Job
-	dev     device.Device
-	resize  []*dataset.Resizer // one a worker
-	frames  [][]byte           // one as stored a worker
-	small   []byte             // the batch at the model's size
-	px      device.Bytes
-	latents device.Mat
+	*model.Encoder
+	frames dataset.FrameReader // at the model's size
+	small  []byte              // a batch of them
 }
 
 func newEncoder(j Job) *encoder {
-	info, dev := j.World.Info(), j.World.Device()
-	size := info.FrameSize * info.FrameSize * 3
-	e := &encoder{Job: j, dev: dev, small: make([]byte, batch*size), px: dev.AllocBytes(batch * size),
-		latents: device.NewMat(dev, batch*info.Patches, info.Dim)}
-	stored := j.Data.FrameSize()
-	for range j.Workers {
-		e.resize = append(e.resize, dataset.NewResizer(stored, info.FrameSize))
-		e.frames = append(e.frames, make([]byte, 3*stored*stored))
-	}
-	return e
-}
-
-func (e *encoder) free() {
-	e.dev.Free(e.latents.Buf)
-	e.dev.Free(e.px)
+	info := j.World.Info()
+	return &encoder{j, model.NewEncoder(j.World), dataset.AtSize(j.Data, info.FrameSize), make([]byte, model.FramesAtOnce*info.FrameBytes())}
 }
 
 // rows are the latents of rows [from, to).
 func (e *encoder) rows(ctx context.Context, from, to int) ([]float32, error) {
-	width := e.latents.Len() / batch
+	info := e.World.Info()
+	width, size := info.Patches*info.Dim, info.FrameBytes()
 	z := make([]float32, (to-from)*width)
-	for at := from; at < to; at += batch {
-		n := min(batch, to-at)
-		if err := e.read(ctx, at, n); err != nil {
+	for at := from; at < to; at += model.FramesAtOnce {
+		end := min(at+model.FramesAtOnce, to)
+		px := e.small[:(end-at)*size]
+		if err := dataset.ReadFrames(ctx, e.frames, at, end, px, e.Workers); err != nil {
 			return nil, err
 		}
-		e.dev.UploadBytes(e.px, e.small)
-		m := e.latents.RowRange(0, n*e.World.Info().Patches)
-		e.World.Encode(m, e.px, n)
-		e.dev.Download(z[(at-from)*width:(at-from+n)*width], m)
-		if err := e.dev.Err(); err != nil {
+		if err := e.Latents(ctx, z[(at-from)*width:(end-from)*width], px); err != nil {
 			return nil, err
 		}
 	}
 	return z, nil
-}
-
-// read fetches and resizes n frames from row at on.
-func (e *encoder) read(ctx context.Context, at, n int) error {
-	size := len(e.small) / batch
-	return parallel.For(ctx, e.Workers, n, func(w, i int) error {
-		if err := e.Data.Frame(at+i, e.frames[w]); err != nil {
-			return err
-		}
-		e.resize[w].Resize(e.small[i*size:(i+1)*size], e.frames[w])
-		return nil
-	})
 }

@@ -20,14 +20,14 @@ func (e *encoder) predict(ctx context.Context, z []float32, from int) ([]float32
 		return nil, err
 	}
 	out := slices.Repeat([]float32{float32(math.NaN())}, len(z)*e.Blocks)
-	for at := 0; at < rows; at += batch {
+	for at := 0; at < rows; at += model.FramesAtOnce {
 		for blocks := 1; blocks <= e.Blocks; blocks++ {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
 			var which []int // rows that have a frame so many blocks later
 			var start, candidates []float32
-			for i := at; i < min(at+batch, rows); i++ {
+			for i := at; i < min(at+model.FramesAtOnce, rows); i++ {
 				if from+i+blocks*info.FrameSkip >= e.end(from+i) {
 					continue
 				}

@@ -46,9 +46,9 @@ type Options struct {
 	Frames dataset.FrameReader // of the size that the encoder sees
 	Path   string              // of the data set; the cache is the folder Path + ".features"
 	Key    Key                 // Data and FrameSize are set by Open
-	// Encode writes the features of n frames, one after another, to dst. It is called by one
-	// goroutine at a time.
-	Encode   func(frames []byte, n int, dst []float32) error
+	// Encode writes the features of frames, one after another, to dst (model.Encoder.Latents). It
+	// is called by one goroutine at a time.
+	Encode   func(ctx context.Context, dst []float32, frames []byte) error
 	Limit    Limit
 	Workers  int // goroutines that read; 0: one a core
 	Progress func(done, total int64, note string)
@@ -202,7 +202,7 @@ func (o *Options) encode(ctx context.Context, rows []int32, use func(i int, valu
 		if err != nil {
 			return fmt.Errorf("reading frames: %w", err)
 		}
-		if err := o.Encode(px[:len(piece)*frame], len(piece), dst[:len(piece)*n]); err != nil {
+		if err := o.Encode(ctx, dst[:len(piece)*n], px[:len(piece)*frame]); err != nil {
 			return fmt.Errorf("encoding frames: %w", err)
 		}
 		for i := range piece {

@@ -40,8 +40,8 @@ func options(path string, encoded *int) Options {
 	shardBytes = 10 * (2*patches*width + 4)
 	d := data{rows: rows, name: "f00d"}
 	return Options{Data: d, Frames: d, Path: path, Key: Key{Backbone: "ab", Device: "cpu", Patches: patches, Width: width}, Limit: 1e6,
-		Encode: func(frames []byte, n int, dst []float32) error {
-			*encoded += n
+		Encode: func(_ context.Context, dst []float32, frames []byte) error {
+			*encoded += len(dst) / (patches * width)
 			for i := range dst {
 				dst[i] = number(int(frames[i/(patches*width)*12])|int(frames[i/(patches*width)*12+1])<<8, i%(patches*width))
 			}
@@ -174,9 +174,9 @@ func TestHelperFill(t *testing.T) {
 	encoded := 0
 	o := options(path, &encoded)
 	encode := o.Encode
-	o.Encode = func(frames []byte, n int, dst []float32) error {
+	o.Encode = func(ctx context.Context, dst []float32, frames []byte) error {
 		time.Sleep(10 * time.Millisecond)
-		return encode(frames, n, dst)
+		return encode(ctx, dst, frames)
 	}
 	o.Progress = func(int64, int64, string) { fmt.Println("shard") }
 	open(t, o)

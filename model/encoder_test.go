@@ -1,0 +1,86 @@
+package model_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"scalewm/model"
+	"scalewm/model/device"
+	"scalewm/model/device/ref"
+	"scalewm/model/lewm"
+)
+
+// small is a model of frames of 4 x 4 pixels and latents of 5 numbers.
+func small(t *testing.T) model.World {
+	t.Helper()
+	m, err := lewm.New(ref.New(), lewm.Config{ImageSize: 4, Patch: 2, Width: 4, Layers: 1, Heads: 2, MLP: 6, Dim: 5, Projector: 6, PredictorDepth: 1,
+		PredictorHeads: 2, PredictorHeadDim: 2, PredictorMLP: 6, History: 3, FrameSkip: 5, Smoothed: 4, ActionDim: 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A latent is the same whatever frames are encoded beside it, and on the device as on the host.
+func TestEncoder(t *testing.T) {
+	w, r := small(t), rand.New(rand.NewPCG(1, 2))
+	info, dev := w.Info(), w.Device()
+	const n = 2*model.FramesAtOnce + 3
+	frames := make([]byte, n*info.FrameBytes())
+	for i := range frames {
+		frames[i] = byte(r.Uint32())
+	}
+	e := model.NewEncoder(w)
+	defer e.Free()
+	all, onDevice := make([]float32, n*info.Dim), make([]float32, n*info.Dim)
+	z := device.NewMat(dev, n, info.Dim)
+	if err := errors.Join(e.Latents(t.Context(), all, frames), e.Into(t.Context(), z, frames)); err != nil {
+		t.Fatal(err)
+	}
+	dev.Download(onDevice, z)
+	one, px, row := make([]float32, info.Dim), dev.AllocBytes(info.FrameBytes()), device.NewMat(dev, 1, info.Dim)
+	for i := range n {
+		dev.UploadBytes(px, frames[i*info.FrameBytes():(i+1)*info.FrameBytes()])
+		w.Encode(row, px, 1)
+		dev.Download(one, row)
+		for name, got := range map[string][]float32{"host": all, "device": onDevice} {
+			if !slices.Equal(got[i*info.Dim:(i+1)*info.Dim], one) {
+				t.Fatalf("%s: frame %d has another latent alone than among %d", name, i, n)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Latents(ctx, all, frames); !errors.Is(err, context.Canceled) {
+		t.Errorf("frames are encoded after a cancel: %v", err)
+	}
+}
+
+// E episodes of C candidates each are predicted as each candidate alone from its episode's start.
+func TestPredict(t *testing.T) {
+	w, r := small(t), rand.New(rand.NewPCG(3, 4))
+	const episodes, candidates, h = 2, 3, 2
+	width, plan := w.Info().Dim, h*w.Info().ActionWidth
+	numbers := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		return x
+	}
+	start, actions := numbers(episodes*width), numbers(episodes*candidates*plan)
+	all, err := model.Predict(w, start, actions, h)
+	if err != nil || len(all) != episodes*candidates*width {
+		t.Fatal(len(all), err)
+	}
+	for i := range episodes * candidates {
+		e := i / candidates
+		one, err := model.Predict(w, start[e*width:(e+1)*width], actions[i*plan:(i+1)*plan], h)
+		if err != nil || !slices.Equal(one, all[i*width:(i+1)*width]) {
+			t.Errorf("candidate %d: %v alone, %v among all (%v)", i, one, all[i*width:(i+1)*width], err)
+		}
+	}
+}
