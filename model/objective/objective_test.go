@@ -190,7 +190,7 @@ func TestRegressionGradient(t *testing.T) {
 	for reading, scale := range map[string]float64{"authors": 1, "paper": 3} { // mean over d_q = 3, or sum
 		b := newBench()
 		var s nn.Set
-		term := Terms[model.Regression](Setting{Recipe: Recipe{AuxLoss: reading, AuxHidden: 7}, Params: &s, Weight: 0.3, Dim: 5, Q: 3})
+		term := Terms[model.Regression](Setting{Numbers: Numbers{AuxLoss: reading, AuxHidden: 7}, Params: &s, Weight: 0.3, Dim: 5, Q: 3})
 		s.Alloc(b.dev, true)
 		s.Init(b.dev, func(name string) *rand.Rand { return rng.Stream("aux-test", name) })
 		if n := s.Len(); n != 5*7+7+7*3+3 {

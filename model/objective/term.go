@@ -58,7 +58,7 @@ func (d Draw) Stream(purpose string) *rand.Rand { return rng.Stream(purpose, d.S
 
 // Setting is what a term is made for.
 type Setting struct {
-	Recipe
+	Numbers
 	Dev    device.Device
 	Params *nn.Set // where a term declares parameters of its own, without memory yet
 	Weight float64
@@ -67,8 +67,8 @@ type Setting struct {
 	Q      int // d_q, width of the state q
 }
 
-// Recipe are the numbers of a preset that terms read.
-type Recipe struct {
+// Numbers are those of a preset that terms read.
+type Numbers struct {
 	Directions  int    `toml:"directions" json:"directions"` // M random projections a step, of SIGReg
 	Pairs       int    `toml:"pairs" json:"pairs"`           // K frame pairs a step, of the correlation
 	Correlation string `toml:"correlation" json:"correlation"`
@@ -78,14 +78,14 @@ type Recipe struct {
 }
 
 // Validate names the first field that cannot work.
-func (r Recipe) Validate() error {
+func (n Numbers) Validate() error {
 	switch {
-	case r.Directions < 1 || r.Pairs < 1 || r.AuxHidden < 0 || max(r.Directions, r.Pairs, r.AuxHidden) > 1<<20:
-		return fmt.Errorf("train: directions %d, pairs %d, aux_hidden %d (hint: see presets/nano.toml; at most %d)", r.Directions, r.Pairs, r.AuxHidden, 1<<20)
-	case r.Correlation != "authors" && r.Correlation != "paper":
-		return fmt.Errorf("train: correlation is %q (hint: authors or paper)", r.Correlation)
-	case r.AuxLoss != "authors" && r.AuxLoss != "paper":
-		return fmt.Errorf("train: aux_loss is %q (hint: authors or paper)", r.AuxLoss)
+	case n.Directions < 1 || n.Pairs < 1 || n.AuxHidden < 0 || max(n.Directions, n.Pairs, n.AuxHidden) > 1<<20:
+		return fmt.Errorf("train: directions %d, pairs %d, aux_hidden %d (hint: see presets/nano.toml; at most %d)", n.Directions, n.Pairs, n.AuxHidden, 1<<20)
+	case n.Correlation != "authors" && n.Correlation != "paper":
+		return fmt.Errorf("train: correlation is %q (hint: authors or paper)", n.Correlation)
+	case n.AuxLoss != "authors" && n.AuxLoss != "paper":
+		return fmt.Errorf("train: aux_loss is %q (hint: authors or paper)", n.AuxLoss)
 	}
 	return nil
 }

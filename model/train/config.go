@@ -34,7 +34,7 @@ type Config struct {
 	Clip        float64 `toml:"clip" json:"clip"`       // global gradient norm
 
 	SIGReg float64 `toml:"sigreg" json:"sigreg"` // its weight
-	objective.Recipe
+	objective.Numbers
 	Q string `toml:"q" json:"q"` // which task state: full, half, native
 	// QColumns are the columns of the task state of a data set without a task (dataset.OwnTask).
 	QColumns string `toml:"q_columns,omitempty" json:"q_columns,omitempty"`
@@ -147,7 +147,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("train: %s is %g (hint: a finite number, not negative)", name, w)
 		}
 	}
-	return c.Recipe.Validate()
+	return c.Numbers.Validate()
 }
 
 // validate names the first option that cannot work.

@@ -214,7 +214,7 @@ func (s *smallCase) trainer() *trainer {
 	o := Options{Dev: s.dev, Method: model.MethodOf(method), Model: s.model,
 		Task: Task{Name: "case", Q: envs.Q{Name: "full", Parts: make([]string, s.dq)}},
 		Config: Config{Batch: s.b, LR: s.attr("lr"), WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, SIGReg: 0.09,
-			Recipe:      objective.Recipe{Pairs: s.pairs, Correlation: "authors", AuxLoss: "authors", AuxHidden: s.shape("aux_head.net.0.bias")[0]},
+			Numbers:     objective.Numbers{Pairs: s.pairs, Correlation: "authors", AuxLoss: "authors", AuxHidden: s.shape("aux_head.net.0.bias")[0]},
 			ScaleWeight: map[string]float64{"case": 0.1}, AuxWeight: map[string]float64{"case": 0.3}}}
 	t, err := newTrainer(o, int(s.attr("total_steps")))
 	if err != nil {

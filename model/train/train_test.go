@@ -90,7 +90,7 @@ func options(t *testing.T, method string) Options {
 			Of: func(row envs.Row, dst []float64) { copy(dst, row["pos"]) }}},
 		Model: tiny(func(*lewm.Config) {}),
 		Config: Config{Batch: 6, Steps: 9, LR: 1e-2, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, SIGReg: 0.09,
-			Recipe: objective.Recipe{Directions: 16, Pairs: 32, Correlation: "authors", AuxLoss: "authors"}, Q: "full", ScaleWeight: map[string]float64{"dot": 0.1}, AuxWeight: map[string]float64{"dot": 0.3},
+			Numbers: objective.Numbers{Directions: 16, Pairs: 32, Correlation: "authors", AuxLoss: "authors"}, Q: "full", ScaleWeight: map[string]float64{"dot": 0.1}, AuxWeight: map[string]float64{"dot": 0.3},
 			LogEvery: 2, DiagnosticEvery: 4, SaveEvery: 3, EvalEvery: 4, EvalBatches: 2},
 	}
 }
