@@ -43,7 +43,7 @@ func printVerbs(w io.Writer) {
 	for _, n := range verbNames() {
 		fmt.Fprintf(w, "  %-10s %s\n", n, verbs[n].summary)
 	}
-	fmt.Fprint(w, "\n`scalewm VERB --help` shows a verb's flags and an example.\n")
+	fmt.Fprint(w, "\n`scalewm VERB --help` shows a verb's flags and an example, `scalewm --version` what this binary was built from.\n")
 }
 
 // errHelp ends a verb that only printed its help.

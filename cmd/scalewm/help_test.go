@@ -39,6 +39,20 @@ func TestEveryVerbHelps(t *testing.T) {
 	}
 }
 
+// Whoever asks for help or the version gets it, however it is asked.
+func TestWordsInPlaceOfAVerb(t *testing.T) {
+	for line, want := range map[string]string{
+		"help": "Usage: scalewm VERB", "help help": "Usage: scalewm VERB", "--help -h": "Usage: scalewm VERB", "-help": "Usage: scalewm VERB",
+		"help data convert": "Usage: scalewm data", "help train --help": "Usage: scalewm train", "-h train": "Usage: scalewm train",
+		"--version": "scalewm " + version() + "\n", "version": "scalewm " + version() + "\n",
+	} {
+		out, errs, code := session(strings.Fields(line)...)
+		if code != exitDone || errs != "" || !strings.Contains(out, want) {
+			t.Errorf("%s: exit %d, %q, %q", line, code, out, errs)
+		}
+	}
+}
+
 // An unknown flag is a usage error before, between and after positional
 // arguments; the file named does not exist, so that no verb gets far if it is missed.
 func TestUnknownFlagAnywhere(t *testing.T) {

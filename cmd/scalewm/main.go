@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -29,6 +30,12 @@ const (
 	exitFailedCells = 3
 	exitTimeUp      = 75 // EX_TEMPFAIL: stopped in order by SIGUSR1, run it again
 	exitInterrupted = 130
+)
+
+// Words in place of a verb.
+var (
+	asksHelp    = []string{"help", "--help", "-help", "-h"}
+	asksVersion = []string{"version", "--version", "-version"}
 )
 
 // errTimeUp ends a run that a batch system's SIGUSR1 told that its time is nearly up.
@@ -69,14 +76,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			err = fmt.Errorf("a bug: %v (hint: please report it with the command line and this)\n%s", bug, debug.Stack())
 		}
 	}()
-	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
-		if len(args) > 1 {
-			return run(ctx, []string{args[1], "--help"}, stdout, stderr)
+	if len(args) == 0 {
+		printVerbs(stdout)
+		return usagef("no verb given")
+	}
+	if slices.Contains(asksHelp, args[0]) {
+		topic := slices.DeleteFunc(slices.Clone(args[1:]), func(word string) bool { return slices.Contains(asksHelp, word) })
+		if len(topic) > 0 {
+			return run(ctx, append(topic, "--help"), stdout, stderr)
 		}
 		printVerbs(stdout)
-		if len(args) == 0 {
-			return usagef("no verb given")
-		}
+		return nil
+	}
+	if slices.Contains(asksVersion, args[0]) {
+		fmt.Fprintln(stdout, "scalewm", version())
 		return nil
 	}
 	v, ok := lookupVerb(args[0])
