@@ -62,8 +62,9 @@ func (c *command) encode(ctx context.Context, args []string, blocks *int) error 
 	}
 	job := encode.Job{Data: file, World: m, Weights: side.SHA256, Out: *out, Workers: orCores(*workers)}
 	if blocks != nil {
-		if job.Blocks = *blocks; job.Blocks < 1 {
-			return usagef("rollout: --blocks %d: at least 1", *blocks)
+		most := blocksIn(file, m.Info().FrameSkip)
+		if job.Blocks = *blocks; *blocks < 1 || *blocks > most {
+			return usagef("rollout: --blocks %d: in the longest episode of %s %d blocks of %d rows follow the first (hint: --blocks is from 1 to that)", *blocks, *data, most, m.Info().FrameSkip)
 		}
 		job.Actions = dataset.Moments{Mean: side.ActionMean, Std: side.ActionStd}
 		if len(side.ActionMean) == 0 { // a published checkpoint
@@ -89,6 +90,14 @@ func (c *command) encode(ctx context.Context, args []string, blocks *int) error 
 	}
 	_, err = fmt.Fprintf(c.stdout, "%s: %s\n", *out, note)
 	return err
+}
+
+// blocksIn is how many blocks of rows follow the first row of the longest episode.
+func blocksIn(src dataset.Source, frameSkip int) (blocks int) {
+	for _, ep := range src.Episodes() {
+		blocks = max(blocks, (ep.Len-1)/frameSkip)
+	}
+	return blocks
 }
 
 // checkEncoded says why a data set is none of the task that a checkpoint names;
