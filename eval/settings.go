@@ -121,7 +121,7 @@ func ParseSolvers(s string) ([]string, error) {
 // z-scored actions as in the original), env (the task's as z-scores) or none.
 func ParseClip(s string) (plan.Clip, error) {
 	switch s {
-	case rawClip:
+	case record.RawClip:
 		return plan.ClipRaw, nil
 	case string(plan.ClipEnv), string(plan.ClipNone):
 		return plan.Clip(s), nil
@@ -129,13 +129,10 @@ func ParseClip(s string) (plan.Clip, error) {
 	return "", fmt.Errorf("unknown bounds %q (hint: raw, env or none)", s)
 }
 
-// rawClip is plan.ClipRaw by name.
-const rawClip = "raw"
-
 // clipName is what a cell's spec says of the bounds.
 func clipName(c plan.Clip) string {
 	if c == plan.ClipRaw {
-		return rawClip
+		return record.RawClip
 	}
 	return string(c)
 }

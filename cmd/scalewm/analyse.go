@@ -307,7 +307,7 @@ func (t *tables) print(out io.Writer) error {
 	}
 	head(len(t.rank), "Distances of latents beside those of the task state", "state", "frames", "Spearman", "95 % over episodes", "Pearson")
 	for _, r := range t.rank {
-		row(r.about, cmp.Or(r.Q, "full"), fmt.Sprint(r.N), number(r.Spearman, 3), "["+number(r.Lo, 3)+", "+number(r.Hi, 3)+"]", number(r.Pearson, 3))
+		row(r.about, cmp.Or(r.Q, record.DefaultQ), fmt.Sprint(r.N), number(r.Spearman, 3), "["+number(r.Lo, 3)+", "+number(r.Hi, 3)+"]", number(r.Pearson, 3))
 	}
 	head(len(t.spectrum), "Spectrum of the latents", "first shares", "participation", "effective rank", "stretch")
 	for _, r := range t.spectrum {

@@ -69,7 +69,7 @@ var fields = []field{
 	{name: "iterations", role: ofSettings, pair: true, plan: true, say: "%s iterations", per: tier, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Iterations) }},
 	{name: "elites", role: ofSettings, pair: true, plan: true, say: "%s elites", per: tier, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Elites) }},
 	{name: "horizon", role: ofSettings, pair: true, plan: true, say: "horizon %s", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.Horizon) }},
-	{name: "clip", role: ofSettings, pair: true, plan: true, usual: "raw", say: "clip %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Clip }},
+	{name: "clip", role: ofSettings, pair: true, plan: true, usual: record.RawClip, say: "clip %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Clip }},
 	{name: "action_clip", role: ofSettings, pair: true, plan: true, usual: asPlanned, say: "actions executed %s", of: actionClip},
 	{name: "planner_noise", role: ofSettings, pair: true, plan: true, usual: "0", say: "planner noise %s", of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.PlannerNoise) }},
 	{name: "temperature", role: ofSettings, pair: true, plan: true, open: true, say: "temperature %s", of: temperature},
@@ -111,7 +111,7 @@ func pool(c record.Cell, _ record.Row) string {
 	if c.Spec.Schema < record.Schema {
 		return ""
 	}
-	return cmp.Or(c.Spec.Pool, "minus-one")
+	return cmp.Or(c.Spec.Pool, record.MinusOnePool)
 }
 
 const asPlanned = "as planned"

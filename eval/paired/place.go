@@ -183,7 +183,7 @@ func ArmName(s record.Spec) string {
 	if s.Python != "" {
 		name += "@" + s.Python
 	}
-	if s.Q != "" && s.Q != defaultQ {
+	if s.Q != "" && s.Q != record.DefaultQ {
 		name += "@" + s.Q
 	}
 	for _, t := range model.MethodOf(s.Method).Terms {
@@ -193,9 +193,6 @@ func ArmName(s record.Spec) string {
 	}
 	return name
 }
-
-// defaultQ is the task state that the presets train with.
-const defaultQ = "full"
 
 // MethodOf is the method of an arm's name; a policy of any name does not search.
 func MethodOf(arm string) model.Method {

@@ -29,6 +29,14 @@ const (
 	TuningSet        = "s101"
 )
 
+// Words that a Spec holds, or that stand for what it leaves empty.
+const (
+	RawClip      = "raw"       // Clip of iCEM as published: the task's own bounds
+	FullPool     = "full"      // Pool of all valid starts
+	MinusOnePool = "minus-one" // Pool as published, "" in a Spec: without the last one
+	DefaultQ     = "full"      // the task state that presets train with
+)
+
 // Spec determines an evaluation cell: one arm on one set at one tier. Its
 // canonical JSON names the cell's file. What each field is to a comparison (a
 // place, the arm, a setting) says the table of package paired.
@@ -73,7 +81,7 @@ type Spec struct {
 	Set        string `json:"set"`      // s101
 	SetHash    string `json:"set_hash"` // fingerprint of the drawn episodes
 	Episodes   int    `json:"episodes"`
-	Pool       string `json:"pool,omitempty"` // "full" where all valid starts could be drawn
+	Pool       string `json:"pool,omitempty"` // FullPool, or ""
 }
 
 // What a model in Python is, see Spec.

@@ -147,7 +147,7 @@ func rankTable(task string, all []*measured) Table {
 		Caption: taskName(task) + ": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames; the interval is a bootstrap over episodes."}
 	for _, m := range all {
 		for _, r := range m.Rank {
-			t.Rows = append(t.Rows, []Field{words(m.name), words(cmp.Or(r.Q, "full")), whole(r.N), scalar(r.Spearman, 3),
+			t.Rows = append(t.Rows, []Field{words(m.name), words(cmp.Or(r.Q, record.DefaultQ)), whole(r.N), scalar(r.Spearman, 3),
 				span(r), scalar(r.Pearson, 3),
 				beside(task, m.method, func(p PaperAnalysis) float64 { return p.Spearman }, 2)})
 		}
