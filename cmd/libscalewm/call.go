@@ -184,15 +184,18 @@ func (t *table) take(handle uint64) (*held, error) {
 	return o, nil
 }
 
+// close closes an object, once: whatever comes of it, the handle is gone. A slice of another
+// thread's call ends before.
 func (t *table) close(handle uint64) error {
-	o, err := t.take(handle)
-	if err != nil {
-		return err
-	}
-	defer o.use.Unlock()
 	t.mu.Lock()
+	o, ok := t.open[handle]
 	delete(t.open, handle)
 	t.mu.Unlock()
+	if !ok {
+		return errHandle
+	}
+	o.use.Lock()
+	defer o.use.Unlock()
 	return o.close()
 }
 

@@ -80,6 +80,11 @@ func newClips(c call) (any, error) {
 	if w := d.wants; w.Frames < 1 || w.Skip < 1 || w.Size < 0 || w.Size > hdf5.MaxFrameSize || w.Workers < 0 || !slices.Contains([]string{"train", "val", "all"}, w.Split) {
 		return nil, fmt.Errorf("clips of %d frames, %d rows apart, %d pixels, %d workers, split %q (hint: frames and skip from 1, split train, val or all)", w.Frames, w.Skip, w.Size, w.Workers, w.Split)
 	}
+	for i, name := range d.wants.Columns {
+		if slices.Contains([]string{"pixels", "action", "row", "episode"}, name) || slices.Contains(d.wants.Columns[:i], name) {
+			return nil, fmt.Errorf("the column %s is a part of the clips already (hint: leave it out; action_mean and action_std undo the scaling of actions)", name)
+		}
+	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	go func() {
 		defer close(d.opened)

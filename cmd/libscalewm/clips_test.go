@@ -103,13 +103,15 @@ func TestClipsMisuse(t *testing.T) {
 		return m
 	}
 	for want, request := range map[string]map[string]any{
-		"frames and skip from 1":     with("frames", 0),
-		"split train, val or all":    with("split", "test"),
-		"unknown protocol":           with("protocol", "loose"),
-		"nosuch.h5":                  with("path", filepath.Join(t.TempDir(), "nosuch.h5")),
-		"no episode has the 505":     with("frames", 101),
-		"nosuch":                     with("columns", []string{"nosuch"}),
-		"clips of 1 frames, -1 rows": with("skip", -1),
+		"frames and skip from 1":  with("frames", 0),
+		"split train, val or all": with("split", "test"),
+		"unknown protocol":        with("protocol", "loose"),
+		"nosuch.h5":               with("path", filepath.Join(t.TempDir(), "nosuch.h5")),
+		"no episode has the 505":  with("frames", 101),
+		"nosuch":                  with("columns", []string{"nosuch"}),
+		"the column action is a part of the clips already (hint": with("columns", []string{"action"}),
+		"the column state is a part":                             with("columns", []string{"state", "state"}),
+		"clips of 1 frames, -1 rows":                             with("skip", -1),
 	} {
 		answer, err := try("clips.new", 0, request)
 		if err == nil {

@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"scalewm/dataset/rng"
 	"scalewm/envs"
@@ -213,6 +215,35 @@ func TestSlices(t *testing.T) {
 	served, w.at = 0, 16
 	if again, err := w.each(call{}, "counting", count); again || err != nil || served != 40 {
 		t.Errorf("a new call served %d of 40: %v, %v", served, again, err)
+	}
+}
+
+// failing is an object whose closing fails.
+type failing struct{ closed int }
+
+func (f *failing) close() error { f.closed++; return errors.New("the disk is full") }
+
+// An object is closed once, even if that fails, and not before a call of another thread is done with it.
+func TestClosedOnce(t *testing.T) {
+	f := &failing{}
+	h := objects.add(f)
+	o, err := objects.take(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error)
+	go func() { _, err := try("close", h, nil); closed <- err }()
+	select {
+	case err := <-closed:
+		t.Errorf("closed while it was in use: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	o.use.Unlock()
+	if err := <-closed; err == nil || err.Error() != "the disk is full" {
+		t.Error(err)
+	}
+	if _, err := try("close", h, nil); !errors.Is(err, errHandle) || f.closed != 1 {
+		t.Errorf("closed %d times, %v", f.closed, err)
 	}
 }
 

@@ -95,6 +95,7 @@ class TestDataset(unittest.TestCase):
             ("split train, val or all", scalewm.Error, {"split": "test"}),
             ("unknown protocol", scalewm.Error, {"protocol": "loose"}),
             ("nosuch", scalewm.Error, {"columns": ["nosuch"]}),
+            ("the column pixels is a part of the clips already", scalewm.Error, {"columns": ["pixels"]}),
             ("frame", scalewm.Error, {"size": 10**9}),
         ]:
             with self.subTest(text), self.assertRaisesRegex(error, text):
