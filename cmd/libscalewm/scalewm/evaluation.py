@@ -31,7 +31,7 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     policy  plan(frames, goals) gives plans (E, H, A), which are executed without a search.
 
     `proposal` is an object with propose(frames, goals), whose plans (E, H, A) are the first mean of the solver.
-    `name` is the model's in tables; `weights` the SHA-256 of what it was loaded from, by default that of its `state_dict()`;
+    `name` is the model's in tables; `weights` a SHA-256 that tells it and its proposal from others, by default `state_hash(model, proposal)`;
     `actions` are (mean, deviation) of its training's actions, by default the data set's. What `scalewm.load` gives says all three.
     The other arguments are those of `scalewm eval`. `progress(done, total, note)` is told how it goes.
 
@@ -40,7 +40,7 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     """
     kind = kind or _kind(model)
     if isinstance(model, Model):
-        weights, train_seed, actions = weights or model.weights, train_seed or model.train_seed, actions or (model.action_mean, model.action_std)
+        train_seed, actions = train_seed or model.train_seed, actions or (model.action_mean, model.action_std)
     for m in (model, proposal):
         if getattr(m, "training", False):
             raise ValueError("the model is in training mode, with dropout and norms by batch (hint: model.eval())")
@@ -75,10 +75,14 @@ def _answer(external, asked, handle):
 
 
 def state_hash(*models):
-    """SHA-256 of the names and numbers of `state_dict()` of PyTorch modules."""
+    """SHA-256 of the names and numbers of `state_dict()` of PyTorch modules; what `scalewm.load` gives alone has that of its file."""
+    models = [m for m in models if m is not None]
+    if len(models) == 1 and isinstance(models[0], Model):
+        return models[0].weights
     h = hashlib.sha256()
     for m in models:
-        if m is None:
+        if isinstance(m, Model):
+            h.update(f"{m.weights}\n".encode())
             continue
         if not hasattr(m, "state_dict"):
             raise TypeError("nothing names the model's weights (hint: weights=, the SHA-256 of the file that it was loaded from)")

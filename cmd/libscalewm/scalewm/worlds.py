@@ -12,7 +12,8 @@ class Worlds(Held):
     """n worlds of a task.
 
     `watch` names columns of the task, "pixels" among them: every call that changes worlds gives
-    their values for all worlds, as a tuple of arrays (n, width), frames as (n, 224, 224, 3).
+    their values for all worlds, as a tuple of arrays (n, width), frames as (n, 224, 224, 3); `out` takes arrays
+    that `buffers` made, which they are written to then.
     `options` chooses switches and fixes or samples factors of variation. `workers` is the number
     of threads that step and draw, 0 for one a core. One thread at a time uses the object.
     """
@@ -42,12 +43,11 @@ class Worlds(Held):
 
     def buffers(self):
         """Arrays for what is watched."""
-        return tuple(np.empty(shape, dtype) for shape, dtype in self._shapes)
+        return _fitting(None, self._shapes)
 
     def reset(self, seeds, mask=None, out=None):
         """Starts an episode in the worlds of the mask. A seed below 0 lets a world go on with its random numbers."""
-        seeds = np.ascontiguousarray(seeds, np.int64)
-        out = out or self.buffers()
+        seeds, out = np.ascontiguousarray(seeds, np.int64), _fitting(out, self._shapes)
         call("worlds.reset", self._handle, None, (self._mask(mask), seeds, *out))
         return out
 
@@ -56,7 +56,7 @@ class Worlds(Held):
 
         Gives what is watched, rewards and whether episodes ended.
         """
-        rewards, ended, out = np.empty(self.n), np.empty(self.n, np.bool_), out or self.buffers()
+        rewards, ended, out = np.empty(self.n), np.empty(self.n, np.bool_), _fitting(out, self._shapes)
         call("worlds.step", self._handle, None, (self._mask(reset), self.actions(actions), rewards, ended, *out))
         return out, rewards, ended
 
@@ -69,7 +69,7 @@ class Worlds(Held):
         if not parts:
             raise Error(f"setting a {what}: no columns (hint: {self.about['state_columns'] if what != 'goal' else self.about['goal_columns']})")
         request = {"what": what, "columns": [{"name": name, "width": v.shape[1]} for name, v in parts]}
-        out = out or self.buffers()
+        out = _fitting(out, self._shapes)
         call("worlds.set", self._handle, request, (self._mask(mask), np.concatenate([v for _, v in parts], axis=1), *out))
         return out
 
@@ -79,13 +79,13 @@ class Worlds(Held):
 
     def observe(self, out=None):
         """What is watched, as it is now."""
-        out = out or self.buffers()
+        out = _fitting(out, self._shapes)
         call("worlds.observe", self._handle, None, out)
         return out
 
     def frames(self, out=None):
         """The frames of all worlds, (n, 224, 224, 3) uint8, watched or not."""
-        out = np.empty((self.n, *FRAME), np.uint8) if out is None else out
+        (out,) = _fitting(None if out is None else (out,), [((self.n, *FRAME), np.dtype("uint8"))])
         call("worlds.frames", self._handle, None, (out,))
         return out
 
@@ -105,6 +105,16 @@ class Worlds(Held):
         if m.dtype != np.bool_ or m.shape != (self.n,):
             raise ValueError(f"a mask of {m.dtype} and shape {m.shape}, not bool and ({self.n},)")
         return m
+
+
+def _fitting(out, shapes):
+    """Arrays that the library writes to as they lie in memory: the caller's, or new ones of these shapes and types."""
+    if out is None:
+        return tuple(np.empty(shape, dtype) for shape, dtype in shapes)
+    if len(out) != len(shapes) or not all(isinstance(a, np.ndarray) and a.flags.carray and (a.shape, a.dtype) == s for a, s in zip(out, shapes)):
+        wanted = ", ".join(f"{dtype} {shape}" for shape, dtype in shapes)
+        raise ValueError(f"out does not fit (hint: contiguous arrays that can be written to: {wanted})")
+    return out
 
 
 def options_text(options):

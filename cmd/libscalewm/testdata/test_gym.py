@@ -181,6 +181,16 @@ class TestMisuse(unittest.TestCase):
         env = vec()
         env.reset(seed=0)
         still = np.zeros((3, 2), np.float32)
+        (fits,) = env.worlds.buffers()
+        frozen = fits.copy()
+        frozen.flags.writeable = False
+        for out in (fits[:2], fits.astype(np.int16), np.asfortranarray(fits), np.repeat(fits, 2, 1)[:, ::2], fits.tolist(), frozen, fits.astype(fits.dtype.newbyteorder())):
+            for take in (lambda: env.worlds.observe((out,)), lambda: env.worlds.step(still, out=(out,)), lambda: env.worlds.frames(out)):
+                with self.assertRaisesRegex(ValueError, "out does not fit .hint: contiguous"):
+                    take()
+        with self.assertRaisesRegex(ValueError, "out does not fit"):
+            env.worlds.observe((fits, fits))
+        self.assertIs(env.worlds.observe((fits,))[0], fits)
         for wrong, error in [
             (lambda: env.step(still[:2]), ValueError),
             (lambda: env.step(still.T), ValueError),

@@ -78,6 +78,22 @@ class TestModel(unittest.TestCase):
                     r.pop("plan_cost")  # summed by NumPy there
                 self.assertEqual(got, want)
 
+    def test_proposals_are_told_apart(self):
+        class Still(scalewm.Model):
+            def propose(self, frames, goals):
+                return np.zeros((len(frames), H, A))
+
+        proposals = [Still(HERE / method / "run") for method in ("scale", "dinowm-random")]
+        hashes = {scalewm.state_hash(self.model, p) for p in proposals}
+        self.assertEqual(len(hashes), 2)
+        self.assertNotIn(scalewm.state_hash(self.model), hashes)
+        self.assertEqual(scalewm.state_hash(self.model), self.model.weights)
+        with tempfile.TemporaryDirectory() as out:
+            for p in proposals:
+                scalewm.evaluate(self.model, "tworoom", DATA, out, name="mine", tier="T5", sets="s101", episodes=1, proposal=p)
+            cells = [json.loads(f.read_text()) for f in Path(out).glob("cells/*.json") if not f.name.endswith(".run.json")]
+            self.assertEqual({c["spec"]["weights"] for c in cells}, hashes)
+
     def test_what_is_refused(self):
         m, z = self.model, self.model.encode(self.frames[:2])
         nan = self.plans(2, 3)
