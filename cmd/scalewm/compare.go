@@ -39,10 +39,10 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 		for _, t := range arms[i].Torn {
 			if !slices.Contains(torn, t) {
 				torn = append(torn, t)
-				fmt.Fprintln(c.stderr, "warning:", t)
 			}
 		}
 	}
+	incomplete := c.tornCells(torn)
 	r := paired.Compare(arms[0], arms[1], o)
 	if err := r.Err(); err != nil {
 		return err
@@ -55,10 +55,10 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 	} else {
 		err = printComparison(c.stdout, r)
 	}
-	if err == nil && len(torn) > 0 {
-		err = fmt.Errorf("%w: %d could not be read and are left out", errFailedCells, len(torn))
+	if err != nil {
+		return err
 	}
-	return err
+	return incomplete
 }
 
 func printComparison(out io.Writer, r *paired.Comparison) error {

@@ -42,9 +42,22 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	}
 	showReport(c.stdout, r, path)
 	if *asJSON {
-		return c.printJSON(r.JSON())
+		if err := c.printJSON(r.JSON()); err != nil {
+			return err
+		}
 	}
-	return nil
+	return c.tornCells(r.Torn)
+}
+
+// tornCells tells of cells that could not be read, with which a verb still finishes.
+func (c *command) tornCells(torn []string) error {
+	for _, t := range torn {
+		fmt.Fprintln(c.stderr, "warning:", t)
+	}
+	if len(torn) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d could not be read and are left out", errFailedCells, len(torn))
 }
 
 // parseFormats reads the --format flag.

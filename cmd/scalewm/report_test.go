@@ -41,6 +41,33 @@ func results(t *testing.T) string {
 	return dir
 }
 
+// A folder may be reached by a link. Cells that cannot be read are named, and the report of the others ends with
+// exit code 3, as compare does.
+func TestReportOfTornCells(t *testing.T) {
+	dir, link := results(t), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, code := session("report", link); code != exitDone || errs != "" || !strings.Contains(out, "+37.5 points") {
+		t.Errorf("by a link: exit %d, %q, %q", code, out, errs)
+	}
+	if err := os.WriteFile(filepath.Join(dir, record.CellsDir, "torn.json"), []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"report", link}, {"compare", link + ":scale", link + ":lewm"}} {
+		out, errs, code := session(args...)
+		if code != exitFailedCells || !strings.Contains(out, "+37.5") || !strings.Contains(errs, "warning: reading cell ") || !strings.Contains(errs, "scalewm: some cells failed: 1 could not be read and are left out\n") || strings.Count(errs, "\n") != 2 {
+			t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
+		}
+	}
+	if err := os.Symlink("self", filepath.Join(dir, "self")); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := session("report", link); code != exitFailed || !strings.Contains(errs, "leads back to itself (hint: ") {
+		t.Errorf("with a link to itself: exit %d, %q", code, errs)
+	}
+}
+
 func TestReport(t *testing.T) {
 	dir := results(t)
 	out, errs, code := session("report", dir, "--json")

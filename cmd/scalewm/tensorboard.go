@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 
 	"scalewm/dataset/cell"
@@ -30,9 +29,9 @@ func runTensorboard(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	var files []string
-	err = filepath.WalkDir(pos[0], func(path string, e fs.DirEntry, err error) error {
-		if err = cmp.Or(err, ctx.Err()); err != nil || e.Name() != metrics.FileName {
-			return err
+	err = cell.Walk(ctx, pos[0], func(path string, _ bool) error {
+		if filepath.Base(path) != metrics.FileName {
+			return nil
 		}
 		folder, err := filepath.Rel(pos[0], filepath.Dir(path))
 		if err != nil {

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,17 +35,14 @@ type Folder struct {
 func Load(ctx context.Context, dir string) (Folder, error) {
 	f := Folder{Runs: map[string]Run{}}
 	seen := map[string]found{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-		if !d.IsDir() && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json" {
+	err := cell.Walk(ctx, dir, func(path string, folder bool) error {
+		switch {
+		case folder && filepath.Base(path) == CellsDir:
+			return f.readStore(ctx, cell.Store{Dir: path}, seen)
+		case !folder && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json":
 			f.addGate(path)
 		}
-		if !d.IsDir() || d.Name() != CellsDir {
-			return nil
-		}
-		return f.readStore(ctx, cell.Store{Dir: path}, seen)
+		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return Folder{}, fmt.Errorf("reading the results folder %s: it does not exist (hint: give the --out folder of `scalewm reproduce` or `scalewm eval`)", dir)

@@ -25,6 +25,7 @@ type Report struct {
 	Findings []Finding // of the paper's claims
 	Checks   []Check
 	Warnings []string
+	Torn     []string // cells that could not be read, and why; warnings have them too
 	Training []Training
 	Analyses []record.Analysis
 	Cells    []record.Cell
@@ -115,10 +116,10 @@ var ErrNothing = errors.New("nothing to compare")
 // report; everything less becomes a warning.
 func Build(d *Data, o paired.Options) (*Report, error) {
 	if len(d.Cells) == 0 {
-		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because(d.Problems))
+		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because(slices.Concat(d.Torn, d.Problems)))
 	}
 	placed, notes := paired.Place(d.Cells)
-	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Analyses: d.Analyses, Cells: d.Cells, Clips: d.Clips, Origin: originOf(d), Warnings: slices.Concat(d.Problems, notes)}
+	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Analyses: d.Analyses, Cells: d.Cells, Clips: d.Clips, Origin: originOf(d), Torn: d.Torn, Warnings: slices.Concat(d.Torn, d.Problems, notes)}
 	blocks, err := blocksOf(placed, d.Runs)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -29,7 +28,8 @@ type Data struct {
 	Analyses []record.Analysis     // sorted by ID
 	Training []Training
 	Clips    []Clip
-	Problems []string // files that could not be used, and why
+	Torn     []string // cells that could not be read, and why
+	Problems []string // other files that could not be used, and why
 }
 
 // Training is the curve of one training run.
@@ -53,12 +53,11 @@ func Load(ctx context.Context, dir string) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Analyses: f.Analyses, Problems: slices.Concat(f.Torn, f.Problems)}
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err = cmp.Or(err, ctx.Err()); err != nil || e.IsDir() {
-			return err
+	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Analyses: f.Analyses, Torn: f.Torn, Problems: f.Problems}
+	err = cell.Walk(ctx, dir, func(path string, folder bool) error {
+		if !folder {
+			d.take(path)
 		}
-		d.take(path)
 		return nil
 	})
 	if err != nil {

@@ -52,14 +52,14 @@ func TestLoadWithProblems(t *testing.T) {
 	if got := strings.Join(clips, ", "); got != "lewm T1, scale T1" {
 		t.Errorf("clips %s, want them in the order of the methods", got)
 	}
-	text := strings.Join(d.Problems, "\n")
+	text := strings.Join(append(d.Torn, d.Problems...), "\n")
 	for _, want := range []string{"torn.json", "line 2", "it is no GIF (hint:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("problems do not say %q:\n%s", want, text)
 		}
 	}
-	if len(d.Problems) != 3 {
-		t.Errorf("%d problems, want 3:\n%s", len(d.Problems), text)
+	if len(d.Torn)+len(d.Problems) != 3 {
+		t.Errorf("%d problems, want 3:\n%s", len(d.Torn)+len(d.Problems), text)
 	}
 }
 
