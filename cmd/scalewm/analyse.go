@@ -46,6 +46,8 @@ type rolloutFlags struct {
 	noise              *string
 }
 
+var rolloutFlagNames = []string{"starts", "candidates", "noise"}
+
 func (c *command) rolloutFlags() rolloutFlags {
 	p := analysis.Published()
 	return rolloutFlags{
@@ -90,6 +92,13 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 	}
 	if err != nil {
 		return usagef("analyse: %v", err)
+	}
+	for name, flags := range map[string][]string{record.RolloutAnalysis: rolloutFlagNames, record.CostAnalysis: {"seconds"}} {
+		if !slices.Contains(names, name) {
+			if err := c.meaningless("without the analysis "+name, flags...); err != nil {
+				return err
+			}
+		}
 	}
 	switch folder := append(pos, "")[1]; {
 	case (folder == "") == (len(checkpoints) == 0):

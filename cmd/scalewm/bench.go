@@ -38,6 +38,13 @@ func runBench(ctx context.Context, c *command, args []string) error {
 		}
 		parts = append(parts, name)
 	}
+	for part, flags := range map[string]string{"load": "data", "plan": "side"} {
+		if !slices.Contains(parts, part) {
+			if err := c.meaningless("without --what "+part, flags); err != nil {
+				return err
+			}
+		}
+	}
 	if b.Rounds, b.Side, b.Device = *rounds, *side, *where; b.Rounds < 1 {
 		return usagef("bench: --rounds %d: at least 1", b.Rounds)
 	}

@@ -119,6 +119,16 @@ func (c *command) required(flags ...string) error {
 	return nil
 }
 
+// meaningless refuses the flags of this list that were given: why says where they mean nothing.
+func (c *command) meaningless(why string, flags ...string) (err error) {
+	c.Visit(func(f *flag.Flag) {
+		if slices.Contains(flags, f.Name) {
+			err = usagef("%s: --%s means nothing %s (hint: leave it out)", c.verb.name, f.Name, why)
+		}
+	})
+	return err
+}
+
 // dashes shows flags the way they are typed, with two dashes.
 func dashes(err error) string {
 	s := strings.Replace(err.Error(), "for flag -", "for flag --", 1)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -29,6 +30,13 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 	pos, err := c.parse(args, 2, 2)
 	if err != nil {
 		return err
+	}
+	if f.Seed != "" {
+		seed, err := parseSeed(f.Seed)
+		if err != nil {
+			return usagef("compare: --seed: %v (hint: the seed of a training, as in --seed 3072)", err)
+		}
+		f.Seed = strconv.FormatInt(seed, 10)
 	}
 	var arms [2]*paired.Arm
 	var torn []string

@@ -38,8 +38,13 @@ func runData(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if pos[0] != "convert" && len(pos) > 2 {
-		return usagef("unexpected argument %q", pos[2])
+	if pos[0] != "convert" {
+		if len(pos) > 2 {
+			return usagef("unexpected argument %q", pos[2])
+		}
+		if err := c.meaningless("to data "+pos[0], "out", "frames", "filter"); err != nil {
+			return err
+		}
 	}
 	switch pos[0] {
 	case "info":

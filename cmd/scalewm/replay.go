@@ -34,6 +34,11 @@ func runReplay(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if *out == "" {
+		if err := c.meaningless("without --out", "force"); err != nil {
+			return err
+		}
+	}
 	opt.File, opt.Episodes = pos[0], *episodes
 	if err := c.mayWrite(*out, opt.File, *force); err != nil {
 		return err

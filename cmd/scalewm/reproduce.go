@@ -15,6 +15,7 @@ import (
 	"scalewm/envs"
 	"scalewm/eval/analysis"
 	"scalewm/eval/pipeline"
+	"scalewm/eval/record"
 	"scalewm/model"
 	"scalewm/model/device"
 )
@@ -95,12 +96,17 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err := jobs.check(c); err != nil {
 		return err
 	}
-	if !*dry.run && (*dry.measure || *dry.verbose) {
-		return usagef("reproduce: --measure and --verbose mean nothing without --dry-run")
+	if err := c.together(*dry.run, *watch, *asJSON, *jobs.engine != ""); err != nil {
+		return err
 	}
 	grid, err := axes.grid()
 	if err != nil {
 		return err
+	}
+	if !slices.Contains(grid.Analyses, record.RolloutAnalysis) {
+		if err := c.meaningless("without --analyses rollout", rolloutFlagNames...); err != nil {
+			return err
+		}
 	}
 	part, err := parsePart(*stage, *shard)
 	if err != nil {
@@ -149,6 +155,22 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	}
 	bound := newRestarts(ctx, steps, *out, part.job(), *limit)
 	return bound.after(ctx, c.reproduce(ctx, steps, w, *asJSON))
+}
+
+// together refuses flags that mean nothing beside those that say what a run does.
+func (c *command) together(dry, watch, asJSON, submit bool) (err error) {
+	switch {
+	case watch:
+		err = c.meaningless("with --watch", "dry-run", "measure", "verbose", "submit", "stage", "shard", "restarts", "break-lock")
+	case !dry:
+		err = c.meaningless("without --dry-run", "measure", "verbose")
+	case asJSON:
+		err = c.meaningless("with --json, which has no list of units", "verbose")
+	}
+	if err == nil && submit && !dry {
+		err = c.meaningless("with --submit, which prints the jobs' names", "json")
+	}
+	return err
 }
 
 // reproduce runs the steps, prints the results and lists what failed.

@@ -52,6 +52,11 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if err := cmp.Or(err, err2); err != nil {
 		return usagef("train: %v", err)
 	}
+	if !m.UsesQ() {
+		if err := c.meaningless("to "+*method+", whose loss sees no task state", "q", "reading"); err != nil {
+			return err
+		}
+	}
 	p, err := preset.load()
 	if err != nil {
 		return err

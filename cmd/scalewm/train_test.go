@@ -116,7 +116,7 @@ func TestTrainUsage(t *testing.T) {
 		"missing file": {base, exitFailed, "nowhere.h5"},
 		"task":         {append(base[:1:1], "--task", "tworom", "--data", "d.h5", "--out", "o"), exitUsage, "tworoom"},
 		"preset":       {append(base, "--preset", "nanno"), exitUsage, `"nano"`},
-		"reading":      {append(base, "--reading", "both"), exitUsage, "authors or paper"},
+		"reading":      {append(base, "--method", "aux", "--reading", "both"), exitUsage, "authors or paper"},
 		"no model":     {append(base, "--method", "random"), exitUsage, "no model to train"},
 	} {
 		if _, errs, code := session(c.args...); code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {

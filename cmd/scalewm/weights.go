@@ -38,6 +38,9 @@ func runWeights(_ context.Context, c *command, args []string) error {
 	j.in = pos[1]
 	switch {
 	case pos[0] == "info" && len(pos) == 2:
+		if err := c.meaningless("to weights info", "task", "method", "transformers"); err != nil {
+			return err
+		}
 		i, err := describeWeights(j.in)
 		if err != nil {
 			return err
