@@ -262,6 +262,9 @@ func TestRefused(t *testing.T) {
 		"no server":   {address, func() { t.Setenv("AWS_ENDPOINT_URL", "minio") }, "AWS_ENDPOINT_URL is not the address of a server"},
 		"address":     {"https://x/y", func() {}, "is no address of a store"},
 		"no bucket":   {"s3:///y", func() {}, "is no address of a store"},
+		"short":       {"s3://ab/y", func() {}, "no store accepts the bucket \"ab\" (hint: "},
+		"characters":  {"s3://runs;x/y", func() {}, "no store accepts the bucket"},
+		"number":      {"s3://10.0.0.1/y", func() {}, "no store accepts the bucket"},
 		"up":          {"s3://runs/../y", func() {}, "is no address of a store"},
 	} {
 		t.Setenv("AWS_ENDPOINT_URL", server.URL)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
 
 // Store is the part of a bucket below a prefix.
@@ -95,6 +96,9 @@ func parse(address string) (bucket, prefix string, err error) {
 	prefix = strings.TrimSuffix(prefix, "/")
 	if !ok || bucket == "" || strings.ContainsAny(rest, "@?#\\ ") || prefix != "" && path.Clean("/"+prefix) != "/"+prefix {
 		return "", "", fmt.Errorf("%q is no address of a store (hint: s3://BUCKET/PREFIX; the server is named by AWS_ENDPOINT_URL, and credentials by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)", address)
+	}
+	if err := s3utils.CheckValidBucketName(bucket); err != nil {
+		return "", "", fmt.Errorf("%q: no store accepts the bucket %q (hint: 3 to 63 letters, digits, dots and hyphens, a letter or digit at both ends)", address, bucket)
 	}
 	if prefix != "" {
 		prefix += "/"
