@@ -195,8 +195,8 @@ func checkInChild(ctx context.Context, c *command, path string, asJSON bool) err
 	child.Env = append(os.Environ(), checkChild+"=1")
 	var answer, complaint bytes.Buffer
 	child.Stdout, child.Stderr = &answer, &complaint
-	if f, ok := c.stderr.(*os.File); ok && isTerminal(f) {
-		child.Stderr = f // the child's bar
+	if isTerminal(c.stderr) {
+		child.Stderr = c.stderr // the child's bar
 	}
 	err = child.Run()
 	if ctx.Err() != nil {

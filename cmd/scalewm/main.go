@@ -7,6 +7,7 @@ package main
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,13 @@ func main() {
 }
 
 // run executes one command line; tests call it as the shell does.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+func run(ctx context.Context, args []string, to, stderr io.Writer) (err error) {
+	stdout := &printed{Writer: to}
+	defer func() {
+		if err == nil && stdout.err != nil {
+			err = fmt.Errorf("printing: %w (hint: is the disk full that stdout goes to?)", stdout.err)
+		}
+	}()
 	defer func() {
 		if bug := recover(); bug != nil {
 			err = fmt.Errorf("a bug: %v (hint: please report it with the command line and this)\n%s", bug, debug.Stack())
@@ -107,6 +114,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// printed is a stdout that keeps its first error, so that no verb need look at what every line gives.
+type printed struct {
+	io.Writer
+	err error
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	p.err = cmp.Or(p.err, err)
+	return n, err
 }
 
 // exitCode prints err as one line and maps it to the program's exit code.

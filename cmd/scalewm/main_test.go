@@ -65,3 +65,20 @@ func TestVersionSaysSomething(t *testing.T) {
 		t.Error("empty version")
 	}
 }
+
+// What cannot be printed is the error of any verb and of the help.
+func TestFullStdout(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	dir := results(t)
+	for _, line := range []string{"help", "--version", "tasks", "tasks --json", "report " + dir, "report " + dir + " --json", "compare " + dir + ":scale " + dir + ":lewm", "train --help", "doctor"} {
+		var errs bytes.Buffer
+		code := exitCode(run(t.Context(), strings.Fields(line), full, &errs), &errs)
+		if code != exitFailed || !strings.Contains(errs.String(), "no space left on device") || strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("%s: exit %d, %q", line, code, errs.String())
+		}
+	}
+}

@@ -26,7 +26,7 @@ type progress struct {
 // newProgress starts showing `what`; call report with (done, total, note) and close at the end.
 func newProgress(stderr io.Writer, what string) *progress {
 	p := &progress{w: stderr, what: what, started: time.Now(), last: time.Now()}
-	if f, ok := stderr.(*os.File); ok && isTerminal(f) {
+	if isTerminal(stderr) {
 		const tmpl = `{{string . "what"}} {{counters . }} {{bar . "[" "=" ">" " " "]"}} {{percent . }} {{rtime . "ETA %s"}} {{string . "note"}}`
 		p.bar = pb.ProgressBarTemplate(tmpl).New(0).SetWriter(stderr)
 		p.bar.Set("what", what)
@@ -35,7 +35,14 @@ func newProgress(stderr io.Writer, what string) *progress {
 	return p
 }
 
-func isTerminal(f *os.File) bool {
+func isTerminal(w io.Writer) bool {
+	if p, ok := w.(*printed); ok {
+		w = p.Writer
+	}
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
 	st, err := f.Stat()
 	return err == nil && st.Mode()&os.ModeCharDevice != 0
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -27,8 +26,7 @@ type screen struct {
 // watch shows how a grid comes along until everything is there: a screen that is drawn
 // anew on a terminal, once elsewhere.
 func (c *command) watch(ctx context.Context, w *pipeline.Workspace, asJSON bool) error {
-	f, ok := c.stdout.(*os.File)
-	again := !asJSON && ok && isTerminal(f)
+	again := !asJSON && isTerminal(c.stdout)
 	v, began := pipeline.NewWatcher(w), time.Now()
 	var first pipeline.Look
 	for {
