@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/eval/pipeline"
+	"scalewm/eval/record"
 	"scalewm/model"
 	"scalewm/model/train"
 )
@@ -43,6 +45,9 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	}
 	if err := c.required("task", "data", "out"); err != nil {
 		return err
+	}
+	if filepath.Base(*out) == record.CellsDir {
+		return usagef("train: --out %s is the name of the folder of cells in a results folder (hint: a folder of its own, as %s)", *out, filepath.Join(filepath.Dir(*out), "train", *method))
 	}
 	m, err := parseMethod(*method)
 	if err == nil && !m.Plans() {
