@@ -3,6 +3,7 @@ package model_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -76,11 +77,23 @@ func TestPredict(t *testing.T) {
 	if err != nil || len(all) != episodes*candidates*width {
 		t.Fatal(len(all), err)
 	}
+	goals := numbers(episodes * width)
+	costs, err := model.Costs(w, start, actions, goals, h)
+	if err != nil || len(costs) != episodes*candidates {
+		t.Fatal(len(costs), err)
+	}
 	for i := range episodes * candidates {
 		e := i / candidates
 		one, err := model.Predict(w, start[e*width:(e+1)*width], actions[i*plan:(i+1)*plan], h)
 		if err != nil || !slices.Equal(one, all[i*width:(i+1)*width]) {
 			t.Errorf("candidate %d: %v alone, %v among all (%v)", i, one, all[i*width:(i+1)*width], err)
+		}
+		want := 0.0 // the family's cost is the squared distance (docs/sources.md#planning-cost)
+		for k, v := range one {
+			want += math.Pow(float64(v)-float64(goals[e*width+k]), 2)
+		}
+		if math.Abs(float64(costs[i])-want) > 1e-5*want {
+			t.Errorf("candidate %d: cost %v, want %v", i, costs[i], want)
 		}
 	}
 }

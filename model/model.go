@@ -64,21 +64,34 @@ type World interface {
 // Predict is Rollout on the host's memory: start is E x P*D numbers, candidates of h blocks
 // (E*C) x h*ActionWidth, and the result (E*C) x P*D, what each candidate leads to from its episode's start.
 func Predict(w World, start, candidates []float32, h int) ([]float32, error) {
+	return predict(w, start, candidates, nil, h)
+}
+
+// Costs are those of Predict's latents by Info: E x C distances from the episodes' goals, which are shaped as start.
+func Costs(w World, start, candidates, goals []float32, h int) ([]float32, error) {
+	return predict(w, start, candidates, goals, h)
+}
+
+// predict is Predict, or Costs where there are goals.
+func predict(w World, start, candidates, goals []float32, h int) ([]float32, error) {
 	d, info := w.Device(), w.Info()
-	width := info.Patches * info.Dim
-	episodes, all := len(start)/width, len(candidates)/(h*info.ActionWidth)
-	from, to := device.NewMat(d, episodes*info.Patches, info.Dim), device.NewMat(d, all*info.Patches, info.Dim)
-	actions := device.NewMat(d, all, h*info.ActionWidth)
-	defer func() {
-		for _, m := range []device.Mat{from, to, actions} {
-			d.Free(m.Buf)
-		}
-	}()
-	d.Upload(from, start)
-	d.Upload(actions, candidates)
-	w.Rollout(to, from, actions, h)
-	out := make([]float32, all*width)
-	d.Download(out, to)
+	a := device.NewArena(d)
+	defer a.Free()
+	upload := func(x []float32, cols int) device.Mat {
+		m := a.Mat(len(x)/cols, cols)
+		d.Upload(m, x)
+		return m
+	}
+	from, actions := upload(start, info.Dim), upload(candidates, h*info.ActionWidth)
+	result := a.Mat(actions.Rows*info.Patches, info.Dim)
+	w.Rollout(result, from, actions, h)
+	if goals != nil {
+		pred, episodes := result, from.Rows/info.Patches
+		result = a.Mat(episodes, actions.Rows/episodes)
+		d.LatentCost(result, pred, upload(goals, info.Dim), info.CostMean)
+	}
+	out := make([]float32, result.Len())
+	d.Download(out, result)
 	return out, d.Err()
 }
 

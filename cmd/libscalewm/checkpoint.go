@@ -58,15 +58,16 @@ func loadCheckpoint(c call) (any, error) {
 func (m *checkpoint) latent() int { return m.info.Patches * m.info.Dim }
 
 // going does the pieces of a long call, n of them, until the caller wants to look for Ctrl-C.
-func (m *checkpoint) going(c call, n int, piece func(from int) (done int)) (again bool, err error) {
+func (m *checkpoint) going(c call, n int, piece func(from int) (done int, err error)) (again bool, err error) {
 	if !c.more {
 		m.at = 0
 	}
 	for began := time.Now(); m.at < n && time.Since(began) < slice; {
-		m.at += piece(m.at)
-		if err := m.dev.Err(); err != nil {
+		done, err := piece(m.at)
+		if err != nil {
 			return false, err
 		}
+		m.at += done
 	}
 	return m.at < n, nil
 }
@@ -82,10 +83,9 @@ func (m *checkpoint) encode(c call) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return m.going(c, n, func(from int) int {
+	return m.going(c, n, func(from int) (int, error) {
 		k := min(framesAtOnce, n-from)
-		m.encoder.Latents(context.Background(), out[from*m.latent():(from+k)*m.latent()], frames[from*size:(from+k)*size]) // its error is the device's
-		return k
+		return k, m.encoder.Latents(context.Background(), out[from*m.latent():(from+k)*m.latent()], frames[from*size:(from+k)*size])
 	})
 }
 
@@ -117,47 +117,19 @@ func (m *checkpoint) rollout(c call) (again bool, err error) {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return false, err
 	}
-	return m.going(c, all, func(from int) int {
+	return m.going(c, all, func(from int) (k int, err error) {
 		e := from / q.Candidates
-		k := min(candidatesAtOnce, (e+1)*q.Candidates-from)
-		m.predict(out[from*each:(from+k)*each], start[e*m.latent():(e+1)*m.latent()], actions[from*plan:(from+k)*plan], at(goals, e, m.latent()), q.Blocks)
-		return k
+		k = min(candidatesAtOnce, (e+1)*q.Candidates-from)
+		of := func(x []float32) []float32 { return x[e*m.latent() : (e+1)*m.latent()] } // the episode's part
+		some, values := actions[from*plan:(from+k)*plan], []float32(nil)
+		if costs {
+			values, err = model.Costs(m.world, of(start), some, of(goals), q.Blocks)
+		} else {
+			values, err = model.Predict(m.world, of(start), some, q.Blocks)
+		}
+		copy(out[from*each:], values)
+		return k, err
 	})
-}
-
-// at is part i of numbers that may not be there.
-func at(x []float32, i, size int) []float32 {
-	if x == nil {
-		return nil
-	}
-	return x[i*size : (i+1)*size]
-}
-
-// predict writes the latents that candidates of one episode lead to or, given its goal, their costs.
-func (m *checkpoint) predict(out, start, actions, goal []float32, blocks int) {
-	k := len(actions) / (blocks * m.info.ActionWidth)
-	var taken []device.Block
-	mat := func(rows, cols int, host []float32) device.Mat {
-		x := device.NewMat(m.dev, rows, cols)
-		taken = append(taken, x.Buf)
-		if host != nil {
-			m.dev.Upload(x, host)
-		}
-		return x
-	}
-	defer func() {
-		for _, b := range taken {
-			m.dev.Free(b)
-		}
-	}()
-	result := mat(k*m.info.Patches, m.info.Dim, nil)
-	m.world.Rollout(result, mat(m.info.Patches, m.info.Dim, start), mat(k, blocks*m.info.ActionWidth, actions), blocks)
-	if goal != nil {
-		pred := result
-		result = mat(1, k, nil)
-		m.dev.LatentCost(result, pred, mat(m.info.Patches, m.info.Dim, goal), m.info.CostMean)
-	}
-	m.dev.Download(out, result)
 }
 
 // finite is the float32 numbers of a buffer, all of them finite, which the first slice of a call looks at.
