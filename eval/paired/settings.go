@@ -13,7 +13,7 @@ import (
 type Settings struct {
 	Task, Table string
 	// Name says in words what differs from other settings of the same task and
-	// table, but no usual value; "" where there is nothing to say.
+	// table, and of factors the values that are not the usual ones; "" where there is nothing to say.
 	Name string
 	// Main are the settings that have the usual values of all factors and differ in no more, MPPI's at the
 	// chosen temperature those of the stock one; nil of such themselves. Varied names the factors in which they differ.
@@ -161,11 +161,17 @@ func (v values) text() string {
 	return s.String()
 }
 
-// name says in words what differs among the settings of one task and table, and which of them vary others.
+// name says in words what differs among the settings of one task and table and what is not usual, and which of them vary others.
 func name(all []*Settings) {
 	for _, s := range all {
 		s.Name = s.value.words(func(k setKey) bool {
-			return k.name == apart || s.value[k] != fieldNamed(k.name).usual && slices.ContainsFunc(all, func(o *Settings) bool { return o.value[k] != "" && o.value[k] != s.value[k] })
+			if k.name == apart {
+				return true
+			}
+			if usual := fieldNamed(k.name).usual; usual != "" {
+				return s.value[k] != usual
+			}
+			return slices.ContainsFunc(all, func(o *Settings) bool { return o.value[k] != "" && o.value[k] != s.value[k] })
 		})
 		for _, o := range all {
 			if factors, ok := s.varies(o); ok && s.Main == nil {

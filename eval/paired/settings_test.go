@@ -189,6 +189,10 @@ func TestMainSettings(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q,\nwant %q", got, want)
 	}
+	// Alone they have their names too.
+	if placed, _ := Place(cells[1:2]); placed[0].Settings.Name != "planner noise 1" || placed[0].Settings.Main != nil {
+		t.Errorf("alone: %+v", placed[0].Settings)
+	}
 	// An arm is of the main settings, unless others are named.
 	var plain, varied Arm
 	if err := plain.take(cells[:3], "lewm", Filter{}); err != nil || plain.tiers() == nil {
