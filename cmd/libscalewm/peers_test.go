@@ -135,7 +135,7 @@ func TestPeersEvaluate(t *testing.T) {
 	}
 }
 
-// The blocks of the page "From PyTorch" run as they stand there, one after the other.
+// The blocks of the page "From PyTorch" run as they stand there, one after the other, and train its models.
 func TestPeersPage(t *testing.T) {
 	needPeers(t)
 	dir, converted := trained(t)
@@ -148,6 +148,7 @@ func TestPeersPage(t *testing.T) {
 	for _, block := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		script += block[1]
 	}
+	script += "assert all(p.grad is not None for m in (small, inverse) for p in m.parameters())\n"
 	path := filepath.Join(work, "page.py")
 	check(t, os.WriteFile(path, []byte(script), 0o644))
 	peer(t, installed(t), path)
