@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -38,14 +39,28 @@ func TestSignals(t *testing.T) {
 	prepare("collect", "tworoom", "--out", "d.h5", "--episodes", "16")
 	prepare("train", "--task", "tworoom", "--data", "d.h5", "--preset", "tiny.toml", "--out", "w")
 	lengthen(t, dir+"/d.h5", dir+"/long.h5")
+	for _, arm := range []string{"a.csv", "b.csv"} { // so many episodes that their statistics take long
+		rows := []byte("set,episode,tier,success\n")
+		for i := range 400_000 {
+			rows = fmt.Appendf(rows, "s%d,%d,T1,%t\n", 1+i/100, i%100, i%7 < 3)
+		}
+		if err := os.WriteFile(dir+"/"+arm, rows, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	both := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	for i, args := range [][]string{
 		{"collect", "tworoom", "--out", "c.h5", "--episodes", "2000"},
 		{"bench", "--what", "env", "--rounds", "1000"},
+		{"bench", "--what", "kernels"},
+		{"bench", "--what", "train,plan", "--rounds", "1000"},
+		{"bench", "--what", "latents,wide", "--rounds", "1000"},
 		{"train", "--task", "tworoom", "--data", "d.h5", "--preset", "tiny.toml", "--steps", "10000000", "--out", "run"},
 		{"reproduce", "--preset", "nano", "--tasks", "pusht", "--out", "grid"},
 		{"eval", "--task", "tworoom", "--weights", "w", "--data", "d.h5", "--solver", "all", "--temperature", "stock", "--out", "cells"},
 		{"analyse", "rollout", "--weights", "w", "--data", "d.h5", "--candidates", "100000"},
+		{"analyse", "rank,spectrum,probe", "--weights", "w", "--data", "long.h5"},
+		{"compare", "a.csv", "b.csv"},
 		{"encode", "--weights", "w", "--data", "long.h5", "--out", "z.h5"},
 		{"rollout", "--weights", "w", "--data", "long.h5", "--out", "p.h5"},
 		{"data", "check", "long.h5"},
