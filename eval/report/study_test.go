@@ -18,31 +18,15 @@ import (
 )
 
 // Between these comments docs/study.md has the report's table of that name.
-var studyTable = regexp.MustCompile(`(?s)(<!-- table ([a-z-]+) -->\n).*?(<!-- end -->\n)`)
+var studyTable = regexp.MustCompile(`(?s)(<!-- table ([a-z/-]+) -->\n).*?(<!-- end -->\n)`)
 
 // The tables of docs/study.md, its figures and docs/study/report.json are what the committed cells
 // say; with -update they are written anew.
 func TestStudy(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
-	dir := t.TempDir()
-	packed, err := filepath.Glob(filepath.Join(docs, "study", "*.tar.zst"))
-	if err != nil || len(packed) == 0 {
-		t.Fatalf("no cells of the study: %v", err)
-	}
-	for _, p := range packed {
-		unpack(t, p, dir)
-	}
-	_, r := reported(t, dir)
 	tables := map[string]string{}
-	for _, s := range r.Sections() {
-		for _, p := range s.Parts {
-			if table, ok := p.(Table); ok {
-				var w strings.Builder
-				mdTable(&w, table)
-				tables[table.Anchor] = w.String()
-			}
-		}
-	}
+	studied(t, filepath.Join(docs, "study", "paper"), "paper/", tables) // protocols are never mixed: a report of its own
+	r := studied(t, filepath.Join(docs, "study"), "", tables)
 	files, err := r.Render([]string{"json"})
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +58,30 @@ func TestStudy(t *testing.T) {
 			t.Errorf("%s differs from what the cells say (-cells +page; `go test ./eval/report -run TestStudy -update` writes it anew):\n%s", name, d)
 		}
 	}
+}
+
+// studied is the report of the packed cells of a folder; its tables are added under their anchors behind a prefix.
+func studied(t *testing.T, folder, prefix string, tables map[string]string) *Report {
+	t.Helper()
+	packed, err := filepath.Glob(filepath.Join(folder, "*.tar.zst"))
+	if err != nil || len(packed) == 0 {
+		t.Fatalf("no cells in %s: %v", folder, err)
+	}
+	dir := t.TempDir()
+	for _, p := range packed {
+		unpack(t, p, dir)
+	}
+	_, r := reported(t, dir)
+	for _, s := range r.Sections() {
+		for _, p := range s.Parts {
+			if table, ok := p.(Table); ok {
+				var w strings.Builder
+				mdTable(&w, table)
+				tables[prefix+table.Anchor] = w.String()
+			}
+		}
+	}
+	return r
 }
 
 // reported is a results folder and its report.
