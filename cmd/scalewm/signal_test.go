@@ -39,11 +39,11 @@ func TestSignals(t *testing.T) {
 	prepare("collect", "tworoom", "--out", "d.h5", "--episodes", "16")
 	prepare("train", "--task", "tworoom", "--data", "d.h5", "--preset", "tiny.toml", "--out", "w")
 	lengthen(t, dir+"/d.h5", dir+"/long.h5")
-	for _, arm := range []string{"a.csv", "b.csv"} { // so many episodes that their statistics take long
-		rows := []byte("set,episode,tier,success\n")
-		for i := range 400_000 {
-			rows = fmt.Appendf(rows, "s%d,%d,T1,%t\n", 1+i/100, i%100, i%7 < 3)
-		}
+	rows := []byte("set,episode,tier,success\n") // so many episodes that their statistics take long
+	for i := range 400_000 {
+		rows = fmt.Appendf(rows, "s%d,%d,T1,%t\n", 1+i/100, i%100, i%7 < 3)
+	}
+	for _, arm := range []string{"a.csv", "b.csv"} {
 		if err := os.WriteFile(dir+"/"+arm, rows, 0o666); err != nil {
 			t.Fatal(err)
 		}
