@@ -158,9 +158,17 @@ func TestPeersBench(t *testing.T) {
 	t.Setenv("TORCHDYNAMO_DISABLE", "1")
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // other tests run beside it
 	r := tiny(t, python).measured(t, "train", "plan", "load", "latents")
-	for name, n := range map[string]int{"train": len(r.Train.Peer.MS), "plan": len(r.Plan.Peer.MS), "load": len(r.Load.Peer.MS), "latents": len(r.Latents.Peer.MS)} {
-		if want := map[string]int{"train": 4, "plan": 3, "load": 2, "latents": 1}[name]; n != want {
-			t.Errorf("%s: %d variants, want %d: %+v", name, n, want, r)
+	for name, c := range map[string]struct {
+		peer *PeerReport
+		want int
+	}{"train": {r.Train.Peer, 4}, "plan": {r.Plan.Peer, 5}, "load": {r.Load.Peer, 2}, "latents": {r.Latents.Peer, 1}} {
+		for variant, why := range c.peer.Dropped {
+			if !strings.Contains(why, "no fast products in bf16 for this processor") {
+				t.Errorf("%s: %s: %s", name, variant, why)
+			}
+		}
+		if n := len(c.peer.MS) + len(c.peer.Dropped); n != c.want {
+			t.Errorf("%s: %d variants, want %d: %+v", name, n, c.want, c.peer)
 		}
 	}
 }

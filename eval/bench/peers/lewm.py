@@ -1,3 +1,5 @@
+import shutil
+
 import torch
 import transformers
 from stable_worldmodel.wm.lewm.lewm import LeWM
@@ -55,3 +57,25 @@ def params(model):
     return sum(p.numel() for p in model.parameters())
 
 
+def compiles(f, **how):
+    """f through torch.compile, which fails only when it is called."""
+    fast = torch.compile(f, **how)
+
+    def call(*a):
+        if DEVICE.type == "cpu" and not (os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")):
+            raise RuntimeError("torch.compile needs a C++ compiler")
+        return fast(*a)
+
+    return call
+
+
+def in_bf16(variants):
+    """The variants in bf16. Where its library of products has none for this processor, PyTorch takes them number by
+    number: a step took 23 times as long as in fp32 (AVX2), so that nobody would wait for what is no contest."""
+    if DEVICE.type != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return variants
+
+    def refuse():
+        raise RuntimeError("PyTorch has no fast products in bf16 for this processor")
+
+    return dict.fromkeys(variants, refuse)

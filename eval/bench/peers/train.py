@@ -1,5 +1,3 @@
-import shutil
-
 MODEL = build().train()
 B, T = SPEC["batch"], M["history"] + 1
 OPT = torch.optim.AdamW(MODEL.parameters(), lr=5e-5, weight_decay=1e-3, fused=True)
@@ -35,13 +33,7 @@ def step(f, half):
     finish()
 
 
-def compiled(pixels, action):
-    if DEVICE.type == "cpu" and not (os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")):
-        raise RuntimeError("torch.compile needs a C++ compiler")
-    return COMPILED(pixels, action)
-
-
-COMPILED = torch.compile(loss)
+compiled = compiles(loss)
 WIDE = {"fp32": lambda: step(loss, False), "compile": lambda: step(compiled, False)}
 HALF = {"autocast": lambda: step(loss, True), "compile_autocast": lambda: step(compiled, True)}
 if DEVICE.type == "cuda":
@@ -50,6 +42,6 @@ if DEVICE.type == "cuda":
     del WIDE["compile"]
     HALF["tf32"] = lambda: in_tf32(lambda: step(loss, False))
     if os.environ.get("PEER_AUTOTUNE"):
-        TUNED = torch.compile(loss, mode="max-autotune")
+        TUNED = compiles(loss, mode="max-autotune")
         HALF["autotune_autocast"] = lambda: step(TUNED, True)
-serve({"fp32": WIDE, "bf16": HALF}, version=VERSION, params=params(MODEL))
+serve({"fp32": WIDE, "bf16": in_bf16(HALF)}, version=VERSION, params=params(MODEL))
