@@ -50,7 +50,7 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 			}
 		}
 	}
-	incomplete := c.tornCells(torn)
+	incomplete := c.unreadFiles(torn)
 	r := paired.Compare(arms[0], arms[1], o)
 	if err := r.Err(); err != nil {
 		return err

@@ -28,7 +28,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
-	exitFailedCells = 3
+	exitIncomplete  = 3
 	exitTimeUp      = 75 // EX_TEMPFAIL: stopped in order by SIGUSR1, run it again
 	exitInterrupted = 130
 )
@@ -44,6 +44,9 @@ var errTimeUp = errors.New("time is nearly up")
 
 // errFailedCells ends a run that finished although some cells failed.
 var errFailedCells = errors.New("some cells failed")
+
+// errUnread ends one that finished without files that are there.
+var errUnread = errors.New("some files could not be read and are left out")
 
 // usagef is a mistake in the command line.
 func usagef(format string, args ...any) error { return pipeline.Requestf(format, args...) }
@@ -143,9 +146,9 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintln(stderr, "scalewm:", usage)
 		return exitUsage
-	case errors.Is(err, errFailedCells):
+	case errors.Is(err, errFailedCells), errors.Is(err, errUnread):
 		fmt.Fprintln(stderr, "scalewm:", err)
-		return exitFailedCells
+		return exitIncomplete
 	}
 	fmt.Fprintln(stderr, "scalewm:", err)
 	return exitFailed

@@ -30,7 +30,7 @@ func TestRemote(t *testing.T) {
 			t.Fatalf("%v: exit %d, want %d with %q and without %q\n%s%s", more, code, want, says, not, out, errs)
 		}
 	}
-	on(a, exitFailedCells, "run --stage collect first", "", "--stage", "train")
+	on(a, exitIncomplete, "run --stage collect first", "", "--stage", "train")
 	on(a, exitDone, "share 0/2", "", "--stage", "collect", "--shard", "0/2")
 	on(b, exitDone, "share 1/2", "", "--stage", "collect", "--shard", "1/2")
 	on(c, exitDone, "share 0/2, 0 rows", "", "--stage", "collect", "--shard", "0/2") // a's share comes from the store
@@ -76,7 +76,7 @@ func TestRemote(t *testing.T) {
 	other := "a/run/cells/" + filepath.Base(cells[0])
 	theirs := append(server.Objects()[other], ' ')
 	server.Replace(other, theirs)
-	on(late, exitFailedCells, "s3://"+s3test.Bucket+"/"+other+": the store has another file of that name", "")
+	on(late, exitIncomplete, "s3://"+s3test.Bucket+"/"+other+": the store has another file of that name", "")
 	if got := server.Objects()[other]; string(got) != string(theirs) {
 		t.Error("it was overwritten")
 	}

@@ -46,18 +46,18 @@ func runReport(ctx context.Context, c *command, args []string) error {
 			return err
 		}
 	}
-	return c.tornCells(r.Torn)
+	return c.unreadFiles(r.Unread)
 }
 
-// tornCells tells of cells that could not be read, with which a verb still finishes.
-func (c *command) tornCells(torn []string) error {
-	for _, t := range torn {
-		fmt.Fprintln(c.stderr, "warning:", t)
+// unreadFiles tells of files that could not be read, without which a verb still finishes.
+func (c *command) unreadFiles(unread []string) error {
+	for _, u := range unread {
+		fmt.Fprintln(c.stderr, "warning:", u)
 	}
-	if len(torn) == 0 {
+	if len(unread) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d could not be read and are left out", errFailedCells, len(torn))
+	return fmt.Errorf("%w: %d in all", errUnread, len(unread))
 }
 
 // parseFormats reads the --format flag.

@@ -41,9 +41,9 @@ func results(t *testing.T) string {
 	return dir
 }
 
-// A folder may be reached by a link. Cells that cannot be read are named, and the report of the others ends with
-// exit code 3, as compare does.
-func TestReportOfTornCells(t *testing.T) {
+// A folder may be reached by a link. Cells and other files that cannot be read are named, and the report without
+// them ends with exit code 3, as compare does.
+func TestReportOfUnreadFiles(t *testing.T) {
 	dir, link := results(t), filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
@@ -56,9 +56,19 @@ func TestReportOfTornCells(t *testing.T) {
 	}
 	for _, args := range [][]string{{"report", link}, {"compare", link + ":scale", link + ":lewm"}} {
 		out, errs, code := session(args...)
-		if code != exitFailedCells || !strings.Contains(out, "+37.5") || !strings.Contains(errs, "warning: reading cell ") || !strings.Contains(errs, "scalewm: some cells failed: 1 could not be read and are left out\n") || strings.Count(errs, "\n") != 2 {
+		if code != exitIncomplete || !strings.Contains(out, "+37.5") || !strings.Contains(errs, "warning: reading cell ") || !strings.Contains(errs, "scalewm: some files could not be read and are left out: 1 in all\n") || strings.Count(errs, "\n") != 2 {
 			t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
 		}
+	}
+	film := filepath.Join(dir, "watch", "scale-T1.gif")
+	if err := os.MkdirAll(filepath.Dir(film), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(film, []byte("PNG"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := session("report", link); code != exitIncomplete || !strings.Contains(errs, "scale-T1.gif: ") || !strings.Contains(errs, "are left out: 2 in all\n") {
+		t.Errorf("with a film that is none: exit %d, %q", code, errs)
 	}
 	if err := os.Symlink("self", filepath.Join(dir, "self")); err != nil {
 		t.Fatal(err)

@@ -145,7 +145,7 @@ func TestS3(t *testing.T) {
 	if there(bucket, "a/run/data/tworoom.h5") {
 		t.Error("half a data set is in the store")
 	}
-	do(b, exitFailedCells, "run --stage collect first", on("--stage", "train")...)
+	do(b, exitIncomplete, "run --stage collect first", on("--stage", "train")...)
 	do(a, exitDone, "done", on("--stage", "collect")...)
 	killedAt(http.MethodGet, "data/tworoom.h5", b, on("--stage", "train")...)
 	if there(b, "data/tworoom.h5") {

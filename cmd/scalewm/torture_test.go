@@ -589,7 +589,7 @@ func (c *torture) mayFail(s *stage, dir, how string, code int, p *process) {
 		if c.compare(s, dir) {
 			return
 		}
-	case how == "kill", (code == exitFailed || code == exitFailedCells) && strings.Contains(p.said.String(), "scalewm: "):
+	case how == "kill", (code == exitFailed || code == exitIncomplete) && strings.Contains(p.said.String(), "scalewm: "):
 		return
 	}
 	c.Errorf("%s: %s: exit %d\n%s", s.name, how, code, p.said.String())

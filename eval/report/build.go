@@ -25,7 +25,7 @@ type Report struct {
 	Findings []Finding // of the paper's claims
 	Checks   []Check
 	Warnings []string
-	Torn     []string // cells that could not be read, and why; warnings have them too
+	Unread   []string // files that could not be used, and why; warnings have them too
 	Training []Training
 	Analyses []record.Analysis
 	Cells    []record.Cell
@@ -116,10 +116,10 @@ var ErrNothing = errors.New("nothing to compare")
 // report; everything less becomes a warning.
 func Build(d *Data, o paired.Options) (*Report, error) {
 	if len(d.Cells) == 0 {
-		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because(slices.Concat(d.Torn, d.Problems)))
+		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because(d.Unread))
 	}
 	placed, notes := paired.Place(d.Cells)
-	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Analyses: d.Analyses, Cells: d.Cells, Clips: d.Clips, Origin: originOf(d), Torn: d.Torn, Warnings: slices.Concat(d.Torn, d.Problems, notes)}
+	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Analyses: d.Analyses, Cells: d.Cells, Clips: d.Clips, Origin: originOf(d), Unread: d.Unread, Warnings: slices.Concat(d.Unread, notes)}
 	blocks, err := blocksOf(placed, d.Runs)
 	if err != nil {
 		return nil, err

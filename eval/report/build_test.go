@@ -488,7 +488,7 @@ func TestBuildErrors(t *testing.T) {
 		want string
 	}{
 		{"empty", &Data{}, "holds no evaluation cells (hint:"},
-		{"only torn", &Data{Problems: []string{"reading cell x.json: torn"}}, "unusable: reading cell x.json: torn"},
+		{"only torn", &Data{Unread: []string{"reading cell x.json: torn"}}, "unusable: reading cell x.json: torn"},
 		{"only random", &Data{Cells: cellsOf(t, handPlan[len(handPlan)-1:], nil)}, "random actions and policies only (hint:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -28,8 +28,7 @@ type Data struct {
 	Analyses []record.Analysis     // sorted by ID
 	Training []Training
 	Clips    []Clip
-	Torn     []string // cells that could not be read, and why
-	Problems []string // other files that could not be used, and why
+	Unread   []string // files that could not be used, and why
 }
 
 // Training is the curve of one training run.
@@ -47,13 +46,13 @@ type Clip struct {
 
 // Load reads a results folder: cells, measured times, training metrics and
 // clips, wherever below dir they lie. A missing folder is an error; what is
-// missing or broken inside becomes a problem.
+// missing or broken inside is told of in Unread.
 func Load(ctx context.Context, dir string) (*Data, error) {
 	f, err := record.Load(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Analyses: f.Analyses, Torn: f.Torn, Problems: f.Problems}
+	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Analyses: f.Analyses, Unread: slices.Concat(f.Torn, f.Problems)}
 	err = cell.Walk(ctx, dir, func(path string, folder bool) error {
 		if !folder {
 			d.take(path)
@@ -101,14 +100,14 @@ func (d *Data) take(path string) {
 		}
 		var err error
 		if t.Rows, err = metrics.Read(filepath.Dir(path)); err != nil {
-			d.Problems = append(d.Problems, err.Error())
+			d.Unread = append(d.Unread, err.Error())
 		} else if len(t.Rows) > 0 {
 			d.Training = append(d.Training, t)
 		}
 	case parent == watchDir && filepath.Ext(path) == ".gif":
 		c, err := loadClip(path)
 		if err != nil {
-			d.Problems = append(d.Problems, err.Error())
+			d.Unread = append(d.Unread, err.Error())
 			return
 		}
 		d.Clips = append(d.Clips, c)

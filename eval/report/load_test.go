@@ -52,14 +52,14 @@ func TestLoadWithProblems(t *testing.T) {
 	if got := strings.Join(clips, ", "); got != "lewm T1, scale T1" {
 		t.Errorf("clips %s, want them in the order of the methods", got)
 	}
-	text := strings.Join(append(d.Torn, d.Problems...), "\n")
+	text := strings.Join(d.Unread, "\n")
 	for _, want := range []string{"torn.json", "line 2", "it is no GIF (hint:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("problems do not say %q:\n%s", want, text)
 		}
 	}
-	if len(d.Torn)+len(d.Problems) != 3 {
-		t.Errorf("%d problems, want 3:\n%s", len(d.Torn)+len(d.Problems), text)
+	if len(d.Unread) != 3 {
+		t.Errorf("%d problems, want 3:\n%s", len(d.Unread), text)
 	}
 }
 
@@ -97,8 +97,8 @@ func TestRunName(t *testing.T) {
 // reported; the expected numbers are those of that program's own report.
 func TestLoadOlderSchema(t *testing.T) {
 	d, err := Load(t.Context(), filepath.Join("testdata", "schema1"))
-	if err != nil || len(d.Cells) != 14 || len(d.Problems) != 0 {
-		t.Fatalf("%d cells, problems %q, %v", len(d.Cells), d.Problems, err)
+	if err != nil || len(d.Cells) != 14 || len(d.Unread) != 0 {
+		t.Fatalf("%d cells, problems %q, %v", len(d.Cells), d.Unread, err)
 	}
 	r, err := Build(d, paired.Options{})
 	if err != nil || len(r.Blocks) != 1 {
