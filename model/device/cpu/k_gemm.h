@@ -107,7 +107,7 @@ enum { BLOCK_ROWS = 24 }; // a multiple of every tile_rows
 #endif
 enum {
 	MC = 192,       // rows of a task at most; down to MC/4 all are multiples of BLOCK_ROWS
-	NC = 4 * PANEL, // columns of a task that packs B
+	NC = PANEL < 64 ? 192 : 256, // columns of a task that packs B: all of 192, and what the second-level cache holds
 	PACK_K = 256,   // of K, packed by one task
 	SLICE = 256     // words of K that TN goes by
 };
@@ -503,8 +503,9 @@ static void multiply_tiles(int vecs, i64 rows, i64 steps, Rows a, const uint32_t
 
 // --- The product -----------------------------------------------------------
 
-// panel_words is the size of a panel of k numbers of each column; panels lie so far apart.
-static inline i64 panel_words(const Product *p, i64 k) { return PANEL * whole_steps(p->native, k); }
+// panel_words is how far panels of k numbers of each column lie apart: a line more than they take, since lines that are
+// written side by side to places a whole page apart would drive each other out of the cache.
+static inline i64 panel_words(const Product *p, i64 k) { return PANEL * (whole_steps(p->native, k) + 1); }
 
 // multiply_block multiplies at most BLOCK_ROWS rows by a panel of `vecs` vectors, and finishes rows of
 // the block before as it goes.
