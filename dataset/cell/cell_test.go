@@ -539,3 +539,65 @@ func TestRace(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// Parts go, with what killed writers left aside of them and the lock; whatever else
+// lies in their folder stays, and so the folder.
+func TestRemoveParts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "x.h5.parts")
+	make := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if err := WriteFile(filepath.Join(dir, name), func(io.Writer) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	make("a.part", ".b.part.host.aside", ".lock", "notes.txt", "folder.part/inside")
+	if err := RemoveParts(dir, ".part"); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	there, _ := os.ReadDir(dir)
+	for _, e := range there {
+		left = append(left, e.Name())
+	}
+	if got := strings.Join(left, " "); got != "folder.part notes.txt" {
+		t.Errorf("left: %s", got)
+	}
+	os.RemoveAll(dir)
+	make("a.part")
+	for range 2 { // a folder that is gone is no error
+		if err := RemoveParts(dir, ".part"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is there: %v", err)
+	}
+}
+
+// Nothing is written through a link that lies where a file of ours is to be, nor into a pipe.
+func TestOpenOurs(t *testing.T) {
+	dir := t.TempDir()
+	path, precious := filepath.Join(dir, "out.json"), filepath.Join(dir, "precious")
+	if err := os.WriteFile(precious, []byte("mine"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(precious, Aside(path)); err != nil {
+		t.Fatal(err)
+	}
+	err := WriteFile(path, func(w io.Writer) error { _, err := w.Write([]byte("{}")); return err })
+	if err == nil || !strings.Contains(err.Error(), "it is a link, and nothing is written through links (hint: ") {
+		t.Errorf("writing beside a link: %v", err)
+	}
+	if b, _ := os.ReadFile(precious); string(b) != "mine" {
+		t.Errorf("the file behind the link holds %q", b)
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenOurs(pipe, os.O_CREATE); !errors.Is(err, ErrUnfit) {
+		t.Errorf("opening a pipe: %v", err)
+	}
+}

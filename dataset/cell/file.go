@@ -8,6 +8,7 @@ package cell
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -128,7 +129,7 @@ func Tidy(dir string) {
 
 // removeUnused removes a file aside that no writer has locked.
 func removeUnused(aside string) {
-	f, err := os.OpenFile(aside, os.O_RDWR, 0)
+	f, err := OpenOurs(aside, 0)
 	if err != nil {
 		return
 	}
@@ -141,8 +142,58 @@ func removeUnused(aside string) {
 // isAt says whether an open file still has a name.
 func isAt(f *os.File, name string) bool {
 	mine, err1 := f.Stat()
-	now, err2 := os.Stat(name)
+	now, err2 := os.Lstat(name)
 	return err1 == nil && err2 == nil && os.SameFile(mine, now)
+}
+
+// OpenOurs opens a file that this program writes, for reading and writing, with flag
+// added (os.O_CREATE). A link is refused, since what it leads to is somebody else's, and so is what
+// is no regular file.
+func OpenOurs(path string, flag int) (*os.File, error) {
+	unfit := func(what string) error {
+		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it is %s (hint: move it away)", ErrUnfit, what)}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|flag, 0o666)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, unfit("a link, and nothing is written through links")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		f.Close()
+		return nil, cmp.Or(err, unfit("a named pipe or a device"))
+	}
+	return f, nil
+}
+
+// RemoveParts removes the files of a folder whose names end with suffix, what killed
+// writers left aside of such, and the folder's lock; then the folder, if it holds nothing else.
+// The files of others stay.
+func RemoveParts(dir, suffix string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	others := 0
+	for _, e := range entries {
+		name := e.Name()
+		aside := strings.HasPrefix(name, ".") && strings.Contains(name, suffix+".") && strings.HasSuffix(name, ".aside")
+		if name != lockName && !aside && !strings.HasSuffix(name, suffix) || e.IsDir() {
+			others++
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if others > 0 {
+		return nil
+	}
+	return os.Remove(dir)
 }
 
 // Aside is the hidden file beside path that its next content is written to.
@@ -159,7 +210,7 @@ var asideSuffix = "." + Self().Host + ".aside"
 // owner renames or removes the file; then the file is opened anew.
 func openAside(name string) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+		f, err := OpenOurs(name, os.O_CREATE)
 		if err != nil {
 			return nil, err
 		}

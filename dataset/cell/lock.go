@@ -54,7 +54,7 @@ func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err e
 			o.Break = false // of the one that was there, and not of who comes next
 			continue
 		}
-		if owner.PID != 0 && o.Note != nil && !said {
+		if owner != (Owner{}) && o.Note != nil && !said {
 			said = true
 			o.Note(fmt.Sprintf("%s is taken by %s, which is waited for (hint: if that is gone, --break-lock)", dir, owner))
 		}
@@ -129,7 +129,7 @@ func (l locking) tidy(but string) {
 func (l locking) breakStale(anyway, ask bool) (broken bool, o Owner, err error) {
 	// For writing, since an NFS server may delegate a file to a client that reads it, and the
 	// client then looks at its own copy and does not see that it was removed.
-	f, err := os.OpenFile(l.path, os.O_RDWR, 0)
+	f, err := OpenOurs(l.path, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESTALE) {
 		return false, o, nil // released meanwhile
 	}
@@ -138,9 +138,9 @@ func (l locking) breakStale(anyway, ask bool) (broken bool, o Owner, err error) 
 	}
 	defer f.Close()
 	text := make([]byte, 4096)
-	n, _ := f.Read(text)                              // whatever cannot be read names no owner
-	if json.Unmarshal(text[:n], &o) != nil && n > 0 { // and only Break helps
-		o = Owner{Host: "an unreadable " + lockName}
+	n, _ := f.Read(text)                                   // whatever cannot be read names no owner
+	if json.Unmarshal(text[:n], &o) != nil || o.PID == 0 { // and only Break helps
+		o = nobody
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if alive := err != nil; alive && !anyway {
@@ -149,11 +149,7 @@ func (l locking) breakStale(anyway, ask bool) (broken bool, o Owner, err error) 
 	if !anyway && o.Host != l.me.Host && !(ask && l.me.succeeds(o)) {
 		return false, o, nil // where a file system does not pass locks on, it may be alive
 	}
-	mine, err := f.Stat()
-	if err != nil {
-		return false, o, err
-	}
-	if now, err := os.Stat(l.path); err != nil || !os.SameFile(mine, now) {
+	if !isAt(f, l.path) {
 		return false, o, nil // broken by another one
 	}
 	return true, o, os.Remove(l.path)

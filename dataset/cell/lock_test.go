@@ -190,12 +190,21 @@ func TestLockOfAnotherHost(t *testing.T) {
 			release()
 		}
 	}
-	dir := t.TempDir() // torn by a full disk
-	if err := os.WriteFile(filepath.Join(dir, lockName), []byte(`{"host":`), 0o666); err != nil {
+	for _, text := range []string{`{"host":`, "", "{}"} { // torn by a full disk, or somebody else's
+		dir, said := t.TempDir(), ""
+		if err := os.WriteFile(filepath.Join(dir, lockName), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Lock(stopped, dir, LockOptions{Note: func(s string) { said += s }}); !errors.Is(err, context.Canceled) || !strings.Contains(said, "taken by an unreadable .lock, which is waited for (hint: ") {
+			t.Errorf("an unreadable lock %q: %v, said %q", text, err, said)
+		}
+		mustLock(t, dir, LockOptions{Break: true})()
+	}
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, lockName), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Lock(stopped, dir, LockOptions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("an unreadable lock: %v", err)
+	if _, err := Lock(stopped, dir, LockOptions{}); !errors.Is(err, ErrUnfit) {
+		t.Errorf("a pipe as a lock: %v", err)
 	}
-	mustLock(t, dir, LockOptions{Break: true})()
 }

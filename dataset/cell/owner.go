@@ -23,7 +23,13 @@ func Self() Owner {
 	return Owner{Host: host, PID: os.Getpid(), Job: slurmJob()}
 }
 
+// nobody stands for the owner of a lock that names none.
+var nobody = Owner{Host: "an unreadable " + lockName}
+
 func (o Owner) String() string {
+	if o == nobody {
+		return o.Host
+	}
 	text := fmt.Sprintf("process %d on %s", o.PID, o.Host)
 	if o.Job != "" {
 		text += ", job " + o.Job

@@ -339,7 +339,7 @@ func (j *Job) Run(ctx context.Context, workers int, progress func(done, total in
 
 // finish removes the parts and describes the file, of which rows are new.
 func (j *Job) finish(rows int) (Result, error) {
-	if err := os.RemoveAll(j.folder); err != nil {
+	if err := cell.RemoveParts(j.folder, partSuffix); err != nil {
 		return Result{}, fmt.Errorf("removing the parts of %s: %w", j.Out, err)
 	}
 	f, err := hdf5.Open(j.Out)
@@ -394,7 +394,7 @@ func (j *Job) claim() error {
 	if err := cell.MakeFolder(j.folder); err != nil {
 		return fmt.Errorf("collecting into %s: %w", j.Out, err)
 	}
-	f, err := os.OpenFile(filepath.Join(j.folder, ".lock"), os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := cell.OpenOurs(filepath.Join(j.folder, ".lock"), os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("collecting into %s: %w", j.Out, err)
 	}

@@ -87,13 +87,13 @@ func (w *Writer) claim() error {
 	if err := cell.MakeFolder(filepath.Dir(w.path)); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(w.tmp, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := cell.OpenOurs(w.tmp, os.O_CREATE)
 	if err != nil {
 		return err
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	mine, err1 := f.Stat()
-	there, err2 := os.Stat(w.tmp)
+	there, err2 := os.Lstat(w.tmp)
 	// Another writer may have renamed the file between our two calls.
 	if err != nil || err1 != nil || err2 != nil || !os.SameFile(mine, there) {
 		f.Close()

@@ -110,7 +110,7 @@ func (j Job) run(ctx context.Context) (Result, error) {
 	if err := j.assemble(ctx, p, attrs); err != nil {
 		return r, err
 	}
-	return r, os.RemoveAll(p.dir)
+	return r, cell.RemoveParts(p.dir, partSuffix)
 }
 
 func (j Job) column() string {

@@ -13,6 +13,8 @@ import (
 	"scalewm/model/weights"
 )
 
+const partSuffix = ".safetensors"
+
 // parts are the finished pieces of a file that is not whole yet, one
 // safetensors file each, named by its number.
 type parts struct {
@@ -28,7 +30,7 @@ func (p *parts) count() int { return (p.rows + p.each - 1) / p.each }
 // span is the rows of part i.
 func (p *parts) span(i int) (from, to int) { return i * p.each, min((i+1)*p.each, p.rows) }
 
-func (p *parts) path(i int) string { return filepath.Join(p.dir, fmt.Sprintf("%06d.safetensors", i)) }
+func (p *parts) path(i int) string { return filepath.Join(p.dir, fmt.Sprintf("%06d%s", i, partSuffix)) }
 
 // load reads part i, which must be whole and of this file.
 func (p *parts) load(i int) ([]float64, error) {

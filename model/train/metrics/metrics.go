@@ -117,7 +117,7 @@ func Open(folder string, n int64) (*Log, error) {
 	if err := cell.MakeFolder(folder); err != nil {
 		return nil, fmt.Errorf("opening metrics: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := cell.OpenOurs(path, os.O_CREATE)
 	if err != nil {
 		return nil, fmt.Errorf("opening metrics: %w (hint: choose another --out)", err)
 	}
