@@ -205,6 +205,11 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 		w.Listener.Note(fmt.Sprintf("%s has none of these analyses: it is of %s", dir, without(task, side.Method)))
 		return nil, nil
 	}
+	if a.out != "" {
+		if err := w.Admits(task); err != nil {
+			return nil, err
+		}
+	}
 	graph := pipeline.Graph{steps[0]}
 	if err := graph.Check(ctx); err != nil {
 		return nil, err

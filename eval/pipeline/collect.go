@@ -122,7 +122,7 @@ func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (record.Gate
 	for _, s := range t.sets {
 		text := t.data.EncodeSet(s)
 		if err == nil {
-			err = w.keep(filepath.Join(w.setsDir(), gate.Task+"-"+s.Name+"-"+s.Hash+".json"), text, func(there []byte) bool { return bytes.Equal(there, text) })
+			err = w.keep(filepath.Join(setsDir(w.Dir), gate.Task+"-"+s.Name+"-"+s.Hash+".json"), text, func(there []byte) bool { return bytes.Equal(there, text) })
 		}
 	}
 	return gate, err

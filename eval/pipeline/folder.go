@@ -13,6 +13,7 @@ import (
 
 	"scalewm/envs"
 	"scalewm/eval"
+	"scalewm/eval/record"
 	"scalewm/model"
 	"scalewm/model/dinowm"
 	"scalewm/model/lewm"
@@ -28,6 +29,45 @@ import (
 // belongs refuses a task in a folder that is another one. data is the fingerprint
 // of the task's data set, "" where that is not there yet.
 func (w *Workspace) belongs(task envs.Task, data string) error {
+	return w.fits(w.Dir, task, data, w.Data == "", "")
+}
+
+// Admits refuses results on the task's data set in a folder that is another one.
+func (w *Workspace) Admits(task envs.Task) error {
+	data, err := w.fingerprint(task)
+	if err != nil {
+		return err
+	}
+	return w.belongs(task, data)
+}
+
+// joins refuses a training by itself among those of a results folder that is another one.
+func (w *Workspace) joins(task envs.Task, dir string) error {
+	folder := filepath.Dir(filepath.Dir(dir))
+	if filepath.Base(filepath.Dir(dir)) != "train" || !isThere(setsDir(folder)) && !isThere(filepath.Join(folder, record.CellsDir)) {
+		return nil
+	}
+	data, err := w.fingerprint(task)
+	if err != nil {
+		return err
+	}
+	return w.fits(folder, task, data, true, filepath.Base(dir))
+}
+
+func isThere(path string) bool { _, err := os.Stat(path); return err == nil }
+
+// fingerprint is that of the task's data set.
+func (w *Workspace) fingerprint(task envs.Task) (string, error) {
+	t, err := w.open(task)
+	if err != nil {
+		return "", err
+	}
+	return t.file.Fingerprint()
+}
+
+// fits is belongs of any results folder. recipes says that trainings, but for one, are compared with the
+// preset too.
+func (w *Workspace) fits(folder string, task envs.Task, data string, recipes bool, but string) error {
 	name := task.Spec.Name
 	refuse := func(path, protocol, of, from string) error {
 		switch {
@@ -38,14 +78,17 @@ func (w *Workspace) belongs(task envs.Task, data string) error {
 		}
 		return nil
 	}
-	for _, path := range entries(w.setsDir()) {
+	for _, path := range entries(setsDir(folder)) {
 		if o, err := eval.OriginOf(path); err == nil { // a damaged one is drawn again
 			if err := refuse(path, string(o.Protocol), o.Task, o.Data); err != nil {
 				return err
 			}
 		}
 	}
-	for _, dir := range entries(filepath.Join(w.Dir, "train")) {
+	for _, dir := range entries(filepath.Join(folder, "train")) {
+		if filepath.Base(dir) == but {
+			continue
+		}
 		m := methodOf(dir, name)
 		side, there := w.trained(dir, m)
 		if side != nil {
@@ -53,7 +96,7 @@ func (w *Workspace) belongs(task envs.Task, data string) error {
 				return err
 			}
 		}
-		if there == nil || w.Data != "" || !strings.HasPrefix(filepath.Base(dir), name+"-") {
+		if there == nil || !recipes || !strings.HasPrefix(filepath.Base(dir), name+"-") {
 			continue
 		}
 		ours, err := w.Grid.Preset.recipe(m, task.Spec.ActionDim, w.Backbone)
@@ -86,7 +129,7 @@ func entries(dir string) (paths []string) {
 	return paths
 }
 
-func (w *Workspace) setsDir() string { return filepath.Join(w.Dir, "sets") }
+func setsDir(folder string) string { return filepath.Join(folder, "sets") }
 
 // shared is the recipe without what arms of a folder may vary (see variant).
 func (r recipe) shared() recipe {

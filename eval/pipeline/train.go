@@ -38,7 +38,11 @@ func (s *Train) Needs() []string { return []string{collectID(s.task)} }
 
 func (s *Train) State(context.Context) (State, error) {
 	dir := s.w.checkpoint(s.arm)
-	if err := s.refuse(dir); err != nil {
+	err := s.refuse(dir)
+	if err == nil && s.w.Weights != "" {
+		err = s.w.joins(s.task, dir)
+	}
+	if err != nil {
 		return State{}, err
 	}
 	damaged, err := train.Damaged(dir)

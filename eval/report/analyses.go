@@ -23,6 +23,7 @@ type measured struct {
 	protocol     string
 	weights      string
 	device       string
+	data         string   // fingerprint of the data set
 	left         []string // what was measured and is not shown, and why
 	record.Results
 }
@@ -48,6 +49,7 @@ func (r *Report) measuredOn(task string) []*measured {
 		arm                       string
 		seed                      int
 		protocol, weights, device string
+		data                      string
 	}
 	found := map[key]*measured{}
 	var all []*measured
@@ -57,16 +59,16 @@ func (r *Report) measuredOn(task string) []*measured {
 			continue
 		}
 		arm := paired.ArmName(record.Spec{Task: s.Task, Method: s.Method, Q: s.Q, LossWeight: s.LossWeight})
-		k := key{arm, s.TrainSeed, s.Protocol, s.Weights, s.Device}
+		k := key{arm, s.TrainSeed, s.Protocol, s.Weights, s.Device, s.Data}
 		m := found[k]
 		if m == nil {
-			m = &measured{name: armTitle(arm), method: arm, seed: s.TrainSeed, protocol: s.Protocol, weights: s.Weights, device: s.Device}
+			m = &measured{name: armTitle(arm), method: arm, seed: s.TrainSeed, protocol: s.Protocol, weights: s.Weights, device: s.Device, data: s.Data}
 			found[k], all = m, append(all, m)
 		}
 		m.take(a.Results)
 	}
 	slices.SortFunc(all, func(a, b *measured) int {
-		return cmp.Or(compareArms(a.method, b.method), a.seed-b.seed, cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.weights, b.weights), cmp.Compare(a.device, b.device))
+		return cmp.Or(compareArms(a.method, b.method), a.seed-b.seed, cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.weights, b.weights), cmp.Compare(a.device, b.device), cmp.Compare(a.data, b.data))
 	})
 	differ := func(m *measured, of func(*measured) string) bool {
 		return slices.ContainsFunc(all, func(o *measured) bool { return o.method == m.method && of(o) != of(m) })
@@ -83,6 +85,9 @@ func (r *Report) measuredOn(task string) []*measured {
 		}
 		if differ(m, func(o *measured) string { return o.device }) {
 			m.name += ", " + m.device
+		}
+		if slices.ContainsFunc(all, func(o *measured) bool { return o.data != m.data }) {
+			m.name += fmt.Sprintf(", data set %.8s", m.data)
 		}
 	}
 	return all
@@ -273,7 +278,7 @@ func rolloutTable(task string, all []*measured) Table {
 		r := m.Rollout
 		row := []Field{words(m.name), words("ours"), whole(r.Starts), value(r.RollErr), none(), value(r.Tau), none(), none(), value(r.Encoded.Tau), value(r.Total.Tau)}
 		for _, base := range all {
-			if base.method == model.Baseline && m.method != model.Baseline && base.seed == m.seed && base.protocol == m.protocol && base.Rollout != nil {
+			if base.method == model.Baseline && m.method != model.Baseline && base.seed == m.seed && base.protocol == m.protocol && base.data == m.data && base.Rollout != nil {
 				row[4], row[6] = change(r.RollErr, base.Rollout.RollErr), change(r.Tau, base.Rollout.Tau)
 				if p := overStarts(r, base.Rollout); !math.IsNaN(p) {
 					row[7] = number(pvalue(p), p)

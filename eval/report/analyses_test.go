@@ -84,6 +84,19 @@ func TestAnalysesInTheReport(t *testing.T) {
 	if all := r.measuredOn("tworoom"); len(all) != 3 || all[0].name != "LeWM, seed 1" || all[1].name != "LeWM, seed 2" || all[2].name != "SCALE" {
 		t.Errorf("%d checkpoints, %q", len(all), all[0].name)
 	}
+	// Another data set's numbers stand apart and are never set against these.
+	other := r.Analyses[0]
+	other.Spec.Data = "feedbeef00"
+	r.Analyses = append(r.Analyses, other)
+	all := r.measuredOn("tworoom")
+	if len(all) != 4 || all[1].name != "LeWM, seed 1, data set feedbeef" {
+		t.Errorf("with a second data set: %d checkpoints, %q", len(all), all[1].name)
+	}
+	e := evidence{nil, map[string][]*measured{"tworoom": all[1:]}}
+	any := func(*measured) bool { return true }
+	if pairs := e.both("tworoom", scale, lewm, any); len(pairs) != 0 {
+		t.Errorf("%d pairs of different data sets", len(pairs))
+	}
 }
 
 // Kendall's τ of five starts, SCALE above LeWM on all: p = 2/32; the error is 10 % lower.

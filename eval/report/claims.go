@@ -280,23 +280,30 @@ func (e evidence) selection(c Claim, b string) (out []part) {
 	return out
 }
 
-// of lists what was measured of an arm on a task, a training seed each, that has what is asked for.
+// of lists what was measured of an arm on a task, a training seed and data set each, that has what is asked for.
 func (e evidence) of(task, arm string, has func(*measured) bool) (out []*measured) {
-	seeds := map[int]bool{}
+	type place struct {
+		seed int
+		data string
+	}
+	seen := map[place]bool{}
 	for _, m := range e.measured[task] {
-		if m.method == arm && has(m) && !seeds[m.seed] {
-			seeds[m.seed] = true
+		if p := (place{m.seed, m.data}); m.method == arm && has(m) && !seen[p] {
+			seen[p] = true
 			out = append(out, m)
 		}
 	}
 	return out
 }
 
-// both lists the pairs of an arm's and another's checkpoints of equal training seeds.
+// both lists the pairs of an arm's and another's checkpoints of equal training seeds on one
+// data set, a pair a seed.
 func (e evidence) both(task, a, b string, has func(*measured) bool) (out [][2]*measured) {
+	seeds := map[int]bool{}
 	for _, x := range e.of(task, a, has) {
 		for _, y := range e.of(task, b, has) {
-			if x.seed == y.seed {
+			if x.seed == y.seed && x.data == y.data && !seeds[x.seed] {
+				seeds[x.seed] = true
 				out = append(out, [2]*measured{x, y})
 			}
 		}
