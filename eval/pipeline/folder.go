@@ -17,6 +17,7 @@ import (
 	"scalewm/model"
 	"scalewm/model/dinowm"
 	"scalewm/model/lewm"
+	"scalewm/model/train"
 	"scalewm/model/weights"
 )
 
@@ -52,6 +53,22 @@ func (w *Workspace) joins(task envs.Task, dir string) error {
 		return err
 	}
 	return w.fits(folder, task, data, true, filepath.Base(dir))
+}
+
+// notOurs refuses to replace files of a folder that says in no way that it is of this program: by the preset
+// that is written first, a sidecar or a resume point.
+func notOurs(dir string, names ...string) error {
+	_, preset := LoadPreset(filepath.Join(dir, configName))
+	_, sidecar := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
+	if preset == nil || sidecar == nil || train.Reached(dir) > 0 {
+		return nil
+	}
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return Requestf("%s is there and would be replaced, and nothing in the folder says that it is of scalewm (hint: choose another --out, or move it away)", filepath.Join(dir, name))
+		}
+	}
+	return nil
 }
 
 func isThere(path string) bool { _, err := os.Stat(path); return err == nil }

@@ -292,9 +292,13 @@ func patches(g model.Geometry) (size, patch int) {
 // configName is the file of a preset that is kept beside results.
 const configName = "config.toml"
 
-// WriteTo keeps the preset as it was resolved beside results, as DIR/config.toml.
+// WriteTo keeps the preset as it was resolved beside results, as DIR/config.toml. What is there under
+// that name and is no preset stays.
 func (p *Preset) WriteTo(dir string) error {
 	text, err := p.encode()
+	if err == nil {
+		err = notOurs(dir, configName)
+	}
 	if err != nil {
 		return err
 	}

@@ -43,9 +43,12 @@ func (s *Report) compares() bool { return slices.ContainsFunc(s.w.Grid.Methods, 
 // State does not tell an up-to-date page, for which it would have to be made.
 func (s *Report) State(context.Context) (State, error) {
 	_, err := os.Stat(filepath.Join(s.w.Dir, "report.html"))
+	foreign := report.Foreign(s.w.Dir)
 	switch {
 	case !s.compares():
 		return State{Text: report.ErrNothing.Error()}, nil
+	case foreign != "":
+		return State{}, Requestf("%s is there and is no report's, and the report would replace it (hint: move it away, or choose another --out)", filepath.Join(s.w.Dir, foreign))
 	case errors.Is(err, fs.ErrNotExist):
 		return toDo, nil
 	}

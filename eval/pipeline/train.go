@@ -38,7 +38,10 @@ func (s *Train) Needs() []string { return []string{collectID(s.task)} }
 
 func (s *Train) State(context.Context) (State, error) {
 	dir := s.w.checkpoint(s.arm)
-	err := s.refuse(dir)
+	err := notOurs(dir, append(train.Files(), configName)...)
+	if err == nil {
+		err = s.refuse(dir)
+	}
 	if err == nil && s.w.Weights != "" {
 		err = s.w.joins(s.task, dir)
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -89,6 +90,16 @@ var marks = map[string]string{
 // report's, or nothing: what may be replaced.
 func Ours(dir, name string) (bool, error) {
 	return cell.Marked(filepath.Join(dir, name), []byte(marks[name]))
+}
+
+// Foreign names a file of a folder that stands where a report's file is to be and is none, "" where there is none.
+func Foreign(dir string) string {
+	for _, name := range slices.Sorted(maps.Keys(marks)) {
+		if ours, err := Ours(dir, name); err != nil || !ours {
+			return name
+		}
+	}
+	return ""
 }
 
 // JSON is report.json: what other programs read. Rates and differences are in

@@ -169,6 +169,10 @@ func Damaged(dir string) (string, error) {
 	return "", nil
 }
 
+// Files are the names of what a training writes into its folder, but for the preset beside it and
+// the weights of resume points.
+func Files() []string { return append([]string{weights.FileName, weights.SidecarName, resumeName, clockName}, beside...) }
+
 // resumeName is the resume point of an unfinished training: one file, so that
 // its parts cannot be of different steps. It goes when the training is done.
 const resumeName = "resume.safetensors"
