@@ -33,13 +33,13 @@ func (w *Workspace) belongs(task envs.Task, data string) error {
 	return w.fits(w.Dir, task, data, w.Data == "", "")
 }
 
-// Admits refuses results on the task's data set in a folder that is another one.
+// Admits refuses results on the task's data set, of whatever training, in a folder that is another one.
 func (w *Workspace) Admits(task envs.Task) error {
 	data, err := w.fingerprint(task)
 	if err != nil {
 		return err
 	}
-	return w.belongs(task, data)
+	return w.fits(w.Dir, task, data, false, "")
 }
 
 // joins refuses a training by itself among those of a results folder that is another one.
