@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -194,12 +195,33 @@ func (t *table) believable(group, column int) error {
 		for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues} {
 			least, values = min(least, n), values-int64(n)
 		}
+		least = min(least, h.DataPageHeaderV2.V.DefinitionLevelsByteLength, h.DataPageHeaderV2.V.RepetitionLevelsByteLength)
 		if least < 0 || size > left || bytes < 0 || values < 0 {
 			return errors.New("its pages claim more than the file can hold")
+		}
+		levels := int64(h.DataPageHeaderV2.V.DefinitionLevelsByteLength) + int64(h.DataPageHeaderV2.V.RepetitionLevelsByteLength)
+		if within := claimed(chunk.Codec, lead[min(int64(n), int64(r.BytesRead())+levels):n]); within > uint64(h.UncompressedPageSize) {
+			return fmt.Errorf("a page of %d bytes holds compressed data that claim %d", h.UncompressedPageSize, within)
 		}
 		at, left = at+size, left-size
 	}
 	return nil
+}
+
+// claimed is how many bytes compressed data say that they are, 0 where the format does not say it. The library
+// takes so much memory, whatever the page's header says.
+func claimed(codec format.CompressionCodec, data []byte) uint64 {
+	switch codec {
+	case format.Snappy:
+		n, _ := binary.Uvarint(data)
+		return n
+	case format.Zstd:
+		var h zstd.Header
+		if h.Decode(data) == nil && h.HasFCS {
+			return h.FrameContentSize
+		}
+	}
+	return 0
 }
 
 // feature are rows of a feature.
