@@ -38,7 +38,7 @@ var layers = []rule{
 		libraries: []string{"C", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sys"}},
 	{of: "dataset/remote", ours: []string{"envs/parallel", "dataset/cell", "dataset/remote"}, libraries: []string{"github.com/minio/minio-go/v7"}},
 	{of: "dataset/collect", ours: []string{"dataset", "envs"}},
-	{of: "dataset/convert", ours: []string{"envs$", "dataset/cell", "dataset/hdf5"}, libraries: []string{"github.com/parquet-go/parquet-go"}},
+	{of: "dataset/convert", ours: []string{"envs$", "dataset/cell", "dataset/hdf5"}, libraries: []string{"github.com/parquet-go/parquet-go", "github.com/klauspost/compress"}},
 	{of: "dataset/replay", ours: []string{"dataset", "envs"}},
 
 	{of: "model", ours: []string{"model", "dataset$", "dataset/rng"}},

@@ -10,6 +10,7 @@ import (
 
 	"scalewm/eval/paired"
 	"scalewm/eval/pipeline"
+	"scalewm/eval/record"
 	"scalewm/eval/report"
 )
 
@@ -35,6 +36,9 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	}
 	if *out == "" {
 		*out = filepath.Join(pos[0], "report")
+	}
+	if filepath.Base(*out) == record.CellsDir {
+		return usagef("report: --out %s is the name of the folder of cells in a results folder, where report.json would be taken for one (hint: another name)", *out)
 	}
 	r, path, err := pipeline.WriteReport(ctx, pos[0], *out, formats, o, *force)
 	if err != nil {

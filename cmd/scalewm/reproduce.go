@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/remote"
 	"scalewm/envs"
@@ -69,7 +70,17 @@ func (c *command) presetFlags(name, what string) presetFlags {
 }
 
 func (f presetFlags) load() (*pipeline.Preset, error) {
-	return pipeline.LoadPreset(*f.name, *f.changes...)
+	p, err := pipeline.LoadPreset(*f.name, *f.changes...)
+	if err != nil {
+		return nil, err
+	}
+	known := append(envs.Names(), dataset.NoTask)
+	for _, task := range p.TasksNamed() {
+		if !slices.Contains(known, task) {
+			return nil, usagef("the preset %s has values for a task %q, which there is not%s", *f.name, task, pipeline.Nearest(task, known))
+		}
+	}
+	return p, nil
 }
 
 func runReproduce(ctx context.Context, c *command, args []string) error {

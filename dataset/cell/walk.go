@@ -11,7 +11,8 @@ import (
 )
 
 // Walk visits dir and all files and folders below it, in the order of their names, and then what links
-// lead to, under the links' names. A folder that is reached twice is visited once. An error of visit ends the walk.
+// lead to, under the links' names. A folder that is reached twice is visited once; of one that may
+// not be read nothing below is. An error of visit ends the walk.
 func Walk(ctx context.Context, dir string, visit func(path string, folder bool) error) error {
 	seen := map[string]bool{} // folders without links in their paths
 	links := []string{dir}
@@ -25,6 +26,9 @@ func Walk(ctx context.Context, dir string, visit func(path string, folder bool) 
 			return err
 		}
 		entries, err := os.ReadDir(real)
+		if errors.Is(err, fs.ErrPermission) && path != dir { // somebody else's, as the lost+found of a disk
+			return nil
+		}
 		if err != nil {
 			return err
 		}

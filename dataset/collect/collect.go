@@ -44,8 +44,8 @@ const rowsPerPart = 5000
 // measuredRows of the first episode say how much disk the work takes.
 const measuredRows = 20
 
-// maxEpisodes is a thousand times the published sets.
-const maxEpisodes = 10_000_000
+// MaxEpisodes is a thousand times the published sets.
+const MaxEpisodes = 10_000_000
 
 // Spec says which data set is meant; the file is a pure function of it.
 type Spec struct {
@@ -136,8 +136,8 @@ func newJob(out string, s Spec) (*Job, error) {
 	if _, err := task.Policy(s.Policy); err != nil {
 		return nil, fmt.Errorf("collecting: %w", err)
 	}
-	if s.Episodes < 1 || s.Episodes > maxEpisodes {
-		return nil, fmt.Errorf("collecting %s: %d episodes (hint: 1 to %d)", s.Task, s.Episodes, maxEpisodes)
+	if s.Episodes < 1 || s.Episodes > MaxEpisodes {
+		return nil, fmt.Errorf("collecting %s: %d episodes (hint: 1 to %d)", s.Task, s.Episodes, MaxEpisodes)
 	}
 	if s.Switches, err = task.Spec.Resolve(s.Switches); err != nil {
 		return nil, fmt.Errorf("collecting: %w", err)

@@ -42,6 +42,11 @@ func (c *Collect) spec() collect.Spec {
 }
 
 func (c *Collect) State(context.Context) (State, error) {
+	if policy := c.spec().Policy; policy != "" {
+		if _, err := c.task.Policy(policy); err != nil {
+			return State{}, Requestf("the preset's collect.policy: %v", err)
+		}
+	}
 	there, err := collect.Find(c.w.dataPath(c.task.Spec.Name), c.spec())
 	switch {
 	case errors.Is(err, collect.ErrOther):

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"scalewm/dataset/cell"
+	"scalewm/dataset/collect"
 	"scalewm/eval/analysis"
 	"scalewm/model"
 	"scalewm/model/dinov2"
@@ -228,9 +230,25 @@ func presetKeys() (keys []string) {
 	return keys
 }
 
+// TasksNamed are the tasks that the preset has values of their own for, in order.
+func (p *Preset) TasksNamed() []string {
+	named := map[string]bool{}
+	for _, m := range []map[string]int{p.Collect.EpisodesByTask, p.Collect.AtMost, p.Eval.AtMost, p.Eval.SetsAtMost} {
+		for task := range m {
+			named[task] = true
+		}
+	}
+	for _, m := range []map[string]float64{p.Train.ScaleWeight, p.Train.AuxWeight} {
+		for task := range m {
+			named[task] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(named))
+}
+
 func (p *Preset) validate() error {
-	if p.Collect.Episodes < 1 {
-		return fmt.Errorf("collect: episodes is %d (hint: it must be at least 1)", p.Collect.Episodes)
+	if n := p.Collect.Episodes; n < 1 || n > collect.MaxEpisodes {
+		return fmt.Errorf("collect: episodes is %d (hint: it must be at least 1 and at most %d)", n, collect.MaxEpisodes)
 	}
 	if p.Collect.Seed < 0 {
 		return fmt.Errorf("collect: seed is %d (hint: it must not be negative)", p.Collect.Seed)
@@ -238,8 +256,8 @@ func (p *Preset) validate() error {
 	for key, byTask := range map[string]map[string]int{"collect.episodes_by_task": p.Collect.EpisodesByTask, "collect.at_most": p.Collect.AtMost,
 		"eval.at_most": p.Eval.AtMost, "eval.sets_at_most": p.Eval.SetsAtMost} {
 		for task, n := range byTask {
-			if n < 1 {
-				return fmt.Errorf("%s: %s is %d (hint: it must be at least 1; leave the task out for no bound)", key, task, n)
+			if n < 1 || n > collect.MaxEpisodes {
+				return fmt.Errorf("%s: %s is %d (hint: it must be at least 1 and at most %d; leave the task out for no value of its own)", key, task, n, collect.MaxEpisodes)
 			}
 		}
 	}

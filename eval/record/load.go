@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -39,6 +40,10 @@ func Load(ctx context.Context, dir string) (Folder, error) {
 		switch {
 		case folder && filepath.Base(path) == CellsDir:
 			return f.readStore(ctx, cell.Store{Dir: path}, seen)
+		case folder:
+			if _, err := os.ReadDir(path); errors.Is(err, fs.ErrPermission) {
+				f.Problems = append(f.Problems, fmt.Sprintf("the folder %s may not be read, and nothing below it is", path))
+			}
 		case !folder && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json":
 			f.addGate(path)
 		}
