@@ -171,7 +171,9 @@ func Damaged(dir string) (string, error) {
 
 // Files are the names of what a training writes into its folder, but for the preset beside it and
 // the weights of resume points.
-func Files() []string { return append([]string{weights.FileName, weights.SidecarName, resumeName, clockName}, beside...) }
+func Files() []string {
+	return append([]string{weights.FileName, weights.SidecarName, resumeName, clockName}, beside...)
+}
 
 // resumeName is the resume point of an unfinished training: one file, so that
 // its parts cannot be of different steps. It goes when the training is done.
