@@ -2,7 +2,7 @@
 #include "render.h"
 
 #include "api.h"
-#include "shadow.h"
+#include "faces.h"
 
 #ifdef MJC_BUILT
 
@@ -19,7 +19,8 @@ struct mjc_renderer {
   mjvScene scene;
   mjvOption option;
   mjrContext context;
-  mjc_shadow* shadow;  // NULL where all is drawn plainly
+  mjc_faces* faces;    // NULL where all faces are drawn
+  mjc_shadow* shadow;  // NULL where the whole map is drawn
   int width, height;
   unsigned char* pixels;
 };
@@ -29,12 +30,14 @@ struct mjc_renderer {
 static pthread_mutex_t contexts = PTHREAD_MUTEX_INITIALIZER;
 static int broken;
 
-static int make_context(mjc_renderer* r, char* text) {
+static int make_context(mjc_renderer* r, int plain, char* text) {
   volatile int ok = 0;
   pthread_mutex_lock(&contexts);
   if (broken) {
     snprintf(text, MJC_TEXT, "an earlier attempt failed, which MuJoCo does not recover from in one process");
   } else {
+    if (!plain && strstr(mjc_gl_string(MJC_GL_RENDERER), "llvmpipe")) r->faces = mjc_faces_new(mjc_gl_proc);
+    mjc_faces_begin(r->faces);
     MJC_TRY(text) {
       mjc.mjr_makeContext(r->m, &r->context, mjFONTSCALE_150);
       mjc.mjr_setBuffer(mjFB_OFFSCREEN, &r->context);
@@ -44,6 +47,7 @@ static int make_context(mjc_renderer* r, char* text) {
       ok = 1;
     }
     MJC_CAUGHT { broken = 1; }
+    mjc_faces_begin(NULL);
   }
   pthread_mutex_unlock(&contexts);
   if (ok && r->context.currentBuffer != mjFB_OFFSCREEN) {
@@ -79,7 +83,7 @@ mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, int plain, cha
   mjc.mjv_defaultOption(&r->option);
   mjc.mjr_defaultContext(&r->context);
   r->pixels = malloc((size_t)width * (size_t)height * 3);
-  if (r->pixels && (r->gl = mjc_gl_new(width, height, text)) && make_context(r, text) && make_scene(r, text)) {
+  if (r->pixels && (r->gl = mjc_gl_new(width, height, text)) && make_context(r, plain, text) && make_scene(r, text)) {
     if (!plain) keep_shadow(r);
     return r;
   }
@@ -90,6 +94,7 @@ mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, int plain, cha
 void mjc_renderer_free(mjc_renderer* r) {
   char text[MJC_TEXT];
   mjc_shadow_free(r->shadow);
+  mjc_faces_free(r->faces);
   if (r->gl && !broken) {
     pthread_mutex_lock(&contexts);
     MJC_TRY(text) { mjc.mjr_freeContext(&r->context); }
@@ -111,7 +116,9 @@ const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, int camera,
     cam.fixedcamid = camera;
     mjc.mjv_updateScene(r->m, c->d, &r->option, NULL, &cam, mjCAT_ALL, &r->scene);
     mjc_shadow_begin(r->shadow);
+    mjc_faces_begin(r->faces);
     mjc.mjr_render(all, &r->scene, &r->context);
+    mjc_faces_begin(NULL);
     mjc_shadow_begin(NULL);
     mjc.mjr_readPixels(r->pixels, NULL, all, &r->context);
     out = r->pixels;

@@ -1,0 +1,515 @@
+// Display lists of which only the faces that can cover a sample are drawn.
+//
+// A robot's meshes have more triangles than its picture has pixels. Most lie between the samples, look away from the
+// camera or are out of the view; llvmpipe finds that out for each of them, after it has lit their corners, in every
+// pass. Functions of ours stand between MuJoCo and OpenGL: they write down what a list is made of, and in place of a
+// list they draw, in the list's order, those faces that may cover a sample. What is left out would have written
+// nothing, so the bytes are the same. The test must never leave out a face that covers one: it works on corners that
+// may each be FUZZ pixels away from where it sees them, which is more than the driver's rounding to 1/256 pixel, and
+// keeps what lies close to the camera's plane, where that cannot be said.
+#define _GNU_SOURCE
+#include "faces.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+enum {
+  GL_TRIANGLES = 4, GL_QUADS = 7, GL_FRONT = 0x404, GL_BACK = 0x405, GL_CW = 0x900, GL_CULL_FACE = 0xB44, GL_CULL_FACE_MODE,
+  GL_FRONT_FACE, GL_POLYGON_MODE = 0xB40, GL_FILL = 0x1B02, GL_MODELVIEW_MATRIX = 0xBA6, GL_PROJECTION_MATRIX, GL_VIEWPORT = 0xBA2,
+  GL_FLOAT = 0x1406, GL_UNSIGNED_INT = 0x1405, GL_VERTEX_ARRAY = 0x8074, GL_NORMAL_ARRAY, GL_TEXTURE_COORD_ARRAY = 0x8078,
+  GL_ARRAY_BUFFER = 0x8892, GL_STATIC_DRAW = 0x88E4, GL_SAMPLES = 0x80A9, GL_SAMPLE_POSITION = 0x8E50, GL_MULTISAMPLE = 0x809D,
+};
+
+// What is called here, of OpenGL: result, name, parameters. The first are wrapped.
+#define FUNCTIONS(F)                                                                         \
+  F(void, NewList, (unsigned list, unsigned mode))                                           \
+  F(void, EndList, (void))                                                                   \
+  F(void, CallList, (unsigned list))                                                         \
+  F(void, Begin, (unsigned mode))                                                            \
+  F(void, End, (void))                                                                       \
+  F(void, Color4fv, (const float* v))                                                        \
+  F(void, Vertex3fv, (const float* v))                                                       \
+  F(void, Vertex3f, (float x, float y, float z))                                             \
+  F(void, Vertex3d, (double x, double y, double z))                                          \
+  F(void, Normal3fv, (const float* v))                                                       \
+  F(void, Normal3f, (float x, float y, float z))                                             \
+  F(void, Normal3d, (double x, double y, double z))                                          \
+  F(void, TexCoord2f, (float s, float t))                                                    \
+  F(void, TexCoord2d, (double s, double t))                                                  \
+  F(void, TexCoord2fv, (const float* v))                                                     \
+  F(void, DrawElements, (unsigned mode, int count, unsigned type, const void* indices))      \
+  F(void, EnableClientState, (unsigned array))                                               \
+  F(void, DisableClientState, (unsigned array))                                              \
+  F(void, VertexPointer, (int size, unsigned type, int stride, const void* at))              \
+  F(void, NormalPointer, (unsigned type, int stride, const void* at))                        \
+  F(void, TexCoordPointer, (int size, unsigned type, int stride, const void* at))            \
+  F(void, GenBuffers, (int n, unsigned* out))                                                \
+  F(void, DeleteBuffers, (int n, const unsigned* names))                                     \
+  F(void, BindBuffer, (unsigned target, unsigned name))                                      \
+  F(void, BufferData, (unsigned target, ptrdiff_t size, const void* data, unsigned usage))   \
+  F(void, GetFloatv, (unsigned name, float* out))                                            \
+  F(void, GetIntegerv, (unsigned name, int* out))                                            \
+  F(unsigned char, IsEnabled, (unsigned name))                                               \
+  F(void, GetMultisamplefv, (unsigned name, unsigned index, float* out))
+
+static struct {
+#define F(result, name, parameters) result(*name) parameters;
+  FUNCTIONS(F)
+#undef F
+} gl;
+
+// vertex is what a list says of a corner.
+typedef struct {
+  float at[3], normal[3], tex[2];
+} vertex;
+
+// part is what stands between glBegin and glEnd.
+typedef struct {
+  unsigned mode;
+  int first, n;  // of the list's indices
+} part;
+
+enum { NORMAL = 1, TEX = 2, MAX_PARTS = 16, MAX_SAMPLES = 16, FEW = 300 };
+
+// list is a display list; known says that it is nothing but triangles and quads.
+typedef struct {
+  unsigned name, buffer;
+  int known, given;  // given: which of NORMAL and TEX its vertices have
+  int nparts, nvertices, nindices;
+  float reach;  // the largest coordinate
+  part parts[MAX_PARTS];
+  vertex* vertices;
+  vertex last;
+  uint32_t* indices;
+} list;
+
+// seen is a list as one pass draws it; the next pass with the same view draws the same faces.
+typedef struct {
+  list* of;
+  float model[16], projection[16];
+  int view[4], culled, samples;
+  uint32_t first;
+  int n[MAX_PARTS];
+} seen;
+
+struct mjc_faces {
+  list* lists;
+  int nlists;
+  list* open;         // the one that is being made
+  int inside, room;   // between glBegin and glEnd; room for its vertices
+  vertex now;
+  float* window;      // x, y of a list's vertices, NaN for one too close to the camera's plane
+  int nwindow;
+  seen* seen;
+  int nseen, room_seen;
+  uint32_t* faces;    // of what was seen
+  size_t nfaces, room_faces;
+};
+
+static __thread mjc_faces* drawing;
+
+// grow gives room for n things of a size in *at, which has room for *room; 0 where there is no memory.
+static int grow(void* at, size_t* room, size_t n, size_t size) {
+  if (n <= *room) return 1;
+  size_t more = n + n / 2 + 64;
+  void* p = realloc(*(void**)at, more * size);
+  if (!p) return 0;
+  *(void**)at = p;
+  *room = more;
+  return 1;
+}
+
+// ---- what lists are made of
+
+static list* find(mjc_faces* f, unsigned name) {
+  int lo = 0, hi = f->nlists;
+  while (lo < hi) {
+    int m = (lo + hi) / 2;
+    if (f->lists[m].name < name) lo = m + 1;
+    else hi = m;
+  }
+  return lo < f->nlists && f->lists[lo].name == name ? &f->lists[lo] : NULL;
+}
+
+static void empty(list* l) {
+  free(l->vertices);
+  free(l->indices);
+  if (l->buffer) gl.DeleteBuffers(1, &l->buffer);
+  memset(l, 0, sizeof *l);
+}
+
+// share makes one vertex of equal ones.
+static int share(list* l) {
+  uint32_t size = 64, n = 0;
+  while (size < 2u * (uint32_t)l->nvertices) size *= 2;
+  uint32_t* table = calloc(size, sizeof *table);
+  l->indices = malloc((size_t)l->nvertices * sizeof *l->indices);
+  if (!table || !l->indices) {
+    free(table);
+    return 0;
+  }
+  for (int i = 0; i < l->nvertices; i++) {
+    uint32_t words[8], h = 0;
+    memcpy(words, &l->vertices[i], sizeof words);
+    for (int k = 0; k < 8; k++) h = (h ^ words[k]) * 0x9E3779B1u, h ^= h >> 15;
+    for (h &= size - 1; table[h] && memcmp(&l->vertices[table[h] - 1], words, sizeof words); h = (h + 1) & (size - 1)) {
+    }
+    if (!table[h]) {
+      l->vertices[n] = l->vertices[i];
+      table[h] = ++n;
+    }
+    l->indices[i] = table[h] - 1;
+  }
+  free(table);
+  l->nindices = l->nvertices;
+  l->nvertices = (int)n;
+  return 1;
+}
+
+static void new_list(unsigned name, unsigned mode) {
+  mjc_faces* f = drawing;
+  if (f) {
+    list* l = find(f, name);
+    f->nseen = 0;
+    f->nfaces = 0;
+    if (!l) {
+      size_t room = (size_t)f->nlists;
+      list* p = realloc(f->lists, (room + 1) * sizeof *p);
+      if (p) {
+        f->lists = p;
+        for (l = p + f->nlists++; l > p && l[-1].name > name; l--) *l = l[-1];
+        memset(l, 0, sizeof *l);
+      }
+    }
+    if (l) {
+      empty(l);
+      l->name = name;
+      l->known = 1;
+    }
+    f->open = l;
+    f->inside = f->room = 0;
+    memset(&f->now, 0, sizeof f->now);
+  }
+  gl.NewList(name, mode);
+}
+
+static void end_list(void) {
+  mjc_faces* f = drawing;
+  gl.EndList();
+  if (!f || !f->open) return;
+  list* l = f->open;
+  f->open = NULL;
+  l->last = f->now;
+  if (l->nvertices < FEW || f->inside || !share(l)) l->known = 0;
+  for (int i = 0; i < l->nvertices; i++) {
+    for (int k = 0; k < 3; k++) l->reach = MAX(l->reach, fabsf(l->vertices[i].at[k]));
+  }
+  if (l->known && l->nvertices > f->nwindow) {
+    float* w = realloc(f->window, (size_t)l->nvertices * 2 * sizeof *w);
+    if (w) f->window = w, f->nwindow = l->nvertices;
+    else l->known = 0;
+  }
+  if (l->known) {
+    gl.GenBuffers(1, &l->buffer);
+    gl.BindBuffer(GL_ARRAY_BUFFER, l->buffer);
+    gl.BufferData(GL_ARRAY_BUFFER, (ptrdiff_t)l->nvertices * (ptrdiff_t)sizeof(vertex), l->vertices, GL_STATIC_DRAW);
+    gl.BindBuffer(GL_ARRAY_BUFFER, 0);
+  } else {
+    unsigned name = l->name;
+    empty(l);
+    l->name = name;
+  }
+}
+
+static void begin(unsigned mode) {
+  mjc_faces* f = drawing;
+  if (f && f->open) {
+    list* l = f->open;
+    if ((mode != GL_TRIANGLES && mode != GL_QUADS) || l->nparts == MAX_PARTS) l->known = 0;
+    if (l->known) l->parts[l->nparts++] = (part){mode, l->nvertices, 0};
+    f->inside = 1;
+  }
+  gl.Begin(mode);
+}
+
+static void end(void) {
+  mjc_faces* f = drawing;
+  if (f && f->open) {
+    list* l = f->open;
+    f->inside = 0;
+    if (l->known) {
+      part* p = &l->parts[l->nparts - 1];
+      p->n = l->nvertices - p->first;
+      if (p->n % (p->mode == GL_QUADS ? 4 : 3)) l->known = 0;
+    }
+  }
+  gl.End();
+}
+
+static void color4fv(const float* v) {
+  if (drawing && drawing->open) drawing->open->known = 0;
+  gl.Color4fv(v);
+}
+
+// An attribute that comes outside a part, or not from the first vertex on, is more than this file knows about.
+static void give(int what, const float* v) {
+  mjc_faces* f = drawing;
+  if (!f || !f->open) return;
+  list* l = f->open;
+  if (!f->inside || (!(l->given & what) && l->nvertices > 0)) l->known = 0;
+  l->given |= what;
+  if (what == NORMAL) memcpy(f->now.normal, v, sizeof f->now.normal);
+  else memcpy(f->now.tex, v, sizeof f->now.tex);
+}
+
+static void put(float x, float y, float z) {
+  mjc_faces* f = drawing;
+  if (!f || !f->open) return;
+  list* l = f->open;
+  size_t room = (size_t)f->room;
+  if (!l->known || !f->inside || l->nvertices > 1 << 28 || !grow(&l->vertices, &room, (size_t)l->nvertices + 1, sizeof(vertex))) {
+    l->known = 0;
+    return;
+  }
+  f->room = (int)room;
+  f->now.at[0] = x, f->now.at[1] = y, f->now.at[2] = z;
+  l->vertices[l->nvertices++] = f->now;
+}
+
+static void vertex3fv(const float* v) { put(v[0], v[1], v[2]); gl.Vertex3fv(v); }
+static void vertex3f(float x, float y, float z) { put(x, y, z); gl.Vertex3f(x, y, z); }
+static void vertex3d(double x, double y, double z) { put((float)x, (float)y, (float)z); gl.Vertex3d(x, y, z); }
+static void normal3fv(const float* v) { give(NORMAL, v); gl.Normal3fv(v); }
+static void normal3f(float x, float y, float z) { give(NORMAL, (float[]){x, y, z}); gl.Normal3f(x, y, z); }
+static void normal3d(double x, double y, double z) { give(NORMAL, (float[]){(float)x, (float)y, (float)z}); gl.Normal3d(x, y, z); }
+static void texcoord2f(float s, float t) { give(TEX, (float[]){s, t}); gl.TexCoord2f(s, t); }
+static void texcoord2d(double s, double t) { give(TEX, (float[]){(float)s, (float)t}); gl.TexCoord2d(s, t); }
+static void texcoord2fv(const float* v) { give(TEX, v); gl.TexCoord2fv(v); }
+
+// ---- which faces may cover a sample
+
+// FUZZ is how far, in pixels and along either axis, a corner may be from where the driver has it: half of the driver's
+// 1/256 by rounding, and as much again and more for the two ways to work it out in floats.
+#define FUZZ (1.0f / 128)
+
+typedef struct {
+  float lo[2], hi[2];  // of the viewport
+  float side;          // of faces that are left out: 1 counter-clockwise in the window, -1 clockwise, 0 none
+  int n;
+  float at[MAX_SAMPLES][2];  // the samples of a pixel
+} raster;
+
+// place works out where the vertices are in the window. It is float arithmetic on at most reach * 4 with rows whose
+// sizes add up to size: an error of 16 roundings of that is more than the driver and this make.
+static void place(const list* l, const float* m, const int* view, float* out) {
+  float size = 0;
+  for (int r = 0; r < 4; r++) {
+    if (r == 2) continue;
+    size = MAX(size, (fabsf(m[r]) + fabsf(m[4 + r]) + fabsf(m[8 + r])) * l->reach + fabsf(m[12 + r]));
+  }
+  float half[2] = {0.5f * (float)view[2], 0.5f * (float)view[3]};
+  float mid[2] = {(float)view[0] + half[0], (float)view[1] + half[1]};
+  float close = size * 0x1p-20f * MAX(half[0], half[1]) * 256;
+  for (int i = 0; i < l->nvertices; i++) {
+    const float* p = l->vertices[i].at;
+    float x = m[0] * p[0] + m[4] * p[1] + m[8] * p[2] + m[12];
+    float y = m[1] * p[0] + m[5] * p[1] + m[9] * p[2] + m[13];
+    float w = m[3] * p[0] + m[7] * p[1] + m[11] * p[2] + m[15];
+    float over = w > close ? 1 / w : NAN;
+    out[2 * i] = mid[0] + half[0] * x * over;
+    out[2 * i + 1] = mid[1] + half[1] * y * over;
+  }
+}
+
+// covers says whether a triangle may cover a sample; yes where a corner is not a number.
+static int covers(const raster* r, const float* a, const float* b, const float* c) {
+  const float* p[3] = {a, b, c};
+  float lo[2], hi[2];
+  for (int k = 0; k < 2; k++) {
+    lo[k] = MIN(a[k], MIN(b[k], c[k])) - FUZZ;
+    hi[k] = MAX(a[k], MAX(b[k], c[k])) + FUZZ;
+  }
+  float sum = a[0] + a[1] + b[0] + b[1] + c[0] + c[1];
+  if (!(fabsf(sum) < 1e30f)) return 1;
+  if (hi[0] < r->lo[0] || hi[1] < r->lo[1] || lo[0] > r->hi[0] || lo[1] > r->hi[1]) return 0;
+  float dx[3], dy[3], slack[3];
+  for (int i = 0; i < 3; i++) {
+    int j = i == 2 ? 0 : i + 1;
+    dx[i] = p[j][0] - p[i][0], dy[i] = p[j][1] - p[i][1];
+    slack[i] = FUZZ * (fabsf(dx[i]) + fabsf(dy[i]));
+  }
+  float area = dx[0] * dy[1] - dy[0] * dx[1];
+  if (area * r->side > 2 * (slack[0] + slack[1]) + 8 * FUZZ * FUZZ) return 0;
+  // Far corners are known less well, and large faces cover something.
+  if (hi[0] - lo[0] > 4 || hi[1] - lo[1] > 4 || !(fabsf(lo[0]) + fabsf(lo[1]) < 16384)) return 1;
+  float turn = area < 0 ? -1 : 1;
+  for (int i = 0; i < 3; i++) dx[i] *= turn, dy[i] *= turn;
+  float left = (float)((int)(lo[0] + 32768) - 32768);
+  for (float y = (float)((int)(lo[1] + 32768) - 32768); y <= hi[1]; y++) {
+    for (float x = left; x <= hi[0]; x++) {
+      for (int s = 0; s < r->n; s++) {
+        float sx = x + r->at[s][0], sy = y + r->at[s][1];
+        if (sx < lo[0] || sx > hi[0] || sy < lo[1] || sy > hi[1]) continue;
+        int in = 1;
+        for (int i = 0; i < 3; i++) in &= dx[i] * (sy - p[i][1]) - dy[i] * (sx - p[i][0]) >= -slack[i];
+        if (in) return 1;
+      }
+    }
+  }
+  return 0;
+}
+
+static int choose(mjc_faces* f, seen* s, const raster* r) {
+  list* l = s->of;
+  size_t at = s->first;
+  if (!grow(&f->faces, &f->room_faces, at + (size_t)l->nindices, sizeof *f->faces)) return 0;
+  const float* w = f->window;
+  for (int k = 0; k < l->nparts; k++) {
+    const part* p = &l->parts[k];
+    size_t before = at;
+    int step = p->mode == GL_QUADS ? 4 : 3;
+    for (int i = p->first; i < p->first + p->n; i += step) {
+      const uint32_t* v = l->indices + i;
+      const float *a = w + 2 * v[0], *b = w + 2 * v[1], *c = w + 2 * v[2];
+      int keep = covers(r, a, b, c);
+      if (step == 4 && !keep) {  // whichever way the driver cuts it
+        const float* d = w + 2 * v[3];
+        keep = covers(r, a, c, d) || covers(r, a, b, d) || covers(r, b, c, d);
+      }
+      memcpy(f->faces + at, v, (size_t)step * sizeof *v);
+      at += keep ? (size_t)step : 0;
+    }
+    s->n[k] = (int)(at - before);
+  }
+  f->nfaces = at;
+  return 1;
+}
+
+// look finds out what of a list is seen; NULL where that cannot be said.
+static seen* look(mjc_faces* f, list* l) {
+  seen now;
+  memset(&now, 0, sizeof now);
+  now.of = l;
+  int polygon[2];
+  gl.GetIntegerv(GL_POLYGON_MODE, polygon);
+  if (polygon[0] != GL_FILL || polygon[1] != GL_FILL) return NULL;
+  gl.GetFloatv(GL_MODELVIEW_MATRIX, now.model);
+  gl.GetFloatv(GL_PROJECTION_MATRIX, now.projection);
+  gl.GetIntegerv(GL_VIEWPORT, now.view);
+  gl.GetIntegerv(GL_SAMPLES, &now.samples);
+  if (now.samples > MAX_SAMPLES) return NULL;
+  if (now.samples && !gl.IsEnabled(GL_MULTISAMPLE)) now.samples = 0;
+  if (gl.IsEnabled(GL_CULL_FACE)) {
+    int which, front;
+    gl.GetIntegerv(GL_CULL_FACE_MODE, &which);
+    gl.GetIntegerv(GL_FRONT_FACE, &front);
+    if (which != GL_FRONT && which != GL_BACK) return NULL;
+    now.culled = (which == GL_FRONT) == (front != GL_CW) ? 1 : -1;
+  }
+  for (int i = 0; i < f->nseen; i++) {
+    seen* s = &f->seen[i];
+    if (!memcmp(s, &now, offsetof(seen, first))) return s;
+  }
+  raster r = {.side = (float)now.culled, .n = now.samples ? now.samples : 1, .at = {{0.5f, 0.5f}}};
+  for (int i = 0; i < now.samples; i++) gl.GetMultisamplefv(GL_SAMPLE_POSITION, (unsigned)i, r.at[i]);
+  for (int k = 0; k < 2; k++) r.lo[k] = (float)now.view[k] - 1, r.hi[k] = (float)(now.view[k] + now.view[k + 2]) + 1;
+  float m[16];
+  for (int c = 0; c < 4; c++) {
+    for (int row = 0; row < 4; row++) {
+      m[4 * c + row] = 0;
+      for (int k = 0; k < 4; k++) m[4 * c + row] += now.projection[4 * k + row] * now.model[4 * c + k];
+    }
+  }
+  place(l, m, now.view, f->window);
+  now.first = (uint32_t)f->nfaces;
+  if (!choose(f, &now, &r)) return NULL;
+  size_t room = (size_t)f->room_seen;
+  if (!grow(&f->seen, &room, (size_t)f->nseen + 1, sizeof now)) return NULL;
+  f->room_seen = (int)room;
+  f->seen[f->nseen] = now;
+  return &f->seen[f->nseen++];
+}
+
+static void call_list(unsigned name) {
+  mjc_faces* f = drawing;
+  list* l = f && !f->open ? find(f, name) : NULL;
+  seen* s = l && l->known ? look(f, l) : NULL;
+  if (!s) {
+    gl.CallList(name);
+    return;
+  }
+  const char* at = NULL;
+  gl.BindBuffer(GL_ARRAY_BUFFER, l->buffer);
+  gl.EnableClientState(GL_VERTEX_ARRAY);
+  gl.VertexPointer(3, GL_FLOAT, sizeof(vertex), at);
+  if (l->given & NORMAL) {
+    gl.EnableClientState(GL_NORMAL_ARRAY);
+    gl.NormalPointer(GL_FLOAT, sizeof(vertex), at + offsetof(vertex, normal));
+  }
+  if (l->given & TEX) {
+    gl.EnableClientState(GL_TEXTURE_COORD_ARRAY);
+    gl.TexCoordPointer(2, GL_FLOAT, sizeof(vertex), at + offsetof(vertex, tex));
+  }
+  const uint32_t* faces = f->faces + s->first;
+  for (int i = 0; i < l->nparts; faces += s->n[i++]) {
+    if (s->n[i] > 0) gl.DrawElements(l->parts[i].mode, s->n[i], GL_UNSIGNED_INT, faces);
+  }
+  gl.DisableClientState(GL_VERTEX_ARRAY);
+  gl.DisableClientState(GL_NORMAL_ARRAY);
+  gl.DisableClientState(GL_TEXTURE_COORD_ARRAY);
+  gl.BindBuffer(GL_ARRAY_BUFFER, 0);
+  // A list leaves its last values behind.
+  if (l->given & NORMAL) gl.Normal3fv(l->last.normal);
+  if (l->given & TEX) gl.TexCoord2fv(l->last.tex);
+}
+
+mjc_procedure mjc_faces_wrap(const char* name, mjc_procedure real) {
+  static const struct {
+    const char* name;
+    mjc_procedure* real;
+    mjc_procedure ours;
+  } wrapped[] = {
+#define W(name, ours) {"gl" #name, (mjc_procedure*)&gl.name, (mjc_procedure)ours}
+      W(NewList, new_list), W(EndList, end_list), W(CallList, call_list), W(Begin, begin), W(End, end), W(Color4fv, color4fv),
+      W(Vertex3fv, vertex3fv), W(Vertex3f, vertex3f), W(Vertex3d, vertex3d), W(Normal3fv, normal3fv), W(Normal3f, normal3f),
+      W(Normal3d, normal3d), W(TexCoord2f, texcoord2f), W(TexCoord2d, texcoord2d), W(TexCoord2fv, texcoord2fv),
+#undef W
+  };
+  for (size_t i = 0; real && i < sizeof wrapped / sizeof *wrapped; i++) {
+    if (!strcmp(name, wrapped[i].name)) {
+      *wrapped[i].real = real;
+      return wrapped[i].ours;
+    }
+  }
+  return real;
+}
+
+mjc_faces* mjc_faces_new(mjc_procedure (*proc)(const char*)) {
+#define F(result, name, parameters) \
+  if (!gl.name && !(gl.name = (void*)proc("gl" #name))) return NULL;
+  FUNCTIONS(F)
+#undef F
+  return calloc(1, sizeof(mjc_faces));
+}
+
+void mjc_faces_free(mjc_faces* f) {
+  drawing = NULL;
+  if (!f) return;
+  for (int i = 0; i < f->nlists; i++) empty(&f->lists[i]);
+  free(f->lists);
+  free(f->window);
+  free(f->seen);
+  free(f->faces);
+  free(f);
+}
+
+void mjc_faces_begin(mjc_faces* f) {
+  drawing = f;
+  if (f) f->nseen = 0, f->nfaces = 0;
+}
