@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "faces.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -95,6 +96,7 @@ typedef struct {
   float model[16], projection[16];
   int view[4], culled, samples;
   uint32_t first;
+  int touched[4];  // left, bottom, right, top of the points that it can write
   int n[MAX_PARTS];
 } seen;
 
@@ -108,6 +110,7 @@ struct mjc_faces {
   int nwindow;
   seen* seen;
   int nseen, room_seen;
+  int touched[4];     // by the draws since mjc_faces_touched
   uint32_t* faces;    // of what was seen
   size_t nfaces, room_faces;
 };
@@ -298,16 +301,19 @@ static void texcoord2fv(const float* v) { give(TEX, v); gl.TexCoord2fv(v); }
 // 1/256 by rounding, and as much again and more for the two ways to work it out in floats.
 #define FUZZ (1.0f / 128)
 
+typedef float four __attribute__((vector_size(16)));
+typedef int fours __attribute__((vector_size(16)));
+
 typedef struct {
   float lo[2], hi[2];  // of the viewport
   float side;          // of faces that are left out: 1 counter-clockwise in the window, -1 clockwise, 0 none
   int n;
-  float at[MAX_SAMPLES][2];  // the samples of a pixel
+  four x[MAX_SAMPLES / 4], y[MAX_SAMPLES / 4];  // the samples of a pixel, four at a time
 } raster;
 
-// place works out where the vertices are in the window. It is float arithmetic on at most reach * 4 with rows whose
+// place works out where the vertices are in the window, and the rectangle that they touch. It is float arithmetic on at most reach * 4 with rows whose
 // sizes add up to size: an error of 16 roundings of that is more than the driver and this make.
-static void place(const list* l, const float* m, const int* view, float* out) {
+static void place(const list* l, const float* m, const int* view, float* out, int* touched) {
   float size = 0;
   for (int r = 0; r < 4; r++) {
     if (r == 2) continue;
@@ -316,49 +322,51 @@ static void place(const list* l, const float* m, const int* view, float* out) {
   float half[2] = {0.5f * (float)view[2], 0.5f * (float)view[3]};
   float mid[2] = {(float)view[0] + half[0], (float)view[1] + half[1]};
   float close = size * 0x1p-20f * MAX(half[0], half[1]) * 256;
+  float lo[2] = {(float)view[0], (float)view[1]}, hi[2] = {lo[0] + (float)view[2], lo[1] + (float)view[3]};
+  float left = hi[0], low = hi[1], right = lo[0], high = lo[1];
+  int all = 1;
   for (int i = 0; i < l->nvertices; i++) {
     const float* p = l->vertices[i].at;
     float x = m[0] * p[0] + m[4] * p[1] + m[8] * p[2] + m[12];
     float y = m[1] * p[0] + m[5] * p[1] + m[9] * p[2] + m[13];
     float w = m[3] * p[0] + m[7] * p[1] + m[11] * p[2] + m[15];
     float over = w > close ? 1 / w : NAN;
-    out[2 * i] = mid[0] + half[0] * x * over;
-    out[2 * i + 1] = mid[1] + half[1] * y * over;
+    all &= w > close;
+    x = out[2 * i] = mid[0] + half[0] * x * over;
+    y = out[2 * i + 1] = mid[1] + half[1] * y * over;
+    left = MIN(x, left), low = MIN(y, low), right = MAX(x, right), high = MAX(y, high);
   }
+  touched[0] = (int)(all ? MAX(left, lo[0]) : lo[0]) - 2;
+  touched[1] = (int)(all ? MAX(low, lo[1]) : lo[1]) - 2;
+  touched[2] = (int)(all ? MIN(right, hi[0]) : hi[0]) + 3;
+  touched[3] = (int)(all ? MIN(high, hi[1]) : hi[1]) + 3;
 }
 
 // covers says whether a triangle may cover a sample; yes where a corner is not a number.
 static int covers(const raster* r, const float* a, const float* b, const float* c) {
-  const float* p[3] = {a, b, c};
-  float lo[2], hi[2];
-  for (int k = 0; k < 2; k++) {
-    lo[k] = MIN(a[k], MIN(b[k], c[k])) - FUZZ;
-    hi[k] = MAX(a[k], MAX(b[k], c[k])) + FUZZ;
-  }
-  float sum = a[0] + a[1] + b[0] + b[1] + c[0] + c[1];
-  if (!(fabsf(sum) < 1e30f)) return 1;
-  if (hi[0] < r->lo[0] || hi[1] < r->lo[1] || lo[0] > r->hi[0] || lo[1] > r->hi[1]) return 0;
-  float dx[3], dy[3], slack[3];
-  for (int i = 0; i < 3; i++) {
-    int j = i == 2 ? 0 : i + 1;
-    dx[i] = p[j][0] - p[i][0], dy[i] = p[j][1] - p[i][1];
-    slack[i] = FUZZ * (fabsf(dx[i]) + fabsf(dy[i]));
-  }
+  float dx[3] = {b[0] - a[0], c[0] - b[0], a[0] - c[0]}, dy[3] = {b[1] - a[1], c[1] - b[1], a[1] - c[1]};
+  float slack[3];
+  for (int i = 0; i < 3; i++) slack[i] = FUZZ * (fabsf(dx[i]) + fabsf(dy[i]));
   float area = dx[0] * dy[1] - dy[0] * dx[1];
-  if (area * r->side > 2 * (slack[0] + slack[1]) + 8 * FUZZ * FUZZ) return 0;
+  if (!(fabsf(area) < 1e9f)) return 1;
+  float left = MIN(a[0], MIN(b[0], c[0])) - FUZZ, right = MAX(a[0], MAX(b[0], c[0])) + FUZZ;
+  float low = MIN(a[1], MIN(b[1], c[1])) - FUZZ, high = MAX(a[1], MAX(b[1], c[1])) + FUZZ;
+  if (right < r->lo[0] || high < r->lo[1] || left > r->hi[0] || low > r->hi[1]) return 0;
   // Far corners are known less well, and large faces cover something.
-  if (hi[0] - lo[0] > 4 || hi[1] - lo[1] > 4 || !(fabsf(lo[0]) + fabsf(lo[1]) < 16384)) return 1;
+  if (!(fabsf(left) + fabsf(right) + fabsf(low) + fabsf(high) < 16384)) return 1;
+  if (area * r->side > 2 * (slack[0] + slack[1]) + 8 * FUZZ * FUZZ) return 0;
+  if (right - left > 4 || high - low > 4) return 1;
   float turn = area < 0 ? -1 : 1;
   for (int i = 0; i < 3; i++) dx[i] *= turn, dy[i] *= turn;
-  float left = (float)((int)(lo[0] + 32768) - 32768);
-  for (float y = (float)((int)(lo[1] + 32768) - 32768); y <= hi[1]; y++) {
-    for (float x = left; x <= hi[0]; x++) {
+  int x0 = (int)(left + 32768) - 32768, y0 = (int)(low + 32768) - 32768;
+  for (int y = y0; (float)y <= high; y++) {
+    for (int x = x0; (float)x <= right; x++) {
       for (int s = 0; s < r->n; s++) {
-        float sx = x + r->at[s][0], sy = y + r->at[s][1];
-        if (sx < lo[0] || sx > hi[0] || sy < lo[1] || sy > hi[1]) continue;
-        int in = 1;
-        for (int i = 0; i < 3; i++) in &= dx[i] * (sy - p[i][1]) - dy[i] * (sx - p[i][0]) >= -slack[i];
-        if (in) return 1;
+        four sx = r->x[s] + (float)x, sy = r->y[s] + (float)y;
+        fours in = dx[0] * (sy - a[1]) - dy[0] * (sx - a[0]) >= -slack[0];
+        in &= dx[1] * (sy - b[1]) - dy[1] * (sx - b[0]) >= -slack[1];
+        in &= dx[2] * (sy - c[1]) - dy[2] * (sx - c[0]) >= -slack[2];
+        if (in[0] | in[1] | in[2] | in[3]) return 1;
       }
     }
   }
@@ -416,8 +424,12 @@ static seen* look(mjc_faces* f, list* l) {
     seen* s = &f->seen[i];
     if (!memcmp(s, &now, offsetof(seen, first))) return s;
   }
-  raster r = {.side = (float)now.culled, .n = now.samples ? now.samples : 1, .at = {{0.5f, 0.5f}}};
-  for (int i = 0; i < now.samples; i++) gl.GetMultisamplefv(GL_SAMPLE_POSITION, (unsigned)i, r.at[i]);
+  raster r = {.side = (float)now.culled, .n = MAX(1, (now.samples + 3) / 4)};
+  for (int i = 0; i < 4 * r.n; i++) {
+    float at[2] = {0.5f, 0.5f};
+    if (i < now.samples) gl.GetMultisamplefv(GL_SAMPLE_POSITION, (unsigned)i, at);
+    r.x[i / 4][i % 4] = at[0], r.y[i / 4][i % 4] = at[1];
+  }
   for (int k = 0; k < 2; k++) r.lo[k] = (float)now.view[k] - 1, r.hi[k] = (float)(now.view[k] + now.view[k + 2]) + 1;
   float m[16];
   for (int c = 0; c < 4; c++) {
@@ -426,7 +438,7 @@ static seen* look(mjc_faces* f, list* l) {
       for (int k = 0; k < 4; k++) m[4 * c + row] += now.projection[4 * k + row] * now.model[4 * c + k];
     }
   }
-  place(l, m, now.view, f->window);
+  place(l, m, now.view, f->window, now.touched);
   now.first = (uint32_t)f->nfaces;
   if (!choose(f, &now, &r)) return NULL;
   size_t room = (size_t)f->room_seen;
@@ -436,14 +448,34 @@ static seen* look(mjc_faces* f, list* l) {
   return &f->seen[f->nseen++];
 }
 
+static void touch(mjc_faces* f, const int* r) {
+  for (int k = 0; k < 2; k++) {
+    f->touched[k] = MIN(f->touched[k], r[k]);
+    f->touched[2 + k] = MAX(f->touched[2 + k], r[2 + k]);
+  }
+}
+
+void mjc_faces_touched(int size, int* out) {
+  int all[4] = {0, 0, size, size};
+  mjc_faces* f = drawing;
+  if (f) {
+    memcpy(all, f->touched, sizeof all);
+    memcpy(f->touched, (int[]){INT_MAX, INT_MAX, 0, 0}, sizeof f->touched);
+  }
+  out[0] = MAX(all[0], 0), out[1] = MAX(all[1], 0);
+  out[2] = MAX(MIN(all[2], size), out[0]), out[3] = MAX(MIN(all[3], size), out[1]);
+}
+
 static void call_list(unsigned name) {
   mjc_faces* f = drawing;
   list* l = f && !f->open ? find(f, name) : NULL;
   seen* s = l && l->known ? look(f, l) : NULL;
   if (!s) {
+    if (f) touch(f, (int[]){0, 0, INT_MAX, INT_MAX});
     gl.CallList(name);
     return;
   }
+  touch(f, s->touched);
   const char* at = NULL;
   gl.BindBuffer(GL_ARRAY_BUFFER, l->buffer);
   gl.EnableClientState(GL_VERTEX_ARRAY);

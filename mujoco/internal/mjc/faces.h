@@ -17,4 +17,8 @@ void mjc_faces_free(mjc_faces* f);  // in the same context
 // mjc_faces_begin says whose lists this thread makes and draws from now on, a new frame; NULL for nobody's.
 void mjc_faces_begin(mjc_faces* f);
 
+// mjc_faces_touched gives left, bottom, right and top of a rectangle, in a square of size points, outside of which
+// the lists drawn since the last call have written nothing.
+void mjc_faces_touched(int size, int* out);
+
 #endif

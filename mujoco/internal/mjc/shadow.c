@@ -9,6 +9,8 @@
 #define _GNU_SOURCE
 #include "shadow.h"
 
+#include "faces.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +68,7 @@ struct mjc_shadow {
   int off;       // something unexpected came
   int pass;      // the number of this frame's pass, from 1; a map is kept of the first
   int inside;    // in the first pass
+  int moved[4];  // the rectangle of the map, after a frame, outside of which it is keep's
   float light[16];
   casts now, before, kept;
 };
@@ -89,8 +92,10 @@ static void meet(casts* a, const casts* b) {
   a->n = n;
 }
 
-static void copy(const mjc_shadow* s, unsigned from, unsigned to) {
-  gl.CopyImageSubData(from, GL_TEXTURE_2D, 0, 0, 0, 0, to, GL_TEXTURE_2D, 0, 0, 0, 0, s->size, s->size, 1);
+// copy copies a rectangle: left, bottom, right, top.
+static void copy(unsigned from, unsigned to, const int* r) {
+  if (r[0] >= r[2] || r[1] >= r[3]) return;
+  gl.CopyImageSubData(from, GL_TEXTURE_2D, 0, r[0], r[1], 0, to, GL_TEXTURE_2D, 0, r[0], r[1], 0, r[2] - r[0], r[3] - r[1], 1);
 }
 
 // draw draws the casts that are not in but.
@@ -127,8 +132,7 @@ static void finish(mjc_shadow* s) {
   // What is kept becomes less each time that some of it moved, until it is what never moves; when nothing of it
   // is left, as with another place of the light, a new set begins.
   if (n > 0 && s->kept.n == n) {
-    copy(s, s->keep, s->map);
-    draw(&s->now, &s->kept);
+    copy(s->keep, s->map, s->moved);
   } else {
     if (s->kept.n == 0) {
       s->kept = s->before;
@@ -136,9 +140,11 @@ static void finish(mjc_shadow* s) {
     }
     gl.Clear(GL_DEPTH_BUFFER_BIT);
     draw(&s->kept, NULL);
-    if (s->kept.n > 0) copy(s, s->map, s->keep);
-    draw(&s->now, &s->kept);
+    if (s->kept.n > 0) copy(s->map, s->keep, (int[]){0, 0, s->size, s->size});
   }
+  mjc_faces_touched(s->size, s->moved);
+  draw(&s->now, &s->kept);
+  mjc_faces_touched(s->size, s->moved);
   s->before = s->now;
   s->inside = 0;
 }
@@ -149,6 +155,7 @@ static void bind_framebuffer(unsigned target, unsigned framebuffer) {
   gl.BindFramebuffer(target, framebuffer);
   if (s && !s->off && framebuffer == s->framebuffer) {
     s->inside = s->pass++ == 0;
+    if (!s->inside) s->moved[0] = s->moved[1] = 0, s->moved[2] = s->moved[3] = s->size;  // another light's map
     s->now.n = 0;
   }
 }
@@ -225,7 +232,7 @@ mjc_shadow* mjc_shadow_new(mjc_procedure (*proc)(const char*), unsigned framebuf
   gl.TexImage2D(GL_TEXTURE_2D, 0, GL_DEPTH24_STENCIL8, size, size, 0, GL_DEPTH_STENCIL, GL_UNSIGNED_INT_24_8, NULL);
   gl.TexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);  // complete without smaller levels
   gl.BindTexture(GL_TEXTURE_2D, (unsigned)bound);
-  copy(s, map, s->keep);
+  copy(map, s->keep, (int[]){0, 0, size, size});
   if (gl.GetError() == GL_NO_ERROR) return s;
   mjc_shadow_free(s);
   return NULL;
