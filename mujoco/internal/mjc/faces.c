@@ -323,7 +323,7 @@ static void place(const list* l, const float* m, const int* view, float* out, in
   float mid[2] = {(float)view[0] + half[0], (float)view[1] + half[1]};
   float close = size * 0x1p-20f * MAX(half[0], half[1]) * 256;
   float lo[2] = {(float)view[0], (float)view[1]}, hi[2] = {lo[0] + (float)view[2], lo[1] + (float)view[3]};
-  float left = hi[0], low = hi[1], right = lo[0], high = lo[1];
+  float left = INFINITY, low = INFINITY, right = -INFINITY, high = -INFINITY;
   int all = 1;
   for (int i = 0; i < l->nvertices; i++) {
     const float* p = l->vertices[i].at;
@@ -336,27 +336,26 @@ static void place(const list* l, const float* m, const int* view, float* out, in
     y = out[2 * i + 1] = mid[1] + half[1] * y * over;
     left = MIN(x, left), low = MIN(y, low), right = MAX(x, right), high = MAX(y, high);
   }
-  touched[0] = (int)(all ? MAX(left, lo[0]) : lo[0]) - 2;
-  touched[1] = (int)(all ? MAX(low, lo[1]) : lo[1]) - 2;
-  touched[2] = (int)(all ? MIN(right, hi[0]) : hi[0]) + 3;
-  touched[3] = (int)(all ? MIN(high, hi[1]) : hi[1]) + 3;
+  // With a margin, by which a list that lies outside of the viewport has left beyond right, or low beyond high.
+  touched[0] = (int)(all ? MIN(MAX(left, lo[0]), hi[0] + 8) : lo[0]) - 2;
+  touched[1] = (int)(all ? MIN(MAX(low, lo[1]), hi[1] + 8) : lo[1]) - 2;
+  touched[2] = (int)(all ? MAX(MIN(right, hi[0]), lo[0] - 8) : hi[0]) + 3;
+  touched[3] = (int)(all ? MAX(MIN(high, hi[1]), lo[1] - 8) : hi[1]) + 3;
 }
 
-// covers says whether a triangle may cover a sample; yes where a corner is not a number.
-static int covers(const raster* r, const float* a, const float* b, const float* c) {
+static fours bits(four v) { return (fours)v; }
+static four least(four a, four b) { fours m = a < b; return (four)((m & bits(a)) | (~m & bits(b))); }
+static four most(four a, four b) { fours m = a > b; return (four)((m & bits(a)) | (~m & bits(b))); }
+static four size(four v) { return (four)(bits(v) & 0x7FFFFFFF); }
+
+// sampled says whether a triangle of a few pixels may cover a sample.
+static int sampled(const raster* r, const float* a, const float* b, const float* c) {
   float dx[3] = {b[0] - a[0], c[0] - b[0], a[0] - c[0]}, dy[3] = {b[1] - a[1], c[1] - b[1], a[1] - c[1]};
-  float slack[3];
-  for (int i = 0; i < 3; i++) slack[i] = FUZZ * (fabsf(dx[i]) + fabsf(dy[i]));
-  float area = dx[0] * dy[1] - dy[0] * dx[1];
-  if (!(fabsf(area) < 1e9f)) return 1;
   float left = MIN(a[0], MIN(b[0], c[0])) - FUZZ, right = MAX(a[0], MAX(b[0], c[0])) + FUZZ;
   float low = MIN(a[1], MIN(b[1], c[1])) - FUZZ, high = MAX(a[1], MAX(b[1], c[1])) + FUZZ;
-  if (right < r->lo[0] || high < r->lo[1] || left > r->hi[0] || low > r->hi[1]) return 0;
-  // Far corners are known less well, and large faces cover something.
-  if (!(fabsf(left) + fabsf(right) + fabsf(low) + fabsf(high) < 16384)) return 1;
-  if (area * r->side > 2 * (slack[0] + slack[1]) + 8 * FUZZ * FUZZ) return 0;
-  if (right - left > 4 || high - low > 4) return 1;
-  float turn = area < 0 ? -1 : 1;
+  float slack[3];
+  for (int i = 0; i < 3; i++) slack[i] = FUZZ * (fabsf(dx[i]) + fabsf(dy[i]));
+  float turn = dx[0] * dy[1] - dy[0] * dx[1] < 0 ? -1 : 1;
   for (int i = 0; i < 3; i++) dx[i] *= turn, dy[i] *= turn;
   int x0 = (int)(left + 32768) - 32768, y0 = (int)(low + 32768) - 32768;
   for (int y = y0; (float)y <= high; y++) {
@@ -373,25 +372,62 @@ static int covers(const raster* r, const float* a, const float* b, const float* 
   return 0;
 }
 
+// covers says which of four triangles may cover a sample, those with a corner that is not a number among them.
+// They stand as four indices of first corners, of second, and of third.
+static fours covers(const raster* r, const float* w, const uint32_t v[3][4]) {
+  four x[3], y[3], dx[2], dy[2];
+  for (int i = 0; i < 3; i++) {
+    x[i] = (four){w[2 * v[i][0]], w[2 * v[i][1]], w[2 * v[i][2]], w[2 * v[i][3]]};
+    y[i] = (four){w[2 * v[i][0] + 1], w[2 * v[i][1] + 1], w[2 * v[i][2] + 1], w[2 * v[i][3] + 1]};
+  }
+  for (int i = 0; i < 2; i++) dx[i] = x[i + 1] - x[i], dy[i] = y[i + 1] - y[i];
+  four area = dx[0] * dy[1] - dy[0] * dx[1];
+  four left = least(x[0], least(x[1], x[2])) - FUZZ, right = most(x[0], most(x[1], x[2])) + FUZZ;
+  four low = least(y[0], least(y[1], y[2])) - FUZZ, high = most(y[0], most(y[1], y[2])) + FUZZ;
+  fours number = size(area) < 1e9f;
+  fours out = (right < r->lo[0]) | (high < r->lo[1]) | (left > r->hi[0]) | (low > r->hi[1]);
+  // Far corners are known less well, and large faces cover something.
+  fours far = size(left) + size(right) + size(low) + size(high) >= 16384;
+  fours back = area * r->side > 2 * FUZZ * (size(dx[0]) + size(dy[0]) + size(dx[1]) + size(dy[1])) + 8 * FUZZ * FUZZ;
+  fours large = (right - left > 2) | (high - low > 2);
+  fours yes = ~number | (~out & (far | (~back & large)));
+  fours open = number & ~out & ~far & ~back & ~large;
+  for (int i = 0; i < 4; i++) {
+    if (open[i]) yes[i] = sampled(r, w + 2 * v[0][i], w + 2 * v[1][i], w + 2 * v[2][i]);
+  }
+  return yes;
+}
+
+// choose lists the faces that may be seen.
 static int choose(mjc_faces* f, seen* s, const raster* r) {
   list* l = s->of;
   size_t at = s->first;
-  if (!grow(&f->faces, &f->room_faces, at + (size_t)l->nindices, sizeof *f->faces)) return 0;
-  const float* w = f->window;
+  if (!grow(&f->faces, &f->room_faces, at + (size_t)l->nindices + 12, sizeof *f->faces)) return 0;
   for (int k = 0; k < l->nparts; k++) {
     const part* p = &l->parts[k];
+    const uint32_t *v = l->indices + p->first, *end = v + p->n;
     size_t before = at;
-    int step = p->mode == GL_QUADS ? 4 : 3;
-    for (int i = p->first; i < p->first + p->n; i += step) {
-      const uint32_t* v = l->indices + i;
-      const float *a = w + 2 * v[0], *b = w + 2 * v[1], *c = w + 2 * v[2];
-      int keep = covers(r, a, b, c);
-      if (step == 4 && !keep) {  // whichever way the driver cuts it
-        const float* d = w + 2 * v[3];
-        keep = covers(r, a, c, d) || covers(r, a, b, d) || covers(r, b, c, d);
+    if (p->mode == GL_QUADS) {  // whichever way the driver cuts them
+      for (; v < end; v += 4) {
+        uint32_t cut[3][4] = {{v[0], v[0], v[0], v[1]}, {v[1], v[2], v[1], v[2]}, {v[2], v[3], v[3], v[3]}};
+        fours yes = covers(r, f->window, cut);
+        memcpy(f->faces + at, v, 4 * sizeof *v);
+        at += yes[0] | yes[1] | yes[2] | yes[3] ? 4 : 0;
       }
-      memcpy(f->faces + at, v, (size_t)step * sizeof *v);
-      at += keep ? (size_t)step : 0;
+    } else {
+      for (; v < end; v += 12) {
+        int n = MIN(4, (int)(end - v) / 3);
+        uint32_t corners[3][4];
+        for (int i = 0; i < 4; i++) {
+          const uint32_t* t = v + 3 * MIN(i, n - 1);
+          corners[0][i] = t[0], corners[1][i] = t[1], corners[2][i] = t[2];
+        }
+        fours yes = covers(r, f->window, corners);
+        for (int i = 0; i < n; i++) {
+          memcpy(f->faces + at, v + 3 * i, 3 * sizeof *v);
+          at += yes[i] ? 3 : 0;
+        }
+      }
     }
     s->n[k] = (int)(at - before);
   }
@@ -440,7 +476,8 @@ static seen* look(mjc_faces* f, list* l) {
   }
   place(l, m, now.view, f->window, now.touched);
   now.first = (uint32_t)f->nfaces;
-  if (!choose(f, &now, &r)) return NULL;
+  int empty = now.touched[0] >= now.touched[2] || now.touched[1] >= now.touched[3];
+  if (!empty && !choose(f, &now, &r)) return NULL;
   size_t room = (size_t)f->room_seen;
   if (!grow(&f->seen, &room, (size_t)f->nseen + 1, sizeof now)) return NULL;
   f->room_seen = (int)room;
