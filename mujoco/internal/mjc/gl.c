@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "render.h"
 #include "faces.h"
+#include "first.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -75,7 +76,9 @@ procedure mjc_gl_proc(const char* name) {
 // MuJoCo looks for a function of this name among the symbols of the whole process, first
 // in the program, which exports this one. In a library that another program has opened it is not found; then MuJoCo
 // takes that of the OpenGL, and all is drawn plainly.
-procedure eglGetProcAddress(const char* name) { return mjc_shadow_wrap(name, mjc_faces_wrap(name, mjc_gl_proc(name))); }
+procedure eglGetProcAddress(const char* name) {
+  return mjc_shadow_wrap(name, mjc_first_wrap(name, mjc_faces_wrap(name, mjc_gl_proc(name))));
+}
 
 #define AT(f) (procedure*)&(f)
 

@@ -3,6 +3,7 @@
 
 #include "api.h"
 #include "faces.h"
+#include "first.h"
 
 #ifdef MJC_BUILT
 
@@ -21,6 +22,8 @@ struct mjc_renderer {
   mjrContext context;
   mjc_faces* faces;    // NULL where all faces are drawn
   mjc_shadow* shadow;  // NULL where the whole map is drawn
+  mjc_first* first;    // NULL where nothing of the picture is kept
+  mjvScene before;     // what same compares
   int width, height;
   unsigned char* pixels;
 };
@@ -66,11 +69,13 @@ static int make_scene(mjc_renderer* r, char* text) {
   return ok;
 }
 
-// keep_shadow pays in software only: a graphics card fills a map faster than it copies one.
-static void keep_shadow(mjc_renderer* r) {
+// keep pays in software only: a graphics card fills a map faster than it copies one.
+// The same holds for the first draw.
+static void keep(mjc_renderer* r) {
   if (!strstr(mjc_gl_string(MJC_GL_RENDERER), "llvmpipe")) return;
   pthread_mutex_lock(&contexts);
   r->shadow = mjc_shadow_new(mjc_gl_proc, r->context.shadowFBO, r->context.shadowTex, r->context.shadowSize);
+  r->first = mjc_first_new(mjc_gl_proc, r->context.offColor, r->context.offDepthStencil, r->width, r->height);
   pthread_mutex_unlock(&contexts);
 }
 
@@ -84,7 +89,7 @@ mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, int plain, cha
   mjc.mjr_defaultContext(&r->context);
   r->pixels = malloc((size_t)width * (size_t)height * 3);
   if (r->pixels && (r->gl = mjc_gl_new(width, height, text)) && make_context(r, plain, text) && make_scene(r, text)) {
-    if (!plain) keep_shadow(r);
+    if (!plain) keep(r);
     return r;
   }
   mjc_renderer_free(r);
@@ -94,6 +99,7 @@ mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, int plain, cha
 void mjc_renderer_free(mjc_renderer* r) {
   char text[MJC_TEXT];
   mjc_shadow_free(r->shadow);
+  mjc_first_free(r->first);
   mjc_faces_free(r->faces);
   if (r->gl && !broken) {
     pthread_mutex_lock(&contexts);
@@ -102,8 +108,35 @@ void mjc_renderer_free(mjc_renderer* r) {
   }
   if (r->gl) mjc_gl_free(r->gl);
   mjc.mjv_freeScene(&r->scene);
+  free(r->before.geoms);
   free(r->pixels);
   free(r);
+}
+
+// same says whether a frame's first draw depends on nothing else than that of the frame before, its list's place apart.
+// A mirror makes other draws come first; planes are transparent from behind, so that their places say which geom is
+// the first; and what is no usual geom may be drawn without a list.
+static int same(mjc_renderer* r) {
+  mjvScene *was = &r->before, *now = &r->scene;
+  if (!was->geoms && !(was->geoms = calloc(MAX_GEOM, sizeof *was->geoms))) return 0;
+  int equal = was->ngeom == now->ngeom && was->nlight == now->nlight && was->stereo == now->stereo &&
+              !now->enabletransform && !memcmp(was->flags, now->flags, sizeof now->flags) &&
+              !memcmp(was->lights, now->lights, sizeof now->lights) && !memcmp(was->camera, now->camera, sizeof now->camera);
+  for (int i = 0; i < now->ngeom; i++) {
+    mjvGeom g = now->geoms[i];
+    if (g.type != mjGEOM_PLANE) {
+      memset(g.pos, 0, sizeof g.pos);
+      memset(g.mat, 0, sizeof g.mat);
+    }
+    g.camdist = 0, g.transparent = 0;
+    equal = equal && g.type < mjNGEOMTYPES && g.reflectance == 0 && !memcmp(&g, &was->geoms[i], sizeof g);
+    was->geoms[i] = g;
+  }
+  was->ngeom = now->ngeom, was->nlight = now->nlight, was->stereo = now->stereo;
+  memcpy(was->flags, now->flags, sizeof now->flags);
+  memcpy(was->lights, now->lights, sizeof now->lights);
+  memcpy(was->camera, now->camera, sizeof now->camera);
+  return equal;
 }
 
 const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, int camera, char* text) {
@@ -117,7 +150,9 @@ const unsigned char* mjc_renderer_draw(mjc_renderer* r, mjc_data* c, int camera,
     mjc.mjv_updateScene(r->m, c->d, &r->option, NULL, &cam, mjCAT_ALL, &r->scene);
     mjc_shadow_begin(r->shadow);
     mjc_faces_begin(r->faces);
+    mjc_first_begin(r->first, r->first && same(r));
     mjc.mjr_render(all, &r->scene, &r->context);
+    mjc_first_begin(NULL, 0);
     mjc_faces_begin(NULL);
     mjc_shadow_begin(NULL);
     mjc.mjr_readPixels(r->pixels, NULL, all, &r->context);
