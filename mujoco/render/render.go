@@ -57,8 +57,8 @@ func New(m *mujoco.Model, width, height int) (*Renderer, error) {
 	return open(m, width, height, false)
 }
 
-// NewPlain is the slow twin of New: where the processor draws it fills the whole shadow
-// map in each frame, where New's draws only what moved. Their frames are the same bytes.
+// NewPlain is the slow twin of New: where the processor draws, it draws all that MuJoCo asks for, where New's leaves
+// out what did not move or cannot be seen. Their frames are the same bytes.
 func NewPlain(m *mujoco.Model, width, height int) (*Renderer, error) {
 	return open(m, width, height, true)
 }

@@ -219,6 +219,8 @@ static void end_list(void) {
     else l->known = 0;
   }
   if (l->known) {
+    vertex* fit = realloc(l->vertices, (size_t)l->nvertices * sizeof *fit);
+    if (fit) l->vertices = fit;
     gl.GenBuffers(1, &l->buffer);
     gl.BindBuffer(GL_ARRAY_BUFFER, l->buffer);
     gl.BufferData(GL_ARRAY_BUFFER, (ptrdiff_t)l->nvertices * (ptrdiff_t)sizeof(vertex), l->vertices, GL_STATIC_DRAW);

@@ -9,7 +9,7 @@
 
 enum {
   GL_NO_ERROR = 0, GL_MODELVIEW_MATRIX = 0xBA6, GL_PROJECTION_MATRIX, GL_RENDERBUFFER = 0x8D41, GL_RENDERBUFFER_BINDING = 0x8CA7,
-  GL_RENDERBUFFER_INTERNAL_FORMAT = 0x8D44, GL_RENDERBUFFER_SAMPLES = 0x8CAB, LIST_NONE = 0,
+  GL_RENDERBUFFER_INTERNAL_FORMAT = 0x8D44, GL_RENDERBUFFER_SAMPLES = 0x8CAB, NONE = 0,
 };
 
 #define FUNCTIONS(F)                                                                                                       \
@@ -41,7 +41,7 @@ struct mjc_first {
   unsigned buffer[2], keep[2];
   int width, height;
   int waiting, same;  // for the frame's first draw
-  drawn before, kept; // the first draw of the frame before, and that in keep; LIST_NONE for none
+  drawn before, kept;  // the first draw of the frame before, and that in keep; NONE for none
 };
 
 static __thread mjc_first* drawing;
@@ -62,7 +62,7 @@ static void call_list(unsigned list) {
   drawn now = {.list = list};
   gl.GetFloatv(GL_MODELVIEW_MATRIX, now.model);
   gl.GetFloatv(GL_PROJECTION_MATRIX, now.projection);
-  if (!f->same) f->kept.list = f->before.list = LIST_NONE;
+  if (!f->same) f->kept.list = f->before.list = NONE;
   if (!memcmp(&now, &f->kept, sizeof now)) {
     copy(f, f->keep, f->buffer);
     return;

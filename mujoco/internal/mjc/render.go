@@ -40,7 +40,7 @@ func GLStrings() (vendor, renderer, version string) {
 type Renderer = C.mjc_renderer
 
 // NewRenderer makes a context, current on this thread, and a renderer on it; a plain
-// one draws the whole shadow map in each frame.
+// one draws all that MuJoCo asks for in each frame.
 func NewRenderer(m *CModel, width, height int, plain bool) (*Renderer, error) {
 	var r *C.mjc_renderer
 	all := C.int(0)

@@ -23,7 +23,7 @@ const char* mjc_gl_string(int which);
 void (*mjc_gl_proc(const char* name))(void);
 
 typedef struct mjc_renderer mjc_renderer;
-// A plain renderer draws the whole shadow map anew in each frame: see shadow.c.
+// A plain renderer draws all anew in each frame: see shadow.c, faces.c and first.c.
 MJC_WEAK mjc_renderer* mjc_renderer_new(mjModel* m, int width, int height, int plain, char* text);
 MJC_WEAK void mjc_renderer_free(mjc_renderer* r);
 // mjc_renderer_draw draws from a camera of the model and reads back width x height x 3 bytes, bottom row first,
