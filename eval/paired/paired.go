@@ -129,7 +129,8 @@ type Options struct {
 
 // Compare pairs the outcomes of two arms. What was not evaluated under the same
 // conditions is refused; episodes that only one arm has are left out. Training
-// seeds that both have are averaged.
+// seeds that both have are averaged: at a tier those that have it, in the mean all of them, over the tiers that
+// every one has.
 func Compare(a, b *Arm, o Options) *Comparison {
 	c := &Comparison{A: a.Name, B: b.Name, Notes: []string{}} // [] in JSON, never null
 	seeds, err := seedPairs(a, b)
@@ -141,19 +142,31 @@ func Compare(a, b *Arm, o Options) *Comparison {
 	all := table{pairs: map[episode]fourfold{}}
 	kinds := map[string]bool{}
 	var ps []float64
-	paired := 0 // tiers
+	averaged := Averaged(tiers)
+	var whole []string // tiers of the mean
+	paired := 0        // of them
 	for _, tier := range tiers {
-		t := c.pair(a, b, tier, seeds, o, kinds)
+		here := c.seedsAt(a, b, tier, seeds)
+		mean := len(here) == len(seeds) && slices.Contains(averaged, tier)
+		if mean {
+			whole = append(whole, tier)
+		}
+		if len(here) == 0 {
+			continue
+		}
+		t := c.pair(a, b, tier, here, o, kinds)
 		if len(t.pairs) == 0 {
 			continue
 		}
-		paired++
-		all.join(t)
+		if mean {
+			paired++
+			all.join(t)
+		}
 		if n := len(t.pairs); n < t.episodesA || n < t.episodesB {
 			c.Notes = append(c.Notes, fmt.Sprintf("tier %s: %d episodes in both arms, of %d and %d", tier, n, t.episodesA, t.episodesB))
 		}
 		if !o.MeanOnly {
-			r := t.row(tier, []string{tier}, len(seeds))
+			r := t.row(tier, []string{tier}, len(here))
 			c.ByTier = append(c.ByTier, r)
 			ps = append(ps, r.P)
 		}
@@ -164,12 +177,46 @@ func Compare(a, b *Arm, o Options) *Comparison {
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		c.Notes = append(c.Notes, k)
 	}
-	if paired < len(tiers) {
+	switch {
+	case paired < len(whole):
 		c.refuse("no mean over the tiers, since one of them could not be paired")
 		return c
+	case len(whole) == 0 && len(tiers) > 0:
+		c.refuse("no mean over the tiers, since none of them is there for every training seed")
+		return c
+	case len(whole) < len(tiers):
+		c.Notes = append(c.Notes, "the mean is over "+strings.Join(whole, ", "))
 	}
-	c.average(&all, tiers, len(seeds))
+	c.average(&all, whole, len(seeds))
 	return c
+}
+
+// Averaged are the tiers, of those given, that a mean over tiers is of. T2p is T2 in another reading, and would count it twice
+// where both are there.
+func Averaged(tiers []string) []string {
+	return slices.DeleteFunc(slices.Clone(tiers), func(t string) bool {
+		solver, printed := strings.CutSuffix(t, "T2p")
+		return printed && slices.Contains(tiers, solver+"T2")
+	})
+}
+
+// seedsAt lists the training seeds that both arms have at a tier, and notes the others.
+func (c *Comparison) seedsAt(a, b *Arm, tier string, seeds [][2]int) (here [][2]int) {
+	var lack []string
+	for _, s := range seeds {
+		switch {
+		case len(a.at(s[0], tier)) == 0:
+			lack = append(lack, fmt.Sprintf("%d of %s", s[0], c.A))
+		case len(b.at(s[1], tier)) == 0:
+			lack = append(lack, fmt.Sprintf("%d of %s", s[1], c.B))
+		default:
+			here = append(here, s)
+		}
+	}
+	if len(lack) > 0 {
+		c.Notes = append(c.Notes, fmt.Sprintf("tier %s without training seed %s, not evaluated there", tier, strings.Join(lack, ", ")))
+	}
+	return here
 }
 
 // average adds the mean over the tiers.

@@ -6,7 +6,7 @@ import (
 )
 
 // BySeed pairs two arms one training seed at a time: the differences A - B in points by seed,
-// set and episode, an episode's outcomes averaged over all tiers, or those named. It keeps the episodes
+// set and episode, an episode's outcomes averaged over the tiers of Compare's mean, or those named. It keeps the episodes
 // that every seed has, and of sets that differ in length the longest. It is empty where the
 // arms share no seed, or no episode at all tiers.
 func BySeed(a, b *Arm, only ...string) (seeds []int, points [][][]float64) {
@@ -15,7 +15,11 @@ func BySeed(a, b *Arm, only ...string) (seeds []int, points [][][]float64) {
 	if err != nil {
 		return nil, nil
 	}
-	tiers := slices.DeleteFunc(c.commonTiers(a, b), func(t string) bool { return len(only) > 0 && !slices.Contains(only, t) })
+	tiers := only
+	if len(tiers) == 0 {
+		tiers = Averaged(c.commonTiers(a, b))
+	}
+	tiers = slices.DeleteFunc(slices.Clone(tiers), func(t string) bool { return len(c.seedsAt(a, b, t, pairs)) < len(pairs) })
 	var tables []*table
 	seen := map[episode]int{}
 	for _, s := range pairs {

@@ -306,15 +306,60 @@ func (b *blockCells) each(f func(record.Cell)) {
 // score sums up one trained model (or floor) at every tier it has.
 func (b *blockCells) score(a *Arm) {
 	a.Scores = map[string]Score{}
-	var scores []paired.Score
 	for _, t := range b.Tiers {
 		if cells := b.at(*a, t.Name); len(cells) > 0 {
-			s := scoreOf(cells)
-			a.Scores[t.Name] = s
+			a.Scores[t.Name] = scoreOf(cells)
+		}
+	}
+	var scores []paired.Score
+	for _, t := range b.averaged() {
+		if s, ok := a.Scores[t]; ok {
 			scores = append(scores, s.Score)
+		} else { // the mean over the others is no mean beside those of all
+			scores = nil
+			break
 		}
 	}
 	a.Mean = Score{Score: paired.MeanScore(scores)}
+}
+
+// averaged are the tiers that a mean over tiers is of.
+func (b *Block) averaged() (tiers []string) {
+	for _, t := range b.Tiers {
+		tiers = append(tiers, t.Name)
+	}
+	return paired.Averaged(tiers)
+}
+
+// meanNote says which tiers and training seeds the means of the block's tables are not of.
+func (b *Block) meanNote() (note string) {
+	if len(b.averaged()) < len(b.Tiers) {
+		note += " T2p is T2 as the paper prints it, and in no mean."
+	}
+	var lack, fewer []string
+	for _, l := range b.series() {
+		if l.at(len(b.Tiers)) == nil {
+			lack = append(lack, armTitle(l.name))
+		}
+		for _, t := range b.Tiers {
+			n := 0
+			for _, a := range l.arms {
+				if _, ok := a.Scores[t.Name]; ok {
+					n++
+				}
+			}
+			if n > 0 && n < len(l.arms) {
+				fewer = append(fewer, fmt.Sprintf("%s at %s (%d of %d)", armTitle(l.name), t.Name, n, len(l.arms)))
+			}
+		}
+	}
+	if len(lack) > 0 {
+		note += fmt.Sprintf(" %s: no mean, since a tier is missing.", listing(lack))
+	}
+	if len(fewer) > 0 {
+		note += fmt.Sprintf(" Not every training seed has %s; a mean is of those with all tiers.", listing(fewer))
+	}
+	return note
 }
 
 // scoreOf is the success of an arm at one tier, and when it came.

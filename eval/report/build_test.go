@@ -285,6 +285,64 @@ func TestSeedsInTables(t *testing.T) {
 }
 
 // Two trainings of one method and seed are two arms, whichever was evaluated later.
+// Seed 2 was evaluated at T1 alone, and LeWM at T2p too. SCALE - LeWM at T1: seed 1 +20 points, seed 2 +40; at T2 seed 1 +10.
+func TestSeedsWithoutATier(t *testing.T) {
+	var cells []record.Cell
+	for seed, plans := range map[int][]plan{
+		1: {{lewm, "T1", []int{5, 5}}, {scale, "T1", []int{7, 7}}, {lewm, "T2", []int{4, 4}}, {scale, "T2", []int{5, 5}}, {lewm, "T2p", []int{0, 0}}},
+		2: {{lewm, "T1", []int{4, 4}}, {scale, "T1", []int{8, 8}}},
+	} {
+		cells = append(cells, cellsOf(t, plans, func(c *record.Cell) { c.Spec.TrainSeed, c.Spec.Weights = seed, c.Spec.Weights+itoa(seed) })...)
+	}
+	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := r.Blocks[0]
+	c := b.headline()
+	if c == nil || c.A != scale || c.B != lewm {
+		t.Fatalf("it leads with %+v", c)
+	}
+	near(t, "mean", c.Mean.Diff, 30, 1e-9)
+	near(t, "T1", c.ByTier[0].Diff, 30, 1e-9)
+	near(t, "T2", c.ByTier[1].Diff, 10, 1e-9)
+	if c.Mean.Seeds != 2 || c.ByTier[1].Seeds != 1 || !slices.Equal(c.Mean.Tiers, []string{"T1"}) || len(c.Refused) > 0 {
+		t.Errorf("mean over %v of %d seeds, T2 of %d; refused %q", c.Mean.Tiers, c.Mean.Seeds, c.ByTier[1].Seeds, c.Refused)
+	}
+	if want := []string{"tier T2p is only in lewm", "tier T2 without training seed 2 of scale, not evaluated there", "the mean is over T1"}; !slices.Equal(c.Notes, want) {
+		t.Errorf("notes %q, want %q", c.Notes, want)
+	}
+	// A mean is of seed 1 alone: (50 + 40) / 2, without T2p.
+	near(t, "mean of LeWM", b.seriesOf(lewm).at(len(b.Tiers)).Mean, 45, 1e-9)
+	table := b.successTable()
+	for _, want := range []string{"T2p is T2 as the paper prints it, and in no mean.", "Not every training seed has LeWM at T2 (1 of 2), LeWM at T2p (1 of 2) and SCALE at T2 (1 of 2)"} {
+		if !strings.Contains(table.Caption, want) {
+			t.Errorf("caption %q, want %q", table.Caption, want)
+		}
+	}
+	if seeds, points := bySeedOf(t, b); !slices.Equal(seeds, []int{1, 2}) || !slices.Equal(points, []float64{20, 40}) {
+		t.Errorf("by seed: %v, %v", seeds, points)
+	}
+}
+
+// bySeedOf are SCALE - LeWM by training seed.
+func bySeedOf(t *testing.T, b *Block) ([]int, []float64) {
+	t.Helper()
+	return seedPoints(map[string]*Block{b.Solver: b}, []string{b.Solver}, scale, lewm)
+}
+
+// Where one method lacks a tier, its mean would stand beside means of other tiers.
+func TestMeanNeedsAllTiers(t *testing.T) {
+	b := built(t, []plan{{lewm, "T1", []int{9, 9}}, {scale, "T1", []int{8, 8}}, {scale, "T2", []int{6, 6}}}, nil).Blocks[0]
+	if s := b.seriesOf(lewm).at(len(b.Tiers)); s != nil {
+		t.Errorf("LeWM has a mean of T1 alone: %v", s.Mean)
+	}
+	near(t, "mean of SCALE", b.seriesOf(scale).at(len(b.Tiers)).Mean, 70, 1e-9)
+	if caption := b.successTable().Caption; !strings.Contains(caption, "LeWM: no mean, since a tier is missing.") {
+		t.Errorf("caption %q", caption)
+	}
+}
+
 func TestTwoTrainingsAreTwoArms(t *testing.T) {
 	other := cellsOf(t, handPlan[:1], func(c *record.Cell) { c.Spec.Weights = "0123456789abcdef"; c.Result.Rows[0].Success = false })
 	cells := append(other, cellsOf(t, handPlan, nil)...)

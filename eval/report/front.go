@@ -148,7 +148,10 @@ func (r *Report) tiles() (out []Item) {
 		if top == nil || m.Floor && m.Plans() {
 			continue
 		}
-		note := "at " + b.Tiers[0].Name + ", " + points(l.scores[len(b.Tiers)].Mean) + " over all tiers"
+		note := "at " + b.Tiers[0].Name
+		if all := l.at(len(b.Tiers)); all != nil {
+			note += ", " + points(all.Mean) + " over all tiers"
+		}
 		if m.Floor {
 			note = "the floor: uniform random actions"
 		}

@@ -126,7 +126,9 @@ func setTest(of map[string]*Block, solvers []string, a, b string, o paired.Optio
 	}
 	if ok {
 		o.MeanOnly = true
-		t.Pooled = paired.Compare(paired.Join(a, as), paired.Join(b, bs), o).Mean
+		if d := paired.Compare(paired.Join(a, as), paired.Join(b, bs), o).Mean; d != nil && len(d.Tiers) == len(cells) {
+			t.Pooled = d
+		}
 	}
 	return t, true
 }
@@ -153,10 +155,25 @@ func gains(blocks []*Block, o paired.Options) (out []Gain) {
 	return out
 }
 
-// setDifferences are the rates of A minus those of B on the sets that both have.
+// setDifferences are the rates of A minus those of B on the sets that both have, over the training seeds that both have at
+// the tier, or the only one of each.
 func (b *Block) setDifferences(tier, armA, armB string) map[string]float64 {
-	ra, rb := b.setRates(tier, armA), b.setRates(tier, armB)
+	seeds := map[string][]int{}
+	for _, a := range b.Arms {
+		if _, ok := a.Scores[tier]; ok {
+			seeds[a.Name] = append(seeds[a.Name], a.Seed)
+		}
+	}
+	as, bs := seeds[armA], seeds[armB]
+	if len(as) > 1 || len(bs) > 1 {
+		as = slices.DeleteFunc(slices.Clone(as), func(s int) bool { return !slices.Contains(bs, s) })
+		bs = as
+	}
 	out := map[string]float64{}
+	if len(as) == 0 || len(bs) == 0 {
+		return out
+	}
+	ra, rb := b.setRates(tier, armA, as...), b.setRates(tier, armB, bs...)
 	for set, x := range ra {
 		if y, ok := rb[set]; ok {
 			out[set] = x - y
@@ -165,11 +182,11 @@ func (b *Block) setDifferences(tier, armA, armB string) map[string]float64 {
 	return out
 }
 
-// setRates is an arm's success by set, the mean over its training seeds.
-func (b *Block) setRates(tier, arm string) map[string]float64 {
+// setRates is an arm's success by set, the mean over those training seeds, or all.
+func (b *Block) setRates(tier, arm string, seeds ...int) map[string]float64 {
 	sum, n := map[string]float64{}, map[string]float64{}
 	for _, a := range b.Arms {
-		if a.Name != arm {
+		if a.Name != arm || len(seeds) > 0 && !slices.Contains(seeds, a.Seed) {
 			continue
 		}
 		for _, s := range a.Scores[tier].BySet {
@@ -246,15 +263,15 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// aggregates are the arms' numbers over the cells that all of them have.
+// aggregates are the arms' numbers over the cells that all of them have, each the mean of their training seeds.
 func aggregates(blocks []*Block) []Aggregate {
 	names := slices.DeleteFunc(names(blocks), func(arm string) bool { return !paired.MethodOf(arm).Plans() })
 	cells := map[string][][]float64{}
 	for _, b := range blocks {
-		for _, t := range b.Tiers {
+		for _, tier := range b.averaged() {
 			rates := map[string][]float64{}
 			for _, m := range names {
-				bySet := b.setRates(t.Name, m)
+				bySet := b.setRates(tier, m)
 				for _, set := range slices.Sorted(maps.Keys(bySet)) {
 					rates[m] = append(rates[m], bySet[set])
 				}

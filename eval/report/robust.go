@@ -378,10 +378,6 @@ func (r *Report) factorTable() Table {
 
 // factorRow is a block in one row.
 func (b *Block) factorRow(what string, arms []string) []Field {
-	var tiers []string
-	for _, t := range b.Tiers {
-		tiers = append(tiers, t.Name)
-	}
 	seeds := map[int]bool{}
 	var success []Field
 	for _, name := range arms {
@@ -395,7 +391,7 @@ func (b *Block) factorRow(what string, arms []string) []Field {
 			success = append(success, none())
 		}
 	}
-	row := []Field{words(taskName(b.Task)), words(solverNames[strings.TrimSuffix(b.Solver, "-stock")]), words(what), words(strings.Join(tiers, ", ")), whole(len(seeds))}
+	row := []Field{words(taskName(b.Task)), words(solverNames[strings.TrimSuffix(b.Solver, "-stock")]), words(what), words(strings.Join(b.averaged(), ", ")), whole(len(seeds))}
 	row = append(row, success...)
 	if c := b.headline(); c != nil {
 		return append(row, number(signed(c.Mean.Diff), c.Mean.Diff), number(interval(c.Mean.Lo, c.Mean.Hi), c.Mean.Lo))

@@ -116,6 +116,7 @@ func (b *Block) successTable() Table {
 		over = "%s: success rate (%%), mean ± SD (ddof 1) over training seeds, or with one seed over the sets; each seed on %s of %s; "
 	}
 	t := b.tableOfSuccess("", over+"the last column averages the tiers. Bold marks the best of a column.")
+	t.Caption += b.meanNote()
 	best := b.best()
 	for _, l := range b.series() {
 		row := b.successRow(l.label(), l.name, l.scores)
