@@ -156,8 +156,11 @@ func FindChoice(ctx context.Context, store cell.Store, j Job) (found Choice, err
 	want := j.Spec(0)
 	n := 0
 	err = store.Each(ctx, func(e cell.Entry, err error) error {
-		if err != nil || e.Kind != choiceKind { // a torn choice is made again
+		switch {
+		case errors.Is(err, cell.ErrTorn): // is made again
 			return nil
+		case err != nil || e.Kind != choiceKind:
+			return err
 		}
 		var s choiceSpec
 		var c Choice

@@ -224,6 +224,16 @@ func damaged(t *testing.T, dir string, want map[string][]byte) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	for _, name := range torn {
+		switch filepath.Base(filepath.Dir(name)) { // what was there is kept aside
+		case "gates", "sets", "watch":
+			aside, err := os.ReadFile(filepath.Join(dir, name+".damaged"))
+			if b := want[name]; err != nil || !bytes.Equal(aside, b[:len(b)/2]) {
+				t.Errorf("%s.damaged: %d bytes, %v", name, len(aside), err)
+			}
+			if err := os.Remove(filepath.Join(dir, name+".damaged")); err != nil {
+				t.Error(err)
+			}
+		}
 		if filepath.Base(name) != "metrics.jsonl" && !strings.Contains(errs, filepath.Base(name)+" is damaged") {
 			t.Errorf("%s is made again without a word:\n%s", name, errs)
 		}

@@ -268,7 +268,7 @@ func hint(err error) string {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return " (hint: free space on that disk, or write to another folder)"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return " (hint: check who may write to that folder, or write to another one)"
+		return " (hint: check who may read and write there, or take another folder)"
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
 		return " (hint: a folder and a file compete for that name; choose another one)"
 	}

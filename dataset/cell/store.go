@@ -281,7 +281,7 @@ func (e Entry) Into(spec, result any) error {
 }
 
 // Each visits the cells of the store in the order of their ids, each file read
-// once. Of a file that is no whole cell visit gets the error, which wraps ErrTorn;
+// once. Of a file that cannot be read visit gets the error, which wraps ErrTorn where it is no whole cell;
 // what visit returns ends the visits. A missing folder has no cells.
 func (s Store) Each(ctx context.Context, visit func(Entry, error) error) error {
 	return s.EachNew(ctx, map[string]bool{}, visit)
@@ -311,9 +311,6 @@ func (s Store) EachNew(ctx context.Context, seen map[string]bool, visit func(Ent
 		}
 		if err != nil {
 			err = fmt.Errorf("reading cell %s: %w%s", s.Path(name), plain(err), loadHint(err))
-			if !errors.Is(err, ErrTorn) {
-				return err
-			}
 		}
 		if err := visit(Entry{f.ID, f.Kind, f.SHA256, s.Path(name), f}, err); err != nil {
 			return err

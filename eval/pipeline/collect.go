@@ -58,6 +58,9 @@ func (c *Collect) State(context.Context) (State, error) {
 		if n := collect.Parts(c.w.dataPath(c.task.Spec.Name)); n > 0 {
 			text += fmt.Sprintf(", %d parts of them are there", n)
 		}
+		if of := c.w.resultsOn(c.task); of != "" {
+			text += fmt.Sprintf("; the folder's results are of a data set with the fingerprint %.12s, another will be refused", of)
+		}
 		return State{Text: text}, c.w.belongs(c.task, "")
 	}
 	t, err := c.w.openSets(c.task)
@@ -72,7 +75,11 @@ func (c *Collect) Share(shard cell.Shard) Step { return &Collect{c.w, c.task, sh
 
 func (c *Collect) Run(ctx context.Context) (string, error) {
 	began := time.Now()
-	res, there, err := c.w.Collect(ctx, c.w.dataPath(c.task.Spec.Name), c.spec(), c.share)
+	path := c.w.dataPath(c.task.Spec.Name)
+	if of := c.w.resultsOn(c.task); of != "" && !isThere(path) {
+		c.w.Listener.Note(fmt.Sprintf("the results in %s are of a data set with the fingerprint %.12s, which is not there; if the preset collects another, it will be refused (hint: put that data set at %s)", c.w.Dir, of, path))
+	}
+	res, there, err := c.w.Collect(ctx, path, c.spec(), c.share)
 	whole := there || c.share.N <= 1
 	if err == nil && whole {
 		_, err = c.w.RenderGate(ctx, c.task)
@@ -123,7 +130,10 @@ func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (record.Gate
 	if err != nil {
 		return gate, fmt.Errorf("writing the verdict of the render gate: %w", err)
 	}
-	err = w.keep(filepath.Join(w.Dir, record.GatesDir, gate.Task+".json"), append(verdict, '\n'), json.Valid)
+	err = w.keep(filepath.Join(w.Dir, record.GatesDir, gate.Task+".json"), append(verdict, '\n'), func(there []byte) bool {
+		_, err := record.ParseGate(there)
+		return err == nil
+	})
 	for _, s := range t.sets {
 		text := t.data.EncodeSet(s)
 		if err == nil {
@@ -133,15 +143,16 @@ func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (record.Gate
 	return gate, err
 }
 
-// keep writes a file that can be made again at any time, unless it is there, and
-// says so where what is there is damaged.
+// keep writes a file that can be made again at any time, unless it is there; what is there and is damaged is kept aside.
 func (w *Workspace) keep(path string, text []byte, whole func(there []byte) bool) error {
 	there, err := cell.ReadFile(path, cell.MaxSet)
 	if err == nil && bytes.Equal(there, text) {
 		return nil
 	}
 	if err == nil && !whole(there) {
-		w.Listener.Note(fmt.Sprintf("%s is damaged and is made again", path))
+		if err := w.setAside(path); err != nil {
+			return err
+		}
 	}
 	return cell.WriteFile(path, func(out io.Writer) error { _, err := out.Write(text); return err })
 }

@@ -127,6 +127,16 @@ func (w *Workspace) fits(folder string, task envs.Task, data string, recipes boo
 	return nil
 }
 
+// resultsOn is the fingerprint of the data set that the folder has results on, "" where it has none yet.
+func (w *Workspace) resultsOn(task envs.Task) string {
+	for _, path := range entries(setsDir(w.Dir)) {
+		if o, err := eval.OriginOf(path); err == nil && o.Task == task.Spec.Name {
+			return o.Data
+		}
+	}
+	return ""
+}
+
 // methodOf is the method of a task's training, which its folder's name says.
 func methodOf(dir, task string) model.Method {
 	name := strings.TrimPrefix(filepath.Base(dir), task+"-")

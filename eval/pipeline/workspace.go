@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -134,9 +135,12 @@ func (w *Workspace) analyses(ctx context.Context) (map[record.AnalysisSpec]strin
 	if w.made == nil {
 		w.made, w.asked = map[record.AnalysisSpec]string{}, map[string]bool{}
 	}
-	return w.made, w.cells().EachNew(ctx, w.asked, func(e cell.Entry, torn error) error {
+	return w.made, w.cells().EachNew(ctx, w.asked, func(e cell.Entry, err error) error {
+		if err != nil && !errors.Is(err, cell.ErrTorn) {
+			return err
+		}
 		var spec record.AnalysisSpec
-		if torn == nil && e.Kind == record.AnalysisKind && e.Into(&spec, nil) == nil {
+		if err == nil && e.Kind == record.AnalysisKind && e.Into(&spec, nil) == nil {
 			spec.Device = ""
 			w.made[spec] = e.ID
 		}
@@ -343,10 +347,22 @@ func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error
 	case errors.Is(err, fs.ErrNotExist):
 		return path, nil
 	case err == nil && !whole:
-		w.Listener.Note(fmt.Sprintf("%s is damaged and is made again", path))
-		return path, nil
+		return path, w.setAside(path)
 	}
 	return "", err
+}
+
+// setAside renames a damaged file, which may be somebody's own: PATH.damaged, PATH.damaged-2, ...
+func (w *Workspace) setAside(path string) error {
+	aside := path + ".damaged"
+	for n := 2; isThere(aside); n++ {
+		aside = fmt.Sprintf("%s.damaged-%d", path, n)
+	}
+	if err := os.Rename(path, aside); err != nil {
+		return fmt.Errorf("keeping what is damaged of %s: %w", path, err)
+	}
+	w.Listener.Note(fmt.Sprintf("%s is damaged and is made again; what is there becomes %s", path, filepath.Base(aside)))
+	return nil
 }
 
 func filmName(task envs.Task, label, of string) string {

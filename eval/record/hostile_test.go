@@ -6,7 +6,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"scalewm/dataset/cell"
@@ -32,6 +34,38 @@ func TestLoadRefusesNames(t *testing.T) {
 		if !strings.Contains(p, "is no name (hint: ") {
 			t.Errorf("problem %q", p)
 		}
+	}
+}
+
+// What may not be read is told of, and takes nothing else away.
+func TestLoadWithoutPermission(t *testing.T) {
+	dir := t.TempDir()
+	cells := filepath.Join(dir, CellsDir)
+	save(t, cells, Spec{Task: "tworoom", Set: "s101"})
+	closed := filepath.Join(cells, save(t, cells, Spec{Task: "tworoom", Set: "s102"})+".json")
+	if err := os.Chmod(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "lost+found"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 { // may read everything, so that this thread becomes somebody else
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		syscall.RawSyscall(syscall.SYS_SETFSUID, 65534, 0, 0)
+		defer syscall.RawSyscall(syscall.SYS_SETFSUID, 0, 0, 0)
+	} else if err := os.Chmod(filepath.Join(dir, "lost+found"), 0); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Load(t.Context(), dir)
+	if err != nil || len(f.Cells) != 1 || len(f.Torn) != 1 || len(f.Problems) != 1 {
+		t.Fatalf("%d cells, %q, %q, %v; want one of each", len(f.Cells), f.Torn, f.Problems, err)
+	}
+	if !strings.Contains(f.Torn[0], filepath.Base(closed)+": open: permission denied") || !strings.Contains(f.Problems[0], "lost+found may not be read") {
+		t.Errorf("%q, %q", f.Torn, f.Problems)
 	}
 }
 

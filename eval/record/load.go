@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,10 +86,7 @@ func (f *Folder) addGate(path string) {
 	var g Gate
 	b, err := cell.ReadFile(path, cell.MaxRecord)
 	if err == nil {
-		err = json.Unmarshal(b, &g)
-	}
-	if err == nil {
-		err = cell.CheckNames(g)
+		g, err = ParseGate(b)
 	}
 	if err != nil {
 		f.Problems = append(f.Problems, fmt.Sprintf("reading the render gate %s: %v", path, err))

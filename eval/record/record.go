@@ -5,6 +5,7 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"scalewm/dataset/cell"
@@ -186,6 +187,17 @@ type Gate struct {
 	Data  string  `json:"data"`  // fingerprint of the data set
 	Error float64 `json:"error"` // mean absolute difference, levels a byte
 	Limit float64 `json:"limit"`
+}
+
+// ParseGate reads the bytes of a verdict.
+func ParseGate(b []byte) (g Gate, err error) {
+	if err := json.Unmarshal(b, &g); err != nil {
+		return g, err
+	}
+	if g.Task == "" {
+		return g, errors.New("it names no task")
+	}
+	return g, cell.CheckNames(g)
 }
 
 // Passed says whether the frames are those that were recorded.
