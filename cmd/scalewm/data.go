@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"slices"
 	"sort"
+	"strings"
 
 	"scalewm/dataset"
 	"scalewm/dataset/convert"
@@ -129,7 +130,7 @@ func dataInfo(c *command, path string, asJSON bool) error {
 		path, hdf5.MB(i.Bytes), i.Episodes, i.MinLength, i.MaxLength, i.MeanLength, i.Rows, i.Clips)
 	fmt.Fprintf(w, "  frames       %s\n", i.Storage)
 	for _, col := range i.Columns {
-		fmt.Fprintf(w, "  column       %-20s %s x %d\n", col.Name, col.DType, col.Width)
+		fmt.Fprintf(w, "  column       %-20s %s x %d\n", oneLine(col.Name), col.DType, col.Width)
 	}
 	printSorted(w, "  left out     %-20s %s\n", i.Skipped)
 	printSorted(w, "  attribute    %-20s %s\n", i.Attributes)
@@ -144,9 +145,12 @@ func printSorted(w io.Writer, format string, m map[string]string) {
 	}
 	sort.Strings(names)
 	for _, n := range names {
-		fmt.Fprintf(w, format, n, m[n])
+		fmt.Fprintf(w, format, oneLine(n), oneLine(m[n]))
 	}
 }
+
+// oneLine keeps text of a file from looking like lines of ours.
+var oneLine = strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace
 
 // checkResult is what `data check --json` prints, and what the child hands to its parent.
 type checkResult struct {
@@ -195,8 +199,8 @@ func checkInChild(ctx context.Context, c *command, path string, asJSON bool) err
 	child.Env = append(os.Environ(), checkChild+"=1")
 	var answer, complaint bytes.Buffer
 	child.Stdout, child.Stderr = &answer, &complaint
-	if isTerminal(c.stderr) {
-		child.Stderr = c.stderr // the child's bar
+	if screen := terminal(c.stderr); screen != nil {
+		child.Stderr = screen // for the child's bar
 	}
 	err = child.Run()
 	if ctx.Err() != nil {
@@ -204,9 +208,15 @@ func checkInChild(ctx context.Context, c *command, path string, asJSON bool) err
 	}
 	var r checkResult
 	if jsonErr := json.Unmarshal(answer.Bytes(), &r); err != nil || jsonErr != nil {
-		return fmt.Errorf("checking %s: the reader crashed (%s): the file is damaged (hint: fetch or make it again)", path, crash(err, &complaint))
+		r = checkResult{File: path, Problems: []string{}, Notes: []string{},
+			Error: fmt.Sprintf("checking %s: the reader crashed (%s): the file is damaged (hint: fetch or make it again)", path, crash(err, &complaint))}
 	}
 	if r.Error != "" {
+		if asJSON {
+			if err := c.printJSON(r); err != nil {
+				return err
+			}
+		}
 		return errors.New(r.Error)
 	}
 	return reportCheck(c, r, asJSON)

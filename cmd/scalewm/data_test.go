@@ -20,7 +20,7 @@ import (
 func dataFile(t *testing.T, nan int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "d.h5")
-	w, err := hdf5.Create(path, hdf5.WriterOptions{Columns: []envs.Column{{Name: "action", DType: "float32", Width: 2}}, FrameSize: envs.FrameSize, Attrs: map[string]string{"env": "tworoom"}})
+	w, err := hdf5.Create(path, hdf5.WriterOptions{Columns: []envs.Column{{Name: "action", DType: "float32", Width: 2}}, FrameSize: envs.FrameSize, Attrs: map[string]string{"env": "tworoom", "by": "\x1b[2J\u009b\n  fingerprint  0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestDataInfo(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 	text, _, _ := session("data", "info", path)
-	for _, want := range []string{"length 4 to 21, mean 12.50", "action", "float32 x 2", "deflate+fletcher32, 1 a chunk", i.Fingerprint, "env"} {
+	for _, want := range []string{"length 4 to 21, mean 12.50", "action", "float32 x 2", "deflate+fletcher32, 1 a chunk", i.Fingerprint, "env", `\u001b[2J\u009b\n  fingerprint  0`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -103,6 +103,11 @@ func TestDataCheckBadFiles(t *testing.T) {
 			if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, name) || !strings.Contains(errs, "hint") || out != "" {
 				t.Errorf("%s %s: exit %d, %q, %q", action, name, code, out, errs)
 			}
+		}
+		out, errs, code := session("data", "check", "--json", filepath.Join(dir, name))
+		var r checkResult
+		if err := json.Unmarshal([]byte(out), &r); err != nil || r.OK || !strings.Contains(errs, r.Error) || r.Error == "" || code != exitFailed {
+			t.Errorf("%s as JSON: exit %d, %v, %+v, %q", name, code, err, r, errs)
 		}
 	}
 }

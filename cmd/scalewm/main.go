@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
 	"scalewm/eval/pipeline"
 )
@@ -76,6 +77,7 @@ func main() {
 // run executes one command line; tests call it as the shell does.
 func run(ctx context.Context, args []string, to, stderr io.Writer) (err error) {
 	stdout := &printed{Writer: to}
+	stderr = &printed{Writer: stderr}
 	defer func() {
 		if err == nil && stdout.err != nil {
 			err = fmt.Errorf("printing: %w (hint: is the disk full that stdout goes to?)", stdout.err)
@@ -119,20 +121,22 @@ func run(ctx context.Context, args []string, to, stderr io.Writer) (err error) {
 	return err
 }
 
-// printed is a stdout that keeps its first error, so that no verb need look at what every line gives.
+// printed is a stdout or stderr of text. It keeps its first error, so that no verb need look at what every line gives,
+// and shows what would steer a terminal.
 type printed struct {
 	io.Writer
 	err error
 }
 
 func (p *printed) Write(b []byte) (int, error) {
-	n, err := p.Writer.Write(b)
+	_, err := io.WriteString(p.Writer, cell.Visible(string(b)))
 	p.err = cmp.Or(p.err, err)
-	return n, err
+	return len(b), err
 }
 
 // exitCode prints err as one line and maps it to the program's exit code.
 func exitCode(err error, stderr io.Writer) int {
+	stderr = &printed{Writer: stderr}
 	var usage *pipeline.RequestError
 	switch {
 	case err == nil:

@@ -26,25 +26,28 @@ type progress struct {
 // newProgress starts showing `what`; call report with (done, total, note) and close at the end.
 func newProgress(stderr io.Writer, what string) *progress {
 	p := &progress{w: stderr, what: what, started: time.Now(), last: time.Now()}
-	if isTerminal(stderr) {
+	if screen := terminal(stderr); screen != nil {
 		const tmpl = `{{string . "what"}} {{counters . }} {{bar . "[" "=" ">" " " "]"}} {{percent . }} {{rtime . "ETA %s"}} {{string . "note"}}`
-		p.bar = pb.ProgressBarTemplate(tmpl).New(0).SetWriter(stderr)
+		p.bar = pb.ProgressBarTemplate(tmpl).New(0).SetWriter(screen)
 		p.bar.Set("what", what)
 		p.bar.Start()
 	}
 	return p
 }
 
-func isTerminal(w io.Writer) bool {
+// terminal is the terminal that a stream goes to, on which bars are drawn; nil for another file.
+func terminal(w io.Writer) *os.File {
 	if p, ok := w.(*printed); ok {
-		w = p.Writer
+		return terminal(p.Writer)
 	}
 	f, ok := w.(*os.File)
 	if !ok {
-		return false
+		return nil
 	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
+	if st, err := f.Stat(); err != nil || st.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	return f
 }
 
 // report may be called from any goroutine.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"os"
@@ -51,14 +52,20 @@ func TestReportOfUnreadFiles(t *testing.T) {
 	if out, errs, code := session("report", link); code != exitDone || errs != "" || !strings.Contains(out, "+37.5 points") {
 		t.Errorf("by a link: exit %d, %q, %q", code, out, errs)
 	}
-	if err := os.WriteFile(filepath.Join(dir, record.CellsDir, "torn.json"), []byte("{"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, record.CellsDir, "torn \x1b[2J.json"), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"report", link}, {"compare", link + ":scale", link + ":lewm"}} {
 		out, errs, code := session(args...)
-		if code != exitIncomplete || !strings.Contains(out, "+37.5") || !strings.Contains(errs, "warning: reading cell ") || !strings.Contains(errs, "scalewm: some files could not be read and are left out: 1 in all\n") || strings.Count(errs, "\n") != 2 {
+		if code != exitIncomplete || !strings.Contains(out, "+37.5") || !strings.Contains(errs, "warning: reading cell ") || !strings.Contains(errs, `/torn \u001b[2J.json`) || strings.Contains(errs, "\x1b") || !strings.Contains(errs, "scalewm: some files could not be read and are left out: 1 in all\n") || strings.Count(errs, "\n") != 2 {
 			t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
 		}
+	}
+	to := t.TempDir()
+	session("report", link, "--out", to)
+	page, err := os.ReadFile(filepath.Join(to, "report.html"))
+	if err != nil || bytes.Contains(page, []byte("\x1b")) || !bytes.Contains(page, []byte(`torn \u001b[2J.json`)) {
+		t.Errorf("the page has the cell's name as it is, or not at all: %v", err)
 	}
 	film := filepath.Join(dir, "watch", "scale-T1.gif")
 	if err := os.MkdirAll(filepath.Dir(film), 0o777); err != nil {

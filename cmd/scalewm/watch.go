@@ -26,7 +26,8 @@ type screen struct {
 // watch shows how a grid comes along until everything is there: a screen that is drawn
 // anew on a terminal, once elsewhere.
 func (c *command) watch(ctx context.Context, w *pipeline.Workspace, asJSON bool) error {
-	again := !asJSON && isTerminal(c.stdout)
+	show := terminal(c.stdout)
+	again := !asJSON && show != nil
 	v, began := pipeline.NewWatcher(w), time.Now()
 	var first pipeline.Look
 	for {
@@ -45,7 +46,7 @@ func (c *command) watch(ctx context.Context, w *pipeline.Workspace, asJSON bool)
 			return c.printJSON(s)
 		}
 		if again {
-			fmt.Fprint(c.stdout, "\x1b[H\x1b[2J") // the screen is cleared
+			fmt.Fprint(show, "\x1b[H\x1b[2J") // the screen is cleared
 		}
 		if err := s.print(c.stdout); err != nil || !again || s.complete() {
 			return err

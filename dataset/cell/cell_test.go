@@ -287,7 +287,7 @@ func TestErrorsCarryHints(t *testing.T) {
 			t.Errorf("error %q, want one line with a hint %q", err, want)
 		}
 	}
-	if got := hint(fs.ErrPermission); !strings.Contains(got, "may write") {
+	if got := hint(fs.ErrPermission); !strings.Contains(got, "may read and write") {
 		t.Errorf("hint for a refused write: %q", got)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // maxName bounds a name: files are named by several of them.
@@ -44,4 +46,28 @@ func CheckNames(v any) error {
 		}
 	}
 	return nil
+}
+
+// Visible shows control and format characters, but for line feeds and tabs, as \u001b, and bytes that are no UTF-8
+// as \ufffd. Names and attributes of files that others made could else steer a terminal, or turn around what a page says.
+func Visible(s string) string {
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	var w strings.Builder
+	for _, r := range s {
+		switch {
+		case !hidden(r):
+			w.WriteRune(r)
+		case r > 0xFFFF:
+			fmt.Fprintf(&w, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&w, `\u%04x`, r)
+		}
+	}
+	return w.String()
+}
+
+func hidden(r rune) bool {
+	return r != '\n' && r != '\t' && (r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp))
 }

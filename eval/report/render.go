@@ -46,7 +46,12 @@ func (r *Report) Render(formats []string) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, files...)
+		for _, file := range files {
+			if v := cell.Visible(string(file.Bytes)); len(v) != len(file.Bytes) {
+				file.Bytes = []byte(v)
+			}
+			out = append(out, file)
+		}
 	}
 	return out, nil
 }
