@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"scalewm/dataset/cell"
@@ -140,14 +142,31 @@ func ParseSidecar(b []byte) (*Sidecar, error) {
 	if err := cell.CheckNames(s); err != nil {
 		return nil, fmt.Errorf("not a sidecar that train wrote: %w", err)
 	}
+	if s.Digest != "" && s.Digest != digest(bytes.Replace(b, digestLine(s.Digest), digestLine(""), 1)) {
+		return nil, fmt.Errorf("%w: a sidecar that is not as it was written %s", ErrDamaged, againHint)
+	}
 	return &s, nil
 }
 
-// Encode is the sidecar's bytes.
+// Encode is the sidecar's bytes, with their digest.
 func (s *Sidecar) Encode() ([]byte, error) {
+	s.Digest = ""
 	b, err := json.MarshalIndent(s, "", "  ")
-	return append(b, '\n'), err
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, '\n')
+	s.Digest = digest(b)
+	at := bytes.LastIndex(b, digestLine("")) // its last field
+	return slices.Concat(b[:at], bytes.Replace(b[at:], digestLine(""), digestLine(s.Digest), 1)), nil
 }
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func digestLine(of string) []byte { return fmt.Appendf(nil, "\"digest\": %q", of) }
 
 // Save writes tensors, as a .pt or a safetensors file by the path's ending, and
 // then the sidecar s, whose SHA256 it sets. Both appear whole or not at all.

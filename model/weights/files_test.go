@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,6 +68,33 @@ func TestLoadRefuses(t *testing.T) {
 				t.Errorf("got %v, want %q and a hint", err, c.want)
 			}
 		})
+	}
+}
+
+// One changed bit of a sidecar is found, wherever it is, but for the name of the digest itself. A sidecar without a digest, by other
+// hands or an older version, is read.
+func TestSidecarDigest(t *testing.T) {
+	dir, want := write(t)
+	b, err := os.ReadFile(filepath.Join(dir, SidecarName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := bytes.LastIndex(b, []byte(`"digest"`))
+	for i := range b {
+		if name <= i && i < name+len(`"digest"`) {
+			continue
+		}
+		for bit := range 8 {
+			flipped := bytes.Clone(b)
+			flipped[i] ^= 1 << bit
+			if s, err := ParseSidecar(flipped); err == nil {
+				t.Fatalf("bit %d of byte %d, %q: read as %+v", bit, i, b[max(i-10, 0):min(i+10, len(b))], s)
+			}
+		}
+	}
+	old := append(bytes.TrimRight(b[:name], ", \n"), '}')
+	if s, err := ParseSidecar(old); err != nil || s.SHA256 != want.SHA256 {
+		t.Errorf("without a digest: %+v, %v", s, err)
 	}
 }
 

@@ -37,4 +37,6 @@ type Sidecar struct {
 	SHA256 string `json:"sha256"` // of weights.safetensors
 	// Files are SHA-256 of what a finished training left beside its last weights.
 	Files map[string]string `json:"files,omitempty"`
+	// Digest is the SHA-256 of the sidecar's own bytes with an empty digest, "" in one by other hands or older versions.
+	Digest string `json:"digest"`
 }
