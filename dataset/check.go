@@ -37,7 +37,7 @@ func (r *CheckReport) add(format string, args ...any) {
 
 // Check reads everything in a source: the episodes must cover the rows without
 // gap or overlap, every column and every frame must decode, index columns must
-// agree with the episodes, actions must be finite, the last of an episode
+// agree with the episodes, all rows must be written, actions must be finite, the last of an episode
 // apart, which may be NaN, and what a world shows must change somewhere. One cause in
 // many rows is one problem. The error is
 // ctx's; what is wrong with the data is in the report.
@@ -49,13 +49,32 @@ func Check(ctx context.Context, src Source, progress func(done, total int64, not
 			return nil, err
 		}
 		r.checkColumn(src, c)
+		r.addUnwritten(src, c.Name)
 	}
 	if src.FrameSize() > 0 {
+		r.addUnwritten(src, "pixels")
 		if err := r.checkFrames(ctx, src, progress); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
+}
+
+// addUnwritten tells of rows that a file says it has and does not store: its recorder was cut off, or its index is damaged.
+func (r *CheckReport) addUnwritten(src Source, column string) {
+	f, ok := src.(interface{ Unwritten(column string) [][2]int })
+	if !ok {
+		return
+	}
+	rows := f.Unwritten(column)
+	if len(rows) == 0 {
+		return
+	}
+	all := 0
+	for _, of := range rows {
+		all += of[1] - of[0]
+	}
+	r.add("%s: %d rows were never written, the first of them rows %d to %d; they read as the file's fill value", column, all, rows[0][0], rows[0][1]-1)
 }
 
 func (r *CheckReport) checkEpisodes(src Source) {

@@ -23,6 +23,7 @@ func TestCheck(t *testing.T) {
 		{"still frames", func(f *fake) { f.stillFrames = true }, []string{"episode 0, step 1 (row 1) and 8 more: pixels is that of the episode's first row, in every episode"}},
 		{"overlap", func(f *fake) { f.episodes[1] = Episode{4, 7} }, []string{"row 4 belongs to two episodes"}},
 		{"short", func(f *fake) { f.rows = 12 }, []string{"the episodes end at row 11 of 12"}},
+		{"holes", func(f *fake) { f.unwritten = [][2]int{{2, 4}, {7, 8}} }, []string{"action: 3 rows were never written, the first of them rows 2 to 3"}},
 		{"frame", func(f *fake) { f.badFrame = 3 }, []string{"frame does not decode"}},
 	} {
 		src := newFake(t, 5, 6)

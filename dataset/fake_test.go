@@ -20,6 +20,14 @@ type fake struct {
 	badFrame    int       // this row's frame does not decode
 	still       bool      // the state is the same in all rows
 	stillFrames bool
+	unwritten   [][2]int // rows of action
+}
+
+func (f *fake) Unwritten(column string) [][2]int {
+	if column == "action" {
+		return f.unwritten
+	}
+	return nil
 }
 
 func newFake(t testing.TB, lens ...int) *fake {

@@ -180,13 +180,23 @@ func (e entries) decode(dst []chunkRef, b []byte) error {
 
 // readBTree1 fills refs from a version 1 B-tree (files of the earliest format).
 func readBTree1(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error {
-	return btree1Node(c, addr, g, refs, -1)
+	t := btree1{c: c, g: g, counts: g.counts(), refs: refs}
+	return t.node(addr, -1)
 }
 
-// btree1Node reads one node; level -1 is the root, whose level is not known yet.
-func btree1Node(c *cursor, addr uint64, g chunkGrid, refs []chunkRef, level int) error {
+// btree1 is such a tree. Nothing in it has a checksum: what is known of it anyway is its order, and where chunks can begin.
+type btree1 struct {
+	c      *cursor
+	g      chunkGrid
+	counts []uint64
+	refs   []chunkRef
+	next   uint64 // the lowest number that the next chunk may have
+}
+
+// node reads one node; level -1 is the root, whose level is not known yet.
+func (t *btree1) node(addr uint64, level int) error {
 	const chunkNode = 1
-	head, err := c.signed(addr, 24, "TREE")
+	head, err := t.c.signed(addr, 24, "TREE")
 	if err != nil {
 		return err
 	}
@@ -195,43 +205,44 @@ func btree1Node(c *cursor, addr uint64, g chunkGrid, refs []chunkRef, level int)
 	}
 	level = int(head[5])
 	used := uint64(binary.LittleEndian.Uint16(head[6:]))
-	key := 8 + 8*uint64(len(g.dims)+1)
-	b, err := c.read(addr+24, used*(key+8))
+	key := 8 + 8*uint64(len(t.g.dims)+1)
+	b, err := t.c.read(addr+24, used*(key+8))
 	if err != nil {
 		return err
 	}
-	counts := g.counts()
 	for ; len(b) > 0; b = b[key+8:] {
 		child := binary.LittleEndian.Uint64(b[key:])
 		if level > 0 {
-			if err := btree1Node(c, child, g, refs, level-1); err != nil {
+			if err := t.node(child, level-1); err != nil {
 				return err
 			}
 			continue
 		}
 		r := chunkRef{child, binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])}
-		if r.size > maxChunk {
+		if r.size > maxChunk || !t.g.filtered && uint64(r.size) != t.g.bytes() {
 			return fmt.Errorf("the chunk index is damaged: a chunk of %d bytes", r.size)
 		}
-		if i, ok := g.linear(b[8:], counts); ok {
-			refs[i] = r
+		i, ok := t.linear(b[8:])
+		if !ok || i < t.next {
+			return fmt.Errorf("the chunk index is damaged: a chunk out of place, in the node at %d", addr)
 		}
+		t.refs[i], t.next = r, i+1
 	}
 	return nil
 }
 
-// linear is the row-major number of the chunk whose first element's position b
-// holds; chunks outside the present extent are not ours.
-func (g chunkGrid) linear(b []byte, counts []uint64) (uint64, bool) {
+// linear is the row-major number of the chunk whose first element's position b holds, with the byte in
+// the element, 0, behind it. Chunks outside the present extent are not kept in such files.
+func (t *btree1) linear(b []byte) (uint64, bool) {
 	i := uint64(0)
-	for d, n := range counts {
-		at := binary.LittleEndian.Uint64(b[8*d:]) / g.chunk[d]
-		if at >= n {
+	for d, n := range t.counts {
+		at := binary.LittleEndian.Uint64(b[8*d:])
+		if at%t.g.chunk[d] != 0 || at/t.g.chunk[d] >= n {
 			return 0, false
 		}
-		i = i*n + at
+		i = i*n + at/t.g.chunk[d]
 	}
-	return i, true
+	return i, binary.LittleEndian.Uint64(b[8*len(t.counts):]) == 0
 }
 
 // readBTree2 fills refs from a version 2 B-tree (several extents that can grow).

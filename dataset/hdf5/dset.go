@@ -158,6 +158,26 @@ func (s *dset) fillIn(dst []byte) {
 	}
 }
 
+// unwritten are the rows [from, to) that the file has room for and nothing in, as far as its index is known here.
+func (s *dset) unwritten() (rows [][2]int) {
+	if s.layout == layoutContig && s.offset == undefAddr && s.rows > 0 {
+		return [][2]int{{0, s.rows}}
+	}
+	for i, ref := range s.refs {
+		if ref.addr != undefAddr {
+			continue
+		}
+		from := int(s.origin(i)[0])
+		to := min(from+int(s.chunk[0]), s.rows)
+		if n := len(rows); n > 0 && rows[n-1][1] >= from {
+			rows[n-1][1] = to
+		} else {
+			rows = append(rows, [2]int{from, to})
+		}
+	}
+	return rows
+}
+
 // origin is the first element of a chunk.
 func (s *dset) origin(index int) []uint64 {
 	at := make([]uint64, len(s.counts))

@@ -304,6 +304,19 @@ func (h *File) Frame(row int, dst []byte) error {
 	return nil
 }
 
+// Unwritten are the rows [from, to) of a column, or of pixels, that the file has room for and nothing in: they read as
+// the fill value, mostly 0.
+func (h *File) Unwritten(column string) [][2]int {
+	s := h.sets[column]
+	if column == "pixels" {
+		s = h.pixels
+	}
+	if s == nil {
+		return nil
+	}
+	return s.unwritten()
+}
+
 // Close implements dataset.Source.
 func (h *File) Close() error {
 	var err error
