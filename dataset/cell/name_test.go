@@ -42,13 +42,13 @@ func TestCheckNames(t *testing.T) {
 func TestVisible(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain é 模型\n\tlines": "plain é 模型\n\tlines",
-		"\x1b[2J\x07":          `\u001b[2J\u0007`,
-		"a\rb":                 `a\u000db`,
-		"\u009b31m":            `\u009b31m`,
-		"\u202egpj.exe":        `\u202egpj.exe`,
-		"\u2028":               `\u2028`,
-		"\U000e0041":           `\U000e0041`,
-		"raw \x9b":             `raw \ufffd`,
+		"\x1b[2J\x07":         `\u001b[2J\u0007`,
+		"a\rb":                `a\u000db`,
+		"\u009b31m":           `\u009b31m`,
+		"\u202egpj.exe":       `\u202egpj.exe`,
+		"\u2028":              `\u2028`,
+		"\U000e0041":          `\U000e0041`,
+		"raw \x9b":            `raw \ufffd`,
 	} {
 		if got := Visible(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
