@@ -47,7 +47,7 @@ func spawnSelf() func(ctx context.Context) *exec.Cmd {
 
 func runCollect(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "the `file` to write; finished parts wait in FILE.parts until it is whole")
-	episodes := c.Count("episodes", 200, "number of `episodes`")
+	episodes := c.Some("episodes", 200, "number of `episodes`")
 	policy := c.String("policy", "", "a `name` from `scalewm tasks`; the task's first is the default")
 	seed := c.Seed("seed", 1, "`seed` of the episodes")
 	workers := c.Count("workers", 0, "`number` of goroutines, or of processes where OpenGL draws in software, at work; 0 is one a core (the file does not depend on it)")

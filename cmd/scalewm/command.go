@@ -89,6 +89,9 @@ func (c *command) parse(args []string, min, max int) ([]string, error) {
 	if empty := c.empty(); empty != "" {
 		return nil, usagef("%s: --%s is empty (`scalewm %s --help` lists the flags; leave it out for its default)", c.verb.name, empty, c.verb.name)
 	}
+	if slices.Contains(pos, "") {
+		return nil, usagef("%s: an argument is empty (`scalewm %s --help` shows an example)", c.verb.name, c.verb.name)
+	}
 	if len(pos) < min {
 		return nil, usagef("%s needs %s (`scalewm %s --help` shows an example)", c.verb.name, c.verb.args, c.verb.name)
 	}
@@ -208,6 +211,26 @@ func (c *command) Count(name string, value int, usage string) *int {
 	n := value
 	c.Var((*count)(&n), name, usage)
 	return &n
+}
+
+// some is a flag of which 0 says nothing: what is left out has its default.
+type some struct{ count }
+
+func (n *some) Set(text string) error {
+	if err := n.count.Set(text); err != nil {
+		return err
+	}
+	if n.count == 0 {
+		return errors.New("it must be at least 1")
+	}
+	return nil
+}
+
+// Some defines a flag for how many there shall be of something, at least one.
+func (c *command) Some(name string, value int, usage string) *int {
+	n := &some{count(value)}
+	c.Var(n, name, usage)
+	return (*int)(&n.count)
 }
 
 // seed is a flag that a random stream begins with.

@@ -130,6 +130,11 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"colect"}, `unknown verb "colect"`},
 		{[]string{"help", "nothing"}, `unknown verb "nothing"`},
 		{[]string{"tasks", "extra"}, `unexpected argument "extra"`},
+		{[]string{"report", ""}, "report: an argument is empty"},
+		{[]string{"train", "--steps", "0"}, "at least 1"},
+		{[]string{"eval", "--verify", "0"}, "at least 1"},
+		{[]string{"replay", "f.h5", "--episodes", "0"}, "at least 1"},
+		{[]string{"report", ".", "--format", "all,pdf"}, `unknown format "pdf"`},
 	} {
 		_, errs, code := session(c.args...)
 		if code != exitUsage || !strings.Contains(errs, c.want) {

@@ -22,7 +22,7 @@ func init() {
 func runReplay(ctx context.Context, c *command, args []string) error {
 	var opt replay.Options
 	c.StringVar(&opt.Task, "task", "", "the `task`, where the file does not say it")
-	episodes := c.Count("episodes", 0, "replay only the first `n` episodes")
+	episodes := c.Some("episodes", 0, "replay only the first `n` episodes")
 	c.BoolVar(&opt.Pixels, "pixels", false, "draw every row and compare with the recorded frames")
 	c.BoolVar(&opt.OneStep, "one-step", false, "set every row from the recorded row before it and step once")
 	c.BoolVar(&opt.FromControl, "from-ctrl", false, "apply the recorded controls (sim_ctrl) instead of the actions")

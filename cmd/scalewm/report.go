@@ -65,15 +65,16 @@ func (c *command) unreadFiles(unread []string) error {
 }
 
 // parseFormats reads the --format flag.
-func parseFormats(list string) ([]string, error) {
-	if list == "all" {
-		return report.Formats(), nil
-	}
-	formats := strings.Split(list, ",")
+func parseFormats(list string) (formats []string, err error) {
 	known := report.AllFormats()
-	for _, f := range formats {
-		if !slices.Contains(known, f) {
-			return nil, usagef("report: unknown format %q%s; --format takes %s, or all", f, pipeline.Nearest(f, known), strings.Join(known, ", "))
+	for f := range strings.SplitSeq(list, ",") {
+		switch {
+		case f == "all":
+			formats = append(formats, report.Formats()...)
+		case slices.Contains(known, f):
+			formats = append(formats, f)
+		default:
+			return nil, usagef("report: unknown format %q%s; --format takes %s, with commas, or all, which is all but the last", f, pipeline.Nearest(f, known), strings.Join(known, ", "))
 		}
 	}
 	return formats, nil

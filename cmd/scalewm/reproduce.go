@@ -50,7 +50,7 @@ func (c *command) gridFlags() gridFlags {
 		solvers:  c.String("solvers", "", "`planners` instead of the preset's, with commas, or all"),
 		tiers:    c.String("tiers", "", "compute `tiers` instead of the preset's, with commas, or all"),
 		sets:     c.String("sets", "", "evaluation `sets` instead of the preset's, with commas, or all"),
-		episodes: c.Count("episodes", 0, "`episodes` of a set instead of the preset's; a task's cap in the preset holds"),
+		episodes: c.Some("episodes", 0, "`episodes` of a set instead of the preset's; a task's cap in the preset holds"),
 		analyses: c.String("analyses", "", "`analyses` of each checkpoint instead of the preset's, with commas, all or none"),
 		rollouts: c.rolloutFlags(),
 		settings: c.settingFlags(),

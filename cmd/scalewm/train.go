@@ -29,7 +29,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	protocol := c.String("protocol", string(dataset.Paper), "`split`: paper (clips at random) or strict (whole episodes held out)")
 	seed := c.Seed("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
 	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
-	steps := c.Count("steps", 0, "optimiser `steps` instead of the preset's")
+	steps := c.Some("steps", 0, "optimiser `steps` instead of the preset's")
 	columns := c.String("q-columns", "", "`columns` of the data set that are the task state with --task none, as state[0:4],goal[2]")
 	q := c.String("q", "", "task `state` that scale and aux see, instead of the preset's: full, half or native")
 	weight := c.String("scale-weight", "", "`weight` of scale's own loss term, instead of the preset's")

@@ -154,7 +154,7 @@ func LoadPreset(name string, changes ...string) (*Preset, error) {
 	}
 	p, err := parsePreset(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("reading preset %s: %w", name, err)
+		return nil, Requestf("reading preset %s: %v", name, err)
 	}
 	for _, change := range changes {
 		if err := p.change(change); err != nil {
