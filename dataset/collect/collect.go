@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
@@ -402,9 +403,14 @@ func (j *Job) claim() error {
 	if j.assembles() {
 		how = syscall.LOCK_EX
 	}
-	if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return fmt.Errorf("collecting into %s: another run is at work on it (hint: let it finish)", j.Out)
+	// A worker that a killed run was about to start has the lock for some milliseconds more, until it is the program
+	// that it is to be.
+	for try := 0; syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) != nil; try++ {
+		if try == 10 {
+			f.Close()
+			return fmt.Errorf("collecting into %s: another run is at work on it (hint: let it finish)", j.Out)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	j.lock = f
 	return nil
