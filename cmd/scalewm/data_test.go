@@ -20,7 +20,7 @@ import (
 func dataFile(t *testing.T, nan int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "d.h5")
-	w, err := hdf5.Create(path, hdf5.WriterOptions{Columns: []envs.Column{{Name: "action", DType: "float32", Width: 2}}, FrameSize: envs.FrameSize, Attrs: map[string]string{"env": "tworoom", "by": "\x1b[2J\u009b\n  fingerprint  0"}})
+	w, err := hdf5.Create(path, hdf5.WriterOptions{Columns: []envs.Column{{Name: "action", DType: "float32", Width: 2}}, FrameSize: envs.FrameSize, Attrs: map[string]string{"env": "tworoom", "by": "\x1b[2J\u009b\n  fingerprint  0", "flag": "\U000e0067"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +56,9 @@ func TestDataInfo(t *testing.T) {
 	// One clip of 4 frames, 5 rows apart, starts at rows 0 and 1 of an episode of 21.
 	if i.Rows != 25 || i.Episodes != 2 || i.MinLength != 4 || i.MaxLength != 21 || i.MeanLength != 12.5 || i.Clips != 2 || !i.Frames || i.Storage != "deflate+fletcher32, 1 a chunk" {
 		t.Errorf("%+v", i)
+	}
+	if i.Attributes["flag"] != "\U000e0067" || i.Attributes["by"] != "\x1b[2J\u009b\n  fingerprint  0" {
+		t.Errorf("attributes in JSON: %q", i.Attributes)
 	}
 	text, _, _ := session("data", "info", path)
 	for _, want := range []string{"length 4 to 21, mean 12.50", "action", "float32 x 2", "deflate+fletcher32, 1 a chunk", i.Fingerprint, "env", `\u001b[2J\u009b\n  fingerprint  0`} {

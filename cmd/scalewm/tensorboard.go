@@ -29,7 +29,7 @@ func runTensorboard(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	var files []string
-	err = cell.Walk(ctx, pos[0], func(path string, _ bool) error {
+	unread, err := cell.Walk(ctx, pos[0], func(path string, _ bool) error {
 		if filepath.Base(path) != metrics.FileName {
 			return nil
 		}
@@ -44,14 +44,15 @@ func runTensorboard(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return fmt.Errorf("writing the curves of %s: %w", pos[0], err)
 	}
-	if len(files) == 0 {
+	if len(files) == 0 && len(unread) == 0 {
 		return fmt.Errorf("no training is in %s (hint: give the folder that train or reproduce wrote; each training has a %s)", pos[0], metrics.FileName)
 	}
 	if *asJSON {
-		return c.printJSON(map[string]any{"out": *out, "files": files})
+		err = c.printJSON(map[string]any{"out": *out, "files": files})
+	} else {
+		_, err = fmt.Fprintf(c.stdout, "%s: %d trainings (tensorboard --logdir %s)\n", *out, len(files), *out)
 	}
-	_, err = fmt.Fprintf(c.stdout, "%s: %d trainings (tensorboard --logdir %s)\n", *out, len(files), *out)
-	return err
+	return cmp.Or(err, c.unreadFiles(unread))
 }
 
 // exportCurves writes a training's curves over what an earlier export left.

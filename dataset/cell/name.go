@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -60,7 +61,8 @@ func Visible(s string) string {
 		case !hidden(r):
 			w.WriteRune(r)
 		case r > 0xFFFF:
-			fmt.Fprintf(&w, `\U%08x`, r)
+			high, low := utf16.EncodeRune(r) // as JSON has it
+			fmt.Fprintf(&w, `\u%04x\u%04x`, high, low)
 		default:
 			fmt.Fprintf(&w, `\u%04x`, r)
 		}

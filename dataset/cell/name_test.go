@@ -47,7 +47,7 @@ func TestVisible(t *testing.T) {
 		"\u009b31m":           `\u009b31m`,
 		"\u202egpj.exe":       `\u202egpj.exe`,
 		"\u2028":              `\u2028`,
-		"\U000e0041":          `\U000e0041`,
+		"\U000e0041":          `\udb40\udc41`,
 		"raw \x9b":            `raw \ufffd`,
 	} {
 		if got := Visible(in); got != want {

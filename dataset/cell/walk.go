@@ -11,9 +11,9 @@ import (
 )
 
 // Walk visits dir and all files and folders below it, in the order of their names, and then what links
-// lead to, under the links' names. A folder that is reached twice is visited once; of one that may
-// not be read nothing below is. An error of visit ends the walk.
-func Walk(ctx context.Context, dir string, visit func(path string, folder bool) error) error {
+// lead to, under the links' names. A folder that is reached twice is visited once. Below a folder that may not be
+// read nothing is visited; unread says so of each. An error of visit ends the walk.
+func Walk(ctx context.Context, dir string, visit func(path string, folder bool) error) (unread []string, err error) {
 	seen := map[string]bool{} // folders without links in their paths
 	links := []string{dir}
 	var walk func(path, real string) error
@@ -27,6 +27,7 @@ func Walk(ctx context.Context, dir string, visit func(path string, folder bool) 
 		}
 		entries, err := os.ReadDir(real)
 		if errors.Is(err, fs.ErrPermission) && path != dir { // somebody else's, as the lost+found of a disk
+			unread = append(unread, fmt.Sprintf("the folder %s may not be read, and nothing below it is", path))
 			return nil
 		}
 		if err != nil {
@@ -67,8 +68,8 @@ func Walk(ctx context.Context, dir string, visit func(path string, folder bool) 
 			}
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return unread, nil
 }

@@ -37,7 +37,7 @@ func TestWalk(t *testing.T) {
 	var got []string
 	walk := func() error {
 		got = nil
-		return Walk(t.Context(), filepath.Join(dir, "root"), func(path string, folder bool) error {
+		_, err := Walk(t.Context(), filepath.Join(dir, "root"), func(path string, folder bool) error {
 			name := strings.TrimPrefix(path, dir+"/root")
 			if folder {
 				name += "/"
@@ -45,6 +45,7 @@ func TestWalk(t *testing.T) {
 			got = append(got, name)
 			return nil
 		})
+		return err
 	}
 	want := []string{"/", "/a/", "/a/y", "/b/", "/b/x", "/a/out/", "/a/out/z", "/lost"}
 	if err := walk(); err != nil || !slices.Equal(got, want) {
@@ -54,7 +55,7 @@ func TestWalk(t *testing.T) {
 	if err := walk(); err == nil || !strings.Contains(err.Error(), "root/self leads back to itself (hint: ") {
 		t.Errorf("%v", err)
 	}
-	if err := Walk(t.Context(), filepath.Join(dir, "none"), nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Walk(t.Context(), filepath.Join(dir, "none"), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing folder: %v", err)
 	}
 }

@@ -208,6 +208,8 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 	switch {
 	case d.name == lenName || d.name == offsetName:
 		return "", nil
+	case cell.Visible(d.name) != d.name || strings.ContainsAny(d.name, "\n\t"):
+		return "control characters in its name", nil
 	case dt == "":
 		return "not numbers", nil
 	case len(d.dims) == 0:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -143,16 +144,19 @@ func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (record.Gate
 	return gate, err
 }
 
-// keep writes a file that can be made again at any time, unless it is there; what is there and is damaged is kept aside.
+// keep writes a file that can be made again at any time, unless it is there; what is there and is not whole is kept aside.
 func (w *Workspace) keep(path string, text []byte, whole func(there []byte) bool) error {
-	there, err := cell.ReadFile(path, cell.MaxSet)
-	if err == nil && bytes.Equal(there, text) {
-		return nil
-	}
-	if err == nil && !whole(there) {
-		if err := w.setAside(path); err != nil {
-			return err
+	same := false
+	err := w.setAside(path, func() (bool, error) {
+		there, err := cell.ReadFile(path, cell.MaxSet)
+		same = err == nil && bytes.Equal(there, text)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
 		}
+		return err != nil || !same && !whole(there), nil
+	})
+	if err != nil || same {
+		return err
 	}
 	return cell.WriteFile(path, func(out io.Writer) error { _, err := out.Write(text); return err })
 }

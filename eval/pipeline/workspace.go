@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"scalewm/dataset"
@@ -342,23 +343,37 @@ func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error
 		return "", nil
 	}
 	path := filepath.Join(w.Dir, filmName(a.task, label, of))
-	whole, err := eval.WholeFilm(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return path, nil
-	case err == nil && !whole:
-		return path, w.setAside(path)
+	there := false
+	err := w.setAside(path, func() (bool, error) {
+		whole, err := eval.WholeFilm(path)
+		there = whole && err == nil
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return !whole, err
+	})
+	if err != nil || there {
+		return "", err
 	}
-	return "", err
+	return path, nil
 }
 
-// setAside renames a damaged file, which may be somebody's own: PATH.damaged, PATH.damaged-2, ...
-func (w *Workspace) setAside(path string) error {
+// setAside renames a file that is damaged, which may be somebody's own: PATH.damaged, PATH.damaged-2, ... Shards that find the
+// same one take turns, and the second one finds it whole or gone.
+func (w *Workspace) setAside(path string, damaged func() (bool, error)) error {
+	if folder, err := os.Open(filepath.Dir(path)); err == nil {
+		defer folder.Close()
+		_ = syscall.Flock(int(folder.Fd()), syscall.LOCK_EX) // where folders have no locks, the rename below finds out
+	}
+	bad, err := damaged()
+	if err != nil || !bad {
+		return err
+	}
 	aside := path + ".damaged"
 	for n := 2; isThere(aside); n++ {
 		aside = fmt.Sprintf("%s.damaged-%d", path, n)
 	}
-	if err := os.Rename(path, aside); err != nil {
+	if err := os.Rename(path, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keeping what is damaged of %s: %w", path, err)
 	}
 	w.Listener.Note(fmt.Sprintf("%s is damaged and is made again; what is there becomes %s", path, filepath.Base(aside)))

@@ -46,8 +46,15 @@ func TestLoadWithoutPermission(t *testing.T) {
 	if err := os.Chmod(closed, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "lost+found"), 0o700); err != nil {
-		t.Fatal(err)
+	shut := []string{filepath.Join(dir, "lost+found"), filepath.Join(dir, "other", CellsDir)}
+	for _, folder := range shut {
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(folder, 0); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Chmod(folder, 0o777)
 	}
 	if os.Geteuid() == 0 { // may read everything, so that this thread becomes somebody else
 		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
@@ -57,14 +64,12 @@ func TestLoadWithoutPermission(t *testing.T) {
 		defer runtime.UnlockOSThread()
 		syscall.RawSyscall(syscall.SYS_SETFSUID, 65534, 0, 0)
 		defer syscall.RawSyscall(syscall.SYS_SETFSUID, 0, 0, 0)
-	} else if err := os.Chmod(filepath.Join(dir, "lost+found"), 0); err != nil {
-		t.Fatal(err)
 	}
 	f, err := Load(t.Context(), dir)
-	if err != nil || len(f.Cells) != 1 || len(f.Torn) != 1 || len(f.Problems) != 1 {
-		t.Fatalf("%d cells, %q, %q, %v; want one of each", len(f.Cells), f.Torn, f.Problems, err)
+	if err != nil || len(f.Cells) != 1 || len(f.Torn) != 1 || len(f.Problems) != 2 {
+		t.Fatalf("%d cells, %q, %q, %v; want one cell, one torn and two folders", len(f.Cells), f.Torn, f.Problems, err)
 	}
-	if !strings.Contains(f.Torn[0], filepath.Base(closed)+": open: permission denied") || !strings.Contains(f.Problems[0], "lost+found may not be read") {
+	if !strings.Contains(f.Torn[0], filepath.Base(closed)+": open: permission denied") || !strings.Contains(f.Problems[0], "lost+found may not be read") || !strings.Contains(f.Problems[1], "other/cells may not be read") {
 		t.Errorf("%q, %q", f.Torn, f.Problems)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -35,13 +34,11 @@ type Folder struct {
 func Load(ctx context.Context, dir string) (Folder, error) {
 	f := Folder{Runs: map[string]Run{}}
 	seen := map[string]found{}
-	err := cell.Walk(ctx, dir, func(path string, folder bool) error {
+	unread, err := cell.Walk(ctx, dir, func(path string, folder bool) error {
 		switch {
 		case folder && filepath.Base(path) == CellsDir:
-			return f.readStore(ctx, cell.Store{Dir: path}, seen)
-		case folder:
-			if _, err := os.ReadDir(path); errors.Is(err, fs.ErrPermission) {
-				f.Problems = append(f.Problems, fmt.Sprintf("the folder %s may not be read, and nothing below it is", path))
+			if err := f.readStore(ctx, cell.Store{Dir: path}, seen); !errors.Is(err, fs.ErrPermission) { // which the walk tells of
+				return err
 			}
 		case !folder && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json":
 			f.addGate(path)
@@ -54,6 +51,7 @@ func Load(ctx context.Context, dir string) (Folder, error) {
 	if err != nil {
 		return Folder{}, fmt.Errorf("reading the results folder %s: %w", dir, err)
 	}
+	f.Problems = append(f.Problems, unread...)
 	slices.SortFunc(f.Cells, func(a, b Cell) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(f.Analyses, func(a, b Analysis) int { return strings.Compare(a.ID, b.ID) })
 	return f, f.dropOlder()

@@ -325,6 +325,24 @@ func TestSeedsWithoutATier(t *testing.T) {
 	}
 }
 
+// The interval beside the test over sets is of the same cells. T3 is seed 1's alone, and T2p stands in for no T2.
+func TestPooledOverTheSameCells(t *testing.T) {
+	var cells []record.Cell
+	for seed, plans := range map[int][]plan{
+		1: {{lewm, "T1", []int{5, 5}}, {scale, "T1", []int{7, 7}}, {lewm, "T3", []int{4, 4}}, {scale, "T3", []int{5, 5}}, {lewm, "T2p", []int{0, 0}}, {scale, "T2p", []int{9, 9}}},
+		2: {{lewm, "T1", []int{4, 4}}, {scale, "T1", []int{8, 8}}, {lewm, "T2p", []int{0, 0}}, {scale, "T2p", []int{9, 9}}},
+	} {
+		cells = append(cells, cellsOf(t, plans, func(c *record.Cell) { c.Spec.TrainSeed, c.Spec.Weights = seed, c.Spec.Weights+itoa(seed) })...)
+	}
+	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Groups[0].SetTests[0]; s.Cells != 2 || s.Pooled != nil {
+		t.Errorf("%d cells, the pooled difference is of %v", s.Cells, s.Pooled.Tiers)
+	}
+}
+
 // bySeedOf are SCALE - LeWM by training seed.
 func bySeedOf(t *testing.T, b *Block) ([]int, []float64) {
 	t.Helper()

@@ -53,7 +53,7 @@ func Load(ctx context.Context, dir string) (*Data, error) {
 		return nil, err
 	}
 	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Analyses: f.Analyses, Unread: slices.Concat(f.Torn, f.Problems)}
-	err = cell.Walk(ctx, dir, func(path string, folder bool) error {
+	_, err = cell.Walk(ctx, dir, func(path string, folder bool) error {
 		if !folder {
 			d.take(path)
 		}

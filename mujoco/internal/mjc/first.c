@@ -9,13 +9,14 @@
 
 enum {
   GL_NO_ERROR = 0, GL_MODELVIEW_MATRIX = 0xBA6, GL_PROJECTION_MATRIX, GL_RENDERBUFFER = 0x8D41, GL_RENDERBUFFER_BINDING = 0x8CA7,
-  GL_RENDERBUFFER_INTERNAL_FORMAT = 0x8D44, GL_RENDERBUFFER_SAMPLES = 0x8CAB, NONE = 0,
+  GL_RENDERBUFFER_INTERNAL_FORMAT = 0x8D44, GL_RENDERBUFFER_SAMPLES = 0x8CAB, GL_LIGHTING = 0xB50, GL_BLEND = 0xBE2, NONE = 0,
 };
 
 #define FUNCTIONS(F)                                                                                                       \
   F(void, CallList, (unsigned list))                                                                                       \
   F(void, GetFloatv, (unsigned name, float* out))                                                                          \
   F(void, GetIntegerv, (unsigned name, int* out))                                                                          \
+  F(unsigned char, IsEnabled, (unsigned name))                                                                             \
   F(unsigned, GetError, (void))                                                                                            \
   F(void, GenRenderbuffers, (int n, unsigned* out))                                                                        \
   F(void, DeleteRenderbuffers, (int n, const unsigned* names))                                                             \
@@ -62,7 +63,13 @@ static void call_list(unsigned list) {
   drawn now = {.list = list};
   gl.GetFloatv(GL_MODELVIEW_MATRIX, now.model);
   gl.GetFloatv(GL_PROJECTION_MATRIX, now.projection);
-  if (!f->same) f->kept.list = f->before.list = NONE;
+  // An opaque geom is drawn lit and not blended; a shadow map, the sky and transparent geoms, in whose order they come, are not.
+  int opaque = gl.IsEnabled(GL_LIGHTING) && !gl.IsEnabled(GL_BLEND);
+  if (!f->same || !opaque) f->kept.list = f->before.list = NONE;
+  if (!opaque) {
+    gl.CallList(list);
+    return;
+  }
   if (!memcmp(&now, &f->kept, sizeof now)) {
     copy(f, f->keep, f->buffer);
     return;

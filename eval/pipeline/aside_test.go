@@ -1,0 +1,45 @@
+package pipeline
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// mute listens and says nothing.
+type mute struct{ Listener }
+
+func (mute) Note(string) {}
+
+// Shards that find the same damaged file do not stand in each other's way, and what was there is kept, whatever its size.
+func TestKeepSetsAside(t *testing.T) {
+	want := []byte("whole")
+	for _, there := range [][]byte{[]byte("torn"), bytes.Repeat([]byte("mine"), 5<<20)} {
+		for range 50 {
+			path := filepath.Join(t.TempDir(), "set.json")
+			if err := os.WriteFile(path, there, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			var shards sync.WaitGroup
+			for range 2 {
+				shards.Go(func() {
+					w := &Workspace{Listener: mute{}}
+					if err := w.keep(path, want, func(b []byte) bool { return bytes.Equal(b, want) }); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			shards.Wait()
+			kept, _ := os.ReadFile(path + ".damaged")
+			now, _ := os.ReadFile(path)
+			if _, err := os.Stat(path + ".damaged-2"); !bytes.Equal(kept, there) || !bytes.Equal(now, want) || err == nil {
+				t.Fatalf("%d bytes kept of %d, %d in place, a second one aside: %v", len(kept), len(there), len(now), err == nil)
+			}
+			if len(there) > 100 {
+				break
+			}
+		}
+	}
+}
