@@ -127,7 +127,7 @@ test-race: setup ## all tests under Go's race detector; an hour
 # checks of that kind make the kernels take many minutes to compile. Memory is counted
 # without them: they allocate what the compiler keeps on the stack, and keep what is freed.
 undefined := signed-integer-overflow,shift,integer-divide-by-zero,bounds,float-cast-overflow,vla-bound
-counted := ^FuzzBuild$$|^Test(NoAllocations|FramesAllocateNothing|ErrorsFromManyGoroutines)$$|^TestConformance$$/^Allocations$$|^TestConformance$$/^Vector$$/^Garbage$$
+counted := ^FuzzBuild$$|^Test(NoAllocations|FramesAllocateNothing|ErrorsFromManyGoroutines)$$|^TestConformance$$/^Allocations$$|^TestConformance$$/^Vector$$/^Garbage
 test-asan: setup ## all tests under the sanitizers of addresses and of undefined behaviour, our C included; an hour
 	ASAN_OPTIONS=detect_leaks=0 CGO_LDFLAGS="-O2 -g -fsanitize=$(undefined)" \
 	  CGO_CFLAGS="-O2 -g -fsanitize=$(undefined) -fno-sanitize-recover=$(undefined)" \
