@@ -274,3 +274,31 @@ func hint(err error) string {
 	}
 	return ""
 }
+
+// SetAside renames a file to PATH.damaged, PATH.damaged-2, ... if damaged says that it is, and returns its new name, "" if it
+// stays. Processes that find the same damaged file take turns, and the second one finds it whole or gone.
+func SetAside(path string, damaged func() (bool, error)) (aside string, err error) {
+	if folder, err := os.Open(filepath.Dir(path)); err == nil {
+		defer folder.Close()
+		_ = syscall.Flock(int(folder.Fd()), syscall.LOCK_EX) // where folders have no locks, the rename finds out
+	}
+	bad, err := damaged()
+	if err != nil || !bad {
+		return "", err
+	}
+	aside = path + ".damaged"
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(aside); err != nil {
+			break
+		}
+		aside = fmt.Sprintf("%s.damaged-%d", path, n)
+	}
+	err = os.Rename(path, aside)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("keeping what is damaged of %s: %w%s", path, plain(err), hint(err))
+	}
+	return aside, nil
+}

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"scalewm/dataset"
@@ -358,26 +356,13 @@ func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error
 	return path, nil
 }
 
-// setAside renames a file that is damaged, which may be somebody's own: PATH.damaged, PATH.damaged-2, ... Shards that find the
-// same one take turns, and the second one finds it whole or gone.
+// setAside keeps a file that is damaged aside, which may be somebody's own, and says so.
 func (w *Workspace) setAside(path string, damaged func() (bool, error)) error {
-	if folder, err := os.Open(filepath.Dir(path)); err == nil {
-		defer folder.Close()
-		_ = syscall.Flock(int(folder.Fd()), syscall.LOCK_EX) // where folders have no locks, the rename below finds out
+	aside, err := cell.SetAside(path, damaged)
+	if aside != "" {
+		w.Listener.Note(fmt.Sprintf("%s is damaged and is made again; what is there becomes %s", path, filepath.Base(aside)))
 	}
-	bad, err := damaged()
-	if err != nil || !bad {
-		return err
-	}
-	aside := path + ".damaged"
-	for n := 2; isThere(aside); n++ {
-		aside = fmt.Sprintf("%s.damaged-%d", path, n)
-	}
-	if err := os.Rename(path, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("keeping what is damaged of %s: %w", path, err)
-	}
-	w.Listener.Note(fmt.Sprintf("%s is damaged and is made again; what is there becomes %s", path, filepath.Base(aside)))
-	return nil
+	return err
 }
 
 func filmName(task envs.Task, label, of string) string {
