@@ -130,7 +130,7 @@ func dataInfo(c *command, path string, asJSON bool) error {
 		path, hdf5.MB(i.Bytes), i.Episodes, i.MinLength, i.MaxLength, i.MeanLength, i.Rows, i.Clips)
 	fmt.Fprintf(w, "  frames       %s\n", i.Storage)
 	for _, col := range i.Columns {
-		fmt.Fprintf(w, "  column       %-20s %s x %d\n", oneLine(col.Name), col.DType, col.Width)
+		fmt.Fprintf(w, "  column       %-20s %s x %d\n", col.Name, col.DType, col.Width)
 	}
 	printSorted(w, "  left out     %-20s %s\n", i.Skipped)
 	printSorted(w, "  attribute    %-20s %s\n", i.Attributes)

@@ -310,7 +310,7 @@ func (h *File) Frame(row int, dst []byte) error {
 // the fill value, mostly 0.
 func (h *File) Unwritten(column string) [][2]int {
 	s := h.sets[column]
-	if column == "pixels" {
+	if column == pixelsName {
 		s = h.pixels
 	}
 	if s == nil {

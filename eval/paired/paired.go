@@ -232,10 +232,17 @@ func (c *Comparison) average(all *table, tiers []string, seeds int) {
 	}
 }
 
-// seedPairs lists the training seeds of A and B that are compared: those that
-// both have, or the only one of each.
-func seedPairs(a, b *Arm) (out [][2]int, err error) {
-	as, bs := a.seeds(), b.seeds()
+// seedPairs are SeedPairs of two arms, or an error.
+func seedPairs(a, b *Arm) ([][2]int, error) {
+	out := SeedPairs(a.seeds(), b.seeds())
+	if len(out) == 0 {
+		return nil, errors.New("the arms share no training seed")
+	}
+	return out, nil
+}
+
+// SeedPairs lists the training seeds of two arms that are compared: those that both have, or the only one of each.
+func SeedPairs(as, bs []int) (out [][2]int) {
 	for _, s := range as {
 		if slices.Contains(bs, s) {
 			out = append(out, [2]int{s, s})
@@ -244,10 +251,7 @@ func seedPairs(a, b *Arm) (out [][2]int, err error) {
 	if len(out) == 0 && len(as) == 1 && len(bs) == 1 {
 		out = append(out, [2]int{as[0], bs[0]})
 	}
-	if len(out) == 0 {
-		return nil, errors.New("the arms share no training seed")
-	}
-	return out, nil
+	return out
 }
 
 // commonTiers lists the tiers to compare, and notes the others.

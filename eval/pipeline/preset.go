@@ -230,20 +230,21 @@ func presetKeys() (keys []string) {
 	return keys
 }
 
+// counts are the preset's tables of whole numbers by task, under their keys.
+func (p *Preset) counts() map[string]map[string]int {
+	return map[string]map[string]int{"collect.episodes_by_task": p.Collect.EpisodesByTask, "collect.at_most": p.Collect.AtMost,
+		"eval.at_most": p.Eval.AtMost, "eval.sets_at_most": p.Eval.SetsAtMost}
+}
+
 // TasksNamed are the tasks that the preset has values of their own for, in order.
-func (p *Preset) TasksNamed() []string {
-	named := map[string]bool{}
-	for _, m := range []map[string]int{p.Collect.EpisodesByTask, p.Collect.AtMost, p.Eval.AtMost, p.Eval.SetsAtMost} {
-		for task := range m {
-			named[task] = true
-		}
+func (p *Preset) TasksNamed() (tasks []string) {
+	for _, byTask := range p.counts() {
+		tasks = slices.AppendSeq(tasks, maps.Keys(byTask))
 	}
-	for _, m := range []map[string]float64{p.Train.ScaleWeight, p.Train.AuxWeight} {
-		for task := range m {
-			named[task] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(named))
+	tasks = slices.AppendSeq(tasks, maps.Keys(p.Train.ScaleWeight))
+	tasks = slices.AppendSeq(tasks, maps.Keys(p.Train.AuxWeight))
+	slices.Sort(tasks)
+	return slices.Compact(tasks)
 }
 
 func (p *Preset) validate() error {
@@ -253,8 +254,7 @@ func (p *Preset) validate() error {
 	if p.Collect.Seed < 0 {
 		return fmt.Errorf("collect: seed is %d (hint: it must not be negative)", p.Collect.Seed)
 	}
-	for key, byTask := range map[string]map[string]int{"collect.episodes_by_task": p.Collect.EpisodesByTask, "collect.at_most": p.Collect.AtMost,
-		"eval.at_most": p.Eval.AtMost, "eval.sets_at_most": p.Eval.SetsAtMost} {
+	for key, byTask := range p.counts() {
 		for task, n := range byTask {
 			if n < 1 || n > collect.MaxEpisodes {
 				return fmt.Errorf("%s: %s is %d (hint: it must be at least 1 and at most %d; leave the task out for no value of its own)", key, task, n, collect.MaxEpisodes)

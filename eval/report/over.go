@@ -127,7 +127,7 @@ func setTest(of map[string]*Block, solvers []string, a, b string, o paired.Optio
 	}
 	if ok {
 		o.MeanOnly = true
-		if d := paired.Compare(paired.Join(a, as), paired.Join(b, bs), o).Mean; d != nil && slices.Equal(slices.Sorted(slices.Values(named)), slices.Sorted(slices.Values(d.Tiers))) {
+		if d := paired.Compare(paired.Join(a, as), paired.Join(b, bs), o).Mean; d != nil && slices.Equal(slices.Sorted(slices.Values(named)), d.Tiers) {
 			t.Pooled = d
 		}
 	}
@@ -156,8 +156,8 @@ func gains(blocks []*Block, o paired.Options) (out []Gain) {
 	return out
 }
 
-// setDifferences are the rates of A minus those of B on the sets that both have, over the training seeds that both have at
-// the tier, or the only one of each.
+// setDifferences are the rates of A minus those of B on the sets that both have, over the training seeds that are compared
+// at the tier.
 func (b *Block) setDifferences(tier, armA, armB string) map[string]float64 {
 	seeds := map[string][]int{}
 	for _, a := range b.Arms {
@@ -165,13 +165,12 @@ func (b *Block) setDifferences(tier, armA, armB string) map[string]float64 {
 			seeds[a.Name] = append(seeds[a.Name], a.Seed)
 		}
 	}
-	as, bs := seeds[armA], seeds[armB]
-	if len(as) > 1 || len(bs) > 1 {
-		as = slices.DeleteFunc(slices.Clone(as), func(s int) bool { return !slices.Contains(bs, s) })
-		bs = as
+	var as, bs []int
+	for _, s := range paired.SeedPairs(seeds[armA], seeds[armB]) {
+		as, bs = append(as, s[0]), append(bs, s[1])
 	}
 	out := map[string]float64{}
-	if len(as) == 0 || len(bs) == 0 {
+	if len(as) == 0 {
 		return out
 	}
 	ra, rb := b.setRates(tier, armA, as...), b.setRates(tier, armB, bs...)

@@ -42,8 +42,7 @@ func Load(path string) (*File, *Sidecar, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening weights: %w %s", err, whereHint)
 	}
-	sum := sha256.Sum256(b)
-	s, err := sidecarOf(path, hex.EncodeToString(sum[:]))
+	s, err := sidecarOf(path, digest(b))
 	if err != nil {
 		return nil, nil, err
 	}

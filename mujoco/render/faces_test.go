@@ -2,14 +2,11 @@ package render
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
-
-	"scalewm/mujoco"
 )
 
 // burr is a mesh of rings of n spikes, whose triangles are thin: vertices and faces as MuJoCo reads them.
@@ -35,7 +32,7 @@ func TestSeenFacesEqualAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	fineV, fineF := burr(64, r)
 	coarseV, coarseF := burr(12, r)
-	m, err := mujoco.LoadXML(`<mujoco><visual><quality shadowsize="256"/><map znear="0.002" zfar="20"/></visual><statistic extent="1" center="0 0 0"/>
+	m, d := world(t, `<mujoco><visual><quality shadowsize="256"/><map znear="0.002" zfar="20"/></visual><statistic extent="1" center="0 0 0"/>
 	<asset><mesh name="fine" inertia="shell" vertex="`+fineV+`" face="`+fineF+`" scale=".2 .2 .2"/>
 	<mesh name="coarse" inertia="shell" vertex="`+coarseV+`" face="`+coarseF+`" scale=".3 .3 .3"/>
 	<mesh name="dust" inertia="shell" vertex="`+fineV+`" face="`+fineF+`" scale=".01 .01 .01"/>
@@ -48,19 +45,8 @@ func TestSeenFacesEqualAll(t *testing.T) {
 	<body pos=".5 0 .3"><freejoint/><geom type="mesh" mesh="coarse" rgba=".2 .4 .8 .6" contype="0" conaffinity="0"/>
 	<geom type="ellipsoid" size=".1 .2 .1" pos="0 0 .3"/><geom type="capsule" size=".03 .2" pos=".2 0 0"/></body>
 	<body><freejoint/><geom type="box" size=".001 .001 .001" contype="0" conaffinity="0"/><camera name="eye"/></body>
-	</worldbody></mujoco>`, nil)
-	if errors.Is(err, mujoco.ErrNoLibrary) {
-		t.Skip("mujoco: library not fetched")
-	}
-	must(t, err)
-	t.Cleanup(m.Close)
-	d, err := m.NewData()
-	must(t, err)
-	t.Cleanup(d.Close)
-	kept := newRenderer(t, m, 64, 56)
-	plain, err := NewPlain(m, 64, 56)
-	must(t, err)
-	t.Cleanup(plain.Close)
+	</worldbody></mujoco>`)
+	kept, plain := twins(t, m, 64, 56)
 	// Among the reaches of the eye are one inside the meshes, one that makes points of them and some at which the fine mesh
 	// has about a triangle a sample.
 	reaches := []float64{0.05, 0.2, 0.3, 0.6, 1, 2, 5, 15}

@@ -2,36 +2,15 @@ package render
 
 import (
 	"bytes"
-	"errors"
 	"testing"
-
-	"scalewm/mujoco"
 )
-
-// twins are a model's data, and a renderer with its plain twin.
-func twins(t *testing.T, xml string) (d *mujoco.Data, kept, plain *Renderer) {
-	t.Helper()
-	m, err := mujoco.LoadXML(xml, nil)
-	if errors.Is(err, mujoco.ErrNoLibrary) {
-		t.Skip("mujoco: library not fetched")
-	}
-	must(t, err)
-	t.Cleanup(m.Close)
-	d, err = m.NewData()
-	must(t, err)
-	t.Cleanup(d.Close)
-	kept = newRenderer(t, m, 64, 48)
-	plain, err = NewPlain(m, 64, 48)
-	must(t, err)
-	t.Cleanup(plain.Close)
-	return d, kept, plain
-}
 
 // Where nothing is opaque the nearest geom is drawn last, whichever it is: the first draw is another one when two trade places.
 func TestFirstDrawTransparent(t *testing.T) {
-	d, kept, plain := twins(t, `<mujoco><worldbody><light pos="0 0 3" castshadow="false"/><camera pos="0 -2 0" xyaxes="1 0 0 0 0 1"/>
+	m, d := world(t, `<mujoco><worldbody><light pos="0 0 3" castshadow="false"/><camera pos="0 -2 0" xyaxes="1 0 0 0 0 1"/>
 	<body mocap="true" pos="0 -.5 0"><geom type="box" size=".2 .2 .2" rgba="1 0 0 .5"/></body>
 	<body mocap="true" pos=".3 .5 0"><geom type="box" size=".2 .2 .2" rgba="0 0 1 .5"/></body></worldbody></mujoco>`)
+	kept, plain := twins(t, m, 64, 48)
 	for i := range 6 {
 		if p := d.MocapPos(); i == 3 {
 			for k := range 3 {
@@ -47,11 +26,12 @@ func TestFirstDrawTransparent(t *testing.T) {
 
 // Seen from below, where its floor is transparent, this world has no draw before that of the first shadow.
 func TestFirstDrawIsNoShadow(t *testing.T) {
-	d, kept, plain := twins(t, `<mujoco><visual><quality shadowsize="512"/></visual><worldbody><light pos="0 0 3" dir="0 0 -1" castshadow="true"/>
+	m, d := world(t, `<mujoco><visual><quality shadowsize="512"/></visual><worldbody><light pos="0 0 3" dir="0 0 -1" castshadow="true"/>
 	<camera pos="0 0 -2" xyaxes="1 0 0 0 -1 0"/><camera pos="0 -2 1.5" xyaxes="1 0 0 0 .5 1"/>
 	<body pos="-.3 0 .5"><geom type="box" size=".2 .2 .2" rgba="1 0 0 .9"/></body>
 	<body mocap="true" pos=".5 .3 .5"><geom type="box" size=".2 .2 .2" rgba="0 0 1 .9"/></body>
 	<body><geom type="plane" size="2 2 .1" rgba=".7 .7 .7 1"/></body></worldbody></mujoco>`)
+	kept, plain := twins(t, m, 64, 48)
 	for i, camera := range []int{0, 0, 0, 1, 1, 1, 1, 1} {
 		if i == 2 {
 			d.MocapPos()[0] += 0.1

@@ -23,7 +23,15 @@ func scene(t testing.TB) (*mujoco.Model, *mujoco.Data) {
 	t.Helper()
 	xml, err := os.ReadFile("testdata/scene.xml")
 	must(t, err)
-	m, err := mujoco.LoadXML(string(xml), nil)
+	m, d := world(t, string(xml))
+	must(t, d.Forward())
+	return m, d
+}
+
+// world is a model with data; it skips where there is no library.
+func world(t testing.TB, xml string) (*mujoco.Model, *mujoco.Data) {
+	t.Helper()
+	m, err := mujoco.LoadXML(xml, nil)
 	if errors.Is(err, mujoco.ErrNoLibrary) {
 		t.Skip("mujoco: library not fetched")
 	}
@@ -32,8 +40,17 @@ func scene(t testing.TB) (*mujoco.Model, *mujoco.Data) {
 	d, err := m.NewData()
 	must(t, err)
 	t.Cleanup(d.Close)
-	must(t, d.Forward())
 	return m, d
+}
+
+// twins are a renderer and its plain twin.
+func twins(t testing.TB, m *mujoco.Model, w, h int) (kept, plain *Renderer) {
+	t.Helper()
+	kept = newRenderer(t, m, w, h)
+	plain, err := NewPlain(m, w, h)
+	must(t, err)
+	t.Cleanup(plain.Close)
+	return kept, plain
 }
 
 func newRenderer(t testing.TB, m *mujoco.Model, w, h int) *Renderer {

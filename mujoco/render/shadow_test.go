@@ -22,10 +22,7 @@ func keptEqualPlain(t *testing.T, mirror bool) {
 	other, err := m.NewData()
 	must(t, err)
 	t.Cleanup(other.Close)
-	r := newRenderer(t, m, width, height)
-	plain, err := NewPlain(m, width, height)
-	must(t, err)
-	t.Cleanup(plain.Close)
+	r, plain := twins(t, m, width, height)
 	box, err := m.ID(mujoco.ObjGeom, "box")
 	must(t, err)
 	for i := range 54 {

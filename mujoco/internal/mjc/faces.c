@@ -60,9 +60,7 @@ enum {
   F(void, GetMultisamplefv, (unsigned name, unsigned index, float* out))
 
 static struct {
-#define F(result, name, parameters) result(*name) parameters;
-  FUNCTIONS(F)
-#undef F
+  FUNCTIONS(MJC_POINTER)
 } gl;
 
 // vertex is what a list says of a corner.
@@ -541,31 +539,18 @@ static void call_list(unsigned name) {
 }
 
 mjc_procedure mjc_faces_wrap(const char* name, mjc_procedure real) {
-  static const struct {
-    const char* name;
-    mjc_procedure* real;
-    mjc_procedure ours;
-  } wrapped[] = {
-#define W(name, ours) {"gl" #name, (mjc_procedure*)&gl.name, (mjc_procedure)ours}
-      W(NewList, new_list), W(EndList, end_list), W(CallList, call_list), W(Begin, begin), W(End, end), W(Color4fv, color4fv),
-      W(Vertex3fv, vertex3fv), W(Vertex3f, vertex3f), W(Vertex3d, vertex3d), W(Normal3fv, normal3fv), W(Normal3f, normal3f),
-      W(Normal3d, normal3d), W(TexCoord2f, texcoord2f), W(TexCoord2d, texcoord2d), W(TexCoord2fv, texcoord2fv),
-#undef W
+  static const mjc_wrapped ours[] = {
+    MJC_WRAPPED(NewList, new_list), MJC_WRAPPED(EndList, end_list), MJC_WRAPPED(CallList, call_list),
+    MJC_WRAPPED(Begin, begin), MJC_WRAPPED(End, end), MJC_WRAPPED(Color4fv, color4fv),
+    MJC_WRAPPED(Vertex3fv, vertex3fv), MJC_WRAPPED(Vertex3f, vertex3f), MJC_WRAPPED(Vertex3d, vertex3d),
+    MJC_WRAPPED(Normal3fv, normal3fv), MJC_WRAPPED(Normal3f, normal3f), MJC_WRAPPED(Normal3d, normal3d),
+    MJC_WRAPPED(TexCoord2f, texcoord2f), MJC_WRAPPED(TexCoord2d, texcoord2d), MJC_WRAPPED(TexCoord2fv, texcoord2fv),
   };
-  for (size_t i = 0; real && i < sizeof wrapped / sizeof *wrapped; i++) {
-    if (!strcmp(name, wrapped[i].name)) {
-      *wrapped[i].real = real;
-      return wrapped[i].ours;
-    }
-  }
-  return real;
+  return mjc_wrap(ours, sizeof ours / sizeof *ours, name, real);
 }
 
 mjc_faces* mjc_faces_new(mjc_procedure (*proc)(const char*)) {
-#define F(result, name, parameters) \
-  if (!gl.name && !(gl.name = (void*)proc("gl" #name))) return NULL;
-  FUNCTIONS(F)
-#undef F
+  FUNCTIONS(MJC_FIND)
   return calloc(1, sizeof(mjc_faces));
 }
 

@@ -27,9 +27,7 @@ enum {
                              unsigned to_target, int to_level, int to_x, int to_y, int to_z, int width, int height, int depth))
 
 static struct {
-#define F(result, name, parameters) result(*name) parameters;
-  FUNCTIONS(F)
-#undef F
+  FUNCTIONS(MJC_POINTER)
 } gl;
 
 // drawn is a list with its place in the view.
@@ -84,17 +82,13 @@ static void call_list(unsigned list) {
 }
 
 mjc_procedure mjc_first_wrap(const char* name, mjc_procedure real) {
-  if (!real || strcmp(name, "glCallList")) return real;
-  gl.CallList = (void*)real;
-  return (mjc_procedure)call_list;
+  static const mjc_wrapped ours = MJC_WRAPPED(CallList, call_list);
+  return mjc_wrap(&ours, 1, name, real);
 }
 
 mjc_first* mjc_first_new(mjc_procedure (*proc)(const char*), unsigned colour, unsigned depth, int width, int height) {
   if (!gl.CallList) return NULL;  // MuJoCo found OpenGL by another way
-#define F(result, name, parameters) \
-  if (!gl.name && !(gl.name = (void*)proc("gl" #name))) return NULL;
-  FUNCTIONS(F)
-#undef F
+  FUNCTIONS(MJC_FIND)
   mjc_first* f = calloc(1, sizeof *f);
   if (!f) return NULL;
   f->buffer[0] = colour, f->buffer[1] = depth, f->width = width, f->height = height;

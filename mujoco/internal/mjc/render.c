@@ -33,13 +33,15 @@ struct mjc_renderer {
 static pthread_mutex_t contexts = PTHREAD_MUTEX_INITIALIZER;
 static int broken;
 
+static int in_software(void) { return strstr(mjc_gl_string(MJC_GL_RENDERER), "llvmpipe") != NULL; }
+
 static int make_context(mjc_renderer* r, int plain, char* text) {
   volatile int ok = 0;
   pthread_mutex_lock(&contexts);
   if (broken) {
     snprintf(text, MJC_TEXT, "an earlier attempt failed, which MuJoCo does not recover from in one process");
   } else {
-    if (!plain && strstr(mjc_gl_string(MJC_GL_RENDERER), "llvmpipe")) r->faces = mjc_faces_new(mjc_gl_proc);
+    if (!plain && in_software()) r->faces = mjc_faces_new(mjc_gl_proc);
     mjc_faces_begin(r->faces);
     MJC_TRY(text) {
       mjc.mjr_makeContext(r->m, &r->context, mjFONTSCALE_150);
@@ -72,7 +74,7 @@ static int make_scene(mjc_renderer* r, char* text) {
 // keep pays in software only: a graphics card fills a map faster than it copies one.
 // The same holds for the first draw.
 static void keep(mjc_renderer* r) {
-  if (!strstr(mjc_gl_string(MJC_GL_RENDERER), "llvmpipe")) return;
+  if (!in_software()) return;
   pthread_mutex_lock(&contexts);
   r->shadow = mjc_shadow_new(mjc_gl_proc, r->context.shadowFBO, r->context.shadowTex, r->context.shadowSize);
   r->first = mjc_first_new(mjc_gl_proc, r->context.offColor, r->context.offDepthStencil, r->width, r->height);

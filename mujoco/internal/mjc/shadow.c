@@ -44,9 +44,7 @@ enum {
                              unsigned to_target, int to_level, int to_x, int to_y, int to_z, int width, int height, int depth))
 
 static struct {
-#define F(result, name, parameters) result(*name) parameters;
-  FUNCTIONS(F)
-#undef F
+  FUNCTIONS(MJC_POINTER)
 } gl;
 
 // cast is a draw into the map.
@@ -197,31 +195,16 @@ static void draw_elements(unsigned mode, int count, unsigned type, const void* i
 }
 
 mjc_procedure mjc_shadow_wrap(const char* name, mjc_procedure real) {
-  static const struct {
-    const char* name;
-    mjc_procedure* real;
-    mjc_procedure ours;
-  } wrapped[] = {
-#define W(name, ours) {"gl" #name, (mjc_procedure*)&gl.name, (mjc_procedure)ours}
-      W(BindFramebuffer, bind_framebuffer), W(Clear, clear), W(CallList, call_list),
-      W(Begin, begin), W(DrawArrays, draw_arrays), W(DrawElements, draw_elements),
-#undef W
+  static const mjc_wrapped ours[] = {
+    MJC_WRAPPED(BindFramebuffer, bind_framebuffer), MJC_WRAPPED(Clear, clear), MJC_WRAPPED(CallList, call_list),
+    MJC_WRAPPED(Begin, begin), MJC_WRAPPED(DrawArrays, draw_arrays), MJC_WRAPPED(DrawElements, draw_elements),
   };
-  for (int i = 0; real && i < 6; i++) {
-    if (!strcmp(name, wrapped[i].name)) {
-      *wrapped[i].real = real;
-      return wrapped[i].ours;
-    }
-  }
-  return real;
+  return mjc_wrap(ours, sizeof ours / sizeof *ours, name, real);
 }
 
 mjc_shadow* mjc_shadow_new(mjc_procedure (*proc)(const char*), unsigned framebuffer, unsigned map, int size) {
   if (!gl.CallList || !framebuffer) return NULL;  // MuJoCo found OpenGL by another way, or draws no shadows
-#define F(result, name, parameters) \
-  if (!gl.name && !(gl.name = (void*)proc("gl" #name))) return NULL;
-  FUNCTIONS(F)
-#undef F
+  FUNCTIONS(MJC_FIND)
   mjc_shadow* s = calloc(1, sizeof *s);
   if (!s) return NULL;
   s->framebuffer = framebuffer, s->map = map, s->size = size;

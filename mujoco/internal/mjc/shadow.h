@@ -2,7 +2,7 @@
 #ifndef MJC_SHADOW_H_
 #define MJC_SHADOW_H_
 
-typedef void (*mjc_procedure)(void);
+#include "wrap.h"
 
 // mjc_shadow_wrap gives what MuJoCo is to call for a function of OpenGL: real, or ours, which calls real. Both
 // are the same for all contexts of a process.
