@@ -1,5 +1,5 @@
 // k_attention.h: out = softmax(q k^T / sqrt(dim)) v of one head of one sequence a
-// task, in three ways: in fp32, of bf16 matrices, and of a handful of tokens.
+// task, in two ways: any number of tokens in fp32 or bf16, and a handful of them.
 //
 // Idea: all keys of a query are scored at once (a sequence is a few hundred tokens),
 // so softmax is exact in one pass and the scores never leave the cache; the backward
@@ -15,6 +15,7 @@ typedef struct {
 	i64 wide, deep;       // keys and columns as whole vectors
 	i64 head, seq; // this task's number, and its sequence
 	i64 col;
+	int bf16;      // products multiply pairs of bf16
 } Head;
 
 static inline i64 whole(i64 n) { return (n + VL - 1) / VL * VL; }
@@ -22,7 +23,7 @@ static inline i64 whole(i64 n) { return (n + VL - 1) / VL * VL; }
 static Head head_of(const AttentionArgs *a, i64 i) {
 	return (Head){
 		.a = a, .len = a->len, .queries = a->queries, .dim = a->dim, .wide = whole(a->len), .deep = whole(a->dim),
-		.head = i, .seq = i / a->heads, .col = i % a->heads * a->dim,
+		.head = i, .seq = i / a->heads, .col = i % a->heads * a->dim, .bf16 = VEC_BF16 && a->q.bf16,
 	};
 }
 
@@ -51,40 +52,6 @@ static inline float *lse_at(const Head *h, i64 i) { return h->a->lse.p + h->head
 
 static float head_scale(const Head *h) { return (float)(1 / sqrt((double)h->dim)); }
 
-// A right factor of steps x cols numbers, packed as panels of PANEL columns.
-static size_t factor_size(i64 steps, i64 cols) { return (size_t)steps * whole(cols); }
-
-// pack_rows packs m (steps x cols), pack_transposed its transpose.
-static void pack_rows(Mat m, float *dst) {
-	for (i64 c = 0; c < m.cols; c += PANEL) {
-		i64 n = least(PANEL, m.cols - c), width = whole(n);
-		for (i64 r = 0; r < m.rows; r++, dst += width) {
-			memcpy(dst, m.p + r * m.stride + c, n * 4);
-			memset(dst + n, 0, (width - n) * 4);
-		}
-	}
-}
-
-static void pack_transposed(Mat m, float *dst) {
-	for (i64 c = 0; c < m.rows; c += PANEL) {
-		i64 n = least(PANEL, m.rows - c), width = whole(n);
-		transpose_panel(part(m, c, 0, n, m.cols), (uint32_t *)dst, width, 0);
-		dst += width * m.cols;
-	}
-}
-
-// head_product writes rows x cols sums of a times a packed factor to dst, whose rows hold whole vectors.
-static void head_product(Rows a, i64 rows, i64 steps, const float *factor, i64 cols, Sums dst) {
-	for (i64 c = 0; c < cols; c += PANEL) {
-		i64 vecs = whole(least(PANEL, cols - c)) / VL;
-		multiply(0, (int)vecs, rows, steps, a, factor, (Sums){dst.p + c, dst.stride, dst.carry});
-		factor += vecs * VL * steps;
-	}
-}
-
-static inline Rows by_row(Mat m) { return (Rows){(const uint32_t *)m.p, m.stride, 1}; }
-static inline Rows by_column(const float *p, i64 stride) { return (Rows){(const uint32_t *)p, 1, stride}; }
-
 static float row_dot(Mat a, i64 i, Mat b, i64 j) {
 	vf sum = vset(0.0f);
 	for (i64 c = 0; c < a.cols; c += VL) sum = vfma(mload(a, i, c), mload(b, j, c), sum);
@@ -93,8 +60,9 @@ static float row_dot(Mat a, i64 i, Mat b, i64 j) {
 
 // exponentials turns scores into exp(scale*s - top) and returns their sum; top is the largest of scale*s.
 static float exponentials(float *s, i64 keys, i64 wide, float scale, float *top) {
-	vf most = vset(-INFINITY), sum = vset(0.0f);
-	for (i64 j = keys; j < wide; j++) s[j] = -INFINITY;
+	vf most = vset(-INFINITY), sum = vset(0.0f), lane = __builtin_convertvector(viota(), vf);
+	// By whole vectors, since what is stored number by number has to reach the cache before a vector can be loaded.
+	for (i64 j = keys / VL * VL; j < wide; j += VL) vstore(s + j, vless(lane, vset((float)(keys - j)), vload(s + j), most));
 	for (i64 j = 0; j < wide; j += VL) most = vmax(most, vload(s + j));
 	*top = vhmax(most) * scale;
 	for (i64 j = 0; j < wide; j += VL) {
@@ -103,14 +71,6 @@ static float exponentials(float *s, i64 keys, i64 wide, float scale, float *top)
 		sum += p;
 	}
 	return vsum(sum);
-}
-
-// softmax turns the scores of a query into probabilities and returns the log of their sum of exponentials.
-static float softmax(float *s, i64 keys, i64 wide, float scale) {
-	float top, total = exponentials(s, keys, wide, scale, &top);
-	vf inv = vset(1.0f / total);
-	for (i64 j = 0; j < wide; j += VL) vstore(s + j, vload(s + j) * inv);
-	return top + vlog(vset(total))[0];
 }
 
 // score_grads turns the scores s of query r and dp = dout.v into dropped probabilities (in s) and
@@ -126,76 +86,215 @@ static void score_grads(const Head *h, i64 r, float *s, float *dp, const float *
 	for (i64 j = keys; j < h->wide; j++) s[j] = dp[j] = 0;
 }
 
-// Scratch of a head: two score matrices, a packed factor and a product.
-typedef struct { float *s, *t, *x, *y, *keep; } Space;
+// --- Any number of tokens --------------------------------------------------
+//
+// Softmax and all sums are fp32. Products of bf16 matrices multiply pairs of bf16, to which probabilities and the
+// gradients of scores are rounded for them. Queries go by strips, so that scores stay near.
 
-static size_t factor_room(const Head *h) {
-	size_t a = factor_size(h->len, h->dim), b = factor_size(h->dim, h->len);
-	return a > b ? a : b;
+enum { STRIP = 96 }; // queries of a strip at most, in whole vectors
+
+// strip_rows is the length of a strip.
+static i64 strip_rows(i64 queries) {
+	i64 strips = (queries + STRIP - 1) / STRIP;
+	return (queries + strips - 1) / strips;
 }
 
-static Space space_of(const Head *h, Worker *w) {
-	size_t scores = (size_t)h->len * h->wide, factor = factor_room(h);
-	Space sp = {.s = (float *)w->scratch};
-	sp.t = sp.s + scores;
-	sp.x = sp.t + (scores > factor ? scores : factor);
-	sp.y = sp.x + factor;
-	sp.keep = sp.y + factor;
+static inline i64 head_steps(const Head *h, i64 k) { return whole_steps(h->bf16, k); }
+
+// right_factor lays out m (k x columns) as the right factor of head_product, right_transposed m's transpose.
+static void right_factor(const Head *h, Mat m, uint32_t *dst) { pack_panels(m, h->bf16, dst, PANEL * head_steps(h, m.rows)); }
+
+static void right_transposed(const Head *h, Mat m, uint32_t *dst) {
+	for (i64 c = 0; c < m.rows; c += PANEL) {
+		i64 n = least(PANEL, m.rows - c);
+		transpose_panel(part(m, c, 0, n, m.cols), dst + c * head_steps(h, m.cols), whole(n), h->bf16);
+	}
+}
+
+// head_product writes rows x cols sums of k products to dst, whose rows hold whole vectors and whose
+// count of rows is whole too.
+static void head_product(const Head *h, Rows a, i64 rows, i64 k, const uint32_t *factor, i64 cols, Sums dst) {
+	i64 steps = head_steps(h, k);
+	for (i64 c = 0; c < cols; c += PANEL, factor += PANEL * steps) {
+		int vecs = (int)(whole(least(PANEL, cols - c)) / VL);
+		Sums to = {dst.p + c, dst.stride, dst.carry};
+#if TILES
+		if (h->bf16) {
+			Block none = {0};
+			for (i64 r = 0; r < rows; r += BLOCK_ROWS, to.p += BLOCK_ROWS * to.stride) {
+				Rows from = {a.p + r * a.row_step, a.row_step, a.step};
+				multiply_tiles(vecs, least(BLOCK_ROWS, rows - r), steps, from, factor, to, &none);
+			}
+			continue;
+		}
+#endif
+		multiply(h->bf16, vecs, rows, steps, a, factor, to);
+	}
+}
+
+// Scratch of a head: scores s and their gradients t of a strip, the products dk and dv, which go on
+// from strip to strip; a left factor; right factors of k and v, by row and transposed, and one more.
+typedef struct {
+	float *s, *t, *dk, *dv, *keep;
+	uint32_t *left, *kt, *vt, *rows, *x;
+} Space;
+
+static float *take(char **at, i64 words) {
+	float *p = (float *)*at;
+	*at += words * 4;
+	return p;
+}
+
+static Space space_of(const Head *h, char *at, size_t *bytes) {
+	char *begin = at;
+	i64 queries = whole(strip_rows(h->queries)), most = h->wide > h->deep ? h->wide : h->deep;
+	i64 longest = queries > most ? queries : most;
+	Space sp;
+	sp.s = take(&at, queries * most);
+	sp.t = take(&at, queries * most);
+	sp.dk = take(&at, h->wide * h->deep);
+	sp.dv = take(&at, h->wide * h->deep);
+	sp.keep = take(&at, h->wide);
+	sp.left = (uint32_t *)take(&at, h->bf16 ? longest * copy_step(head_steps(h, longest)) : 0);
+	sp.kt = (uint32_t *)take(&at, head_steps(h, h->dim) * h->wide);
+	sp.vt = (uint32_t *)take(&at, head_steps(h, h->dim) * h->wide);
+	sp.rows = (uint32_t *)take(&at, head_steps(h, h->len) * h->deep);
+	sp.x = (uint32_t *)take(&at, head_steps(h, queries) * h->deep);
+	*bytes = at - begin;
 	return sp;
 }
 
 static size_t space_bytes(const Head *h) {
-	size_t scores = (size_t)h->len * h->wide, factor = factor_room(h);
-	return (2 * scores + 3 * factor + h->wide) * sizeof(float);
+	size_t bytes;
+	space_of(h, NULL, &bytes);
+	return bytes;
 }
 
-// store_head copies a product of whole vectors to its head's columns.
-static void store_head(const Head *h, Mat dst, const float *from) {
-	for (i64 r = 0; r < dst.rows; r++) memcpy(dst.p + r * dst.stride, from + r * h->deep, h->dim * 4);
+// left_rows is m as a left factor, left_columns its transpose.
+static Rows left_rows(const Head *h, Mat m, const Space *sp) { return rows_along(m, h->bf16, head_steps(h, m.cols), sp->left); }
+
+static Rows left_columns(const Head *h, Mat m, const Space *sp) {
+	if (!h->bf16) return (Rows){(const uint32_t *)m.p, 1, m.stride};
+	return rows_across(m, 1, head_steps(h, m.rows), sp->left);
+}
+
+// keep_row is the dropout factors of query r; without dropout they stay what they are, all ones.
+static void keep_row(const Head *h, i64 r, float *keep) {
+	if (h->a->p > 0) keep_factors(keep, h->len, h->a->p, h->a->key, drop_index(h, r));
+}
+
+// ask_rows asks for all of m, to be read or written soon.
+ASKS ask_rows(Mat m) {
+	for (i64 r = 0; r < m.rows; r++) prefetch(m, r);
+}
+ASKS ask_rows_to(Mat m) {
+	for (i64 r = 0; r < m.rows; r++) prefetch_to(m, r);
+}
+
+static Space head_begin(const Head *h, Worker *w) {
+	size_t bytes;
+	Space sp = space_of(h, w->scratch, &bytes);
+	for (i64 j = 0; j < h->wide; j++) sp.keep[j] = 1;
+#if TILES
+	if (h->bf16) tiles_begin();
+#endif
+	return sp;
+}
+
+static void head_end(const Head *h) {
+	(void)h;
+#if TILES
+	if (h->bf16) tiles_end();
+#endif
+}
+
+// store_scaled stores the first rows of a product, each times its factor.
+static void store_scaled(Mat dst, const float *from, i64 stride, const float *factor) {
+	for (i64 r = 0; r < dst.rows; r++) {
+		vf f = vset(factor ? factor[r] : 1.0f);
+		for (i64 c = 0; c < dst.cols; c += VL) mstore(dst, r, c, vload(from + r * stride + c) * f);
+	}
+}
+
+static void strip(const Head *h, const Space *sp, i64 first, i64 rows) {
+	const AttentionArgs *a = h->a;
+	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
+	head_product(h, left_rows(h, q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
+	float top[STRIP], total[STRIP], inv[STRIP];
+	for (i64 r = 0; r < rows; r++) {
+		float *s = sp->s + r * h->wide;
+		total[r] = exponentials(s, keys_of(a, first + r), h->wide, head_scale(h), &top[r]);
+		if (a->p == 0) continue;
+		keep_row(h, first + r, sp->keep);
+		for (i64 j = 0; j < h->wide; j += VL) vstore(s + j, vload(s + j) * vload(sp->keep + j));
+	}
+	for (i64 r = 0; r < rows; r += VL) {
+		vf sum = vpart(total, r, rows);
+		vstore(inv + r, vset(1.0f) / sum);
+		if (a->lse.p) vput(lse_at(h, first), r, rows, vpart(top, r, rows) + vlog(sum));
+	}
+	Mat p = {sp->s, rows, h->len, h->wide, 0};
+	head_product(h, left_rows(h, p, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->t, h->deep, 0});
+	store_scaled(out, sp->t, h->deep, inv);
 }
 
 static void attention_task(const void *args, i64 i, Worker *w) {
-	const AttentionArgs *a = args;
-	Head h = head_of(a, i);
-	Space sp = space_of(&h, w);
-	pack_transposed(of_keys(&h, a->k), sp.x);
-	head_product(by_row(of_queries(&h, a->q)), h.queries, h.dim, sp.x, h.len, (Sums){sp.s, h.wide, 0});
-	for (i64 r = 0; r < h.queries; r++) {
-		float *s = sp.s + r * h.wide, lse = softmax(s, keys_of(a, r), h.wide, head_scale(&h));
-		if (a->lse.p) *lse_at(&h, r) = lse;
-		if (a->p == 0) continue;
-		keep_factors(sp.keep, h.len, a->p, a->key, drop_index(&h, r));
-		for (i64 j = 0; j < h.len; j++) s[j] *= sp.keep[j];
+	Head h = head_of(args, i);
+	Space sp = head_begin(&h, w);
+	ask_rows(of_keys(&h, h.a->k));
+	ask_rows(of_keys(&h, h.a->v));
+	ask_rows(of_queries(&h, h.a->q));
+	right_transposed(&h, of_keys(&h, h.a->k), sp.kt);
+	right_factor(&h, of_keys(&h, h.a->v), sp.rows);
+	ask_rows_to(of_queries(&h, h.a->out));
+	for (i64 r = 0, n = strip_rows(h.queries); r < h.queries; r += n) strip(&h, &sp, r, least(n, h.queries - r));
+	head_end(&h);
+}
+
+// add_keys adds the products of a strip's weights (queries x keys) and its queries' rows to dst.
+static void add_keys(const Head *h, const Space *sp, const float *weights, Mat rows, float *dst, int carry) {
+	right_factor(h, rows, sp->x);
+	for (i64 j = 0; j < h->len; j += MC) {
+		Mat w = {(float *)weights + j, rows.rows, least(MC, h->len - j), h->wide, 0};
+		head_product(h, left_columns(h, w, sp), w.cols, rows.rows, sp->x, h->dim, (Sums){dst + j * h->deep, h->deep, carry});
 	}
-	pack_rows(of_keys(&h, a->v), sp.x);
-	head_product((Rows){(uint32_t *)sp.s, h.wide, 1}, h.queries, h.len, sp.x, h.dim, (Sums){sp.t, h.deep, 0});
-	store_head(&h, of_queries(&h, a->out), sp.t);
+}
+
+static void grad_strip(const Head *h, const Space *sp, i64 first, i64 rows) {
+	const AttentionArgs *a = h->a;
+	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), dq = part(of_queries(h, a->dq), first, 0, rows, h->dim);
+	Mat dout = part(of_queries(h, a->dout), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
+	head_product(h, left_rows(h, q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
+	head_product(h, left_rows(h, dout, sp), rows, h->dim, sp->vt, h->len, (Sums){sp->t, h->wide, 0});
+	for (i64 r = 0; r < rows; r++) {
+		keep_row(h, first + r, sp->keep);
+		score_grads(h, first + r, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, row_dot(dout, r, out, r));
+	}
+	add_keys(h, sp, sp->t, q, sp->dk, first > 0);
+	add_keys(h, sp, sp->s, dout, sp->dv, first > 0);
+	Mat ds = {sp->t, rows, h->len, h->wide, 0};
+	head_product(h, left_rows(h, ds, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->s, h->deep, 0});
+	store_scaled(dq, sp->s, h->deep, NULL);
 }
 
 static void attention_grad_task(const void *args, i64 i, Worker *w) {
-	const AttentionArgs *a = args;
-	Head h = head_of(a, i);
-	Space sp = space_of(&h, w);
-	Mat q = of_queries(&h, a->q), dout = of_queries(&h, a->dout), out = of_queries(&h, a->out), k = of_keys(&h, a->k);
-	Sums s = {sp.s, h.wide, 0}, t = {sp.t, h.wide, 0}, y = {sp.y, h.deep, 0};
-	pack_transposed(k, sp.x);
-	head_product(by_row(q), h.queries, h.dim, sp.x, h.len, s);
-	pack_transposed(of_keys(&h, a->v), sp.x);
-	head_product(by_row(dout), h.queries, h.dim, sp.x, h.len, t);
-	for (i64 j = 0; j < h.wide; j++) sp.keep[j] = 1;
-	for (i64 r = 0; r < h.queries; r++) {
-		if (a->p > 0) keep_factors(sp.keep, h.len, a->p, a->key, drop_index(&h, r));
-		score_grads(&h, r, sp.s + r * h.wide, sp.t + r * h.wide, sp.keep, row_dot(dout, r, out, r));
-	}
-	pack_rows(k, sp.x);
-	head_product((Rows){(uint32_t *)sp.t, h.wide, 1}, h.queries, h.len, sp.x, h.dim, y);
-	store_head(&h, of_queries(&h, a->dq), sp.y);
-	pack_rows(q, sp.x);
-	head_product(by_column(sp.t, h.wide), h.len, h.queries, sp.x, h.dim, y);
-	store_head(&h, of_keys(&h, a->dk), sp.y);
-	pack_rows(dout, sp.x);
-	head_product(by_column(sp.s, h.wide), h.len, h.queries, sp.x, h.dim, y);
-	store_head(&h, of_keys(&h, a->dv), sp.y);
+	Head h = head_of(args, i);
+	Space sp = head_begin(&h, w);
+	ask_rows(of_keys(&h, h.a->k));
+	ask_rows(of_keys(&h, h.a->v));
+	ask_rows(of_queries(&h, h.a->q));
+	ask_rows(of_queries(&h, h.a->dout));
+	ask_rows(of_queries(&h, h.a->out));
+	right_transposed(&h, of_keys(&h, h.a->k), sp.kt);
+	right_transposed(&h, of_keys(&h, h.a->v), sp.vt);
+	ask_rows_to(of_keys(&h, h.a->dk));
+	ask_rows_to(of_keys(&h, h.a->dv));
+	ask_rows_to(of_queries(&h, h.a->dq));
+	right_factor(&h, of_keys(&h, h.a->k), sp.rows);
+	for (i64 r = 0, n = strip_rows(h.queries); r < h.queries; r += n) grad_strip(&h, &sp, r, least(n, h.queries - r));
+	store_scaled(of_keys(&h, h.a->dk), sp.dk, h.deep, NULL);
+	store_scaled(of_keys(&h, h.a->dv), sp.dv, h.deep, NULL);
+	head_end(&h);
 }
 
 // --- A handful of tokens ---------------------------------------------------
@@ -326,216 +425,7 @@ static void few_grad(Pool *pool, const AttentionArgs *a) {
 	pool_run(pool, few_grad_task, a, (a->seqs * a->heads + FEW_HEADS - 1) / FEW_HEADS);
 }
 
-#if VEC_BF16
-// --- Matrices of bf16 ------------------------------------------------------
-//
-// Products multiply pairs of bf16 (probabilities and the gradients of scores are
-// rounded to it), softmax and all sums are fp32. Queries go by strips, so that
-// scores stay near.
-
-enum { STRIP = 96 }; // queries of a strip at most, in whole vectors
-
-// strip_rows is the length of a strip.
-static i64 strip_rows(i64 queries) {
-	i64 strips = (queries + STRIP - 1) / STRIP;
-	return (queries + strips - 1) / strips;
-}
-
-// right_factor lays out m (k x columns) as the right factor of pair_product, right_transposed m's transpose.
-static void right_factor(Mat m, uint32_t *dst) { pack_panels(m, 1, dst, PANEL * whole_steps(1, m.rows)); }
-
-static void right_transposed(Mat m, uint32_t *dst) {
-	for (i64 c = 0; c < m.rows; c += PANEL) {
-		i64 n = least(PANEL, m.rows - c);
-		transpose_panel(part(m, c, 0, n, m.cols), dst + c * whole_steps(1, m.cols), whole(n), 1);
-	}
-}
-
-// pair_product writes rows x cols sums of k products to dst, whose rows hold whole vectors and whose
-// count of rows is whole too.
-static void pair_product(Rows a, i64 rows, i64 k, const uint32_t *factor, i64 cols, Sums dst) {
-	i64 steps = whole_steps(1, k);
-	for (i64 c = 0; c < cols; c += PANEL, factor += PANEL * steps) {
-		int vecs = (int)(whole(least(PANEL, cols - c)) / VL);
-		Sums to = {dst.p + c, dst.stride, dst.carry};
-#if TILES
-		Block none = {0};
-		for (i64 r = 0; r < rows; r += BLOCK_ROWS, to.p += BLOCK_ROWS * to.stride) {
-			Rows from = {a.p + r * a.row_step, a.row_step, a.step};
-			multiply_tiles(vecs, least(BLOCK_ROWS, rows - r), steps, from, factor, to, &none);
-		}
-#else
-		multiply(1, vecs, rows, steps, a, factor, to);
-#endif
-	}
-}
-
-// Scratch of a head: scores s and their gradients t of a strip, the products dk and dv, which go on
-// from strip to strip; a left factor; right factors of k and v, by row and transposed, and one more.
-typedef struct {
-	float *s, *t, *dk, *dv, *keep;
-	uint32_t *left, *kt, *vt, *rows, *x;
-} Bf16Space;
-
-static float *take(char **at, i64 words) {
-	float *p = (float *)*at;
-	*at += words * 4;
-	return p;
-}
-
-static Bf16Space bf16_space(const Head *h, char *at, size_t *bytes) {
-	char *begin = at;
-	i64 queries = whole(strip_rows(h->queries)), most = h->wide > h->deep ? h->wide : h->deep;
-	i64 longest = queries > most ? queries : most;
-	Bf16Space sp;
-	sp.s = take(&at, queries * most);
-	sp.t = take(&at, queries * most);
-	sp.dk = take(&at, h->wide * h->deep);
-	sp.dv = take(&at, h->wide * h->deep);
-	sp.keep = take(&at, h->wide);
-	sp.left = (uint32_t *)take(&at, longest * copy_step(whole_steps(1, longest)));
-	sp.kt = (uint32_t *)take(&at, whole_steps(1, h->dim) * h->wide);
-	sp.vt = (uint32_t *)take(&at, whole_steps(1, h->dim) * h->wide);
-	sp.rows = (uint32_t *)take(&at, whole_steps(1, h->len) * h->deep);
-	sp.x = (uint32_t *)take(&at, whole_steps(1, queries) * h->deep);
-	*bytes = at - begin;
-	return sp;
-}
-
-static size_t bf16_bytes(const Head *h) {
-	size_t bytes;
-	bf16_space(h, NULL, &bytes);
-	return bytes;
-}
-
-// left_rows is m as a left factor.
-static Rows left_rows(Mat m, const Bf16Space *sp) { return rows_along(m, 1, whole_steps(1, m.cols), sp->left); }
-
-// keep_row is the dropout factors of query r; without dropout they stay what they are, all ones.
-static void keep_row(const Head *h, i64 r, float *keep) {
-	if (h->a->p > 0) keep_factors(keep, h->len, h->a->p, h->a->key, drop_index(h, r));
-}
-
-// ask_rows asks for all of m, to be read or written soon.
-static void ask_rows(Mat m) {
-	for (i64 r = 0; r < m.rows; r++) prefetch(m, r);
-}
-static void ask_rows_to(Mat m) {
-	for (i64 r = 0; r < m.rows; r++) prefetch_to(m, r);
-}
-
-static Bf16Space bf16_begin(const Head *h, Worker *w) {
-	size_t bytes;
-	Bf16Space sp = bf16_space(h, w->scratch, &bytes);
-	for (i64 j = 0; j < h->wide; j++) sp.keep[j] = 1;
-#if TILES
-	tiles_begin();
-#endif
-	return sp;
-}
-
-static void bf16_end(void) {
-#if TILES
-	tiles_end();
-#endif
-}
-
-// store_scaled stores the first rows of a product, each times its factor.
-static void store_scaled(Mat dst, const float *from, i64 stride, const float *factor) {
-	for (i64 r = 0; r < dst.rows; r++) {
-		vf f = vset(factor ? factor[r] : 1.0f);
-		for (i64 c = 0; c < dst.cols; c += VL) mstore(dst, r, c, vload(from + r * stride + c) * f);
-	}
-}
-
-static void bf16_strip(const Head *h, const Bf16Space *sp, i64 first, i64 rows) {
-	const AttentionArgs *a = h->a;
-	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
-	pair_product(left_rows(q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
-	float top[STRIP], total[STRIP], inv[STRIP];
-	for (i64 r = 0; r < rows; r++) {
-		float *s = sp->s + r * h->wide;
-		total[r] = exponentials(s, keys_of(a, first + r), h->wide, head_scale(h), &top[r]);
-		if (a->p == 0) continue;
-		keep_row(h, first + r, sp->keep);
-		for (i64 j = 0; j < h->wide; j += VL) vstore(s + j, vload(s + j) * vload(sp->keep + j));
-	}
-	for (i64 r = 0; r < rows; r += VL) {
-		vf sum = vpart(total, r, rows);
-		vstore(inv + r, vset(1.0f) / sum);
-		if (a->lse.p) vput(lse_at(h, first), r, rows, vpart(top, r, rows) + vlog(sum));
-	}
-	Mat p = {sp->s, rows, h->len, h->wide, 0};
-	pair_product(left_rows(p, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->t, h->deep, 0});
-	store_scaled(out, sp->t, h->deep, inv);
-}
-
-static void bf16_task(const void *args, i64 i, Worker *w) {
-	Head h = head_of(args, i);
-	Bf16Space sp = bf16_begin(&h, w);
-	ask_rows(of_keys(&h, h.a->k));
-	ask_rows(of_keys(&h, h.a->v));
-	ask_rows(of_queries(&h, h.a->q));
-	right_transposed(of_keys(&h, h.a->k), sp.kt);
-	right_factor(of_keys(&h, h.a->v), sp.rows);
-	ask_rows_to(of_queries(&h, h.a->out));
-	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
-		bf16_strip(&h, &sp, r, least(strip, h.queries - r));
-	}
-	bf16_end();
-}
-
-// add_keys adds the products of a strip's weights (queries x keys) and its queries' rows to dst.
-static void add_keys(const Head *h, const Bf16Space *sp, const float *weights, Mat rows, float *dst, int carry) {
-	right_factor(rows, sp->x);
-	for (i64 j = 0; j < h->len; j += MC) {
-		Mat w = {(float *)weights + j, rows.rows, least(MC, h->len - j), h->wide, 0};
-		Rows left = rows_across(w, 1, whole_steps(1, rows.rows), sp->left);
-		pair_product(left, w.cols, rows.rows, sp->x, h->dim, (Sums){dst + j * h->deep, h->deep, carry});
-	}
-}
-
-static void bf16_grad_strip(const Head *h, const Bf16Space *sp, i64 first, i64 rows) {
-	const AttentionArgs *a = h->a;
-	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), dq = part(of_queries(h, a->dq), first, 0, rows, h->dim);
-	Mat dout = part(of_queries(h, a->dout), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
-	pair_product(left_rows(q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
-	pair_product(left_rows(dout, sp), rows, h->dim, sp->vt, h->len, (Sums){sp->t, h->wide, 0});
-	for (i64 r = 0; r < rows; r++) {
-		keep_row(h, first + r, sp->keep);
-		score_grads(h, first + r, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, row_dot(dout, r, out, r));
-	}
-	add_keys(h, sp, sp->t, q, sp->dk, first > 0);
-	add_keys(h, sp, sp->s, dout, sp->dv, first > 0);
-	Mat ds = {sp->t, rows, h->len, h->wide, 0};
-	pair_product(left_rows(ds, sp), rows, h->len, sp->rows, h->dim, (Sums){sp->s, h->deep, 0});
-	store_scaled(dq, sp->s, h->deep, NULL);
-}
-
-static void bf16_grad_task(const void *args, i64 i, Worker *w) {
-	Head h = head_of(args, i);
-	Bf16Space sp = bf16_begin(&h, w);
-	ask_rows(of_keys(&h, h.a->k));
-	ask_rows(of_keys(&h, h.a->v));
-	ask_rows(of_queries(&h, h.a->q));
-	ask_rows(of_queries(&h, h.a->dout));
-	ask_rows(of_queries(&h, h.a->out));
-	right_transposed(of_keys(&h, h.a->k), sp.kt);
-	right_transposed(of_keys(&h, h.a->v), sp.vt);
-	ask_rows_to(of_keys(&h, h.a->dk));
-	ask_rows_to(of_keys(&h, h.a->dv));
-	ask_rows_to(of_queries(&h, h.a->dq));
-	right_factor(of_keys(&h, h.a->k), sp.rows);
-	for (i64 r = 0, strip = strip_rows(h.queries); r < h.queries; r += strip) {
-		bf16_grad_strip(&h, &sp, r, least(strip, h.queries - r));
-	}
-	store_scaled(of_keys(&h, h.a->dk), sp.dk, h.deep, NULL);
-	store_scaled(of_keys(&h, h.a->dv), sp.dv, h.deep, NULL);
-	bf16_end();
-}
-#endif
-
-// attend runs one of the three ways, in both directions.
+// attend runs one of the two ways, in both directions.
 static int attend(Pool *pool, const AttentionArgs *a, int grad) {
 	Head h = head_of(a, 0);
 	i64 heads = a->seqs * a->heads;
@@ -543,13 +433,6 @@ static int attend(Pool *pool, const AttentionArgs *a, int grad) {
 		grad ? few_grad(pool, a) : few(pool, a);
 		return OK;
 	}
-#if VEC_BF16
-	if (a->q.bf16) {
-		if (pool_reserve(pool, bf16_bytes(&h), 0)) return NO_MEMORY;
-		pool_run(pool, grad ? bf16_grad_task : bf16_task, a, heads);
-		return OK;
-	}
-#endif
 	if (pool_reserve(pool, space_bytes(&h), 0)) return NO_MEMORY;
 	pool_run(pool, grad ? attention_grad_task : attention_task, a, heads);
 	return OK;

@@ -8,8 +8,8 @@
 // the first time; dst and what the epilogue takes are touched once. 2 M N K operations.
 //
 // A task computes some rows by some columns, block by block of BLOCK_ROWS rows
-// by one panel of B: PANEL columns, zero-padded, laid out in the order in which
-// they are read. Weights (NN, NT) are packed for all tasks at once, or beforehand
+// by BLOCK_COLS columns: a panel of B or two. A panel is PANEL columns, zero-padded,
+// laid out in the order in which they are read. Weights (NN, NT) are packed for all tasks at once, or beforehand
 // where they are frozen, and a task reads all of K in one go. For TN, where both
 // factors are long, it goes slice by slice of K, packs what it is about to use, and
 // keeps its sums in scratch between slices.
@@ -100,14 +100,13 @@ static void multiply(int native, int vecs, i64 rows, i64 steps, Rows a, const vo
 
 // --- Sizes -----------------------------------------------------------------
 
-#if TILES
-enum { BLOCK_ROWS = 32 };
-#else
-enum { BLOCK_ROWS = 24 }; // a multiple of every tile_rows
-#endif
 enum {
+	// Sums that are finished together: some rows by four vectors, so that a row's finish is one sweep. As many as
+	// leave the nearest cache to the factors, and lines to ask for that it can wait for at once.
+	BLOCK_ROWS = TILES ? 32 : VL < 16 ? 12 : 24,
+	BLOCK_COLS = 4 * VL,
 	MC = 192,       // rows of a task at most; down to MC/4 all are multiples of BLOCK_ROWS
-	NC = PANEL < 64 ? 192 : 256, // columns of a task that packs B: all of 192, and what the second-level cache holds
+	NC = VL < 16 ? 192 : 256, // columns of a task that packs B: all of 192, and what the second-level cache holds
 	PACK_K = 256,   // of K, packed by one task
 	SLICE = 256     // words of K that TN goes by
 };
@@ -150,7 +149,7 @@ static inline uint32_t bf16_pair(float x, float y) {
 }
 
 // ahead asks for the line that is read a few rows later: rows of a long factor lie far apart.
-static inline void ahead(Mat m, i64 r) {
+ASKS ahead(Mat m, i64 r) {
 	for (i64 c = 0; c < m.cols; c += m.bf16 ? 32 : 16) __builtin_prefetch(mat_at(m, r + 8, c));
 }
 
@@ -295,13 +294,13 @@ static void transpose_panel(Mat b, uint32_t *dst, i64 width, int bf16) {
 
 // --- The epilogue ----------------------------------------------------------
 
-// A Block is sums of rows x cols elements of the result from (r, c) on, PANEL apart, of which
+// A Block is sums of rows x cols elements of the result from (r, c) on, BLOCK_COLS apart, of which
 // `done` rows are finished. It waits while the next block is multiplied, which finishes a few rows
 // of it now and then: so the memory that it goes to is waited for beside the multiplications.
 typedef struct { const GemmArgs *g; const float *sums; i64 r, c, rows, cols, done; } Block;
 
 // ask_ahead asks for what a block that waits will read and write.
-static void ask_ahead(const Block *b) {
+ASKS ask_ahead(const Block *b) {
 	const GemmArgs *g = b->g;
 	for (i64 r = b->r; r < b->r + b->rows; r++) {
 		if (g->grad.p) prefetch(part(g->grad, 0, b->c, 1, b->cols), r);
@@ -316,7 +315,7 @@ static void ask_ahead(const Block *b) {
 // the other: each step is asked for once, and no vector waits for the one before.
 static inline __attribute__((always_inline)) void finish_some(
 	const int act, const int back, const int vecs, const GemmArgs *g, const float *sums, const float *keep, i64 r, i64 c) {
-	vf v[TILE_VECTORS], x[TILE_VECTORS];
+	vf v[BLOCK_COLS / VL], x[BLOCK_COLS / VL];
 #define EACH for (int j = 0; j < vecs; j++)
 	EACH v[j] = vload(sums + j * VL);
 	if (g->scale.p) {
@@ -350,12 +349,12 @@ static inline __attribute__((always_inline)) void finish_some(
 
 static inline __attribute__((always_inline)) void finish_row(const int act, const int back, const Block *b, i64 i) {
 	const GemmArgs *g = b->g;
-	const float *sums = b->sums + i * PANEL;
+	const float *sums = b->sums + i * BLOCK_COLS;
 	i64 r = b->r + i;
-	float keep[PANEL];
+	float keep[BLOCK_COLS];
 	if (g->drop_p > 0) keep_factors(keep, b->cols, g->drop_p, g->drop_key, (uint64_t)(r * g->dst.cols + b->c));
-	if (b->cols == PANEL) {
-		finish_some(act, back, TILE_VECTORS, g, sums, keep, r, b->c);
+	if (b->cols == BLOCK_COLS) {
+		finish_some(act, back, BLOCK_COLS / VL, g, sums, keep, r, b->c);
 		return;
 	}
 	for (i64 j = 0; j < b->cols; j += VL) finish_some(act, back, 1, g, sums + j, keep + j, r, b->c + j);
@@ -514,47 +513,100 @@ static void multiply_block(int native, int vecs, i64 rows, i64 steps, Rows a, co
 	for (i64 r = 0; r < rows; r += size) {
 		Rows here = {a.p + r * a.row_step, a.row_step, a.step};
 		multiply(native, vecs, least(size, rows - r), steps, here, panel, (Sums){to.p + r * to.stride, to.stride, to.carry});
-		finish(before, size);
+		finish(before, size * PANEL / BLOCK_COLS);
 	}
 }
 
 // A Share is what a task works on.
 typedef struct { i64 r, c, rows, cols; } Share;
 
-// slice_product adds the products of one slice to all blocks of a share. After the last slice
-// blocks are finished, except for the one that is left waiting in `before`.
-static void slice_product(const Product *p, Share s, i64 k, Rows a, const char *panels, float *sums, Block *before) {
-	i64 kn = least(p->slice, p->k - k), steps = whole_steps(p->native, kn);
-	int once = p->slice >= p->k, last = k + kn >= p->k, turn = 0;
-	for (i64 c = 0; c < s.cols; c += PANEL) {
-		i64 cols = least(PANEL, s.cols - c);
-		int vecs = (int)((cols + VL - 1) / VL);
-		const void *panel = panels + c / PANEL * panel_words(p, once ? p->k : p->slice) * 4;
-		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS, turn ^= 1) {
-			i64 rows = least(BLOCK_ROWS, s.rows - r);
-			// Blocks that are finished at once take turns in two places.
-			float *here = sums + (once ? turn * BLOCK_ROWS * PANEL : c * p->rows + r * PANEL);
-			Rows from = {a.p + r * a.row_step, a.row_step, a.step};
-			Sums to = {here, PANEL, k > 0};
-#if TILES
-			if (p->native) multiply_tiles(vecs, rows, steps, from, panel, to, before);
-			else
-#endif
-			multiply_block(p->native, vecs, rows, steps, from, panel, to, before);
-			finish(before, BLOCK_ROWS);
-			if (!last) continue;
-			*before = (Block){p->g, here, s.r + r, s.c + c, rows, cols, 0};
-			ask_ahead(before);
-		}
+// add_columns adds the sums of n vectors of columns from c on, side by side, since each is one chain of additions.
+static inline __attribute__((always_inline)) void add_columns(const int n, Mat a, i64 c, float *total) {
+	vf sum[4] = {vset(0.0f), vset(0.0f), vset(0.0f), vset(0.0f)}, x[4];
+	for (i64 k = 0; k < a.rows; k++) {
+		mloads(x, n, a, k, c);
+		for (int j = 0; j < n; j++) sum[j] += x[j];
 	}
+	for (int j = 0; j < n; j++) vput(total, c + j * VL, a.cols, vpart(total, c + j * VL, a.cols) + sum[j]);
 }
 
 // add_rows adds the sum over rows of a, a slice of K x M, to total.
 static void add_rows(Mat a, float *total) {
-	for (i64 c = 0; c < a.cols; c += VL) {
-		vf sum = vset(0.0f);
-		for (i64 k = 0; k < a.rows; k++) sum += mload(a, k, c);
-		vput(total, c, a.cols, vpart(total, c, a.cols) + sum);
+	i64 c = 0;
+	for (; c + 4 * VL <= a.cols; c += 4 * VL) add_columns(4, a, c, total);
+	for (; c < a.cols; c += VL) add_columns(1, a, c, total);
+}
+
+// Factors are those of a share for one slice of K, as they are read.
+typedef struct { Rows a; const char *panels; i64 steps, panel_bytes; } Factors;
+
+// lay_out also adds the slice's rows of A to total, unless that is NULL.
+static Factors lay_out(const Product *p, Share s, i64 k, uint32_t *a_space, uint32_t *b_space, float *total) {
+	const GemmArgs *g = p->g;
+	i64 kn = least(p->slice, p->k - k), steps = whole_steps(p->native, kn), apart = panel_words(p, least(p->slice, p->k));
+	if (g->op != TN) {
+		return (Factors){rows_along(part(g->a, s.r, k, s.rows, kn), g->bf16, steps, a_space), p->panels + s.c / PANEL * apart * 4, steps, apart * 4};
+	}
+	Mat a = part(g->a, k, s.r, kn, s.rows);
+	Rows rows = rows_across(a, g->bf16, steps, a_space);
+	if (total) add_rows(a, total);
+	pack_panels(part(g->b, k, s.c, kn, s.cols), g->bf16, b_space, apart);
+	return (Factors){rows, (const char *)b_space, steps, apart * 4};
+}
+
+// multiply_panel multiplies rows from r on, at most BLOCK_ROWS, by the panel that begins at column c of the share.
+static void multiply_panel(const Product *p, Share s, Factors f, i64 r, i64 c, Sums to, Block *before) {
+	i64 rows = least(BLOCK_ROWS, s.rows - r), row_step = f.a.row_step;
+	int vecs = (int)((least(PANEL, s.cols - c) + VL - 1) / VL);
+	Rows a = {f.a.p + r * row_step, row_step, f.a.step};
+	const void *panel = f.panels + c / PANEL * f.panel_bytes;
+#if TILES
+	if (p->native) {
+		multiply_tiles(vecs, rows, f.steps, a, panel, to, before);
+		return;
+	}
+#endif
+	multiply_block(p->native, vecs, rows, f.steps, a, panel, to, before);
+}
+
+// whole_product computes a share whose factors are laid out for all of K. Blocks take turns in two places:
+// one is finished while the next is multiplied.
+static void whole_product(const Product *p, Share s, Factors f, float *sums) {
+	Block before = {.g = p->g};
+	int turn = 0;
+	for (i64 c = 0; c < s.cols; c += BLOCK_COLS) {
+		i64 cols = least(BLOCK_COLS, s.cols - c);
+		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS, turn ^= 1) {
+			float *here = sums + turn * BLOCK_ROWS * BLOCK_COLS;
+			for (i64 j = 0; j < cols; j += PANEL) multiply_panel(p, s, f, r, c + j, (Sums){here + j, BLOCK_COLS, 0}, &before);
+			finish(&before, BLOCK_ROWS);
+			before = (Block){p->g, here, s.r + r, s.c + c, least(BLOCK_ROWS, s.rows - r), cols, 0};
+			ask_ahead(&before);
+		}
+	}
+	finish(&before, BLOCK_ROWS);
+}
+
+// sums_of is where the sums of the block with row r and column c of a share wait for the next slice of K.
+static inline float *sums_of(const Product *p, float *sums, i64 r, i64 c) {
+	return sums + c / BLOCK_COLS * BLOCK_COLS * p->rows + r * BLOCK_COLS + c % BLOCK_COLS;
+}
+
+// add_slice adds the products of one slice of K to the sums of a share, a panel for all rows after the other.
+static void add_slice(const Product *p, Share s, Factors f, float *sums, int carry) {
+	Block none = {.g = p->g};
+	for (i64 c = 0; c < s.cols; c += PANEL) {
+		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS) multiply_panel(p, s, f, r, c, (Sums){sums_of(p, sums, r, c), BLOCK_COLS, carry}, &none);
+	}
+}
+
+// finish_sums finishes a share after the last slice.
+static void finish_sums(const Product *p, Share s, float *sums) {
+	for (i64 c = 0; c < s.cols; c += BLOCK_COLS) {
+		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS) {
+			Block b = {p->g, sums_of(p, sums, r, c), s.r + r, s.c + c, least(BLOCK_ROWS, s.rows - r), least(BLOCK_COLS, s.cols - c), 0};
+			finish(&b, BLOCK_ROWS);
+		}
 	}
 }
 
@@ -564,34 +616,20 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 	Share s = {i / p->blocks * p->rows, i % p->blocks * p->cols, 0, 0};
 	s.rows = least(p->rows, p->m - s.r);
 	s.cols = least(p->cols, p->n - s.c);
-	float *sums = (float *)w->scratch, total[MC] = {0};
-	uint32_t *a_space = (uint32_t *)(w->scratch + p->sums);
-	char *b_space = w->scratch + p->sums + p->a;
-	int summed = g->sum_a.p && s.c == 0;
-	Block before = {.g = g};
+	float *sums = (float *)w->scratch, sum_a[MC] = {0}, *total = g->sum_a.p && s.c == 0 ? sum_a : NULL;
+	uint32_t *a_space = (uint32_t *)(w->scratch + p->sums), *b_space = (uint32_t *)(w->scratch + p->sums + p->a);
 #if TILES
 	if (p->native) tiles_begin();
 #endif
-	i64 k = 0;
-	do { // once at least: a product without terms is finished too
-		i64 kn = least(p->slice, p->k - k), steps = whole_steps(p->native, kn);
-		if (g->op != TN) {
-			const char *panels = p->panels + s.c / PANEL * panel_words(p, p->k) * 4;
-			slice_product(p, s, k, rows_along(part(g->a, s.r, k, s.rows, kn), g->bf16, steps, a_space), panels, sums, &before);
-		} else {
-			Mat a = part(g->a, k, s.r, kn, s.rows);
-			Rows rows = rows_across(a, g->bf16, steps, a_space);
-			if (summed) add_rows(a, total);
-			pack_panels(part(g->b, k, s.c, kn, s.cols), g->bf16, (uint32_t *)b_space, panel_words(p, least(p->slice, p->k)));
-			slice_product(p, s, k, rows, b_space, sums, &before);
-		}
-		k += p->slice;
-	} while (k < p->k);
-	finish(&before, BLOCK_ROWS);
+	if (p->slice >= p->k) whole_product(p, s, lay_out(p, s, 0, a_space, b_space, total), sums);
+	else {
+		for (i64 k = 0; k < p->k; k += p->slice) add_slice(p, s, lay_out(p, s, k, a_space, b_space, total), sums, k > 0);
+		finish_sums(p, s, sums);
+	}
 #if TILES
 	if (p->native) tiles_end();
 #endif
-	if (summed) {
+	if (total) {
 		Mat sum = part(g->sum_a, 0, s.r, 1, s.rows);
 		for (i64 c = 0; c < s.rows; c += VL) mstore(sum, 0, c, mload(sum, 0, c) + vload(total + c));
 	}
@@ -601,13 +639,13 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 static i64 share(Product *p, int threads) {
 	int packs = p->g->op == TN;
 	p->rows = packs ? MC : MC / 2;
-	p->cols = packs ? NC : (p->n + PANEL - 1) / PANEL * PANEL;
+	p->cols = packs ? NC : (p->n + BLOCK_COLS - 1) / BLOCK_COLS * BLOCK_COLS;
 	for (;;) {
 		p->blocks = (p->n + p->cols - 1) / p->cols;
 		i64 tasks = (p->m + p->rows - 1) / p->rows * p->blocks;
 		if (threads == 1 || tasks >= 4 * threads) return tasks;
 		if (p->rows > MC / 2) p->rows = MC / 2;
-		else if (p->cols > PANEL) p->cols = (p->cols / 2 + PANEL - 1) / PANEL * PANEL;
+		else if (p->cols > BLOCK_COLS) p->cols = (p->cols / 2 + BLOCK_COLS - 1) / BLOCK_COLS * BLOCK_COLS;
 		else if (p->rows > MC / 4) p->rows = MC / 4;
 		else return tasks;
 	}
@@ -642,7 +680,7 @@ static int gemm(Pool *pool, const void *args) {
 	if (p.m == 0 || p.n == 0) return OK;
 	i64 tasks = share(&p, pool_threads(pool)), kn = least(p.slice, p.k), steps = whole_steps(p.native, kn);
 	int once = p.slice >= p.k;
-	p.sums = (size_t)(once ? 2 * BLOCK_ROWS * PANEL : p.rows * p.cols) * 4;
+	p.sums = (size_t)(once ? 2 * BLOCK_ROWS * BLOCK_COLS : p.rows * p.cols) * 4;
 	p.a = (size_t)(g->op == TN ? MC * (steps + 2 * VL) : g->bf16 ? p.rows * copy_step(steps) : 0) * 4;
 	size_t b = g->op == TN ? (size_t)(p.cols / PANEL * panel_words(&p, kn)) * 4 : 0;
 	size_t packed = g->op == TN || g->packed ? 0 : packed_bytes(&p);

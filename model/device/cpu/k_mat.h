@@ -21,15 +21,19 @@ static inline Mat part(Mat m, i64 r, i64 c, i64 rows, i64 cols) {
 	return (Mat){m.p ? mat_at(m, r, c) : NULL, rows, cols, m.stride, m.bf16};
 }
 
+// ASKS is for functions that do nothing but ask for memory: of one that is not inlined gcc thinks
+// that it has no effect, and drops its calls.
+#define ASKS static inline __attribute__((always_inline)) void
+
 // prefetch asks for row r of m, which need not be there.
-static inline void prefetch(Mat m, i64 r) {
+ASKS prefetch(Mat m, i64 r) {
 	i64 line = m.bf16 ? 32 : 16;
 	for (i64 c = 0; c < m.cols; c += line) __builtin_prefetch(mat_at(m, r, c));
 }
 
 // prefetch_to does so for a row that is about to be written: rows of a wide matrix lie so far apart
 // that the processor does not foresee the next, and a store has to have its line first.
-static inline void prefetch_to(Mat m, i64 r) {
+ASKS prefetch_to(Mat m, i64 r) {
 	i64 line = m.bf16 ? 32 : 16;
 	for (i64 c = 0; c < m.cols; c += line) __builtin_prefetch(mat_at(m, r, c), 1);
 }
@@ -62,17 +66,33 @@ static inline void mstore(Mat m, i64 r, i64 c, vf v) {
 	else vstoren(p, v, n);
 }
 
-// mloads and mstores are those of n vectors side by side.
+// mloads and mstores are those of n vectors side by side. More than one lie wholly within the row.
 static inline __attribute__((always_inline)) void mloads(vf *v, const int n, Mat m, i64 r, i64 c) {
-	for (int j = 0; j < n; j++) v[j] = mload(m, r, c + j * VL);
+	if (n == 1) {
+		v[0] = mload(m, r, c);
+		return;
+	}
+	const float *p = mat_at(m, r, c);
+#if VEC_BF16
+	if (m.bf16) {
+		for (int j = 0; j < n; j++) v[j] = vload_bf16((const uint16_t *)p + j * VL);
+		return;
+	}
+#endif
+	for (int j = 0; j < n; j++) v[j] = vload(p + j * VL);
 }
 
 static inline __attribute__((always_inline)) void mstores(Mat m, i64 r, i64 c, const int n, const vf *v) {
-	int j = 0;
+	if (n == 1) {
+		mstore(m, r, c, v[0]);
+		return;
+	}
+	float *p = mat_at(m, r, c);
 #if VEC_BF16
-	if (m.bf16 && c + n * VL <= m.cols) {
-		for (; j + 1 < n; j += 2) vstore((float *)mat_at(m, r, c + j * VL), vpairs(v[j], v[j + 1]));
+	if (m.bf16) {
+		for (int j = 0; j < n; j += 2) vstore((float *)((uint16_t *)p + j * VL), vpairs(v[j], v[j + 1]));
+		return;
 	}
 #endif
-	for (; j < n; j++) mstore(m, r, c + j * VL, v[j]);
+	for (int j = 0; j < n; j++) vstore(p + j * VL, v[j]);
 }
