@@ -74,8 +74,9 @@ PICTURES ?= out/demo
 pictures: setup ## the README's pictures in docs/img, of the results folder PICTURES (out/demo); needs a browser
 	SCALEWM_PICTURES=$(abspath $(PICTURES)) go test -count 1 -run '^TestPictures$$' ./eval/report
 
-test: setup ## vet and all tests, ending with the list of skipped ones
+test: setup ## vet and all tests, the kernels for AVX-512 by imitation too, ending with the list of skipped ones
 	go vet ./...
+	go test -tags imitated -run '^Test(Conformance|ActivationAccuracy)$$' ./model/device/cpu
 	go run ./cmd/testsum ./...
 	@if [ -e third_party/fetched/cuda/libcuda.a ]; then $(MAKE) test-cuda-compile; \
 	  else echo "skipped: the GPU build and its kernels' compilation (make setup-cuda)"; fi

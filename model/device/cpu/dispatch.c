@@ -2,6 +2,10 @@
 #define _GNU_SOURCE
 #include "engine.h"
 
+#ifndef IMITATED
+#define IMITATED 0 // AVX-512 is made of AVX2 (imitated.h)
+#endif
+
 #if defined(__x86_64__)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,8 +26,11 @@ int engine_has(int isa) {
 	int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
 		__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 	int bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+#if IMITATED
+	avx512 = bf16 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
 	switch (isa) {
-	case ISA_AMX: return bf16 && tiles_granted();
+	case ISA_AMX: return !IMITATED && bf16 && tiles_granted();
 	case ISA_AVX512BF16:
 	case ISA_AMX_EMULATED: return bf16;
 	case ISA_AVX512: return avx512;
@@ -36,7 +43,10 @@ int engine_has(int isa) {
 int engine_call(Pool *p, int isa, int kernel, const void *args) {
 	static const Kernel *const tables[ISA_COUNT] = {
 #if defined(__x86_64__)
-		[ISA_AMX] = kernels_amx, [ISA_AMX_EMULATED] = kernels_amx_emulated,
+#if !IMITATED
+		[ISA_AMX] = kernels_amx,
+#endif
+		[ISA_AMX_EMULATED] = kernels_amx_emulated,
 		[ISA_AVX512BF16] = kernels_avx512bf16, [ISA_AVX512] = kernels_avx512, [ISA_AVX2] = kernels_avx2,
 #endif
 		[ISA_PLAIN] = kernels_plain,

@@ -1,5 +1,5 @@
 // isa_amx.c: products by the tiles of AMX; all other kernels are those of isa_avx512bf16.c.
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !IMITATED
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,prfchw,amx-tile,amx-bf16,prefer-vector-width=512")
 #define TILES_HARDWARE 1
 #define TABLE kernels_amx
