@@ -183,14 +183,6 @@ static void keep_row(const Head *h, i64 r, float *keep) {
 	if (h->a->p > 0) keep_factors(keep, h->len, h->a->p, h->a->key, drop_index(h, r));
 }
 
-// ask_rows asks for all of m, to be read or written soon.
-ASKS ask_rows(Mat m) {
-	for (i64 r = 0; r < m.rows; r++) prefetch(m, r);
-}
-ASKS ask_rows_to(Mat m) {
-	for (i64 r = 0; r < m.rows; r++) prefetch_to(m, r);
-}
-
 static Space head_begin(const Head *h, Worker *w) {
 	size_t bytes;
 	Space sp = space_of(h, w->scratch, &bytes);

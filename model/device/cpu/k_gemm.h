@@ -295,20 +295,18 @@ static void transpose_panel(Mat b, uint32_t *dst, i64 width, int bf16) {
 // --- The epilogue ----------------------------------------------------------
 
 // A Block is sums of rows x cols elements of the result from (r, c) on, BLOCK_COLS apart, of which
-// `done` rows are finished. It waits while the next block is multiplied, which finishes a few rows
-// of it now and then: so the memory that it goes to is waited for beside the multiplications.
+// `done` rows are finished. It waits while the next block begins to be multiplied, and with it the
+// memory that it goes to; beside tiles, which work on their own, a few rows are finished at a time.
 typedef struct { const GemmArgs *g; const float *sums; i64 r, c, rows, cols, done; } Block;
 
 // ask_ahead asks for what a block that waits will read and write.
 ASKS ask_ahead(const Block *b) {
 	const GemmArgs *g = b->g;
-	for (i64 r = b->r; r < b->r + b->rows; r++) {
-		if (g->grad.p) prefetch(part(g->grad, 0, b->c, 1, b->cols), r);
-		if (g->gate.p) prefetch(part(g->gate, 0, b->c, 1, b->cols), r);
-		if (g->pre.p) prefetch_to(part(g->pre, 0, b->c, 1, b->cols), r);
-		if (g->ungated.p) prefetch_to(part(g->ungated, 0, b->c, 1, b->cols), r);
-		prefetch_to(part(g->dst, 0, b->c, 1, b->cols), r);
-	}
+	if (g->grad.p) ask_rows(part(g->grad, b->r, b->c, b->rows, b->cols));
+	if (g->gate.p) ask_rows(part(g->gate, b->r, b->c, b->rows, b->cols));
+	if (g->pre.p) ask_rows_to(part(g->pre, b->r, b->c, b->rows, b->cols));
+	if (g->ungated.p) ask_rows_to(part(g->ungated, b->r, b->c, b->rows, b->cols));
+	ask_rows_to(part(g->dst, b->r, b->c, b->rows, b->cols));
 }
 
 // finish_some finishes `vecs` vectors of row r of the result from column c on, a step of all of them after
@@ -506,14 +504,14 @@ static void multiply_tiles(int vecs, i64 rows, i64 steps, Rows a, const uint32_t
 // written side by side to places a whole page apart would drive each other out of the cache.
 static inline i64 panel_words(const Product *p, i64 k) { return PANEL * (whole_steps(p->native, k) + 1); }
 
-// multiply_block multiplies at most BLOCK_ROWS rows by a panel of `vecs` vectors, and finishes rows of
-// the block before as it goes.
+// multiply_block multiplies at most BLOCK_ROWS rows by a panel of `vecs` vectors, and finishes the block
+// before once its first tile has given the memory that was asked for some time to come.
 static void multiply_block(int native, int vecs, i64 rows, i64 steps, Rows a, const void *panel, Sums to, Block *before) {
 	i64 size = tile_rows[vecs];
 	for (i64 r = 0; r < rows; r += size) {
 		Rows here = {a.p + r * a.row_step, a.row_step, a.step};
 		multiply(native, vecs, least(size, rows - r), steps, here, panel, (Sums){to.p + r * to.stride, to.stride, to.carry});
-		finish(before, size * PANEL / BLOCK_COLS);
+		finish(before, BLOCK_ROWS);
 	}
 }
 

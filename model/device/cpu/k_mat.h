@@ -38,6 +38,14 @@ ASKS prefetch_to(Mat m, i64 r) {
 	for (i64 c = 0; c < m.cols; c += line) __builtin_prefetch(mat_at(m, r, c), 1);
 }
 
+// ask_rows asks for all of m, to be read or written soon.
+ASKS ask_rows(Mat m) {
+	for (i64 r = 0; r < m.rows; r++) prefetch(m, r);
+}
+ASKS ask_rows_to(Mat m) {
+	for (i64 r = 0; r < m.rows; r++) prefetch_to(m, r);
+}
+
 // mload is the numbers at (r, c..) of m as far as the row goes, at most VL, then zeros; mstore stores them.
 static inline vf mload(Mat m, i64 r, i64 c) {
 	i64 n = m.cols - c;
