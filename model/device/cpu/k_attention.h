@@ -52,9 +52,9 @@ static inline float *lse_at(const Head *h, i64 i) { return h->a->lse.p + h->head
 
 static float head_scale(const Head *h) { return (float)(1 / sqrt((double)h->dim)); }
 
-static float row_dot(Mat a, i64 i, Mat b, i64 j) {
+INLINED float row_dot(const int whole, Mat a, i64 i, Mat b, i64 j) {
 	vf sum = vset(0.0f);
-	for (i64 c = 0; c < a.cols; c += VL) sum = vfma(mload(a, i, c), mload(b, j, c), sum);
+	for (i64 c = 0; c < a.cols; c += VL) sum = vfma(mget(whole, a, i, c), mget(whole, b, j, c), sum);
 	return vsum(sum);
 }
 
@@ -260,7 +260,7 @@ static void grad_strip(const Head *h, const Space *sp, i64 first, i64 rows) {
 	head_product(h, left_rows(h, dout, sp), rows, h->dim, sp->vt, h->len, (Sums){sp->t, h->wide, 0});
 	for (i64 r = 0; r < rows; r++) {
 		keep_row(h, first + r, sp->keep);
-		score_grads(h, first + r, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, row_dot(dout, r, out, r));
+		score_grads(h, first + r, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, row_dot(0, dout, r, out, r));
 	}
 	add_keys(h, sp, sp->t, q, sp->dk, first > 0);
 	add_keys(h, sp, sp->s, dout, sp->dv, first > 0);
@@ -299,11 +299,11 @@ enum { FEW = 8, FEW_GROUPS = 2, FEW_HEADS = 8 }; // groups of VL heads of a task
 static i64 few_groups(const AttentionArgs *a) { return (a->heads + VL - 1) / VL; }
 
 // weigh writes the sum of w[j*apart] * row j of m to row r of dst.
-static inline void weigh(Mat dst, i64 r, const float *w, i64 apart, Mat m, i64 rows) {
+INLINED void weigh(const int whole, Mat dst, i64 r, const float *w, i64 apart, Mat m, i64 rows) {
 	for (i64 c = 0; c < m.cols; c += VL) {
 		vf sum = vset(0.0f);
-		for (i64 j = 0; j < rows; j++) sum = vfma(vset(w[j * apart]), mload(m, j, c), sum);
-		mstore(dst, r, c, sum);
+		for (i64 j = 0; j < rows; j++) sum = vfma(vset(w[j * apart]), mget(whole, m, j, c), sum);
+		mset(whole, dst, r, c, sum);
 	}
 }
 
@@ -314,12 +314,12 @@ static inline Mat beside(Mat m, i64 i) {
 }
 
 // few_scores is q of row r times k of row j of n heads, from m's on.
-static inline vf few_scores(Mat q, i64 r, Mat k, i64 j, i64 n) {
+INLINED vf few_scores(const int whole, Mat q, i64 r, Mat k, i64 j, i64 n) {
 	vf t[VL];
 	for (i64 i = 0; i < VL; i++) t[i] = vset(0.0f);
 	for (i64 i = 0; i < n; i++) {
 		Mat qi = beside(q, i), ki = beside(k, i);
-		for (i64 c = 0; c < q.cols; c += VL) t[i] = vfma(mload(qi, r, c), mload(ki, j, c), t[i]);
+		for (i64 c = 0; c < q.cols; c += VL) t[i] = vfma(mget(whole, qi, r, c), mget(whole, ki, j, c), t[i]);
 	}
 	vtranspose(t);
 #pragma GCC unroll 4
@@ -351,7 +351,7 @@ static void few_softmax(const Head *h, i64 r, i64 n, vf *s) {
 	}
 }
 
-static void few_group(const AttentionArgs *a, i64 seq, i64 first) {
+INLINED void few_group(const int whole, const AttentionArgs *a, i64 seq, i64 first) {
 	Head h = head_of(a, seq * a->heads + first);
 	Mat q = of_queries(&h, a->q), k = of_keys(&h, a->k), v = of_keys(&h, a->v), out = of_queries(&h, a->out);
 	i64 n = least(VL, a->heads - first);
@@ -359,10 +359,10 @@ static void few_group(const AttentionArgs *a, i64 seq, i64 first) {
 		i64 keys = keys_of(a, r);
 		vf s[FEW];
 		float w[FEW * VL];
-		for (i64 j = 0; j < keys; j++) s[j] = few_scores(q, r, k, j, n);
+		for (i64 j = 0; j < keys; j++) s[j] = few_scores(whole, q, r, k, j, n);
 		few_softmax(&h, r, n, s);
 		for (i64 j = 0; j < keys; j++) vstore(w + j * VL, s[j]);
-		for (i64 i = 0; i < n; i++) weigh(beside(out, i), r, w + i, VL, beside(v, i), keys);
+		for (i64 i = 0; i < n; i++) weigh(whole, beside(out, i), r, w + i, VL, beside(v, i), keys);
 	}
 }
 
@@ -370,7 +370,10 @@ static void few_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const AttentionArgs *a = args;
 	i64 groups = few_groups(a), end = least((i + 1) * FEW_GROUPS, a->seqs * groups);
-	for (i64 g = i * FEW_GROUPS; g < end; g++) few_group(a, g / groups, g % groups * VL);
+	for (i64 g = i * FEW_GROUPS; g < end; g++) {
+		if (a->dim % VL == 0) few_group(1, a, g / groups, g % groups * VL);
+		else few_group(0, a, g / groups, g % groups * VL);
+	}
 }
 
 static void few(Pool *pool, const AttentionArgs *a) {
@@ -380,7 +383,7 @@ static void few(Pool *pool, const AttentionArgs *a) {
 // The weights of all keys for each query, as columns: what dk and dv sum up.
 typedef struct { float s[FEW][FEW], ds[FEW][FEW]; } FewGrads;
 
-static void few_head_grad(const AttentionArgs *a, i64 i) {
+INLINED void few_head_grad(const int whole, const AttentionArgs *a, i64 i) {
 	Head h = head_of(a, i);
 	Mat q = of_queries(&h, a->q), k = of_keys(&h, a->k), v = of_keys(&h, a->v);
 	Mat out = of_queries(&h, a->out), dout = of_queries(&h, a->dout);
@@ -390,27 +393,30 @@ static void few_head_grad(const AttentionArgs *a, i64 i) {
 	for (i64 r = 0; r < h.queries; r++) {
 		i64 keys = keys_of(a, r);
 		for (i64 j = 0; j < keys; j++) {
-			s[j] = row_dot(q, r, k, j);
-			ds[j] = row_dot(dout, r, v, j);
+			s[j] = row_dot(whole, q, r, k, j);
+			ds[j] = row_dot(whole, dout, r, v, j);
 		}
 		if (a->p > 0) keep_factors(keep, h.len, a->p, a->key, drop_index(&h, r));
-		score_grads(&h, r, s, ds, keep, row_dot(dout, r, out, r));
-		weigh(of_queries(&h, a->dq), r, ds, 1, k, keys);
+		score_grads(&h, r, s, ds, keep, row_dot(whole, dout, r, out, r));
+		weigh(whole, of_queries(&h, a->dq), r, ds, 1, k, keys);
 		for (i64 j = 0; j < keys; j++) {
 			by_key.s[j][r] = s[j];
 			by_key.ds[j][r] = ds[j];
 		}
 	}
 	for (i64 j = 0; j < h.len; j++) {
-		weigh(of_keys(&h, a->dk), j, by_key.ds[j], 1, q, h.queries);
-		weigh(of_keys(&h, a->dv), j, by_key.s[j], 1, dout, h.queries);
+		weigh(whole, of_keys(&h, a->dk), j, by_key.ds[j], 1, q, h.queries);
+		weigh(whole, of_keys(&h, a->dv), j, by_key.s[j], 1, dout, h.queries);
 	}
 }
 
 static void few_grad_task(const void *args, i64 i, Worker *w) {
 	(void)w;
 	const AttentionArgs *a = args;
-	for (i64 h = i * FEW_HEADS; h < least((i + 1) * FEW_HEADS, a->seqs * a->heads); h++) few_head_grad(a, h);
+	for (i64 h = i * FEW_HEADS; h < least((i + 1) * FEW_HEADS, a->seqs * a->heads); h++) {
+		if (a->dim % VL == 0) few_head_grad(1, a, h);
+		else few_head_grad(0, a, h);
+	}
 }
 
 static void few_grad(Pool *pool, const AttentionArgs *a) {

@@ -73,7 +73,7 @@ static int sum_table(Pool *pool, const void *args) {
 // columns c + j.. of a vector, m of them. The chunks of a column are added in double precision.
 typedef vf (*Term)(const void *args, i64 r, i64 c, i64 j, i64 m);
 
-static inline __attribute__((always_inline)) void column_sums(const void *args, i64 rows, i64 c, i64 n, Term f,
+INLINED void column_sums(const void *args, i64 rows, i64 c, i64 n, Term f,
 	double *total) {
 	for (i64 j = 0; j < n; j++) total[j] = 0;
 	for (i64 r = 0, per = chunk_rows(rows); r < rows; r += per) {

@@ -170,7 +170,7 @@ static inline vf mpair(Mat m, i64 r, i64 c) {
 }
 
 // mpairs stores those pairs of n columns from c on, whole vectors of them.
-static inline __attribute__((always_inline)) void mpairs(float *dst, Mat m, i64 r, i64 c, i64 n) {
+INLINED void mpairs(float *dst, Mat m, i64 r, i64 c, i64 n) {
 	i64 j = 0;
 	if (m.bf16 && r + 1 < m.rows) {
 		const uint16_t *p = (const uint16_t *)mat_at(m, r, c), *q = p + m.stride;
@@ -311,7 +311,7 @@ ASKS ask_ahead(const Block *b) {
 
 // finish_some finishes `vecs` vectors of row r of the result from column c on, a step of all of them after
 // the other: each step is asked for once, and no vector waits for the one before.
-static inline __attribute__((always_inline)) void finish_some(
+INLINED void finish_some(
 	const int act, const int back, const int vecs, const GemmArgs *g, const float *sums, const float *keep, i64 r, i64 c) {
 	vf v[BLOCK_COLS / VL], x[BLOCK_COLS / VL];
 #define EACH for (int j = 0; j < vecs; j++)
@@ -345,7 +345,7 @@ static inline __attribute__((always_inline)) void finish_some(
 #undef EACH
 }
 
-static inline __attribute__((always_inline)) void finish_row(const int act, const int back, const Block *b, i64 i) {
+INLINED void finish_row(const int act, const int back, const Block *b, i64 i) {
 	const GemmArgs *g = b->g;
 	const float *sums = b->sums + i * BLOCK_COLS;
 	i64 r = b->r + i;
@@ -452,7 +452,7 @@ typedef struct {
 	Sums to;
 } TileJob;
 
-static inline __attribute__((always_inline)) void tile_block(const int down, const int right, TileJob j, Block *before, i64 share) {
+INLINED void tile_block(const int down, const int right, TileJob j, Block *before, i64 share) {
 	float *lower = j.to.p + TILE * j.to.stride;
 	const uint32_t *a = j.a.p, *b = j.b;
 	if (j.to.carry) {
@@ -519,7 +519,7 @@ static void multiply_block(int native, int vecs, i64 rows, i64 steps, Rows a, co
 typedef struct { i64 r, c, rows, cols; } Share;
 
 // add_columns adds the sums of n vectors of columns from c on, side by side, since each is one chain of additions.
-static inline __attribute__((always_inline)) void add_columns(const int n, Mat a, i64 c, float *total) {
+INLINED void add_columns(const int n, Mat a, i64 c, float *total) {
 	vf sum[4] = {vset(0.0f), vset(0.0f), vset(0.0f), vset(0.0f)}, x[4];
 	for (i64 k = 0; k < a.rows; k++) {
 		mloads(x, n, a, k, c);

@@ -23,7 +23,7 @@ static inline Mat part(Mat m, i64 r, i64 c, i64 rows, i64 cols) {
 
 // ASKS is for functions that do nothing but ask for memory: of one that is not inlined gcc thinks
 // that it has no effect, and drops its calls.
-#define ASKS static inline __attribute__((always_inline)) void
+#define ASKS INLINED void
 
 // prefetch asks for row r of m, which need not be there.
 ASKS prefetch(Mat m, i64 r) {
@@ -46,61 +46,66 @@ ASKS ask_rows_to(Mat m) {
 	for (i64 r = 0; r < m.rows; r++) prefetch_to(m, r);
 }
 
+// mwhole is the VL numbers at (r, c..) of m, which lie within the row; mput stores them.
+INLINED vf mwhole(Mat m, i64 r, i64 c) {
+#if VEC_BF16
+	if (m.bf16) return vload_bf16((const uint16_t *)mat_at(m, r, c));
+#endif
+	return vload(m.p + r * m.stride + c);
+}
+
+INLINED void mput(Mat m, i64 r, i64 c, vf v) {
+#if VEC_BF16
+	if (m.bf16) {
+		vstore_bf16(mat_at(m, r, c), v);
+		return;
+	}
+#endif
+	vstore(m.p + r * m.stride + c, v);
+}
+
 // mload is the numbers at (r, c..) of m as far as the row goes, at most VL, then zeros; mstore stores them.
 static inline vf mload(Mat m, i64 r, i64 c) {
 	i64 n = m.cols - c;
+	if (n >= VL) return mwhole(m, r, c);
 #if VEC_BF16
-	if (m.bf16) {
-		const uint16_t *p = (const uint16_t *)mat_at(m, r, c);
-		return n >= VL ? vload_bf16(p) : vloadn_bf16(p, n);
-	}
+	if (m.bf16) return vloadn_bf16((const uint16_t *)mat_at(m, r, c), n);
 #endif
-	const float *p = m.p + r * m.stride + c;
-	return n >= VL ? vload(p) : vloadn(p, n);
+	return vloadn(m.p + r * m.stride + c, n);
 }
 
 static inline void mstore(Mat m, i64 r, i64 c, vf v) {
 	i64 n = m.cols - c;
+	if (n >= VL) {
+		mput(m, r, c, v);
+		return;
+	}
 #if VEC_BF16
 	if (m.bf16) {
-		uint16_t *p = (uint16_t *)mat_at(m, r, c);
-		if (n >= VL) vstore_bf16(p, v);
-		else vstoren_bf16(p, v, n);
+		vstoren_bf16((uint16_t *)mat_at(m, r, c), v, n);
 		return;
 	}
 #endif
-	float *p = m.p + r * m.stride + c;
-	if (n >= VL) vstore(p, v);
-	else vstoren(p, v, n);
+	vstoren(m.p + r * m.stride + c, v, n);
 }
+
+// Where `whole` is a constant that says that all of a matrix's rows are whole vectors, no vector's end is looked for.
+INLINED vf mget(const int whole, Mat m, i64 r, i64 c) { return whole ? mwhole(m, r, c) : mload(m, r, c); }
+INLINED void mset(const int whole, Mat m, i64 r, i64 c, vf v) { whole ? mput(m, r, c, v) : mstore(m, r, c, v); }
+
+INLINED vf vget(const int whole, const float *p, i64 c, i64 cols) { return whole ? vload(p + c) : vpart(p, c, cols); }
 
 // mloads and mstores are those of n vectors side by side. More than one lie wholly within the row.
-static inline __attribute__((always_inline)) void mloads(vf *v, const int n, Mat m, i64 r, i64 c) {
-	if (n == 1) {
-		v[0] = mload(m, r, c);
-		return;
-	}
-	const float *p = mat_at(m, r, c);
-#if VEC_BF16
-	if (m.bf16) {
-		for (int j = 0; j < n; j++) v[j] = vload_bf16((const uint16_t *)p + j * VL);
-		return;
-	}
-#endif
-	for (int j = 0; j < n; j++) v[j] = vload(p + j * VL);
+INLINED void mloads(vf *v, const int n, Mat m, i64 r, i64 c) {
+	for (int j = 0; j < n; j++) v[j] = mget(n > 1, m, r, c + j * VL);
 }
 
-static inline __attribute__((always_inline)) void mstores(Mat m, i64 r, i64 c, const int n, const vf *v) {
-	if (n == 1) {
-		mstore(m, r, c, v[0]);
-		return;
-	}
-	float *p = mat_at(m, r, c);
+INLINED void mstores(Mat m, i64 r, i64 c, const int n, const vf *v) {
 #if VEC_BF16
-	if (m.bf16) {
-		for (int j = 0; j < n; j += 2) vstore((float *)((uint16_t *)p + j * VL), vpairs(v[j], v[j + 1]));
+	if (m.bf16 && n > 1) {
+		for (int j = 0; j < n; j += 2) vstore((float *)((uint16_t *)m.p + r * m.stride + c + j * VL), vpairs(v[j], v[j + 1]));
 		return;
 	}
 #endif
-	for (int j = 0; j < n; j++) vstore(p + j * VL, v[j]);
+	for (int j = 0; j < n; j++) mset(n > 1, m, r, c + j * VL, v[j]);
 }

@@ -9,7 +9,7 @@
 
 // row_sum is the sum over a row of (x - mean), or of its square. Four sums go side by side: one waits for
 // its last addition, and numbers past the end add nothing.
-static inline __attribute__((always_inline)) float row_sum(const float *x, i64 n, const int square, float mean) {
+INLINED float row_sum(const float *x, i64 n, const int square, float mean) {
 	vf sum[4] = {vset(0.0f), vset(0.0f), vset(0.0f), vset(0.0f)}, m = vset(mean);
 	i64 c = 0;
 	for (; c + 4 * VL <= n; c += 4 * VL) {
@@ -41,11 +41,9 @@ static inline void row_norms(Norm *norms, const float *x, i64 stride, i64 rows, 
 	for (i64 r = 0; r < rows; r++) norms[r].inv = (float)(1 / sqrt((double)norms[r].inv + eps));
 }
 
-static inline vf normed(Norm m, const float *x, i64 c, i64 n) { return (vpart(x, c, n) - vset(m.mean)) * vset(m.inv); }
+INLINED vf normed(const int whole, Norm m, const float *x, i64 c, i64 n) { return (vget(whole, x, c, n) - vset(m.mean)) * vset(m.inv); }
 
-static void layernorm_task(const void *args, i64 i, Worker *w) {
-	(void)w;
-	const NormArgs *a = args;
+INLINED void layernorm_rows(const int whole, const NormArgs *a, i64 i) {
 	i64 n = a->x.cols, end = least((i + 1) * ROWS, a->x.rows);
 	for (i64 first = i * ROWS; first < end; first += NORM_ROWS) {
 		Norm norms[NORM_ROWS];
@@ -55,13 +53,20 @@ static void layernorm_task(const void *args, i64 i, Worker *w) {
 			Norm norm = norms[r - first];
 			if (a->rstd.p) a->rstd.p[r * a->rstd.stride] = norm.inv;
 			for (i64 c = 0; c < n; c += VL) {
-				vf h = normed(norm, a->x.p + r * a->x.stride, c, n);
-				if (a->xhat.p) mstore(a->xhat, r, c, h);
-				if (a->gamma.p) h = vfma(h, vpart(a->gamma.p, c, n), vpart(a->beta.p, c, n));
-				mstore(a->y, r, c, h);
+				vf h = normed(whole, norm, a->x.p + r * a->x.stride, c, n);
+				if (a->xhat.p) mset(whole, a->xhat, r, c, h);
+				if (a->gamma.p) h = vfma(h, vget(whole, a->gamma.p, c, n), vget(whole, a->beta.p, c, n));
+				mset(whole, a->y, r, c, h);
 			}
 		}
 	}
+}
+
+static void layernorm_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const NormArgs *a = args;
+	if (a->x.cols % VL == 0) layernorm_rows(1, a, i);
+	else layernorm_rows(0, a, i);
 }
 
 static int layernorm(Pool *pool, const void *args) {
@@ -70,7 +75,7 @@ static int layernorm(Pool *pool, const void *args) {
 }
 
 // adaln_rows norms rows from `first` on; m is room for the modulated ones.
-static void adaln_rows(const AdaLNArgs *a, i64 first, i64 rows, float *m) {
+INLINED void adaln_rows(const int whole, const AdaLNArgs *a, i64 first, i64 rows, float *m) {
 	i64 n = a->x.cols;
 	const float *x = a->x.p + first * a->x.stride;
 	Norm outer[NORM_ROWS], inner[NORM_ROWS];
@@ -79,18 +84,20 @@ static void adaln_rows(const AdaLNArgs *a, i64 first, i64 rows, float *m) {
 		prefetch(a->scale, first + i + 2); // rows that lie far apart
 		prefetch(a->shift, first + i + 2);
 		for (i64 c = 0; c < n; c += VL) {
-			vf h = normed(outer[i], x + i * a->x.stride, c, n);
-			if (a->outer.p) mstore(a->outer, first + i, c, h);
-			vput(m + i * n, c, n, vfma(h, vset(1.0f) + mload(a->scale, first + i, c), mload(a->shift, first + i, c)));
+			vf h = normed(whole, outer[i], x + i * a->x.stride, c, n);
+			if (a->outer.p) mset(whole, a->outer, first + i, c, h);
+			h = vfma(h, vset(1.0f) + mget(whole, a->scale, first + i, c), mget(whole, a->shift, first + i, c));
+			if (whole) vstore(m + i * n + c, h);
+			else vput(m + i * n, c, n, h);
 		}
 	}
 	row_norms(inner, m, n, rows, n, a->inner_eps);
 	for (i64 i = 0; i < rows; i++) {
 		i64 r = first + i;
 		for (i64 c = 0; c < n; c += VL) {
-			vf h = normed(inner[i], m + i * n, c, n);
-			if (a->inner.p) mstore(a->inner, r, c, h);
-			mstore(a->y, r, c, vfma(h, vpart(a->gamma.p, c, n), vpart(a->beta.p, c, n)));
+			vf h = normed(whole, inner[i], m + i * n, c, n);
+			if (a->inner.p) mset(whole, a->inner, r, c, h);
+			mset(whole, a->y, r, c, vfma(h, vget(whole, a->gamma.p, c, n), vget(whole, a->beta.p, c, n)));
 		}
 		if (a->outer_inv.p) a->outer_inv.p[r * a->outer_inv.stride] = outer[i].inv;
 		if (a->inner_inv.p) a->inner_inv.p[r * a->inner_inv.stride] = inner[i].inv;
@@ -100,7 +107,11 @@ static void adaln_rows(const AdaLNArgs *a, i64 first, i64 rows, float *m) {
 static void adaln_task(const void *args, i64 i, Worker *w) {
 	const AdaLNArgs *a = args;
 	i64 end = least((i + 1) * ROWS, a->x.rows);
-	for (i64 r = i * ROWS; r < end; r += NORM_ROWS) adaln_rows(a, r, least(NORM_ROWS, end - r), (float *)w->scratch);
+	for (i64 r = i * ROWS; r < end; r += NORM_ROWS) {
+		i64 rows = least(NORM_ROWS, end - r);
+		if (a->x.cols % VL == 0) adaln_rows(1, a, r, rows, (float *)w->scratch);
+		else adaln_rows(0, a, r, rows, (float *)w->scratch);
+	}
 }
 
 static int adaln(Pool *pool, const void *args) {
@@ -113,26 +124,26 @@ static int adaln(Pool *pool, const void *args) {
 // Partial gradients of gamma and beta, by chunk of rows: partial[chunk][2][cols].
 typedef struct { const NormGradArgs *a; float *partial; } NormGrad;
 
-static void layernorm_grad_row(const NormGradArgs *a, i64 r, float *dgamma, float *dbeta) {
+INLINED void layernorm_grad_row(const int whole, const NormGradArgs *a, i64 r, float *dgamma, float *dbeta) {
 	i64 n = a->dy.cols;
 	const float *gamma = a->gamma.p;
 	vf sum = vset(0.0f), dot = vset(0.0f);
 	for (i64 c = 0; c < n; c += VL) {
-		vf g = mload(a->dy, r, c), h = mload(a->xhat, r, c);
-		if (dgamma) vput(dgamma, c, n, vfma(g, h, vpart(dgamma, c, n)));
-		if (dbeta) vput(dbeta, c, n, g + vpart(dbeta, c, n));
-		if (gamma) g *= vpart(gamma, c, n);
+		vf g = mget(whole, a->dy, r, c), h = mget(whole, a->xhat, r, c);
+		if (dgamma) vput(dgamma, c, n, vfma(g, h, vget(whole, dgamma, c, n)));
+		if (dbeta) vput(dbeta, c, n, g + vget(whole, dbeta, c, n));
+		if (gamma) g *= vget(whole, gamma, c, n);
 		sum += g;
 		dot = vfma(g, h, dot);
 	}
 	vf inv = vset(a->rstd.p[r * a->rstd.stride]);
 	vf mean = vset(vsum(sum) / (float)n), mean_dot = vset(vsum(dot) / (float)n);
 	for (i64 c = 0; c < n; c += VL) {
-		vf g = mload(a->dy, r, c), h = mload(a->xhat, r, c);
-		if (gamma) g *= vpart(gamma, c, n);
+		vf g = mget(whole, a->dy, r, c), h = mget(whole, a->xhat, r, c);
+		if (gamma) g *= vget(whole, gamma, c, n);
 		vf d = inv * (g - vfma(h, mean_dot, mean));
-		if (a->add) d += mload(a->dx, r, c);
-		mstore(a->dx, r, c, d);
+		if (a->add) d += mget(whole, a->dx, r, c);
+		mset(whole, a->dx, r, c, d);
 	}
 }
 
@@ -144,7 +155,10 @@ static void layernorm_grad_task(const void *args, i64 i, Worker *w) {
 	float *dgamma = a->dgamma.p ? s->partial + 2 * i * cols : NULL;
 	float *dbeta = a->dbeta.p ? s->partial + (2 * i + 1) * cols : NULL;
 	memset(s->partial + 2 * i * cols, 0, 2 * cols * sizeof(float));
-	for (i64 r = i * per; r < least((i + 1) * per, a->dy.rows); r++) layernorm_grad_row(a, r, dgamma, dbeta);
+	for (i64 r = i * per; r < least((i + 1) * per, a->dy.rows); r++) {
+		if (cols % VL == 0) layernorm_grad_row(1, a, r, dgamma, dbeta);
+		else layernorm_grad_row(0, a, r, dgamma, dbeta);
+	}
 }
 
 static int layernorm_grad(Pool *pool, const void *args) {

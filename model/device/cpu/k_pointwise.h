@@ -25,7 +25,7 @@ static int dense(const EachArgs *a, int outs, int ins) {
 
 // each_span runs f on its share of the elements. Tails use the same vector code, so that an
 // element's bits do not depend on where it lies.
-static inline __attribute__((always_inline)) void each_span(const Spans *s, i64 i, int outs, int ins, Each f) {
+INLINED void each_span(const Spans *s, i64 i, int outs, int ins, Each f) {
 	const EachArgs *a = s->a;
 	i64 first = i * SPAN, end = least(first + SPAN, s->rows * s->cols);
 	while (first < end) {

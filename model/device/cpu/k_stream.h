@@ -7,7 +7,7 @@
 // A Stream makes 4*VL numbers in a row of words; where first lies within a block, by way of a copy.
 typedef void (*Stream)(uint64_t key, uint64_t block, float p, float *dst);
 
-static inline __attribute__((always_inline)) void stream(Stream make, float *dst, i64 n, float p, uint64_t key,
+INLINED void stream(Stream make, float *dst, i64 n, float p, uint64_t key,
 	uint64_t first) {
 	enum { WORDS = 4 * VL };
 	for (i64 i = 0; i < n;) {

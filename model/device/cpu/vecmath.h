@@ -3,6 +3,9 @@
 // the largest error of the float32 evaluation, found over all of the range.
 // NaN goes through all of them.
 
+// INLINED is for functions some of whose arguments are constants that choose what is left of them.
+#define INLINED static inline __attribute__((always_inline))
+
 static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
 
 // vpart is up to VL numbers at p + c of a row of cols; zeros past the end.
