@@ -633,7 +633,9 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 	}
 }
 
-// share makes tasks smaller until there are enough for all threads. It returns their count.
+// share makes tasks smaller until there are enough for all threads: four each, so that one which is held up
+// keeps the others waiting for little, or two where tasks lay out both factors, which larger ones do less often.
+// It returns their count.
 static i64 share(Product *p, int threads) {
 	int packs = p->g->op == TN;
 	p->rows = packs ? MC : MC / 2;
@@ -641,7 +643,7 @@ static i64 share(Product *p, int threads) {
 	for (;;) {
 		p->blocks = (p->n + p->cols - 1) / p->cols;
 		i64 tasks = (p->m + p->rows - 1) / p->rows * p->blocks;
-		if (threads == 1 || tasks >= 4 * threads) return tasks;
+		if (threads == 1 || tasks >= (packs ? 2 : 4) * threads) return tasks;
 		if (p->rows > MC / 2) p->rows = MC / 2;
 		else if (p->cols > BLOCK_COLS) p->cols = (p->cols / 2 + BLOCK_COLS - 1) / BLOCK_COLS * BLOCK_COLS;
 		else if (p->rows > MC / 4) p->rows = MC / 4;
