@@ -1,14 +1,14 @@
 // imitated.h: those instructions of AVX-512, with and without bf16, that the kernels use, made of AVX2's or one number
 // after the other. With the build tag `imitated` the paths avx512, avx512bf16 and amx-emulated run on any machine with
 // AVX2, slowly: so that their code is tested where there is no such processor.
+#pragma GCC target("avx2,fma,prfchw")
 #include <immintrin.h>
 #include <stdint.h>
 #include <string.h>
 
-
 #define IMITATES static inline __attribute__((always_inline))
 
-typedef union { __m512 f; __m512i i; __m256 f8[2]; __m256i i8[2]; float f16[16]; uint32_t u16[16]; uint16_t u32[32]; } Wide;
+typedef union { __m512 f; __m512i i; __m256 f8[2]; __m256i i8[2]; uint32_t words[16]; uint16_t halves[32]; } Wide;
 
 #define TWO_OF_F(name, half) \
 	IMITATES __m512 imitated_##name(__m512 a, __m512 b) { \
@@ -98,7 +98,7 @@ IMITATES __mmask16 imitated_cmp_ps_mask(__m512 a, __m512 b, const int how) {
 }
 IMITATES __m512i imitated_mask_blend_epi32(__mmask16 m, __m512i a, __m512i b) {
 	Wide x = {.i = a}, y = {.i = b};
-	for (int j = 0; j < 16; j++) x.u16[j] = m >> j & 1 ? y.u16[j] : x.u16[j];
+	for (int j = 0; j < 16; j++) x.words[j] = m >> j & 1 ? y.words[j] : x.words[j];
 	return x.i;
 }
 IMITATES __m512 imitated_mask_blend_ps(__mmask16 m, __m512 a, __m512 b) {
@@ -106,14 +106,14 @@ IMITATES __m512 imitated_mask_blend_ps(__mmask16 m, __m512 a, __m512 b) {
 }
 IMITATES __m512i imitated_permutex2var_epi16(__m512i a, __m512i place, __m512i b) {
 	Wide x = {.i = a}, y = {.i = b}, p = {.i = place}, z;
-	for (int j = 0; j < 32; j++) z.u32[j] = p.u32[j] & 32 ? y.u32[p.u32[j] & 31] : x.u32[p.u32[j] & 31];
+	for (int j = 0; j < 32; j++) z.halves[j] = p.halves[j] & 32 ? y.halves[p.halves[j] & 31] : x.halves[p.halves[j] & 31];
 	return z.i;
 }
 
 // bf16. Denormals become zero, a NaN a quiet one; else round to nearest, ties to even.
 IMITATES __m512i imitated_cvtepu16_epi32(__m256i a) {
 	Wide x = {.i8 = {a}}, y;
-	for (int j = 0; j < 16; j++) y.u16[j] = x.u32[j];
+	for (int j = 0; j < 16; j++) y.words[j] = x.halves[j];
 	return y.i;
 }
 IMITATES uint16_t imitated_bf16(uint32_t b) {
@@ -123,14 +123,14 @@ IMITATES uint16_t imitated_bf16(uint32_t b) {
 }
 IMITATES __m256bh imitated_cvtneps_pbh(__m512 a) {
 	Wide x = {.f = a}, y;
-	for (int j = 0; j < 16; j++) y.u32[j] = imitated_bf16(x.u16[j]);
+	for (int j = 0; j < 16; j++) y.halves[j] = imitated_bf16(x.words[j]);
 	return (__m256bh)y.i8[0];
 }
 IMITATES __m512bh imitated_cvtne2ps_pbh(__m512 upper, __m512 lower) {
 	Wide x = {.f = upper}, y = {.f = lower}, z;
 	for (int j = 0; j < 16; j++) {
-		z.u32[j] = imitated_bf16(y.u16[j]);
-		z.u32[16 + j] = imitated_bf16(x.u16[j]);
+		z.halves[j] = imitated_bf16(y.words[j]);
+		z.halves[16 + j] = imitated_bf16(x.words[j]);
 	}
 	return (__m512bh)z.i;
 }

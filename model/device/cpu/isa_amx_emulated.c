@@ -2,7 +2,6 @@
 // and to repeat what a machine with AMX computed.
 #if defined(__x86_64__)
 #if IMITATED
-#pragma GCC target("avx2,fma,prfchw")
 #include "imitated.h"
 #else
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,prfchw,prefer-vector-width=512")

@@ -1,7 +1,6 @@
 // isa_avx512bf16.c: the kernels for AVX-512 with products of bf16.
 #if defined(__x86_64__)
 #if IMITATED
-#pragma GCC target("avx2,fma,prfchw")
 #include "imitated.h"
 #else
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,prfchw,prefer-vector-width=512")

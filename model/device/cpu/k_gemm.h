@@ -149,9 +149,7 @@ static inline uint32_t bf16_pair(float x, float y) {
 }
 
 // ahead asks for the line that is read a few rows later: rows of a long factor lie far apart.
-ASKS ahead(Mat m, i64 r) {
-	for (i64 c = 0; c < m.cols; c += m.bf16 ? 32 : 16) __builtin_prefetch(mat_at(m, r + 8, c));
-}
+ASKS ahead(Mat m, i64 r) { prefetch(m, r + 8); }
 
 // round_line writes n floats that bf16 could hold.
 static void round_line(uint32_t *dst, const float *src, i64 n) {
@@ -483,7 +481,7 @@ INLINED void tile_block(const int down, const int right, TileJob j, Block *befor
 	if (down && right) tile_store(3, lower + TILE, j.to.stride);
 }
 
-// multiply_tiles is multiply_block by tiles.
+// multiply_tiles is multiply by tiles for at most BLOCK_ROWS rows, and finishes rows of the block before as it goes.
 static void multiply_tiles(int vecs, i64 rows, i64 steps, Rows a, const uint32_t *panel, Sums to, Block *before) {
 	i64 turns = steps / TILE * ((vecs + 1) / 2), share = turns ? (BLOCK_ROWS + turns - 1) / turns : 0;
 	tiles_ready();
@@ -503,17 +501,6 @@ static void multiply_tiles(int vecs, i64 rows, i64 steps, Rows a, const uint32_t
 // panel_words is how far panels of k numbers of each column lie apart: a line more than they take, since lines that are
 // written side by side to places a whole page apart would drive each other out of the cache.
 static inline i64 panel_words(const Product *p, i64 k) { return PANEL * (whole_steps(p->native, k) + 1); }
-
-// multiply_block multiplies at most BLOCK_ROWS rows by a panel of `vecs` vectors, and finishes the block
-// before once its first tile has given the memory that was asked for some time to come.
-static void multiply_block(int native, int vecs, i64 rows, i64 steps, Rows a, const void *panel, Sums to, Block *before) {
-	i64 size = tile_rows[vecs];
-	for (i64 r = 0; r < rows; r += size) {
-		Rows here = {a.p + r * a.row_step, a.row_step, a.step};
-		multiply(native, vecs, least(size, rows - r), steps, here, panel, (Sums){to.p + r * to.stride, to.stride, to.carry});
-		finish(before, BLOCK_ROWS);
-	}
-}
 
 // A Share is what a task works on.
 typedef struct { i64 r, c, rows, cols; } Share;
@@ -552,7 +539,8 @@ static Factors lay_out(const Product *p, Share s, i64 k, uint32_t *a_space, uint
 	return (Factors){rows, (const char *)b_space, steps, apart * 4};
 }
 
-// multiply_panel multiplies rows from r on, at most BLOCK_ROWS, by the panel that begins at column c of the share.
+// multiply_panel multiplies rows from r on, at most BLOCK_ROWS, by the panel that begins at column c of the share, and
+// finishes the block before: the memory that was asked for has had that time to come.
 static void multiply_panel(const Product *p, Share s, Factors f, i64 r, i64 c, Sums to, Block *before) {
 	i64 rows = least(BLOCK_ROWS, s.rows - r), row_step = f.a.row_step;
 	int vecs = (int)((least(PANEL, s.cols - c) + VL - 1) / VL);
@@ -564,7 +552,8 @@ static void multiply_panel(const Product *p, Share s, Factors f, i64 r, i64 c, S
 		return;
 	}
 #endif
-	multiply_block(p->native, vecs, rows, f.steps, a, panel, to, before);
+	multiply(p->native, vecs, rows, f.steps, a, panel, to);
+	finish(before, BLOCK_ROWS);
 }
 
 // whole_product computes a share whose factors are laid out for all of K. Blocks take turns in two places:

@@ -98,51 +98,42 @@ static inline void vsincos(vf x, vf *sin, vf *cos) {
 	vturn(r, (vi)t, sin, cos);
 }
 
+// vhorner is the polynomial in u of n coefficients, highest first.
+INLINED vf vhorner(vf u, const float *coef, int n) {
+	vf p = vset(coef[0]);
+#pragma GCC unroll 9
+	for (int i = 1; i < n; i++) p = vfma(p, u, vset(coef[i]));
+	return p;
+}
+
+static inline vf vcut(vf x, float limit) { return vmax(vset(-limit), vmin(vset(limit), x)); }
+
 // The standard normal distribution function: absolute error 1.5e-7.
 static inline vf vphi(vf x) {
-	vf z = vmax(vset(-5.5f), vmin(vset(5.5f), x)), u = z * z;
-	vf p = vset(2.2931177614899186e-08f), q = vset(1.1990286238850955e-06f);
-	p = vfma(p, u, vset(6.301586123722826e-06f));
-	q = vfma(q, u, vset(7.216689104869384e-05f));
-	p = vfma(p, u, vset(0.00016457332786324482f));
-	q = vfma(q, u, vset(0.0018606436156149f));
-	p = vfma(p, u, vset(0.004651479593212538f));
-	q = vfma(q, u, vset(0.028416106823089145f));
-	p = vfma(p, u, vset(0.033458852005963324f));
-	q = vfma(q, u, vset(0.25053530589883505f));
-	p = vfma(p, u, vset(0.39894227379414404f));
-	q = vfma(q, u, vset(1.0f));
-	return vfma(z, p / q, vset(0.5f));
+	static const float p[] = {2.2931177614899186e-08f, 6.301586123722826e-06f, 0.00016457332786324482f,
+		0.004651479593212538f, 0.033458852005963324f, 0.39894227379414404f};
+	static const float q[] = {1.1990286238850955e-06f, 7.216689104869384e-05f, 0.0018606436156149f,
+		0.028416106823089145f, 0.25053530589883505f, 1.0f};
+	vf z = vcut(x, 5.5f), u = z * z;
+	return vfma(z, vhorner(u, p, 6) / vhorner(u, q, 6), vset(0.5f));
 }
 
 // The derivative of GELU, Phi(x) + x phi(x): absolute error 2.5e-7.
 static inline vf vgelu_grad(vf x) {
-	vf z = vmax(vset(-5.8f), vmin(vset(5.8f), x)), u = z * z;
-	vf p = vset(1.5829839906937802e-08f), q = vset(1.2864935328951348e-09f);
-	q = vfma(q, u, vset(2.924617660409006e-07f));
-	p = vfma(p, u, vset(7.50251098501684e-07f));
-	q = vfma(q, u, vset(9.452948257018514e-06f));
-	p = vfma(p, u, vset(3.407382456827729e-05f));
-	q = vfma(q, u, vset(0.000228990874177662f));
-	p = vfma(p, u, vset(0.00013718451241743392f));
-	q = vfma(q, u, vset(0.0037851003291790963f));
-	p = vfma(p, u, vset(0.014000396772956487f));
-	q = vfma(q, u, vset(0.042794887488149747f));
-	p = vfma(p, u, vset(-0.02600397389118039f));
-	q = vfma(q, u, vset(0.30074195631870176f));
-	p = vfma(p, u, vset(0.7978845428418921f));
-	q = vfma(q, u, vset(1.0f));
-	return vfma(z, p / q, vset(0.5f));
+	static const float p[] = {1.5829839906937802e-08f, 7.50251098501684e-07f, 3.407382456827729e-05f, 0.00013718451241743392f,
+		0.014000396772956487f, -0.02600397389118039f, 0.7978845428418921f};
+	static const float q[] = {1.2864935328951348e-09f, 2.924617660409006e-07f, 9.452948257018514e-06f, 0.000228990874177662f,
+		0.0037851003291790963f, 0.042794887488149747f, 0.30074195631870176f, 1.0f};
+	vf z = vcut(x, 5.8f), u = z * z;
+	return vfma(z, vhorner(u, p, 7) / vhorner(u, q, 8), vset(0.5f));
 }
 
 static inline vf vsigmoid(vf x) { return vset(1.0f) / (vset(1.0f) + vexp(-x)); }
 
 // vodd is z P(z^2) for z = x cut to +-limit, P of n coefficients, highest first.
-static inline vf vodd(vf x, float limit, const float *coef, int n) {
-	vf z = vmax(vset(-limit), vmin(vset(limit), x)), u = z * z, p = vset(coef[0]);
-#pragma GCC unroll 9
-	for (int i = 1; i < n; i++) p = vfma(p, u, vset(coef[i]));
-	return z * p;
+INLINED vf vodd(vf x, float limit, const float *coef, int n) {
+	vf z = vcut(x, limit);
+	return z * vhorner(z * z, coef, n);
 }
 
 // GELU and its derivative for results that are stored as bf16, without exp and division. Absolute
