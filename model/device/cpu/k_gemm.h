@@ -105,8 +105,8 @@ enum {
 	// leave the nearest cache to the factors, and lines to ask for that it can wait for at once.
 	BLOCK_ROWS = TILES ? 32 : VL < 16 ? 12 : 24,
 	BLOCK_COLS = 4 * VL,
-	MC = 192,       // rows of a task at most; down to MC/4 all are multiples of BLOCK_ROWS
-	NC = VL < 16 ? 192 : 256, // columns of a task that packs B: all of 192, and what the second-level cache holds
+	MC = 192,       // rows of A that are laid out at once; down to MC/4 all are multiples of BLOCK_ROWS
+	NC = 192,       // columns of B that are, in TN; a third of it is a multiple of BLOCK_COLS
 	PACK_K = 256,   // of K, packed by one task
 	SLICE = 256     // words of K that TN goes by
 };
@@ -525,20 +525,6 @@ static void add_rows(Mat a, float *total) {
 // Factors are those of a share for one slice of K, as they are read.
 typedef struct { Rows a; const char *panels; i64 steps, panel_bytes; } Factors;
 
-// lay_out also adds the slice's rows of A to total, unless that is NULL.
-static Factors lay_out(const Product *p, Share s, i64 k, uint32_t *a_space, uint32_t *b_space, float *total) {
-	const GemmArgs *g = p->g;
-	i64 kn = least(p->slice, p->k - k), steps = whole_steps(p->native, kn), apart = panel_words(p, least(p->slice, p->k));
-	if (g->op != TN) {
-		return (Factors){rows_along(part(g->a, s.r, k, s.rows, kn), g->bf16, steps, a_space), p->panels + s.c / PANEL * apart * 4, steps, apart * 4};
-	}
-	Mat a = part(g->a, k, s.r, kn, s.rows);
-	Rows rows = rows_across(a, g->bf16, steps, a_space);
-	if (total) add_rows(a, total);
-	pack_panels(part(g->b, k, s.c, kn, s.cols), g->bf16, b_space, apart);
-	return (Factors){rows, (const char *)b_space, steps, apart * 4};
-}
-
 // multiply_panel multiplies rows from r on, at most BLOCK_ROWS, by the panel that begins at column c of the share, and
 // finishes the block before: the memory that was asked for has had that time to come.
 static void multiply_panel(const Product *p, Share s, Factors f, i64 r, i64 c, Sums to, Block *before) {
@@ -579,11 +565,13 @@ static inline float *sums_of(const Product *p, float *sums, i64 r, i64 c) {
 	return sums + c / BLOCK_COLS * BLOCK_COLS * p->rows + r * BLOCK_COLS + c % BLOCK_COLS;
 }
 
-// add_slice adds the products of one slice of K to the sums of a share, a panel for all rows after the other.
-static void add_slice(const Product *p, Share s, Factors f, float *sums, int carry) {
+// add_slice adds the products of one slice of K to the sums of part of a share, a panel for all rows after the other.
+static void add_slice(const Product *p, Share s, i64 r0, i64 c0, Factors f, float *sums, int carry) {
 	Block none = {.g = p->g};
 	for (i64 c = 0; c < s.cols; c += PANEL) {
-		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS) multiply_panel(p, s, f, r, c, (Sums){sums_of(p, sums, r, c), BLOCK_COLS, carry}, &none);
+		for (i64 r = 0; r < s.rows; r += BLOCK_ROWS) {
+			multiply_panel(p, s, f, r, c, (Sums){sums_of(p, sums, r0 + r, c0 + c), BLOCK_COLS, carry}, &none);
+		}
 	}
 }
 
@@ -597,21 +585,48 @@ static void finish_sums(const Product *p, Share s, float *sums) {
 	}
 }
 
+// columns_product computes a share of TN, slice by slice of K. What is laid out at a time, MC rows and NC columns, stays
+// in the second-level cache; of a share that has more of either, the other is laid out once for all of it. It adds
+// A's rows to total, unless that is NULL.
+static void columns_product(const Product *p, Share s, float *sums, uint32_t *a_space, uint32_t *b_space, float *total) {
+	const GemmArgs *g = p->g;
+	int once = p->slice >= p->k;
+	Factors f = {.panels = (const char *)b_space, .panel_bytes = panel_words(p, least(p->slice, p->k)) * 4};
+	for (i64 k = 0; k < p->k; k += p->slice) {
+		i64 kn = least(p->slice, p->k - k);
+		f.steps = whole_steps(p->native, kn);
+		for (i64 c = 0; c < s.cols; c += NC) {
+			Mat b = part(g->b, k, s.c + c, kn, least(NC, s.cols - c));
+			pack_panels(b, g->bf16, b_space, f.panel_bytes / 4);
+			for (i64 r = 0; r < s.rows; r += MC) {
+				Mat a = part(g->a, k, s.r + r, kn, least(MC, s.rows - r));
+				Share here = {s.r + r, s.c + c, a.cols, b.cols};
+				if (c == 0 || s.rows > MC) f.a = rows_across(a, g->bf16, f.steps, a_space);
+				if (c == 0 && total) add_rows(a, total + r);
+				if (once) whole_product(p, here, f, sums);
+				else add_slice(p, here, r, c, f, sums, k > 0);
+			}
+		}
+	}
+	if (!once) finish_sums(p, s, sums);
+}
+
 static void gemm_task(const void *args, i64 i, Worker *w) {
 	const Product *p = args;
 	const GemmArgs *g = p->g;
 	Share s = {i / p->blocks * p->rows, i % p->blocks * p->cols, 0, 0};
 	s.rows = least(p->rows, p->m - s.r);
 	s.cols = least(p->cols, p->n - s.c);
-	float *sums = (float *)w->scratch, sum_a[MC] = {0}, *total = g->sum_a.p && s.c == 0 ? sum_a : NULL;
+	float *sums = (float *)w->scratch, sum_a[2 * MC] = {0}, *total = g->sum_a.p && s.c == 0 ? sum_a : NULL;
 	uint32_t *a_space = (uint32_t *)(w->scratch + p->sums), *b_space = (uint32_t *)(w->scratch + p->sums + p->a);
 #if TILES
 	if (p->native) tiles_begin();
 #endif
-	if (p->slice >= p->k) whole_product(p, s, lay_out(p, s, 0, a_space, b_space, total), sums);
+	if (g->op == TN) columns_product(p, s, sums, a_space, b_space, total);
 	else {
-		for (i64 k = 0; k < p->k; k += p->slice) add_slice(p, s, lay_out(p, s, k, a_space, b_space, total), sums, k > 0);
-		finish_sums(p, s, sums);
+		i64 steps = whole_steps(p->native, p->k), bytes = panel_words(p, p->k) * 4;
+		Rows a = rows_along(part(g->a, s.r, 0, s.rows, p->k), g->bf16, steps, a_space);
+		whole_product(p, s, (Factors){a, p->panels + s.c / PANEL * bytes, steps, bytes}, sums);
 	}
 #if TILES
 	if (p->native) tiles_end();
@@ -622,20 +637,40 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 	}
 }
 
-// share makes tasks smaller until there are enough for all threads: four each, so that one which is held up
-// keeps the others waiting for little, or two where tasks lay out both factors, which larger ones do less often.
-// It returns their count.
-static i64 share(Product *p, int threads) {
-	int packs = p->g->op == TN;
-	p->rows = packs ? MC : MC / 2;
-	p->cols = packs ? NC : (p->n + BLOCK_COLS - 1) / BLOCK_COLS * BLOCK_COLS;
+// divide cuts the result into tasks of so many rows and columns, and returns their count.
+static i64 divide(Product *p, i64 rows, i64 cols) {
+	p->rows = rows;
+	p->cols = cols;
+	p->blocks = (p->n + cols - 1) / cols;
+	return (p->m + rows - 1) / rows * p->blocks;
+}
+
+// share_columns divides a product that lays out both factors: into the tasks that take the threads least time, counted
+// in products of two numbers. To lay out a number takes as long as LAY_OUT of them.
+static i64 share_columns(Product *p, int threads) {
+	enum { LAY_OUT = 8 };
+	static const i64 rows[] = {2 * MC, MC, MC / 2, MC / 4}, cols[] = {2 * NC, NC, NC * 2 / 3, NC / 3};
+	i64 least_time = INT64_MAX, best = 0;
+	for (i64 i = 0; i < 16; i++) {
+		i64 r = rows[i / 4], c = cols[i % 4];
+		if (r > MC && c > NC) continue;
+		i64 turns = (divide(p, r, c) + threads - 1) / threads;
+		i64 time = turns * (r * c + LAY_OUT * (r + c));
+		if (time >= least_time) continue;
+		least_time = time;
+		best = i;
+	}
+	return divide(p, rows[best / 4], cols[best % 4]);
+}
+
+// share_rows divides a product whose tasks lay out little: into so many that none of the threads waits long for the last.
+static i64 share_rows(Product *p, int threads) {
+	i64 rows = MC / 2, cols = (p->n + BLOCK_COLS - 1) / BLOCK_COLS * BLOCK_COLS;
 	for (;;) {
-		p->blocks = (p->n + p->cols - 1) / p->cols;
-		i64 tasks = (p->m + p->rows - 1) / p->rows * p->blocks;
-		if (threads == 1 || tasks >= (packs ? 2 : 4) * threads) return tasks;
-		if (p->rows > MC / 2) p->rows = MC / 2;
-		else if (p->cols > BLOCK_COLS) p->cols = (p->cols / 2 + BLOCK_COLS - 1) / BLOCK_COLS * BLOCK_COLS;
-		else if (p->rows > MC / 4) p->rows = MC / 4;
+		i64 tasks = divide(p, rows, cols);
+		if (threads == 1 || tasks >= 16 * threads) return tasks;
+		if (cols > BLOCK_COLS) cols = (cols / 2 + BLOCK_COLS - 1) / BLOCK_COLS * BLOCK_COLS;
+		else if (rows > MC / 4) rows = MC / 4;
 		else return tasks;
 	}
 }
@@ -667,11 +702,12 @@ static int gemm(Pool *pool, const void *args) {
 	const GemmArgs *g = args;
 	Product p = product_of(g);
 	if (p.m == 0 || p.n == 0) return OK;
-	i64 tasks = share(&p, pool_threads(pool)), kn = least(p.slice, p.k), steps = whole_steps(p.native, kn);
+	i64 tasks = g->op == TN ? share_columns(&p, pool_threads(pool)) : share_rows(&p, pool_threads(pool));
+	i64 kn = least(p.slice, p.k), steps = whole_steps(p.native, kn);
 	int once = p.slice >= p.k;
 	p.sums = (size_t)(once ? 2 * BLOCK_ROWS * BLOCK_COLS : p.rows * p.cols) * 4;
 	p.a = (size_t)(g->op == TN ? MC * (steps + 2 * VL) : g->bf16 ? p.rows * copy_step(steps) : 0) * 4;
-	size_t b = g->op == TN ? (size_t)(p.cols / PANEL * panel_words(&p, kn)) * 4 : 0;
+	size_t b = g->op == TN ? (size_t)(NC / PANEL * panel_words(&p, kn)) * 4 : 0;
 	size_t packed = g->op == TN || g->packed ? 0 : packed_bytes(&p);
 	if (pool_reserve(pool, p.sums + p.a + b, packed)) return NO_MEMORY;
 	if (packed) {

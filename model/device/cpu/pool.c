@@ -1,6 +1,6 @@
-// pool.c: a few threads that wait for work. Kernels last microseconds, so a
-// worker looks for the next job a short while before it sleeps, and the caller
-// works too. Tasks are claimed one by one from a counter: a thread that is held
+// pool.c: a few threads that wait for work. Kernels last microseconds, and to
+// wake a thread of a virtual machine can take a hundred, so that a worker looks
+// for the next job a while before it sleeps. The caller works too. Tasks are claimed one by one from a counter: a thread that is held
 // up delays one task, not its share of the job.
 #define _GNU_SOURCE
 #include "engine.h"
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -26,7 +27,7 @@ static unsigned mode_get(void) { return 0; }
 static void mode_set(unsigned m) { (void)m; }
 #endif
 
-enum { SPINS = 1500, MAX_THREADS = 256, HUGE = 2 << 20 };
+enum { PATIENCE = 200000, MAX_THREADS = 256, HUGE = 2 << 20 }; // nanoseconds that a thread looks for work
 
 struct Pool {
 	int threads;
@@ -63,6 +64,24 @@ static int claim(Pool *p, Worker *w) {
 	}
 }
 
+static i64 nanoseconds(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * (i64)1000000000 + t.tv_nsec;
+}
+
+// A Wait is how long a thread has looked for work: not at all while `since` is 0.
+typedef struct { i64 since, turns; } Wait;
+
+// patient says whether to look again, after a pause.
+static int patient(Wait *w) {
+	PAUSE();
+	if (w->turns++ % 32) return 1;
+	i64 now = nanoseconds();
+	if (!w->since) w->since = now;
+	return now - w->since < PATIENCE;
+}
+
 static int waiting(Pool *p) {
 	return (uint32_t)atomic_load(&p->ticket) >= atomic_load(&p->count) && !atomic_load(&p->closing);
 }
@@ -72,18 +91,15 @@ static void *work(void *arg) {
 	free(arg);
 	Pool *p = s.pool;
 	mode_set(mode_get() | FLUSH_DENORMALS);
-	for (int idle = 0; !atomic_load(&p->closing);) {
-		if (claim(p, &p->workers[s.index])) idle = 0;
-		if (++idle < SPINS) {
-			PAUSE();
-			continue;
-		}
+	for (Wait idle = {0}; !atomic_load(&p->closing);) {
+		if (claim(p, &p->workers[s.index])) idle = (Wait){0};
+		if (patient(&idle)) continue;
 		pthread_mutex_lock(&p->lock);
 		atomic_fetch_add(&p->sleepers, 1);
 		while (waiting(p)) pthread_cond_wait(&p->wake, &p->lock);
 		atomic_fetch_sub(&p->sleepers, 1);
 		pthread_mutex_unlock(&p->lock);
-		idle = 0;
+		idle = (Wait){0};
 	}
 	return NULL;
 }
@@ -147,9 +163,8 @@ void pool_run(Pool *p, Task task, const void *args, i64 n) {
 	atomic_store(&p->ticket, (job + 1) << 32);
 	wake_all(p);
 	claim(p, &p->workers[0]);
-	for (int spins = 0; atomic_load(&p->done) < n; spins++) {
-		if (spins < SPINS) PAUSE();
-		else sched_yield();
+	for (Wait last = {0}; atomic_load(&p->done) < n;) {
+		if (!patient(&last)) sched_yield();
 	}
 	mode_set(mode);
 }

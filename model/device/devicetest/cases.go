@@ -114,12 +114,13 @@ func rounded(p device.Precision) float64 {
 	return 1
 }
 
-// columnSums: of a factor of more rows and columns than any block.
+// columnSums: of a factor of more rows and columns than any block, in products that are wide, long or both.
 func columnSums(k *kit, p device.Precision) {
-	for _, s := range [][3]int{{300, 17, 1100}, {5, 300, 33}} {
+	for _, s := range [][3]int{{300, 17, 1100}, {5, 300, 33}, {300, 230, 1100}, {150, 384, 600}} {
 		a, b, dst, sum := k.in(s[2], s[0]), k.short(s[2], s[1]), k.out(s[0], s[1]), k.in(1, s[0])
 		k.Gemm(device.TN, dst, a, b, device.Epilogue{SumA: sum})
 		k.keep("sum", sum, false, rounded(p))
+		k.keep("dst", dst, false, rounded(p))
 	}
 }
 
