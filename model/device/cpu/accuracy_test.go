@@ -63,6 +63,42 @@ func TestActivationAccuracy(t *testing.T) {
 	})
 }
 
+// TestStoredActivationAccuracy: GELU and its derivative at the end of a product whose result is stored as bf16 are off by
+// half a unit in its last place, and by what vecmath_bf16.h says.
+func TestStoredActivationAccuracy(t *testing.T) {
+	const n, width, limit = 1 << 12, 80, 8 // columns: a block of whole vectors, and a vector beside it
+	every(t, func(t *testing.T, p device.Precision) {
+		d := open(p)(t, 1)
+		defer d.Close()
+		x, one, w := device.NewMat(d, n, 1), device.NewMat(d, n, 1), device.NewMat(d, width, 1)
+		d.Fill(one, 1)
+		d.Fill(w, 1)
+		at := values(d, sweep(d, n, limit))
+		for i, v := range at {
+			at[i] = float64(math.Float32frombits(math.Float32bits(float32(v)) &^ 0xffff)) // a number of bf16
+		}
+		d.Upload64(x, at)
+		pre, y, slope := device.NewActivations(d, n, width), device.NewActivations(d, n, width), device.NewActivations(d, n, width)
+		d.Gemm(device.NT, pre, x, w, device.Epilogue{})
+		d.Gemm(device.NT, y, x, w, device.Epilogue{Act: device.GELU})
+		d.Gemm(device.NT, slope, one, w, device.Epilogue{Act: device.GELU, Grad: pre})
+		check := func(what string, m device.Mat, allowed float64, f func(x float64) float64) {
+			got := values(d, m)
+			for i, v := range got {
+				want := f(at[i/width])
+				if e := math.Abs(v - want); e > allowed+math.Abs(want)/256 {
+					t.Fatalf("%s at %g, column %d: %.9g, want %.9g", what, at[i/width], i%width, v, want)
+				}
+			}
+		}
+		phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+		check("GELU", y, 7e-6, func(x float64) float64 { return x * phi(x) })
+		check("derivative", slope, 3.1e-5, func(x float64) float64 {
+			return phi(x) + x*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)
+		})
+	})
+}
+
 // TestMeasure: any machine of the last thirty years does a tenth of a GFLOP/s and of a GB/s, and
 // fp32 has no products faster than its multiply-adds.
 func TestMeasure(t *testing.T) {

@@ -109,6 +109,11 @@ IMITATES __m512i imitated_permutex2var_epi16(__m512i a, __m512i place, __m512i b
 	for (int j = 0; j < 32; j++) z.halves[j] = p.halves[j] & 32 ? y.halves[p.halves[j] & 31] : x.halves[p.halves[j] & 31];
 	return z.i;
 }
+IMITATES __m512 imitated_permutex2var_ps(__m512 a, __m512i place, __m512 b) {
+	Wide x = {.f = a}, y = {.f = b}, p = {.i = place}, z;
+	for (int j = 0; j < 16; j++) z.words[j] = p.words[j] & 16 ? y.words[p.words[j] & 15] : x.words[p.words[j] & 15];
+	return z.f;
+}
 
 // bf16. Denormals become zero, a NaN a quiet one; else round to nearest, ties to even.
 IMITATES __m512i imitated_cvtepu16_epi32(__m256i a) {
@@ -169,6 +174,7 @@ IMITATES __m512 imitated_dpbf16_ps(__m512 c, __m512bh a, __m512bh b) {
 #define _mm512_mask_blend_epi32 imitated_mask_blend_epi32
 #define _mm512_mask_blend_ps imitated_mask_blend_ps
 #define _mm512_permutex2var_epi16 imitated_permutex2var_epi16
+#define _mm512_permutex2var_ps imitated_permutex2var_ps
 #define _mm512_cvtepu16_epi32 imitated_cvtepu16_epi32
 #define _mm512_cvtneps_pbh imitated_cvtneps_pbh
 #define _mm512_cvtne2ps_pbh imitated_cvtne2ps_pbh

@@ -24,3 +24,8 @@ typedef uint16_t vh __attribute__((vector_size(64)));
 #define ZIP(i) i, 32 + i
 #define ZIP8(i) ZIP(i), ZIP(i + 1), ZIP(i + 2), ZIP(i + 3), ZIP(i + 4), ZIP(i + 5), ZIP(i + 6), ZIP(i + 7)
 static const vh zip_lower = {ZIP8(0), ZIP8(8)}, zip_upper = {ZIP8(16), ZIP8(24)};
+
+// vpick is number i of 32, i being the lower five bits of each place.
+static inline vf vpick(vi i, const float *table) {
+	return (vf)_mm512_permutex2var_ps(_mm512_loadu_ps(table), (__m512i)i, _mm512_loadu_ps(table + 16));
+}

@@ -130,25 +130,13 @@ static inline vf vgelu_grad(vf x) {
 
 static inline vf vsigmoid(vf x) { return vset(1.0f) / (vset(1.0f) + vexp(-x)); }
 
-// vodd is z P(z^2) for z = x cut to +-limit, P of n coefficients, highest first.
-INLINED vf vodd(vf x, float limit, const float *coef, int n) {
-	vf z = vcut(x, limit);
-	return z * vhorner(z * z, coef, n);
-}
-
-// GELU and its derivative for results that are stored as bf16, without exp and division. Absolute
-// errors 5e-5 (beyond +-4: 4.3e-5 |x|) and 1.8e-4 (beyond +-4.4: 3e-4).
-static inline vf vgelu_short(vf x) {
-	static const float coef[] = {-1.3012947e-09f, 1.0419606e-07f, -3.6571331e-06f, 7.4855049e-05f,
-		-0.0010064904f, 0.0095053984f, -0.065887843f, 0.39867339f};
-	return vfma(vodd(x, 4.0f, coef, 8), x, vset(0.5f) * x);
-}
-
-static inline vf vgelu_grad_short(vf x) {
-	static const float coef[] = {5.0099419e-10f, -4.9178315e-08f, 2.0937011e-06f, -5.0971895e-05f,
-		0.00078877416f, -0.0081502811f, 0.057036386f, -0.26324798f, 0.79710646f};
-	return vset(0.5f) + vodd(x, 4.4f, coef, 9);
-}
+#if VEC_BF16
+#include "vecmath_bf16.h"
+#else
+// Where no result is stored as bf16 these stand for what is never called.
+static inline vf vgelu_short(vf x) { return x * vphi(x); }
+static inline vf vgelu_grad_short(vf x) { return vgelu_grad(x); }
+#endif
 
 // GELU_SHORT is GELU of results that are stored as bf16.
 enum { GELU_SHORT = RELU + 1, ACTS };
