@@ -16,6 +16,7 @@ typedef struct {
 	i64 head, seq; // this task's number, and its sequence
 	i64 col;
 	int bf16;      // products multiply pairs of bf16
+	int last;      // of its task
 } Head;
 
 static inline i64 whole(i64 n) { return (n + VL - 1) / VL * VL; }
@@ -97,6 +98,28 @@ enum { STRIP = 96 }; // queries of a strip at most, in whole vectors
 static i64 strip_rows(i64 queries) {
 	i64 strips = (queries + STRIP - 1) / STRIP;
 	return (queries + strips - 1) / strips;
+}
+
+// A Heads is what tasks divide: `group` heads each, one after the other, so that a head can ask for the memory of the next.
+typedef struct { const AttentionArgs *a; i64 count, group; } Heads;
+
+// rows_beside is the rows of a head's matrix m, which has `tokens` rows a sequence, that query r asks for.
+static inline Mat rows_beside(const Head *h, i64 r, Mat m, i64 tokens) {
+	i64 from = r * tokens / h->queries, to = (r + 1) * tokens / h->queries;
+	return part(of_tokens(h, m, tokens), from, 0, to - from, h->dim);
+}
+
+// ask_next asks, a little with each query, for what the next head of the task begins with.
+ASKS ask_next(const Head *h, i64 r, int grad) {
+	if (h->last) return;
+	Head next = head_of(h->a, h->head + 1);
+	const AttentionArgs *a = h->a;
+	ask_rows(rows_beside(&next, r, a->k, h->len));
+	ask_rows(rows_beside(&next, r, a->v, h->len));
+	ask_rows(rows_beside(&next, r, a->q, h->queries));
+	if (!grad) return;
+	ask_rows(rows_beside(&next, r, a->dout, h->queries));
+	ask_rows(rows_beside(&next, r, a->out, h->queries));
 }
 
 static inline i64 head_steps(const Head *h, i64 k) { return whole_steps(h->bf16, k); }
@@ -215,6 +238,8 @@ static void strip(const Head *h, const Space *sp, i64 first, i64 rows) {
 	float top[STRIP], total[STRIP], inv[STRIP];
 	for (i64 r = 0; r < rows; r++) {
 		float *s = sp->s + r * h->wide;
+		ask_next(h, first + r, 0);
+		ask_rows_to(part(out, r, 0, 1, h->dim));
 		total[r] = exponentials(s, keys_of(a, first + r), h->wide, head_scale(h), &top[r]);
 		if (a->p == 0) continue;
 		keep_row(h, first + r, sp->keep);
@@ -230,17 +255,12 @@ static void strip(const Head *h, const Space *sp, i64 first, i64 rows) {
 	store_scaled(out, sp->t, h->deep, inv);
 }
 
-static void attention_task(const void *args, i64 i, Worker *w) {
-	Head h = head_of(args, i);
-	Space sp = head_begin(&h, w);
-	ask_rows(of_keys(&h, h.a->k));
-	ask_rows(of_keys(&h, h.a->v));
-	ask_rows(of_queries(&h, h.a->q));
-	right_transposed(&h, of_keys(&h, h.a->k), sp.kt);
-	right_factor(&h, of_keys(&h, h.a->v), sp.rows);
-	ask_rows_to(of_queries(&h, h.a->out));
-	for (i64 r = 0, n = strip_rows(h.queries); r < h.queries; r += n) strip(&h, &sp, r, least(n, h.queries - r));
-	head_end(&h);
+static void attention_head(const Head *h, Worker *w) {
+	Space sp = head_begin(h, w);
+	right_transposed(h, of_keys(h, h->a->k), sp.kt);
+	right_factor(h, of_keys(h, h->a->v), sp.rows);
+	for (i64 r = 0, n = strip_rows(h->queries); r < h->queries; r += n) strip(h, &sp, r, least(n, h->queries - r));
+	head_end(h);
 }
 
 // add_keys adds the products of a strip's weights (queries x keys) and its queries' rows to dst.
@@ -259,6 +279,10 @@ static void grad_strip(const Head *h, const Space *sp, i64 first, i64 rows) {
 	head_product(h, left_rows(h, q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
 	head_product(h, left_rows(h, dout, sp), rows, h->dim, sp->vt, h->len, (Sums){sp->t, h->wide, 0});
 	for (i64 r = 0; r < rows; r++) {
+		ask_next(h, first + r, 1);
+		ask_rows_to(part(dq, r, 0, 1, h->dim));
+		ask_rows_to(rows_beside(h, first + r, a->dk, h->len));
+		ask_rows_to(rows_beside(h, first + r, a->dv, h->len));
 		keep_row(h, first + r, sp->keep);
 		score_grads(h, first + r, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, row_dot(0, dout, r, out, r));
 	}
@@ -269,25 +293,29 @@ static void grad_strip(const Head *h, const Space *sp, i64 first, i64 rows) {
 	store_scaled(dq, sp->s, h->deep, NULL);
 }
 
-static void attention_grad_task(const void *args, i64 i, Worker *w) {
-	Head h = head_of(args, i);
-	Space sp = head_begin(&h, w);
-	ask_rows(of_keys(&h, h.a->k));
-	ask_rows(of_keys(&h, h.a->v));
-	ask_rows(of_queries(&h, h.a->q));
-	ask_rows(of_queries(&h, h.a->dout));
-	ask_rows(of_queries(&h, h.a->out));
-	right_transposed(&h, of_keys(&h, h.a->k), sp.kt);
-	right_transposed(&h, of_keys(&h, h.a->v), sp.vt);
-	ask_rows_to(of_keys(&h, h.a->dk));
-	ask_rows_to(of_keys(&h, h.a->dv));
-	ask_rows_to(of_queries(&h, h.a->dq));
-	right_factor(&h, of_keys(&h, h.a->k), sp.rows);
-	for (i64 r = 0, n = strip_rows(h.queries); r < h.queries; r += n) grad_strip(&h, &sp, r, least(n, h.queries - r));
-	store_scaled(of_keys(&h, h.a->dk), sp.dk, h.deep, NULL);
-	store_scaled(of_keys(&h, h.a->dv), sp.dv, h.deep, NULL);
-	head_end(&h);
+static void attention_grad_head(const Head *h, Worker *w) {
+	Space sp = head_begin(h, w);
+	right_transposed(h, of_keys(h, h->a->k), sp.kt);
+	right_transposed(h, of_keys(h, h->a->v), sp.vt);
+	right_factor(h, of_keys(h, h->a->k), sp.rows);
+	for (i64 r = 0, n = strip_rows(h->queries); r < h->queries; r += n) grad_strip(h, &sp, r, least(n, h->queries - r));
+	store_scaled(of_keys(h, h->a->dk), sp.dk, h->deep, NULL);
+	store_scaled(of_keys(h, h->a->dv), sp.dv, h->deep, NULL);
+	head_end(h);
 }
+
+// head_tasks does the heads of task i.
+INLINED void head_tasks(const Heads *all, i64 i, Worker *w, void (*one)(const Head *, Worker *)) {
+	i64 end = least((i + 1) * all->group, all->count);
+	for (i64 j = i * all->group; j < end; j++) {
+		Head h = head_of(all->a, j);
+		h.last = j + 1 == end;
+		one(&h, w);
+	}
+}
+
+static void attention_task(const void *args, i64 i, Worker *w) { head_tasks(args, i, w, attention_head); }
+static void attention_grad_task(const void *args, i64 i, Worker *w) { head_tasks(args, i, w, attention_grad_head); }
 
 // --- A handful of tokens ---------------------------------------------------
 //
@@ -426,13 +454,14 @@ static void few_grad(Pool *pool, const AttentionArgs *a) {
 // attend runs one of the two ways, in both directions.
 static int attend(Pool *pool, const AttentionArgs *a, int grad) {
 	Head h = head_of(a, 0);
-	i64 heads = a->seqs * a->heads;
 	if (h.len <= FEW) {
 		grad ? few_grad(pool, a) : few(pool, a);
 		return OK;
 	}
 	if (pool_reserve(pool, space_bytes(&h), 0)) return NO_MEMORY;
-	pool_run(pool, grad ? attention_grad_task : attention_task, a, heads);
+	Heads all = {a, a->seqs * a->heads, 1};
+	while (all.group < 8 && all.count >= 16 * all.group * pool_threads(pool)) all.group *= 2;
+	pool_run(pool, grad ? attention_grad_task : attention_task, &all, (all.count + all.group - 1) / all.group);
 	return OK;
 }
 
