@@ -271,14 +271,17 @@ static void pack_panels(Mat b, int bf16, uint32_t *dst, i64 apart) {
 }
 
 // transpose_panel packs b, some columns x a slice of K (a panel's column is a row of b), as lines of
-// `width` words.
+// `width` words. It reads VL rows side by side and asks for the next ones meanwhile, unless rows lie so far apart
+// that these would share places in the cache with those.
 static void transpose_panel(Mat b, uint32_t *dst, i64 width, int bf16) {
 	int native = bf16 && VEC_BF16;
 	i64 steps = whole_steps(native, b.cols);
 	for (i64 c = 0; c < width; c += VL) {
 		for (i64 s = 0; s < steps; s += VL) {
 			vf t[VL];
+			Mat next = part(b, c + VL, native ? 2 * s : s, VL, native ? 2 * VL : VL);
 			for (i64 j = 0; j < VL; j++) {
+				if (b.stride < 1024) prefetch(next, j);
 				if (c + j >= b.rows) t[j] = vset(0.0f);
 				else if (native) t[j] = pairs_along(b, c + j, 2 * s);
 				else t[j] = mload(b, c + j, s);
