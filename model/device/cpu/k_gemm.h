@@ -300,14 +300,15 @@ static void transpose_panel(Mat b, uint32_t *dst, i64 width, int bf16) {
 // memory that it goes to; beside tiles, which work on their own, a few rows are finished at a time.
 typedef struct { const GemmArgs *g; const float *sums; i64 r, c, rows, cols, done; } Block;
 
-// ask_ahead asks for what a block that waits will read and write.
-ASKS ask_ahead(const Block *b) {
+// ask_ahead asks for what n rows of a block that waits, from row i on, will read and write.
+ASKS ask_ahead(const Block *b, i64 i, i64 n) {
 	const GemmArgs *g = b->g;
-	if (g->grad.p) ask_rows(part(g->grad, b->r, b->c, b->rows, b->cols));
-	if (g->gate.p) ask_rows(part(g->gate, b->r, b->c, b->rows, b->cols));
-	if (g->pre.p) ask_rows_to(part(g->pre, b->r, b->c, b->rows, b->cols));
-	if (g->ungated.p) ask_rows_to(part(g->ungated, b->r, b->c, b->rows, b->cols));
-	ask_rows_to(part(g->dst, b->r, b->c, b->rows, b->cols));
+	i64 r = b->r + i, rows = least(n, b->rows - i);
+	if (g->grad.p) ask_rows(part(g->grad, r, b->c, rows, b->cols));
+	if (g->gate.p) ask_rows(part(g->gate, r, b->c, rows, b->cols));
+	if (g->pre.p) ask_rows_to(part(g->pre, r, b->c, rows, b->cols));
+	if (g->ungated.p) ask_rows_to(part(g->ungated, r, b->c, rows, b->cols));
+	ask_rows_to(part(g->dst, r, b->c, rows, b->cols));
 }
 
 // finish_some finishes `vecs` vectors of row r of the result from column c on, a step of all of them after
@@ -537,11 +538,19 @@ static void multiply_panel(const Product *p, Share s, Factors f, i64 r, i64 c, S
 	const void *panel = f.panels + c / PANEL * f.panel_bytes;
 #if TILES
 	if (p->native) {
+		ask_ahead(before, 0, BLOCK_ROWS);
 		multiply_tiles(vecs, rows, f.steps, a, panel, to, before);
 		return;
 	}
 #endif
-	multiply(p->native, vecs, rows, f.steps, a, panel, to);
+	// A few lines at a time are asked for, since those that are being multiplied have to come too.
+	int waits = before->done < before->rows;
+	i64 few = waits ? tile_rows[vecs] : rows;
+	for (i64 i = 0; i < rows; i += few) {
+		Rows these = {a.p + i * row_step, row_step, a.step};
+		if (waits) ask_ahead(before, i, few);
+		multiply(p->native, vecs, least(few, rows - i), f.steps, these, panel, (Sums){to.p + i * to.stride, to.stride, to.carry});
+	}
 	finish(before, BLOCK_ROWS);
 }
 
@@ -557,7 +566,6 @@ static void whole_product(const Product *p, Share s, Factors f, float *sums) {
 			for (i64 j = 0; j < cols; j += PANEL) multiply_panel(p, s, f, r, c + j, (Sums){here + j, BLOCK_COLS, 0}, &before);
 			finish(&before, BLOCK_ROWS);
 			before = (Block){p->g, here, s.r + r, s.c + c, least(BLOCK_ROWS, s.rows - r), cols, 0};
-			ask_ahead(&before);
 		}
 	}
 	finish(&before, BLOCK_ROWS);
@@ -648,31 +656,35 @@ static i64 divide(Product *p, i64 rows, i64 cols) {
 	return (p->m + rows - 1) / rows * p->blocks;
 }
 
+// whole_part is one of n parts of a length, as a multiple of unit.
+static inline i64 whole_part(i64 length, i64 n, i64 unit) { return (length + n * unit - 1) / (n * unit) * unit; }
+
 // share_columns divides a product that lays out both factors: into the tasks that take the threads least time, counted
 // in products of two numbers. To lay out a number takes as long as LAY_OUT of them.
 static i64 share_columns(Product *p, int threads) {
 	enum { LAY_OUT = 8 };
-	static const i64 rows[] = {2 * MC, MC, MC / 2, MC / 4}, cols[] = {2 * NC, NC, NC * 2 / 3, NC / 3};
+	i64 rows[] = {2 * MC, MC, MC / 2, MC / 4, whole_part(p->m, threads, BLOCK_ROWS)};
+	i64 cols[] = {2 * NC, NC, NC * 2 / 3, NC / 3, whole_part(p->n, threads, BLOCK_COLS)};
 	i64 least_time = INT64_MAX, best = 0;
-	for (i64 i = 0; i < 16; i++) {
-		i64 r = rows[i / 4], c = cols[i % 4];
-		if (r > MC && c > NC) continue;
+	for (i64 i = 0; i < 25; i++) {
+		i64 r = rows[i / 5], c = cols[i % 5];
+		if (r > 2 * MC || c > 2 * NC || (r > MC && c > NC)) continue;
 		i64 turns = (divide(p, r, c) + threads - 1) / threads;
 		i64 time = turns * (r * c + LAY_OUT * (r + c));
 		if (time >= least_time) continue;
 		least_time = time;
 		best = i;
 	}
-	return divide(p, rows[best / 4], cols[best % 4]);
+	return divide(p, rows[best / 5], cols[best % 5]);
 }
 
 // share_rows divides a product whose tasks lay out little: into so many that none of the threads waits long for the last.
 static i64 share_rows(Product *p, int threads) {
-	i64 rows = MC / 2, cols = (p->n + BLOCK_COLS - 1) / BLOCK_COLS * BLOCK_COLS;
+	i64 rows = MC / 2, cols = whole_part(p->n, 1, BLOCK_COLS);
 	for (;;) {
 		i64 tasks = divide(p, rows, cols);
 		if (threads == 1 || tasks >= 16 * threads) return tasks;
-		if (cols > BLOCK_COLS) cols = (cols / 2 + BLOCK_COLS - 1) / BLOCK_COLS * BLOCK_COLS;
+		if (cols > BLOCK_COLS) cols = whole_part(cols, 2, BLOCK_COLS);
 		else if (rows > MC / 4) rows = MC / 4;
 		else return tasks;
 	}
