@@ -322,7 +322,7 @@ static void attention_grad_task(const void *args, i64 i, Worker *w) { head_tasks
 // The predictor's history: packing factors would cost more than it saves, so scores
 // are dot products, of all heads of a sequence together, a head a lane.
 
-enum { FEW = 8, FEW_GROUPS = 2, FEW_HEADS = 8 }; // groups of VL heads of a task; heads of a backward one
+enum { FEW = 8, FEW_GROUPS = 8, FEW_HEADS = 8 }; // groups of VL heads of a task; heads of a backward one
 
 static i64 few_groups(const AttentionArgs *a) { return (a->heads + VL - 1) / VL; }
 
