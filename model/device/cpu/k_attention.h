@@ -103,10 +103,10 @@ static i64 strip_rows(i64 queries) {
 // A Heads is what tasks divide: `group` heads each, one after the other, so that a head can ask for the memory of the next.
 typedef struct { const AttentionArgs *a; i64 count, group; } Heads;
 
-// rows_beside is the rows of a head's matrix m, which has `tokens` rows a sequence, that query r asks for.
-static inline Mat rows_beside(const Head *h, i64 r, Mat m, i64 tokens) {
-	i64 from = r * tokens / h->queries, to = (r + 1) * tokens / h->queries;
-	return part(of_tokens(h, m, tokens), from, 0, to - from, h->dim);
+// keys_beside is the rows of a head's keys m that query r asks for.
+static inline Mat keys_beside(const Head *h, i64 r, Mat m) {
+	i64 from = r * h->len / h->queries, to = (r + 1) * h->len / h->queries;
+	return part(of_keys(h, m), from, 0, to - from, h->dim);
 }
 
 // ask_next asks, a little with each query, for what the next head of the task begins with.
@@ -114,12 +114,12 @@ ASKS ask_next(const Head *h, i64 r, int grad) {
 	if (h->last) return;
 	Head next = head_of(h->a, h->head + 1);
 	const AttentionArgs *a = h->a;
-	ask_rows(rows_beside(&next, r, a->k, h->len));
-	ask_rows(rows_beside(&next, r, a->v, h->len));
-	ask_rows(rows_beside(&next, r, a->q, h->queries));
+	ask_rows(keys_beside(&next, r, a->k));
+	ask_rows(keys_beside(&next, r, a->v));
+	prefetch(of_queries(&next, a->q), r);
 	if (!grad) return;
-	ask_rows(rows_beside(&next, r, a->dout, h->queries));
-	ask_rows(rows_beside(&next, r, a->out, h->queries));
+	prefetch(of_queries(&next, a->dout), r);
+	prefetch(of_queries(&next, a->out), r);
 }
 
 static inline i64 head_steps(const Head *h, i64 k) { return whole_steps(h->bf16, k); }
@@ -239,7 +239,7 @@ static void strip(const Head *h, const Space *sp, i64 first, i64 rows) {
 	for (i64 r = 0; r < rows; r++) {
 		float *s = sp->s + r * h->wide;
 		ask_next(h, first + r, 0);
-		ask_rows_to(part(out, r, 0, 1, h->dim));
+		prefetch_to(out, r);
 		total[r] = exponentials(s, keys_of(a, first + r), h->wide, head_scale(h), &top[r]);
 		if (a->p == 0) continue;
 		keep_row(h, first + r, sp->keep);
@@ -280,9 +280,9 @@ static void grad_strip(const Head *h, const Space *sp, i64 first, i64 rows) {
 	head_product(h, left_rows(h, dout, sp), rows, h->dim, sp->vt, h->len, (Sums){sp->t, h->wide, 0});
 	for (i64 r = 0; r < rows; r++) {
 		ask_next(h, first + r, 1);
-		ask_rows_to(part(dq, r, 0, 1, h->dim));
-		ask_rows_to(rows_beside(h, first + r, a->dk, h->len));
-		ask_rows_to(rows_beside(h, first + r, a->dv, h->len));
+		prefetch_to(dq, r);
+		ask_rows_to(keys_beside(h, first + r, a->dk));
+		ask_rows_to(keys_beside(h, first + r, a->dv));
 		keep_row(h, first + r, sp->keep);
 		score_grads(h, first + r, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, row_dot(0, dout, r, out, r));
 	}

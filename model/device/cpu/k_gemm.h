@@ -102,10 +102,10 @@ static void multiply(int native, int vecs, i64 rows, i64 steps, Rows a, const vo
 
 enum {
 	// Sums that are finished together: some rows by four vectors, so that a row's finish is one sweep. As many as
-	// leave the nearest cache to the factors, and lines to ask for that it can wait for at once.
+	// leave the nearest cache to the factors.
 	BLOCK_ROWS = TILES ? 32 : VL < 16 ? 12 : 24,
 	BLOCK_COLS = 4 * VL,
-	MC = 192,       // rows of A that are laid out at once; down to MC/4 all are multiples of BLOCK_ROWS
+	MC = 192,       // rows of A that are laid out at once; with vectors all down to MC/4 are multiples of BLOCK_ROWS
 	NC = 192,       // columns of B that are, in TN; a third of it is a multiple of BLOCK_COLS
 	PACK_K = 256,   // of K, packed by one task
 	SLICE = 256     // words of K that TN goes by
@@ -529,8 +529,8 @@ static void add_rows(Mat a, float *total) {
 // Factors are those of a share for one slice of K, as they are read.
 typedef struct { Rows a; const char *panels; i64 steps, panel_bytes; } Factors;
 
-// multiply_panel multiplies rows from r on, at most BLOCK_ROWS, by the panel that begins at column c of the share, and
-// finishes the block before: the memory that was asked for has had that time to come.
+// multiply_panel multiplies rows from r on, at most BLOCK_ROWS, by the panel that begins at column c of the share. Meanwhile
+// it asks for the memory of the block before, which it finishes when that has had time to come.
 static void multiply_panel(const Product *p, Share s, Factors f, i64 r, i64 c, Sums to, Block *before) {
 	i64 rows = least(BLOCK_ROWS, s.rows - r), row_step = f.a.row_step;
 	int vecs = (int)((least(PANEL, s.cols - c) + VL - 1) / VL);
