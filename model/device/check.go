@@ -23,7 +23,7 @@ type Argument struct {
 var arguments = parsed(map[string]string{
 	"Upload": "dst*", "Upload64": "dst*", "Download": "src*", "Download64": "src*",
 	"UploadInts": "", "DownloadInts": "", "UploadBytes": "", "SendBytes": "",
-	"Fill": "dst", "Copy": "dst src", "CopyBlocks": "dst src",
+	"Fill": "dst", "Copy": "dst* src*", "CopyBlocks": "dst src",
 	"Gemm":     "dst* a* b* scale bias pre* grad* gate* ungated sumA",
 	"Activate": "dst x", "ActivateGrad": "dx dy pre", "Axpy": "dst x", "Lerp": "dst x",
 	"GateGrad": "dy dgate dout gate y", "ModulateGrad": "dx dscale dshift dy x scale",

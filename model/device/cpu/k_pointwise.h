@@ -73,7 +73,6 @@ static int each_run(Pool *pool, const EachArgs *a, int outs, int ins, Task task)
 	static int name(Pool *pool, const void *args) { return each_run(pool, args, outs, ins, name##_task); }
 
 EACH(fill, 1, 0, vset(a->alpha))
-EACH(copy, 1, 1, x[0])
 EACH(axpy, 1, 1, vfma(vset(a->alpha), x[0], old))
 EACH(gate_grad, 2, 3, x[0] * x[1], x[0] * x[2])
 EACH(modulate_grad, 3, 3, x[0] * (vset(1.0f) + x[2]), x[0] * x[1], x[0])
@@ -83,6 +82,24 @@ EACH(act_relu, 1, 1, vact(RELU, x[0]))
 EACH(act_grad_gelu, 1, 2, x[0] * vact_grad(GELU, x[1]))
 EACH(act_grad_silu, 1, 2, x[0] * vact_grad(SILU, x[1]))
 EACH(act_grad_relu, 1, 2, x[0] * vact_grad(RELU, x[1]))
+
+enum { ROWS = 16 }; // rows of a task of a row-wise kernel
+
+static inline i64 row_tasks(i64 rows) { return (rows + ROWS - 1) / ROWS; }
+
+static void copy_task(const void *args, i64 i, Worker *w) {
+	(void)w;
+	const EachArgs *a = args;
+	Mat dst = a->out[0], x = a->in[0];
+	for (i64 r = i * ROWS; r < least((i + 1) * ROWS, dst.rows); r++) {
+		for (i64 c = 0; c < dst.cols; c += VL) mstore(dst, r, c, mload(x, r, c));
+	}
+}
+
+static int copy(Pool *pool, const void *args) {
+	pool_run(pool, copy_task, args, row_tasks(((const EachArgs *)args)->out[0].rows));
+	return OK;
+}
 
 static int activate(Pool *pool, const void *args) {
 	static const Kernel kinds[] = {copy, act_gelu, act_silu, act_relu};
@@ -127,10 +144,6 @@ static int copy_blocks(Pool *pool, const void *args) {
 	pool_run(pool, blocks_task, args, ((const BlocksArgs *)args)->blocks);
 	return OK;
 }
-
-enum { ROWS = 16 }; // rows of a task of a row-wise kernel
-
-static inline i64 row_tasks(i64 rows) { return (rows + ROWS - 1) / ROWS; }
 
 static void add_repeated_task(const void *args, i64 i, Worker *w) {
 	(void)w;

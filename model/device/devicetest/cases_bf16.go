@@ -134,6 +134,8 @@ func bf16Rest(k *kit) {
 		x, y, table := k.bf16(m, n), k.bf16Out(m, n), k.in(1, n)
 		k.DropoutApply(y, x, device.Dropout{P: 0.5, Key: 3}) // times 2: exact
 		k.rows("dropped", y)
+		k.Copy(y, k.bf16(m, 3*n).Columns(n, n))
+		k.rows("copied", y)
 		k.SumTable(table, x)
 		k.all("table", table)
 	}
