@@ -23,14 +23,14 @@ func (c Config) StepFLOP(batch, directions int) float64 {
 func (c Config) PlanFLOP(candidates, h int) float64 {
 	var f float64
 	for step := range h {
-		window := float64(min(step+1, c.History))
-		f += 2*(c.embedding()+c.projector(c.Dim)) + float64(c.PredictorDepth)*c.modulation()
-		fresh := 1.0
-		if step >= c.History {
-			fresh = window
+		window := min(step+1, c.History)
+		f += 2*(c.embedding()+c.projector(c.Dim)) + float64(c.PredictorDepth)*(c.modulation()+c.positionFLOP(float64(window), true))
+		if step < c.History {
+			continue
 		}
-		last := c.positionFLOP(window, true)
-		f += fresh*float64(c.PredictorDepth-1)*last + (fresh-1)*c.positionFLOP(window, false) + last
+		for keys := 1; keys < window; keys++ {
+			f += float64(c.PredictorDepth-1)*c.positionFLOP(float64(keys), true) + c.positionFLOP(0, false)
+		}
 	}
 	return float64(candidates) * f
 }
@@ -51,13 +51,18 @@ func (c Config) encoderFLOP() float64 {
 }
 
 // positionFLOP counts a position in a block of the predictor that sees keys
-// positions: all of it, or its key and value only.
+// positions: all of it, or its key and value only. One that sees itself alone needs
+// neither query nor softmax.
 func (c Config) positionFLOP(keys float64, whole bool) float64 {
 	d, inner := float64(c.Dim), float64(c.PredictorHeads*c.PredictorHeadDim)
-	if !whole {
-		return 2 * 2 * d * inner
+	f := 2 * 2 * d * inner
+	if whole {
+		f += 2 * (d*inner + 2*d*float64(c.PredictorMLP))
 	}
-	return 2 * (4*d*inner + 2*keys*inner + 2*d*float64(c.PredictorMLP))
+	if whole && keys > 1 {
+		f += 2 * (d*inner + 2*keys*inner)
+	}
+	return f
 }
 
 // modulation counts an action's scales, shifts and gates in a block.

@@ -15,7 +15,8 @@ var (
 
 // Counted by others: 5.2 TFLOP for a published training step of 128 clips
 // (docs/sources.md#training-work, nothing left out there); a T1 plan of the smaller model 1.09 TFLOP
-// with keys and values kept and the last position carried alone (a C program written to find out).
+// with keys and values kept and the last position carried alone (a C program written to find out), of which
+// the queries of first positions, in 4 layers of the first window and 3 of each that slides, need not be.
 func TestFLOP(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -23,7 +24,7 @@ func TestFLOP(t *testing.T) {
 		tolerance float64
 	}{
 		{"training step", published.StepFLOP(128, 1024), 5.2e12, 0.12},
-		{"plan", 30 * smaller.PlanFLOP(300, 5), 1.09e12, 0.03},
+		{"plan", 30 * smaller.PlanFLOP(300, 5), 1.09e12 - 30*300*(4+2*3)*2*192*1024, 0.03},
 		{"twice the candidates", smaller.PlanFLOP(600, 5), 2 * smaller.PlanFLOP(300, 5), 0},
 		{"twice the clips", smaller.StepFLOP(64, 1024), 2 * smaller.StepFLOP(32, 1024), 0},
 	} {

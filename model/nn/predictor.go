@@ -317,23 +317,30 @@ func (b *AdaLNBlock) extend(p *Pass, x, mod, window device.Mat, n, queries int) 
 }
 
 // extend is the attention of the last `queries` tokens of a window, before Out. x
-// are the tokens whose projections are not in window yet.
+// are the tokens whose projections are not in window yet. A causal window's first token
+// sees nothing but itself: the result is its own value, whatever its query, which is not
+// computed where rows are so many that this is worth two kernels more.
 func (a *Attention) extend(p *Pass, window, x device.Mat, n, queries int) device.Mat {
-	q, kv := split(window, a.width())
+	_, kv := split(window, a.width())
 	k, v := split(kv, a.width())
-	q = last(q, queries*n)
-	if window.Rows == n { // a token that sees nothing but itself has its own value
-		a.keys().Into(p, kv, x, device.Epilogue{})
+	rows, first := queries*n, 0 // of the result, and of those the first token's
+	if alone := window.Rows == n; a.Block == 1 && rows == window.Rows && (alone || 4*n >= p.Dev.Traits().RolloutRows) {
+		first = n
+	}
+	queried := rows - first
+	if rest := x.Rows - queried; rest > 0 {
+		a.keys().Into(p, last(kv, x.Rows).RowRange(0, rest), x.RowRange(0, rest), device.Epilogue{})
+	}
+	if queried == 0 {
 		return v
 	}
-	if q.Rows == x.Rows {
-		a.QKV.Into(p, last(window, x.Rows), x, device.Epilogue{})
-	} else {
-		a.keys().Into(p, last(kv, x.Rows), x, device.Epilogue{})
-		a.query().Into(p, q, last(x, q.Rows), device.Epilogue{})
+	a.QKV.Into(p, last(window, queried), last(x, queried), device.Epilogue{})
+	att := p.Activations(rows, a.width())
+	if first > 0 {
+		p.Dev.Copy(att.RowRange(0, first), v.RowRange(0, first))
 	}
-	att := p.Activations(q.Rows, a.width())
-	p.Dev.Attention(att, device.Mat{}, q, k, v, device.Heads{Seqs: n, Len: window.Rows / n,
-		Heads: a.Heads, Dim: a.Dim, Block: a.Block, Queries: queries, ByToken: true})
+	q, _ := split(last(window, queried), a.width())
+	p.Dev.Attention(last(att, queried), device.Mat{}, q, k, v, device.Heads{Seqs: n, Len: window.Rows / n,
+		Heads: a.Heads, Dim: a.Dim, Block: a.Block, Queries: queried / n, ByToken: true})
 	return att
 }
