@@ -38,9 +38,9 @@ func runBench(ctx context.Context, c *command, args []string) error {
 		}
 		parts = append(parts, name)
 	}
-	for part, flags := range map[string]string{"load": "data", "plan": "side"} {
-		if !slices.Contains(parts, part) {
-			if err := c.meaningless("without --what "+part, flags); err != nil {
+	for flag, of := range map[string][]string{"data": {"load"}, "side": {"plan", "kernels"}} {
+		if !slices.ContainsFunc(of, func(part string) bool { return slices.Contains(parts, part) }) {
+			if err := c.meaningless("without --what "+strings.Join(of, " or "), flag); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,10 @@
 package cuda
 
-import "unsafe"
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+)
 
 // Traffic is what a launch asks of a GPU's memory, each number read once and
 // written once, and of its tensor cores: the least that it can take, whatever
@@ -65,6 +69,33 @@ func (k Kernel) Traffic(args []byte) (Traffic, bool) {
 		}
 	}
 	return Traffic{}, false
+}
+
+// Label is a launch's kernel and, where its time depends on them most, shapes: of a product
+// rows x columns x inner dimension, of attention sequences x heads x queries x keys, of
+// what goes by rows those and columns.
+func (k Kernel) Label(args []byte) string {
+	shape := func(sizes ...int64) string {
+		label := k.String()
+		for i, n := range sizes {
+			label += fmt.Sprintf("%c%d", " x"[min(i, 1)], n)
+		}
+		return label
+	}
+	switch name := k.String(); {
+	case strings.HasPrefix(name, "gemm"), k.warpgroups():
+		a := as[gemmArgs](args)
+		return shape(a.m, a.n, a.k)
+	case strings.HasPrefix(name, "attention"):
+		a := as[attentionArgs](args)
+		return shape(a.seqs, a.heads, a.queries, a.len)
+	}
+	switch k {
+	case kLayerNorm, kAdaLN, kLayerNormGrad, kNormGradSums, kCopy, kGateGrad, kModulateGrad, kTokens:
+		m := *as[mat](args) // the first of the arguments
+		return shape(m.rows, m.cols)
+	}
+	return k.String()
 }
 
 func eachTraffic(k Kernel, args []byte) (Traffic, bool) {

@@ -17,12 +17,12 @@ import (
 type Timed struct {
 	*machine
 	count   *roofline.Machine
-	seconds map[string]float64 // by kernel
+	seconds map[string]float64 // by cuda.Kernel.Label
 	events  []cu.Event
 	busy    []cuda.Pointer // what is copied while launches are queued
 }
 
-// KernelTime is all launches of a kernel.
+// KernelTime is all launches of a kernel and shape.
 type KernelTime struct {
 	roofline.Entry
 	Seconds float64
@@ -123,7 +123,7 @@ func (t *Timed) chunk(launches []cuda.Launch, args []byte) error {
 		if err != nil {
 			return t.lost(err)
 		}
-		t.seconds[l.Kernel.String()] += ms / 1000
+		t.seconds[l.Kernel.Label(args[l.At:l.At+l.Size])] += ms / 1000
 	}
 	return nil
 }

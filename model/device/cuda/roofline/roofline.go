@@ -26,9 +26,9 @@ func (c Card) Seconds(t cuda.Traffic) float64 {
 	return max(float64(t.Read+t.Written)/c.Bandwidth, t.FLOP/c.FLOPS)
 }
 
-// Entry is all launches of a kernel.
+// Entry is all launches of a kernel and shape.
 type Entry struct {
-	Kernel   string
+	Kernel   string // cuda.Kernel.Label
 	Launches int
 	cuda.Traffic
 	Floor   float64 // seconds
@@ -38,12 +38,12 @@ type Entry struct {
 // Machine is a cuda.Machine that counts.
 type Machine struct {
 	card    Card
-	entries map[cuda.Kernel]*Entry
+	entries map[string]*Entry
 	next    cuda.Pointer
 }
 
 // New counts for a card.
-func New(c Card) *Machine { return &Machine{card: c, entries: map[cuda.Kernel]*Entry{}, next: 1 << 20} }
+func New(c Card) *Machine { return &Machine{card: c, entries: map[string]*Entry{}, next: 1 << 20} }
 
 // Reset forgets what was counted.
 func (m *Machine) Reset() { clear(m.entries) }
@@ -66,9 +66,9 @@ func (m *Machine) Entries() []Entry {
 // Table is the entries as text, with their sum.
 func (m *Machine) Table() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%-26s %8s %11s %11s %10s %10s\n", "kernel", "launches", "read MB", "written MB", "GFLOP", "floor us")
+	fmt.Fprintf(&s, "%-40s %8s %11s %11s %10s %10s\n", "kernel", "launches", "read MB", "written MB", "GFLOP", "floor us")
 	line := func(e Entry) {
-		fmt.Fprintf(&s, "%-26s %8d %11.1f %11.1f %10.1f %10.1f\n", e.Kernel, e.Launches, float64(e.Read)/1e6,
+		fmt.Fprintf(&s, "%-40s %8d %11.1f %11.1f %10.1f %10.1f\n", e.Kernel, e.Launches, float64(e.Read)/1e6,
 			float64(e.Written)/1e6, e.FLOP/1e9, e.Floor*1e6)
 	}
 	sum := Entry{Kernel: "all"}
@@ -114,12 +114,14 @@ func (m *Machine) Close() error                                 { return nil }
 // Run counts.
 func (m *Machine) Run(launches []cuda.Launch, args []byte) error {
 	for _, l := range launches {
-		e := m.entries[l.Kernel]
+		own := args[l.At : l.At+l.Size]
+		label := l.Kernel.Label(own)
+		e := m.entries[label]
 		if e == nil {
-			e = &Entry{Kernel: l.Kernel.String()}
-			m.entries[l.Kernel] = e
+			e = &Entry{Kernel: label}
+			m.entries[label] = e
 		}
-		t, known := l.Kernel.Traffic(args[l.At : l.At+l.Size])
+		t, known := l.Kernel.Traffic(own)
 		e.Unknown = !known
 		e.add(1, t, m.card.Seconds(t))
 	}

@@ -87,7 +87,7 @@ print(*{os.path.dirname(f) for f in glob.glob(sysconfig.get_path("purelib") + "/
   [ ! -e "$vendor" ] || export __EGL_VENDOR_LIBRARY_FILENAMES=$vendor
   # The kernels' compilation is kept, whatever the home folder is.
   mkdir -p "$work/kernels"
-  export CUDA_CACHE_PATH=$work/kernels TORCHINDUCTOR_CACHE_DIR=$work/inductor PYTHONUNBUFFERED=1
+  export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$work/kernels} TORCHINDUCTOR_CACHE_DIR=$work/inductor PYTHONUNBUFFERED=1
 }
 
 # stage NAME SECONDS COMMAND...: its output goes to NAME.txt, its messages to NAME.err.
@@ -209,7 +209,7 @@ counters() {
   command -v ncu >/dev/null || { echo "counters: no ncu here" | tee -a "$results/stages.txt"; return; }
   kernels || return
   local names launches tensor
-  names=$(grep -o '"kernel": *"[^"]*"' "$results/kernels.txt" | cut -d'"' -f4 | sort -u | paste -sd'|')
+  names=$(grep -o '"kernel": *"[^"]*"' "$results/kernels.txt" | cut -d'"' -f4 | cut -d' ' -f1 | sort -u | paste -sd'|')
   launches=$(python3 -c 'import json, sys; print(sum(k["launches"] for k in json.load(open(sys.argv[1]))["kernels"]["train"]))' "$results/kernels.txt")
   tensor=$(ncu --query-metrics --chip gh100 2>/dev/null | awk '/^sm__inst_executed_pipe_tensor/ { printf ",%s.sum", $1 }')
   local with=(ncu --clock-control none --csv --page raw --print-units base --kernel-name "regex:^($names)\$" --metrics

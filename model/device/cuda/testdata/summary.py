@@ -48,16 +48,16 @@ def speeds(title, report):
 
 
 def table(title, rows, head):
-    show(title, "  %-26s" % "" + "".join("%10s" % h for h in head))
+    show(title, "  %-40s" % "" + "".join("%10s" % h for h in head))
     for name, *values in rows:
-        show("  %-26s" % name[:26] + "".join("%10.4g" % v for v in values))
+        show("  %-40s" % name[:40] + "".join("%10.4g" % v for v in values))
 
 
 def kernels(report):
     for part, list_ in report.get("kernels", {}).items():
         list_ = list_ or []
         total = [sum(k[c] for k in list_) for c in ("launches", "ms", "floor_ms", "gb", "gflop")]
-        rows = [(k["kernel"], k["launches"], k["ms"], k["floor_ms"], k["gb"], k["gflop"]) for k in list_[:16]]
+        rows = [(k["kernel"], k["launches"], k["ms"], k["floor_ms"], k["gb"], k["gflop"]) for k in list_[:30]]
         table(f"kernels, {part} (events)", [("all", *total), *rows], ("launches", "ms", "floor ms", "GB", "GFLOP"))
 
 
