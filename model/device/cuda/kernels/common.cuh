@@ -16,8 +16,9 @@ typedef unsigned char u8;
 
 #ifndef EMULATOR
 // KERNEL(name, Args, threads of a block, and, where registers should be spared, blocks of a multiprocessor).
-// A kernel lets the next one start and waits for the one before, so that no code
-// in a body runs too early; where launches do not overlap, both are nothing.
+// A kernel waits for the one before, so that no code in a body runs too early; where launches
+// do not overlap, that is nothing. It does not let the next one start before it ends: on an H100
+// blocks that come early lie unevenly, wherever there is room, and a plan took 55.7 ms instead of 47.8.
 #define KERNEL(name, Args, ...) \
 	DEVICE void name##_body(const Args &a); \
 	extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name(const Args a) { \
@@ -37,7 +38,7 @@ typedef unsigned char u8;
 #ifndef EMULATOR
 DEVICE void overlap() {
 #if __CUDA_ARCH__ >= 900
-	asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+	asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 #endif
@@ -90,6 +91,7 @@ DEVICE void set(const Mat &m, i64 r, i64 c, float v) {
 }
 
 DEVICE i64 least(i64 a, i64 b) { return a < b ? a : b; }
+DEVICE int lesser(int a, int b) { return a < b ? a : b; }
 
 DEVICE int lane() { return threadIdx.x % WARP; }
 DEVICE int warp() { return threadIdx.x / WARP; }

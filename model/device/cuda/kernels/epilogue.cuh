@@ -158,31 +158,18 @@ DEVICE void finish4(const GemmArgs &a, const Spot &s, float *v, const Above &col
 }
 
 // finish_all finishes a tile whose first element is (r0, c0). sums(r, c) is the float4 of
-// columns c to c+3 in row r of the tile. INSIDE: all of its columns are the matrix's, and
-// are accessed four at a time; AHEAD quads of a thread are on their way at once. thread is
-// which of the TEAM that share the tile.
-template <int ROWS, int COLS, int TEAM, bool INSIDE, int AHEAD, class Sums> DEVICE void finish_all(const GemmArgs &a, int r0, int c0, Sums sums, int thread) {
-	enum { SIDE = COLS < 64 ? COLS / 4 : 16, AT_ONCE = TEAM / SIDE }; // threads beside and below each other
-	static_assert(COLS / 4 % SIDE == 0 && ROWS % (AT_ONCE * AHEAD) == 0, "a tile is shared out evenly");
-	int rows = (int)a.m - r0;
+// columns c to c+3 in row r of the tile. thread is which of the TEAM that share the tile.
+template <int ROWS, int COLS, int TEAM, class Sums> DEVICE void finish_all(const GemmArgs &a, int r0, int c0, Sums sums, int thread) {
+	enum { SIDE = COLS < 64 ? COLS / 4 : 16, DOWN = TEAM / SIDE }; // threads beside and below each other
 	ROLLED for (int c = thread % SIDE * 4; c < COLS; c += 4 * SIDE) {
 		Spot s = spot(a, r0, c0 + c);
-		if (INSIDE) s.count = 4, s.full = true;
 		if (s.count <= 0) return;
 		Above columns = above(a, s);
-		ROLLED for (int r = thread / SIDE; r < ROWS; r += AHEAD * AT_ONCE) {
-			Beside next[AHEAD];
-			UNROLL for (int u = 0; u < AHEAD; u++) {
-				s.r = r0 + r + u * AT_ONCE;
-				if (r + u * AT_ONCE < rows) next[u] = beside(a, s);
-			}
-			UNROLL for (int u = 0; u < AHEAD; u++) {
-				s.r = r0 + r + u * AT_ONCE;
-				if (r + u * AT_ONCE >= rows) continue;
-				float4 x = sums(r + u * AT_ONCE, c);
-				float v[4] = {x.x, x.y, x.z, x.w};
-				finish4(a, s, v, columns, next[u]);
-			}
+		ROLLED for (int r = thread / SIDE; r < ROWS && r0 + r < (int)a.m; r += DOWN) {
+			s.r = r0 + r;
+			float4 x = sums(r, c);
+			float v[4] = {x.x, x.y, x.z, x.w};
+			finish4(a, s, v, columns, beside(a, s));
 		}
 	}
 }
@@ -197,48 +184,113 @@ DEVICE GemmArgs partial(const GemmArgs &a, i64 piece) {
 	return p;
 }
 
-// The epilogues that models use most, as arguments in which the compiler sees what is
+// The epilogues that models use most, as arguments and types in which the compiler sees what is
 // not there. They are the same operations as all others.
-enum Form { PLAIN, ADDED, GATED, ACTIVATED, ACT_GRAD, ANY };
+enum Form { PLAIN, PLAIN_BF16, ADDED, GATED, ACTIVATED, ACT_GRAD, ANY };
 
 DEVICE Form form_of(const GemmArgs &a) {
 	if (a.drop != 0 || a.scale.p || a.ungated.p) return ANY;
-	if (a.grad.p) return a.act == GELU && !a.add && !a.bias.p && !a.pre.p && !a.gate.p ? ACT_GRAD : ANY;
-	if (a.act == GELU) return !a.add && !a.gate.p ? ACTIVATED : ANY;
+	if (a.grad.p) return a.act == GELU && a.dst.bf16 && a.grad.bf16 && !a.add && !a.bias.p && !a.pre.p && !a.gate.p ? ACT_GRAD : ANY;
+	if (a.act == GELU) return a.dst.bf16 && (!a.pre.p || a.pre.bf16) && !a.add && !a.gate.p ? ACTIVATED : ANY;
 	if (a.act != IDENTITY || a.pre.p) return ANY;
-	return a.gate.p ? a.add ? GATED : ANY : a.add ? ADDED : PLAIN;
+	if (a.gate.p) return a.add && a.gate.bf16 && !a.dst.bf16 ? GATED : ANY;
+	return a.add ? a.dst.bf16 ? ANY : ADDED : a.dst.bf16 ? PLAIN_BF16 : PLAIN;
 }
 
-template <Form F> DEVICE GemmArgs only(const GemmArgs &a) {
-	GemmArgs p = {};
-	p.dst = a.dst, p.m = a.m, p.n = a.n;
-	if (F != ACT_GRAD) p.bias = a.bias;
-	if (F == ADDED || F == GATED) p.add = 1;
-	if (F == GATED) p.gate = a.gate;
-	if (F == ACTIVATED) p.pre = a.pre;
-	if (F == ACT_GRAD) p.grad = a.grad;
-	if (F == ACTIVATED || F == ACT_GRAD) p.act = GELU;
-	return p;
+// Four neighbours of a row of whole fours, as floats and as bf16.
+DEVICE float4 four(const char *p) { return *(const float4 *)p; }
+DEVICE float4 widened(uint2 h) {
+	float4 v = {widen(h.x), __int_as_float((int)(h.x & 0xffff0000u)), widen(h.y), __int_as_float((int)(h.y & 0xffff0000u))};
+	return v;
+}
+DEVICE void set_four(char *p, float4 v) { *(float4 *)p = v; }
+DEVICE void set_four_bf16(char *p, float4 v) {
+	uint2 h = {pack_bf16(v.x, v.y), pack_bf16(v.z, v.w)};
+	*(uint2 *)p = h;
+}
+
+// Column goes down a matrix from an element on, AT_ONCE rows at a time; where there are fewer
+// rows it stays at the last.
+struct Column {
+	char *p;
+	u32 pitch; // bytes of a row
+
+	DEVICE_METHOD void start(const Mat &m, int r0, int c) {
+		u32 width = m.bf16 ? 2 : 4;
+		pitch = (u32)m.stride * width;
+		p = (char *)m.p + (u64)(u32)c * width + (u64)(u32)r0 * pitch;
+	}
+	DEVICE_METHOD char *at(int r) const { return p + (u64)(u32)r * pitch; }
+};
+
+// finish_form is finish_all of a form, all of whose columns are the matrix's and are accessed four at a time. What
+// memory has to give for all of a thread's elements is asked for first.
+template <Form F, int ROWS, int COLS, int TEAM, class Sums> DEVICE void finish_form(const GemmArgs &a, int r0, int c0, Sums sums, int thread) {
+	enum { SIDE = COLS < 64 ? COLS / 4 : 16, DOWN = TEAM / SIDE, TIMES = ROWS / DOWN, ACROSS = COLS / 4 / SIDE };
+	enum { WIDTH = F == PLAIN || F == ADDED || F == GATED ? 4 : 2 }; // bytes of a result
+	enum { MOST = (F == ADDED || F == GATED) && ACROSS > 1 ? 2 : 4, AHEAD = TIMES % MOST == 0 ? MOST : TIMES % 3 == 0 ? 3 : TIMES }; // rows on their way at once
+	static_assert(COLS / 4 % SIDE == 0 && ROWS % (DOWN * AHEAD) == 0, "a tile is shared out evenly");
+	int rows = (int)a.m - r0, first = thread / SIDE, c = thread % SIDE * 4;
+	if (rows <= 0) return;
+	Column to, pre = {}, beside = {};
+	to.start(a.dst, r0, c0 + c);
+	if (F == ACTIVATED) pre.start(a.pre, r0, c0 + c);
+	if (F == ACT_GRAD) beside.start(a.grad, r0, c0 + c);
+	if (F == GATED) beside.start(a.gate, r0, c0 + c);
+	const char *bias = F != ACT_GRAD && a.bias.p ? address(a.bias, 0, c0 + c) : 0;
+	float4 add[ACROSS];
+	UNROLL for (int x = 0; x < ACROSS; x++) {
+		add[x].x = add[x].y = add[x].z = add[x].w = -0.0f; // which changes no number
+		if (bias) add[x] = a.bias.bf16 ? widened(*(const uint2 *)(bias + x * SIDE * 8)) : four(bias + x * SIDE * 16);
+	}
+	ROLLED for (int u0 = 0; u0 < TIMES; u0 += AHEAD) {
+		float4 old[AHEAD][ACROSS] = {};
+		uint2 other[AHEAD][ACROSS] = {};
+		UNROLL for (int u = 0; u < AHEAD; u++) {
+			int r = lesser(first + (u0 + u) * DOWN, rows - 1);
+			UNROLL for (int x = 0; x < ACROSS; x++) {
+				if (F == ADDED || F == GATED) old[u][x] = four(to.at(r) + x * SIDE * 16);
+				if (F == ACT_GRAD || F == GATED) other[u][x] = *(const uint2 *)(beside.at(r) + x * SIDE * 8);
+			}
+		}
+		UNROLL for (int u = 0; u < AHEAD; u++) {
+			int r = first + (u0 + u) * DOWN;
+			UNROLL for (int x = 0; x < ACROSS; x++) {
+				float4 v = sums(r, c + 4 * SIDE * x), o = widened(other[u][x]), w = old[u][x], b = add[x];
+				if (F != ACT_GRAD) v.x = __fadd_rn(v.x, b.x), v.y = __fadd_rn(v.y, b.y), v.z = __fadd_rn(v.z, b.z), v.w = __fadd_rn(v.w, b.w);
+				if (F == ACTIVATED) {
+					if (a.pre.p && r < rows) set_four_bf16(pre.at(r) + x * SIDE * 8, v);
+					v.x = gelu(v.x), v.y = gelu(v.y), v.z = gelu(v.z), v.w = gelu(v.w);
+				}
+				if (F == ACT_GRAD) v.x *= gelu_grad(o.x), v.y *= gelu_grad(o.y), v.z *= gelu_grad(o.z), v.w *= gelu_grad(o.w);
+				if (F == GATED) v.x = __fmul_rn(v.x, o.x), v.y = __fmul_rn(v.y, o.y), v.z = __fmul_rn(v.z, o.z), v.w = __fmul_rn(v.w, o.w);
+				if (F == ADDED || F == GATED) v.x = __fadd_rn(v.x, w.x), v.y = __fadd_rn(v.y, w.y), v.z = __fadd_rn(v.z, w.z), v.w = __fadd_rn(v.w, w.w);
+				if (r >= rows) continue;
+				if (WIDTH == 4) set_four(to.at(r) + x * SIDE * 16, v);
+				else set_four_bf16(to.at(r) + x * SIDE * 8, v);
+			}
+		}
+	}
 }
 
 // finish_tile is what TEAM threads do with a tile of sums: the epilogue, or,
 // of one piece of several, keeping them for gemm_add.
 template <int ROWS, int COLS, int TEAM, class Sums> DEVICE void finish_tile(const GemmArgs &a, int piece, int r0, int c0, Sums sums, int thread = threadIdx.x) {
-	enum { TIMES = ROWS * (COLS < 64 ? COLS / 4 : 16) / TEAM, AHEAD = TIMES % 4 == 0 ? 4 : TIMES % 3 == 0 ? 3 : TIMES };
 	bool inside = c0 + COLS <= (int)a.n;
 	if (a.splits > 1) {
 		GemmArgs p = partial(a, piece);
-		if (inside && p.vec) finish_all<ROWS, COLS, TEAM, true, AHEAD>(p, r0, c0, sums, thread);
-		else finish_all<ROWS, COLS, TEAM, false, 1>(p, r0, c0, sums, thread);
+		if (inside && p.vec) finish_form<PLAIN, ROWS, COLS, TEAM>(p, r0, c0, sums, thread);
+		else finish_all<ROWS, COLS, TEAM>(p, r0, c0, sums, thread);
 		return;
 	}
 	switch (inside && a.vec ? form_of(a) : ANY) {
-	case PLAIN: return finish_all<ROWS, COLS, TEAM, true, AHEAD>(only<PLAIN>(a), r0, c0, sums, thread);
-	case ADDED: return finish_all<ROWS, COLS, TEAM, true, AHEAD>(only<ADDED>(a), r0, c0, sums, thread);
-	case GATED: return finish_all<ROWS, COLS, TEAM, true, AHEAD>(only<GATED>(a), r0, c0, sums, thread);
-	case ACTIVATED: return finish_all<ROWS, COLS, TEAM, true, AHEAD>(only<ACTIVATED>(a), r0, c0, sums, thread);
-	case ACT_GRAD: return finish_all<ROWS, COLS, TEAM, true, AHEAD>(only<ACT_GRAD>(a), r0, c0, sums, thread);
-	case ANY: return finish_all<ROWS, COLS, TEAM, false, 1>(a, r0, c0, sums, thread);
+	case PLAIN: return finish_form<PLAIN, ROWS, COLS, TEAM>(a, r0, c0, sums, thread);
+	case PLAIN_BF16: return finish_form<PLAIN_BF16, ROWS, COLS, TEAM>(a, r0, c0, sums, thread);
+	case ADDED: return finish_form<ADDED, ROWS, COLS, TEAM>(a, r0, c0, sums, thread);
+	case GATED: return finish_form<GATED, ROWS, COLS, TEAM>(a, r0, c0, sums, thread);
+	case ACTIVATED: return finish_form<ACTIVATED, ROWS, COLS, TEAM>(a, r0, c0, sums, thread);
+	case ACT_GRAD: return finish_form<ACT_GRAD, ROWS, COLS, TEAM>(a, r0, c0, sums, thread);
+	case ANY: return finish_all<ROWS, COLS, TEAM>(a, r0, c0, sums, thread);
 	}
 }
 

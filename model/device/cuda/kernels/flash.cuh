@@ -24,8 +24,6 @@ enum {
 #define LOG2E 1.44269504089f
 #define TO_BASE_2 (LOG2E / 8) // scores: divided by the root of 64, and to base 2
 
-DEVICE int lesser(int a, int b) { return a < b ? a : b; }
-
 // first_of_warp is the first of the warp's rows. Who gets what is left over at the
 // end of a sequence is another warp, and so another part of the multiprocessor, in every block.
 DEVICE int first_of_warp() { return 32 * ((warp() + blockIdx.x) % TEAM); }
