@@ -1,8 +1,10 @@
 // pool.c: a few threads that wait for work. Kernels last microseconds, and to
 // wake a thread of a virtual machine can take a hundred, so that a worker looks
-// for the next job a while before it sleeps. The caller works too. Tasks are
-// claimed from a counter, a few at a time: a thread that is held up delays
-// those, not its share of the job.
+// for the next job a while before it sleeps. The caller works too. Each thread
+// begins with tasks of its own, the same part of every job, so that what a kernel
+// leaves in a core's cache is what the next one reads there; who has done his
+// takes some of another's. Tasks are claimed from a counter, a few at a time: a
+// thread that is held up delays those, not its share of the job.
 #define _GNU_SOURCE
 #include "engine.h"
 
@@ -36,9 +38,9 @@ struct Pool {
 	pthread_t ids[MAX_THREADS];
 	char *shared;
 	size_t shared_size;
-	// The job. ticket is its number (upper half) and the next free task: a
-	// thread that read an older job's fields fails to claim, since the number differs.
-	_Atomic uint64_t ticket;
+	// The job. A thread's ticket is the job's number (upper half) and the next free of its tasks: one that
+	// read an older job's fields fails to claim, since the number differs.
+	struct { _Alignas(64) _Atomic uint64_t ticket; } own[MAX_THREADS];
 	_Atomic(Task) task;
 	_Atomic(const void *) args;
 	_Atomic i64 count, done;
@@ -49,24 +51,36 @@ struct Pool {
 
 typedef struct { Pool *pool; int index; } Start;
 
-// claim takes tasks of the current job until none is left; it says whether it found any. Neighbours are taken
+// first is the first of a thread's own tasks.
+static i64 first(i64 count, int thread, int threads) { return count * thread / threads; }
+
+// left is how many of a thread's own tasks nobody has claimed, of the job that its ticket belongs to.
+static i64 left(Pool *p, int thread, uint64_t ticket) {
+	i64 count = atomic_load_explicit(&p->count, memory_order_relaxed);
+	return first(count, thread + 1, p->threads) - (i64)(uint32_t)ticket;
+}
+
+// claim does tasks of the current job until none is left; it says whether it found any. Neighbours are taken
 // together, since they read and write neighbouring memory, the fewer the fewer are left.
-static int claim(Pool *p, Worker *w) {
+static int claim(Pool *p, int self) {
 	int found = 0;
-	for (;;) {
-		uint64_t t = atomic_load(&p->ticket);
-		i64 i = (uint32_t)t;
+	for (int i = 0; i < p->threads;) {
+		int owner = (self + i) % p->threads;
+		uint64_t t = atomic_load(&p->own[owner].ticket);
 		Task task = atomic_load_explicit(&p->task, memory_order_relaxed);
 		const void *args = atomic_load_explicit(&p->args, memory_order_relaxed);
-		i64 left = atomic_load_explicit(&p->count, memory_order_relaxed) - i;
-		if (left <= 0) return found;
-		i64 n = left / (4 * p->threads);
-		if (n == 0) n = 1;
-		if (!atomic_compare_exchange_weak(&p->ticket, &t, t + n)) continue;
-		for (i64 end = i + n; i < end; i++) task(args, i, w);
+		i64 n = left(p, owner, t);
+		if (n <= 0) {
+			i++;
+			continue;
+		}
+		n = (n + 3) / 4;
+		if (!atomic_compare_exchange_weak(&p->own[owner].ticket, &t, t + n)) continue;
+		for (i64 k = (uint32_t)t, end = k + n; k < end; k++) task(args, k, &p->workers[self]);
 		atomic_fetch_add(&p->done, n);
 		found = 1;
 	}
+	return found;
 }
 
 static i64 nanoseconds(void) {
@@ -88,7 +102,10 @@ static int patient(Wait *w) {
 }
 
 static int waiting(Pool *p) {
-	return (uint32_t)atomic_load(&p->ticket) >= atomic_load(&p->count) && !atomic_load(&p->closing);
+	for (int i = 0; i < p->threads; i++) {
+		if (left(p, i, atomic_load(&p->own[i].ticket)) > 0) return 0;
+	}
+	return !atomic_load(&p->closing);
 }
 
 static void *work(void *arg) {
@@ -97,7 +114,7 @@ static void *work(void *arg) {
 	Pool *p = s.pool;
 	mode_set(mode_get() | FLUSH_DENORMALS);
 	for (Wait idle = {0}; !atomic_load(&p->closing);) {
-		if (claim(p, &p->workers[s.index])) idle = (Wait){0};
+		if (claim(p, s.index)) idle = (Wait){0};
 		if (patient(&idle)) continue;
 		pthread_mutex_lock(&p->lock);
 		atomic_fetch_add(&p->sleepers, 1);
@@ -117,8 +134,9 @@ static void wake_all(Pool *p) {
 }
 
 Pool *pool_new(int threads) {
-	Pool *p = calloc(1, sizeof *p);
+	Pool *p = aligned_alloc(_Alignof(Pool), sizeof *p);
 	if (!p) return NULL;
+	memset(p, 0, sizeof *p);
 	if (threads > MAX_THREADS) threads = MAX_THREADS;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
@@ -158,16 +176,16 @@ void pool_run(Pool *p, Task task, const void *args, i64 n) {
 		mode_set(mode);
 		return;
 	}
-	uint64_t job = (atomic_load(&p->ticket) >> 32) + 1;
 	// Close the old job before its fields change: nobody may claim meanwhile.
-	atomic_store(&p->ticket, job << 32 | UINT32_MAX);
+	uint64_t job = (atomic_load(&p->own[0].ticket) >> 32) + 1;
+	for (int i = 0; i < p->threads; i++) atomic_store(&p->own[i].ticket, job << 32 | UINT32_MAX);
 	atomic_store(&p->task, task);
 	atomic_store(&p->args, args);
 	atomic_store(&p->done, 0);
 	atomic_store(&p->count, n);
-	atomic_store(&p->ticket, (job + 1) << 32);
+	for (int i = 0; i < p->threads; i++) atomic_store(&p->own[i].ticket, (job + 1) << 32 | (uint64_t)first(n, i, p->threads));
 	wake_all(p);
-	claim(p, &p->workers[0]);
+	claim(p, 0);
 	for (Wait last = {0}; atomic_load(&p->done) < n;) {
 		if (!patient(&last)) sched_yield();
 	}
