@@ -76,7 +76,7 @@ pictures: setup ## the README's pictures in docs/img, of the results folder PICT
 
 test: setup ## vet and all tests, the kernels for AVX-512 by imitation too, ending with the list of skipped ones
 	go vet ./...
-	go test -tags imitated -run '^Test(Conformance|(Stored)?ActivationAccuracy)$$' ./model/device/cpu
+	go test -tags imitated -run '^Test(Conformance|Pairs|(Stored)?ActivationAccuracy)$$' ./model/device/cpu
 	go run ./cmd/testsum ./...
 	@if [ -e third_party/fetched/cuda/libcuda.a ]; then $(MAKE) test-cuda-compile; \
 	  else echo "skipped: the GPU build and its kernels' compilation (make setup-cuda)"; fi

@@ -1,8 +1,8 @@
 // Package cpu computes the kernels in C with SIMD, in float32, on a few threads.
 // One set of kernel sources (k_*.h) is compiled once for each instruction set;
 // the best one the machine has is chosen at run time. Products may round their
-// inputs to bf16, natively where the machine multiplies bf16, else by rounding
-// first, so that bf16 can be tried everywhere.
+// inputs to bf16: where the machine multiplies bf16 fast they are stored so, else
+// rounded and multiplied as floats, so that bf16 can be tried everywhere.
 //
 // The package knows kernels only: no layers, no models.
 package cpu
@@ -153,6 +153,9 @@ func startOn(forced string, opt Options) (*engine, error) {
 	}
 	e := &engine{pool: pool, prec: opt.Precision, owned: map[unsafe.Pointer]struct{}{}}
 	for _, e.isa = range list {
+		if e.isa == C.ISA_AVX512BF16 {
+			e.comparePairs()
+		}
 		if err = e.verify(); err == nil {
 			return e, nil
 		}

@@ -39,6 +39,20 @@ func TestConformance(t *testing.T) {
 	every(t, func(t *testing.T, p device.Precision) { devicetest.Run(t, open(p)) })
 }
 
+// TestPairs: with AVX512-BF16, products of pairs give the same bits by dot products as by multiply-adds, whichever
+// this machine would take. The suite has passed in the one it takes; here it runs in the other.
+func TestPairs(t *testing.T) {
+	if !cpu.HasBF16() {
+		t.Skip("this machine has no dot products of bf16")
+	}
+	t.Setenv(cpu.PathVariable, "avx512bf16")
+	d := open(device.BF16)(t, 1)
+	defer d.Close()
+	devicetest.Unchanged(t, d, cpu.OtherPairs)
+	defer cpu.OtherPairs()()
+	t.Run("conformance", func(t *testing.T) { devicetest.Run(t, open(device.BF16)) })
+}
+
 func TestForcedPath(t *testing.T) {
 	t.Setenv(cpu.PathVariable, "abacus")
 	_, err := cpu.New(cpu.Options{})

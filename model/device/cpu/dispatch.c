@@ -19,6 +19,8 @@ static int tiles_granted(void) {
 }
 #endif
 
+int pairs_are_fast = 1;
+
 int engine_has(int isa) {
 #if defined(__x86_64__)
 	// libgcc's cpuid also asks the operating system whether it saves the registers.

@@ -97,7 +97,7 @@ typedef struct {
 	i64 episodes, k;
 	float temperature;
 } ChosenArgs;
-enum { PEAK_FMA, PEAK_BF16, PEAK_READ };
+enum { PEAK_FMA, PEAK_PAIRS, PEAK_READ };
 typedef struct { double work; int what; } PeakArgs; // work: out, operations or bytes of all threads together
 
 // Kernel numbers: the index into an instruction set's table.
@@ -128,6 +128,7 @@ extern const Kernel kernels_amx[K_COUNT], kernels_amx_emulated[K_COUNT]; // NULL
 #endif
 
 int engine_has(int isa); // whether this machine runs it
+extern int pairs_are_fast; // products of bf16 pairs are faster than multiply-adds of floats (AMX aside): set before products are packed
 int engine_call(Pool *p, int isa, int kernel, const void *args);
 
 #endif

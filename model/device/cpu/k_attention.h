@@ -15,7 +15,7 @@ typedef struct {
 	i64 wide, deep;       // keys and columns as whole vectors
 	i64 head, seq; // this task's number, and its sequence
 	i64 col;
-	int bf16;      // products multiply pairs of bf16
+	Layout layout; // of products' factors
 	int last;      // of its task
 } Head;
 
@@ -24,7 +24,7 @@ static inline i64 whole(i64 n) { return (n + VL - 1) / VL * VL; }
 static Head head_of(const AttentionArgs *a, i64 i) {
 	return (Head){
 		.a = a, .len = a->len, .queries = a->queries, .dim = a->dim, .wide = whole(a->len), .deep = whole(a->dim),
-		.head = i, .seq = i / a->heads, .col = i % a->heads * a->dim, .bf16 = VEC_BF16 && a->q.bf16,
+		.head = i, .seq = i / a->heads, .col = i % a->heads * a->dim, .layout = layout_of(VEC_BF16 && a->q.bf16),
 	};
 }
 
@@ -122,15 +122,15 @@ ASKS ask_next(const Head *h, i64 r, int grad) {
 	prefetch(of_queries(&next, a->out), r);
 }
 
-static inline i64 head_steps(const Head *h, i64 k) { return whole_steps(h->bf16, k); }
+static inline i64 head_steps(const Head *h, i64 k) { return whole_steps(h->layout, k); }
 
 // right_factor lays out m (k x columns) as the right factor of head_product, right_transposed m's transpose.
-static void right_factor(const Head *h, Mat m, uint32_t *dst) { pack_panels(m, h->bf16, dst, PANEL * head_steps(h, m.rows)); }
+static void right_factor(const Head *h, Mat m, uint32_t *dst) { pack_panels(m, h->layout, dst, PANEL * head_steps(h, m.rows)); }
 
 static void right_transposed(const Head *h, Mat m, uint32_t *dst) {
 	for (i64 c = 0; c < m.rows; c += PANEL) {
 		i64 n = least(PANEL, m.rows - c);
-		transpose_panel(part(m, c, 0, n, m.cols), dst + c * head_steps(h, m.cols), whole(n), h->bf16);
+		transpose_panel(part(m, c, 0, n, m.cols), dst + c * head_steps(h, m.cols), whole(n), h->layout);
 	}
 }
 
@@ -142,7 +142,7 @@ static void head_product(const Head *h, Rows a, i64 rows, i64 k, const uint32_t 
 		int vecs = (int)(whole(least(PANEL, cols - c)) / VL);
 		Sums to = {dst.p + c, dst.stride, dst.carry};
 #if TILES
-		if (h->bf16) {
+		if (h->layout == PAIRS) {
 			Block none = {0};
 			for (i64 r = 0; r < rows; r += BLOCK_ROWS, to.p += BLOCK_ROWS * to.stride) {
 				Rows from = {a.p + r * a.row_step, a.row_step, a.step};
@@ -151,7 +151,7 @@ static void head_product(const Head *h, Rows a, i64 rows, i64 k, const uint32_t 
 			continue;
 		}
 #endif
-		multiply(h->bf16, vecs, rows, steps, a, factor, to);
+		multiply(h->layout, vecs, rows, steps, a, factor, to);
 	}
 }
 
@@ -178,7 +178,7 @@ static Space space_of(const Head *h, char *at, size_t *bytes) {
 	sp.dk = take(&at, h->wide * h->deep);
 	sp.dv = take(&at, h->wide * h->deep);
 	sp.keep = take(&at, h->wide);
-	sp.left = (uint32_t *)take(&at, h->bf16 ? longest * copy_step(head_steps(h, longest)) : 0);
+	sp.left = (uint32_t *)take(&at, h->layout != FLOATS ? longest * copy_step(head_steps(h, longest)) : 0);
 	sp.kt = (uint32_t *)take(&at, head_steps(h, h->dim) * h->wide);
 	sp.vt = (uint32_t *)take(&at, head_steps(h, h->dim) * h->wide);
 	sp.rows = (uint32_t *)take(&at, head_steps(h, h->len) * h->deep);
@@ -194,11 +194,11 @@ static size_t space_bytes(const Head *h) {
 }
 
 // left_rows is m as a left factor, left_columns its transpose.
-static Rows left_rows(const Head *h, Mat m, const Space *sp) { return rows_along(m, h->bf16, head_steps(h, m.cols), sp->left); }
+static Rows left_rows(const Head *h, Mat m, const Space *sp) { return rows_along(m, h->layout, head_steps(h, m.cols), sp->left); }
 
 static Rows left_columns(const Head *h, Mat m, const Space *sp) {
-	if (!h->bf16) return (Rows){(const uint32_t *)m.p, 1, m.stride};
-	return rows_across(m, 1, head_steps(h, m.rows), sp->left);
+	if (h->layout == FLOATS) return (Rows){(const uint32_t *)m.p, 1, m.stride};
+	return rows_across(m, h->layout, head_steps(h, m.rows), sp->left);
 }
 
 // keep_row is the dropout factors of query r; without dropout they stay what they are, all ones.
@@ -211,7 +211,7 @@ static Space head_begin(const Head *h, Worker *w) {
 	Space sp = space_of(h, w->scratch, &bytes);
 	for (i64 j = 0; j < h->wide; j++) sp.keep[j] = 1;
 #if TILES
-	if (h->bf16) tiles_begin();
+	if (h->layout == PAIRS) tiles_begin();
 #endif
 	return sp;
 }
@@ -219,7 +219,7 @@ static Space head_begin(const Head *h, Worker *w) {
 static void head_end(const Head *h) {
 	(void)h;
 #if TILES
-	if (h->bf16) tiles_end();
+	if (h->layout == PAIRS) tiles_end();
 #endif
 }
 

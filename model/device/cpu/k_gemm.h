@@ -17,6 +17,13 @@
 // Every element of the result is one chain of additions over ascending k that does
 // not depend on blocks, slices, or the other rows and columns.
 
+// A Layout is what a factor's numbers become, step by step of K: floats; or, rounded to bf16, pairs (k, k+1) for
+// machines that multiply such pairs fast; or else floats again, the second number of each pair before the
+// first, since one instruction of AVX512-BF16 adds the products of a pair in this order: the same bits by two.
+typedef enum { FLOATS, PAIRS, APART } Layout;
+
+static inline Layout layout_of(int bf16) { return !bf16 ? FLOATS : VEC_BF16 && (TILES || pairs_are_fast) ? PAIRS : APART; }
+
 // --- The innermost loops ---------------------------------------------------
 //
 // A few rows of A times a panel of B, with the sums in registers.
@@ -88,8 +95,8 @@ static const Micro micros[][3][4] = {{{0}, ROW(8, 1, 0), ROW(6, 2, 0)}};
 #endif
 
 // multiply adds rows of a times a packed slice of `vecs` vectors to the sums.
-static void multiply(int native, int vecs, i64 rows, i64 steps, Rows a, const void *panel, Sums to) {
-	const Micro *kind = micros[native][vecs];
+static void multiply(Layout layout, int vecs, i64 rows, i64 steps, Rows a, const void *panel, Sums to) {
+	const Micro *kind = micros[layout == PAIRS][vecs];
 	const int sizes[4] = {tile_rows[vecs], 4, 2, 1};
 	for (i64 r = 0, s = 0; r < rows; r += sizes[s]) {
 		while (sizes[s] > rows - r) s++;
@@ -108,13 +115,13 @@ enum {
 	MC = 192,       // rows of A that are laid out at once; with vectors all down to MC/4 are multiples of BLOCK_ROWS
 	NC = 192,       // columns of B that are, in TN; a third of it is a multiple of BLOCK_COLS
 	PACK_K = 256,   // of K, packed by one task
-	SLICE = 256     // words of K that TN goes by
+	SLICE = 256     // of K, as floats or pairs, that TN goes by
 };
 
 typedef struct {
 	const GemmArgs *g;
 	i64 m, n, k;
-	int native;             // bf16 pairs are multiplied
+	Layout layout;
 	i64 slice;              // of K
 	i64 rows, cols, blocks; // of a task; blocks of columns side by side
 	const char *panels;     // all of B packed, or NULL
@@ -123,41 +130,22 @@ typedef struct {
 
 // --- Laying out factors ----------------------------------------------------
 //
-// Where products round to bf16 this is where they do: to pairs of bf16 (k, k+1)
-// for machines that multiply them, else to floats that bf16 could hold.
+// Where products round to bf16 this is where they do.
 
-static inline float bf16_round(float x) {
-	uint32_t b;
-	memcpy(&b, &x, 4);
-	if ((b & 0x7fffffff) > 0x7f800000) return x; // NaN stays one
-	b = (b + 0x7fff + (b >> 16 & 1)) & 0xffff0000;
-	memcpy(&x, &b, 4);
-	return x;
+#if !VEC_BF16
+// vround is numbers that bf16 could hold.
+static inline vf vround(vf x) {
+	vi bits = (vi)x, number = x == x; // NaN stays one
+	vi up = (bits + 0x7fff + (bits >> 16 & 1)) & (int32_t)0xffff0000;
+	return (vf)((up & number) | (bits & ~number));
 }
+#endif
 
-// pair is bf16 x in the lower and y in the upper half of a word.
-static inline uint32_t bf16_pair(float x, float y) {
-	uint32_t a, b;
-	x = bf16_round(x);
-	y = bf16_round(y);
-	memcpy(&a, &x, 4);
-	memcpy(&b, &y, 4);
-	// A NaN whose payload lies in the lower half must not become infinite.
-	a |= (a & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
-	b |= (b & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
-	return a >> 16 | (b & 0xffff0000);
-}
+// mround is mload of numbers that bf16 could hold.
+static inline vf mround(Mat m, i64 r, i64 c) { return VEC_BF16 && m.bf16 ? mload(m, r, c) : vround(mload(m, r, c)); }
 
 // ahead asks for the line that is read a few rows later: rows of a long factor lie far apart.
 ASKS ahead(Mat m, i64 r) { prefetch(m, r + 8); }
-
-// round_line writes n floats that bf16 could hold.
-static void round_line(uint32_t *dst, const float *src, i64 n) {
-	for (i64 i = 0; i < n; i++) {
-		float v = bf16_round(src[i]);
-		memcpy(dst + i, &v, 4);
-	}
-}
 
 #if VEC_BF16
 // mpair is the pairs (m[r][c], m[r+1][c]) of VL columns from c on: zeros past the last row and column.
@@ -191,7 +179,7 @@ static inline vf pairs_along(Mat m, i64 r, i64 c) {
 	return vpairs(mload(m, r, c), c + VL < m.cols ? mload(m, r, c + VL) : vset(0.0f));
 }
 #else
-// Where `native` is never true these stand for what is never called.
+// Where there are no pairs these stand for what is never called.
 static inline vf mpair(Mat m, i64 r, i64 c) { return mload(m, r, c); }
 static inline vf pairs_along(Mat m, i64 r, i64 c) { return mload(m, r, c); }
 static inline void mpairs(float *dst, Mat m, i64 r, i64 c, i64 n) { (void)n, vstore(dst, mload(m, r, c)); }
@@ -199,9 +187,10 @@ static inline void mpairs(float *dst, Mat m, i64 r, i64 c, i64 n) { (void)n, vst
 
 // whole_steps is the words that k numbers of a row or column take: one each, or one a pair, padded
 // with zeros as the micro-kernels want it.
-static inline i64 whole_steps(int native, i64 k) {
-	if (!native) return k;
+static inline i64 whole_steps(Layout layout, i64 k) {
+	if (layout == FLOATS) return k;
 	i64 pairs = (k + 1) / 2;
+	if (layout == APART) return 2 * pairs;
 	return TILES ? (pairs + VL - 1) / VL * VL : pairs;
 }
 
@@ -210,23 +199,36 @@ static inline i64 copy_step(i64 steps) { return (steps + VL - 1) / VL * VL + VL;
 
 // rows_along lays out rows of A whose steps follow one another in memory: in place where that is
 // what micro-kernels need, else a copy in `space`.
-static Rows rows_along(Mat a, int bf16, i64 steps, uint32_t *space) {
+static Rows rows_along(Mat a, Layout layout, i64 steps, uint32_t *space) {
 	i64 apart = copy_step(steps);
-	if (!bf16) return (Rows){(const uint32_t *)a.p, a.stride, 1};
+	if (layout == FLOATS) return (Rows){(const uint32_t *)a.p, a.stride, 1};
 	int fits = TILES ? a.cols % (2 * VL) == 0 && a.rows % VL == 0 : a.cols % 2 == 0;
-	if (a.bf16 && fits && a.stride % 2 == 0) return (Rows){(const uint32_t *)a.p, a.stride / 2, 1};
+	if (layout == PAIRS && a.bf16 && fits && a.stride % 2 == 0) return (Rows){(const uint32_t *)a.p, a.stride / 2, 1};
 	for (i64 r = 0; r < a.rows; r++) {
-		if (!VEC_BF16) round_line(space + r * apart, a.p + r * a.stride, a.cols);
-		else for (i64 s = 0; s < steps; s += VL) vstore((float *)(space + r * apart + s), pairs_along(a, r, 2 * s));
+		float *row = (float *)(space + r * apart);
+		for (i64 s = 0; s < steps; s += VL) vstore(row + s, layout == PAIRS ? pairs_along(a, r, 2 * s) : vswap(mround(a, r, s)));
 	}
 	return (Rows){space, apart, 1};
 }
 
+// line is step s of n columns of m from c on, m being some of K by columns: whole vectors of them, zeros past the last row.
+INLINED void line(float *dst, Layout layout, Mat m, i64 s, i64 c, i64 n) {
+	i64 r = layout == PAIRS ? 2 * s : layout == APART ? s ^ 1 : s;
+	if (r >= m.rows) memset(dst, 0, (n + VL - 1) / VL * VL * 4);
+	else if (layout == PAIRS) mpairs(dst, m, r, c, n);
+	else for (i64 j = 0; j < n; j += VL) vstore(dst + j, layout == APART ? mround(m, r, c + j) : mload(m, r, c + j));
+}
+
+// lines_ahead asks for what line will read a few steps later.
+ASKS lines_ahead(Layout layout, Mat m, i64 s) {
+	if (layout != PAIRS) ahead(m, s);
+	else ahead(m, 2 * s), ahead(m, 2 * s + 1);
+}
+
 // rows_across lays out rows of A, which are columns in memory (a is K x M). Vectors are multiplied
 // step by step: lines of all rows. Tiles want each row's steps side by side.
-static Rows rows_across(Mat a, int bf16, i64 steps, uint32_t *space) {
-	int native = bf16 && VEC_BF16;
-	if (native && TILES) {
+static Rows rows_across(Mat a, Layout layout, i64 steps, uint32_t *space) {
+	if (layout == PAIRS && TILES) {
 		i64 apart = copy_step(steps);
 		for (i64 s = 0; s < steps; s += VL) {
 			for (i64 c = 0; c < a.cols; c += VL) {
@@ -241,31 +243,21 @@ static Rows rows_across(Mat a, int bf16, i64 steps, uint32_t *space) {
 	}
 	i64 apart = (a.cols + VL - 1) / VL * VL;
 	for (i64 s = 0; s < steps; s++) {
-		uint32_t *line = space + s * apart;
-		ahead(a, native ? 2 * s : s);
-		if (native) ahead(a, 2 * s + 1);
-		if (native) mpairs((float *)line, a, 2 * s, 0, a.cols);
-		else if (bf16) round_line(line, a.p + s * a.stride, a.cols);
-		else memcpy(line, a.p + s * a.stride, a.cols * 4);
+		lines_ahead(layout, a, s);
+		line((float *)(space + s * apart), layout, a, s, 0, a.cols);
 	}
 	return (Rows){space, 1, apart};
 }
 
 // pack_panels writes b (a slice of K x some columns) as panels, `apart` words from one to the next.
 // Lines of all panels are written side by side, since that is how b is read fastest.
-static void pack_panels(Mat b, int bf16, uint32_t *dst, i64 apart) {
-	int native = bf16 && VEC_BF16;
-	i64 steps = whole_steps(native, b.rows);
+static void pack_panels(Mat b, Layout layout, uint32_t *dst, i64 apart) {
+	i64 steps = whole_steps(layout, b.rows);
 	for (i64 s = 0; s < steps; s++) {
-		ahead(b, native ? 2 * s : s);
-		if (native) ahead(b, 2 * s + 1);
+		lines_ahead(layout, b, s);
 		for (i64 c = 0; c < b.cols; c += PANEL) {
 			i64 n = least(PANEL, b.cols - c), width = (n + VL - 1) / VL * VL;
-			float *line = (float *)(dst + c / PANEL * apart + s * width);
-			if (native && 2 * s < b.rows) mpairs(line, b, 2 * s, c, n);
-			else if (native) memset(line, 0, width * 4);
-			else for (i64 j = 0; j < n; j += VL) vstore(line + j, mload(b, s, c + j));
-			if (bf16 && !native) round_line((uint32_t *)line, line, width);
+			line((float *)(dst + c / PANEL * apart + s * width), layout, b, s, c, n);
 		}
 	}
 }
@@ -273,19 +265,17 @@ static void pack_panels(Mat b, int bf16, uint32_t *dst, i64 apart) {
 // transpose_panel packs b, some columns x a slice of K (a panel's column is a row of b), as lines of
 // `width` words. It reads VL rows side by side and asks for the next ones meanwhile, unless rows lie so far apart
 // that these would share places in the cache with those.
-static void transpose_panel(Mat b, uint32_t *dst, i64 width, int bf16) {
-	int native = bf16 && VEC_BF16;
-	i64 steps = whole_steps(native, b.cols);
+static void transpose_panel(Mat b, uint32_t *dst, i64 width, Layout layout) {
+	i64 steps = whole_steps(layout, b.cols), each = layout == PAIRS ? 2 : 1;
 	for (i64 c = 0; c < width; c += VL) {
 		for (i64 s = 0; s < steps; s += VL) {
 			vf t[VL];
-			Mat next = part(b, c + VL, native ? 2 * s : s, VL, native ? 2 * VL : VL);
+			Mat next = part(b, c + VL, each * s, VL, each * VL);
 			for (i64 j = 0; j < VL; j++) {
 				if (b.stride < 1024) prefetch(next, j);
 				if (c + j >= b.rows) t[j] = vset(0.0f);
-				else if (native) t[j] = pairs_along(b, c + j, 2 * s);
-				else t[j] = mload(b, c + j, s);
-				if (bf16 && !native) round_line((uint32_t *)&t[j], (const float *)&t[j], VL);
+				else if (layout == PAIRS) t[j] = pairs_along(b, c + j, 2 * s);
+				else t[j] = layout == APART ? vswap(mround(b, c + j, s)) : mload(b, c + j, s);
 			}
 			vtranspose(t);
 			for (i64 j = 0; j < least(VL, steps - s); j++) vstore((float *)(dst + (s + j) * width + c), t[j]);
@@ -504,7 +494,7 @@ static void multiply_tiles(int vecs, i64 rows, i64 steps, Rows a, const uint32_t
 
 // panel_words is how far panels of k numbers of each column lie apart: a line more than they take, since lines that are
 // written side by side to places a whole page apart would drive each other out of the cache.
-static inline i64 panel_words(const Product *p, i64 k) { return PANEL * (whole_steps(p->native, k) + 1); }
+static inline i64 panel_words(const Product *p, i64 k) { return PANEL * (whole_steps(p->layout, k) + 1); }
 
 // A Share is what a task works on.
 typedef struct { i64 r, c, rows, cols; } Share;
@@ -519,11 +509,14 @@ INLINED void add_columns(const int n, Mat a, i64 c, float *total) {
 	for (int j = 0; j < n; j++) vput(total, c + j * VL, a.cols, vpart(total, c + j * VL, a.cols) + sum[j]);
 }
 
-// add_rows adds the sum over rows of a, a slice of K x M, to total.
+// add_rows adds the sum over rows of a, a slice of K x M, to total: as many at a time whatever the slice, for equal bits.
 static void add_rows(Mat a, float *total) {
-	i64 c = 0;
-	for (; c + 4 * VL <= a.cols; c += 4 * VL) add_columns(4, a, c, total);
-	for (; c < a.cols; c += VL) add_columns(1, a, c, total);
+	for (i64 k = 0; k < a.rows; k += SLICE) {
+		Mat some = part(a, k, 0, least(SLICE, a.rows - k), a.cols);
+		i64 c = 0;
+		for (; c + 4 * VL <= a.cols; c += 4 * VL) add_columns(4, some, c, total);
+		for (; c < a.cols; c += VL) add_columns(1, some, c, total);
+	}
 }
 
 // Factors are those of a share for one slice of K, as they are read.
@@ -537,7 +530,7 @@ static void multiply_panel(const Product *p, Share s, Factors f, i64 r, i64 c, S
 	Rows a = {f.a.p + r * row_step, row_step, f.a.step};
 	const void *panel = f.panels + c / PANEL * f.panel_bytes;
 #if TILES
-	if (p->native) {
+	if (p->layout == PAIRS) {
 		ask_ahead(before, 0, BLOCK_ROWS);
 		multiply_tiles(vecs, rows, f.steps, a, panel, to, before);
 		return;
@@ -549,7 +542,7 @@ static void multiply_panel(const Product *p, Share s, Factors f, i64 r, i64 c, S
 	for (i64 i = 0; i < rows; i += few) {
 		Rows these = {a.p + i * row_step, row_step, a.step};
 		if (waits) ask_ahead(before, i, few);
-		multiply(p->native, vecs, least(few, rows - i), f.steps, these, panel, (Sums){to.p + i * to.stride, to.stride, to.carry});
+		multiply(p->layout, vecs, least(few, rows - i), f.steps, these, panel, (Sums){to.p + i * to.stride, to.stride, to.carry});
 	}
 	finish(before, BLOCK_ROWS);
 }
@@ -605,14 +598,14 @@ static void columns_product(const Product *p, Share s, float *sums, uint32_t *a_
 	Factors f = {.panels = (const char *)b_space, .panel_bytes = panel_words(p, least(p->slice, p->k)) * 4};
 	for (i64 k = 0; k < p->k; k += p->slice) {
 		i64 kn = least(p->slice, p->k - k);
-		f.steps = whole_steps(p->native, kn);
+		f.steps = whole_steps(p->layout, kn);
 		for (i64 c = 0; c < s.cols; c += NC) {
 			Mat b = part(g->b, k, s.c + c, kn, least(NC, s.cols - c));
-			pack_panels(b, g->bf16, b_space, f.panel_bytes / 4);
+			pack_panels(b, p->layout, b_space, f.panel_bytes / 4);
 			for (i64 r = 0; r < s.rows; r += MC) {
 				Mat a = part(g->a, k, s.r + r, kn, least(MC, s.rows - r));
 				Share here = {s.r + r, s.c + c, a.cols, b.cols};
-				if (c == 0 || s.rows > MC) f.a = rows_across(a, g->bf16, f.steps, a_space);
+				if (c == 0 || s.rows > MC) f.a = rows_across(a, p->layout, f.steps, a_space);
 				if (c == 0 && total) add_rows(a, total + r);
 				if (once) whole_product(p, here, f, sums);
 				else add_slice(p, here, r, c, f, sums, k > 0);
@@ -631,16 +624,16 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 	float *sums = (float *)w->scratch, sum_a[2 * MC] = {0}, *total = g->sum_a.p && s.c == 0 ? sum_a : NULL;
 	uint32_t *a_space = (uint32_t *)(w->scratch + p->sums), *b_space = (uint32_t *)(w->scratch + p->sums + p->a);
 #if TILES
-	if (p->native) tiles_begin();
+	if (p->layout == PAIRS) tiles_begin();
 #endif
 	if (g->op == TN) columns_product(p, s, sums, a_space, b_space, total);
 	else {
-		i64 steps = whole_steps(p->native, p->k), bytes = panel_words(p, p->k) * 4;
-		Rows a = rows_along(part(g->a, s.r, 0, s.rows, p->k), g->bf16, steps, a_space);
+		i64 steps = whole_steps(p->layout, p->k), bytes = panel_words(p, p->k) * 4;
+		Rows a = rows_along(part(g->a, s.r, 0, s.rows, p->k), p->layout, steps, a_space);
 		whole_product(p, s, (Factors){a, p->panels + s.c / PANEL * bytes, steps, bytes}, sums);
 	}
 #if TILES
-	if (p->native) tiles_end();
+	if (p->layout == PAIRS) tiles_end();
 #endif
 	if (total) {
 		Mat sum = part(g->sum_a, 0, s.r, 1, s.rows);
@@ -692,8 +685,8 @@ static i64 share_rows(Product *p, int threads) {
 
 static Product product_of(const GemmArgs *g) {
 	Product p = {.g = g, .m = g->dst.rows, .n = g->dst.cols, .k = g->op == TN ? g->a.rows : g->a.cols, .panels = g->packed};
-	p.native = g->bf16 && VEC_BF16;
-	p.slice = g->op != TN ? p.k : p.native ? 2 * SLICE : SLICE;
+	p.layout = layout_of(g->bf16);
+	p.slice = g->op != TN ? p.k : p.layout == PAIRS ? 2 * SLICE : SLICE;
 	return p;
 }
 
@@ -708,9 +701,9 @@ static void pack_task(const void *args, i64 i, Worker *w) {
 	i64 c = i / packs_of(p) * PANEL, k = i % packs_of(p) * PACK_K;
 	i64 kn = least(PACK_K, p->k - k), cols = least(PANEL, p->n - c), width = (cols + VL - 1) / VL * VL;
 	uint32_t *panel = (uint32_t *)(uintptr_t)p->panels + c / PANEL * panel_words(p, p->k);
-	uint32_t *dst = panel + (p->native ? k / 2 : k) * width;
-	if (g->op == NN) pack_panels(part(g->b, k, c, kn, cols), g->bf16, dst, 0);
-	else transpose_panel(part(g->b, c, k, cols, kn), dst, width, g->bf16);
+	uint32_t *dst = panel + (p->layout == PAIRS ? k / 2 : k) * width;
+	if (g->op == NN) pack_panels(part(g->b, k, c, kn, cols), p->layout, dst, 0);
+	else transpose_panel(part(g->b, c, k, cols, kn), dst, width, p->layout);
 }
 
 static int gemm(Pool *pool, const void *args) {
@@ -718,10 +711,10 @@ static int gemm(Pool *pool, const void *args) {
 	Product p = product_of(g);
 	if (p.m == 0 || p.n == 0) return OK;
 	i64 tasks = g->op == TN ? share_columns(&p, pool_threads(pool)) : share_rows(&p, pool_threads(pool));
-	i64 kn = least(p.slice, p.k), steps = whole_steps(p.native, kn);
+	i64 kn = least(p.slice, p.k), steps = whole_steps(p.layout, kn);
 	int once = p.slice >= p.k;
 	p.sums = (size_t)(once ? 2 * BLOCK_ROWS * BLOCK_COLS : p.rows * p.cols) * 4;
-	p.a = (size_t)(g->op == TN ? MC * (steps + 2 * VL) : g->bf16 ? p.rows * copy_step(steps) : 0) * 4;
+	p.a = (size_t)(g->op == TN ? MC * (steps + 2 * VL) : p.layout != FLOATS ? p.rows * copy_step(steps) : 0) * 4;
 	size_t b = g->op == TN ? (size_t)(NC / PANEL * panel_words(&p, kn)) * 4 : 0;
 	size_t packed = g->op == TN || g->packed ? 0 : packed_bytes(&p);
 	if (pool_reserve(pool, p.sums + p.a + b, packed)) return NO_MEMORY;

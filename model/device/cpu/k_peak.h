@@ -63,9 +63,9 @@ static void peak_task(const void *args, i64 i, Worker *w) {
 	case PEAK_READ: keep = read_all((const float *)w->scratch, READ_BYTES / 4); break;
 	case PEAK_FMA: keep = peak_loop_0(); break;
 #if TILES
-	case PEAK_BF16: peak_tiles(); break;
+	case PEAK_PAIRS: peak_tiles(); break;
 #else
-	case PEAK_BF16: keep = peak_loop_1(); break;
+	case PEAK_PAIRS: keep = peak_loop_1(); break;
 #endif
 	}
 	(void)keep;
@@ -79,7 +79,7 @@ static int peak(Pool *pool, const void *args) {
 	switch (a->what) {
 	case PEAK_READ: a->work = READ_BYTES; break;
 	case PEAK_FMA: a->work = loops; break;
-	case PEAK_BF16: a->work = TILES ? 4 * 2.0 * 16 * 16 * 32 * (PEAK_ROUNDS / 16) : VEC_BF16 ? 2 * loops : loops; break;
+	case PEAK_PAIRS: a->work = TILES ? 4 * 2.0 * 16 * 16 * 32 * (PEAK_ROUNDS / 16) : VEC_BF16 ? 2 * loops : loops; break;
 	}
 	a->work *= threads;
 	if (a->what == PEAK_READ && pool_reserve(pool, READ_BYTES, 0)) return NO_MEMORY;

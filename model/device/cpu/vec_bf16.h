@@ -7,6 +7,9 @@ static inline vf vdot(vf x, vf y, vf c) {
 
 static inline __m256i bf16(vf x) { return (__m256i)_mm512_cvtneps_pbh((__m512)x); }
 
+// vround is numbers that bf16 could hold.
+static inline vf vround(vf x) { return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16(x)), 16); }
+
 // vpair is the pairs (x[i], y[i]), rounded.
 static inline vf vpair(vf x, vf y) {
 	__m512i hi = _mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16(y)), 16);

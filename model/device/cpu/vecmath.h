@@ -169,6 +169,7 @@ static inline vf vact_grad(int act, vf x) {
 // Shuffles, with masks that the compiler folds. vzip_lo is a0 b0 a1 b1 ... of the first halves,
 // vzip_hi of the second.
 static inline vi viota(void) { return (vi){IOTA}; }
+static inline vf vswap(vf a) { return __builtin_shuffle(a, viota() ^ 1); } // neighbours change places
 static inline vf vturned(vf a, int n) { return __builtin_shuffle(a, (viota() + n) & (VL - 1)); }
 static inline vf vzip_lo(vf a, vf b) { return __builtin_shuffle(a, b, (viota() >> 1) + (viota() & 1) * VL); }
 static inline vf vzip_hi(vf a, vf b) {

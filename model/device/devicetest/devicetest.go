@@ -52,6 +52,17 @@ func invariance(t *testing.T, one, two, three device.Device) {
 	}
 }
 
+// Unchanged compares bits: all cases as they are and, on the same device, after change, until what that returns is called.
+func Unchanged(t *testing.T, d device.Device, change func() (restore func())) {
+	for _, c := range cases(d.Kind().Precision) {
+		t.Run(c.name, func(t *testing.T) {
+			want := c.results(t, d, setting{})
+			defer change()()
+			same(t, "changed", c.results(t, d, setting{}), want)
+		})
+	}
+}
+
 // A testCase runs kernels on inputs of the kit's and shows their results to it.
 type testCase struct {
 	name string
