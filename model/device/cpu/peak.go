@@ -61,7 +61,7 @@ func (e *engine) rates(rounds int, kinds ...C.int) []float64 {
 
 // comparePairs finds out whether dot products of pairs of bf16 are worth it: on Zen 4 and 5 they do twice as much as
 // multiply-adds, on Intel's fourth and fifth generation, where they are there beside AMX, half as much. Both give the
-// same bits, but for numbers below the smallest normal one, which dot products take as zero.
+// same bits: dot products flush denormals, as the pool's threads do.
 var comparePairs sync.Once
 
 func (e *engine) comparePairs() {
