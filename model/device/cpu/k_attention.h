@@ -9,14 +9,14 @@
 // Memory traffic: q, k, v are read once and out is written once; backward reads
 // q, k, v, out, dout and lse and writes dq, dk, dv. Products are those of k_gemm.h.
 
-typedef struct {
+typedef struct Head {
 	const AttentionArgs *a;
 	i64 len, queries, dim; // keys, queries, columns
-	i64 wide, deep;       // keys and columns as whole vectors
-	i64 head, seq; // this task's number, and its sequence
+	i64 wide, deep;        // keys and columns as whole vectors
+	i64 head, seq;         // its number, and its sequence
 	i64 col;
-	Layout layout; // of products' factors
-	int last;      // of its task
+	Layout layout;           // of products' factors
+	const struct Head *next; // of the same task, or NULL
 } Head;
 
 static inline i64 whole(i64 n) { return (n + VL - 1) / VL * VL; }
@@ -59,15 +59,20 @@ INLINED float row_dot(const int whole, Mat a, i64 i, Mat b, i64 j) {
 	return vsum(sum);
 }
 
-// exponentials turns scores into exp(scale*s - top) and returns their sum; top is the largest of scale*s.
-static float exponentials(float *s, i64 keys, i64 wide, float scale, float *top) {
-	vf most = vset(-INFINITY), sum = vset(0.0f), lane = __builtin_convertvector(viota(), vf);
+// largest is the largest of a query's scores s; those past its keys become less than all.
+static float largest(float *s, i64 keys, i64 wide) {
+	vf most = vset(-INFINITY), lane = __builtin_convertvector(viota(), vf);
 	// By whole vectors, since what is stored number by number has to reach the cache before a vector can be loaded.
 	for (i64 j = keys / VL * VL; j < wide; j += VL) vstore(s + j, vless(lane, vset((float)(keys - j)), vload(s + j), most));
 	for (i64 j = 0; j < wide; j += VL) most = vmax(most, vload(s + j));
-	*top = vhmax(most) * scale;
+	return vhmax(most);
+}
+
+// exponentials turns scores into exp(scale*s - top) and returns their sum.
+static float exponentials(float *s, i64 wide, float scale, float top) {
+	vf sum = vset(0.0f);
 	for (i64 j = 0; j < wide; j += VL) {
-		vf p = vexp(vfma(vload(s + j), vset(scale), vset(-*top)));
+		vf p = vexp(vfma(vload(s + j), vset(scale), vset(-top)));
 		vstore(s + j, p);
 		sum += p;
 	}
@@ -76,15 +81,20 @@ static float exponentials(float *s, i64 keys, i64 wide, float scale, float *top)
 
 // score_grads turns the scores s of query r and dp = dout.v into dropped probabilities (in s) and
 // the gradients of the scores (in dp), zero past the keys that the query sees.
-static void score_grads(const Head *h, i64 r, float *s, float *dp, const float *keep, float delta) {
-	vf lse = vset(*lse_at(h, r)), scale = vset(head_scale(h));
+static void score_grads(const Head *h, i64 r, float scaling, float *s, float *dp, const float *keep, float delta) {
+	vf lse = vset(*lse_at(h, r)), scale = vset(scaling);
 	i64 keys = keys_of(h->a, r);
 	for (i64 j = 0; j < h->wide; j += VL) {
 		vf p = vexp(vfma(vload(s + j), scale, -lse)), d = vload(dp + j), k = vload(keep + j);
 		vstore(s + j, p * k);
 		vstore(dp + j, p * (d * k - vset(delta)) * scale);
 	}
-	for (i64 j = keys; j < h->wide; j++) s[j] = dp[j] = 0;
+	vf zero = vset(0.0f), lane = __builtin_convertvector(viota(), vf);
+	for (i64 j = keys / VL * VL; j < h->wide; j += VL) {
+		vf seen = vset((float)(keys - j));
+		vstore(s + j, vless(lane, seen, vload(s + j), zero));
+		vstore(dp + j, vless(lane, seen, vload(dp + j), zero));
+	}
 }
 
 // --- Any number of tokens --------------------------------------------------
@@ -103,23 +113,28 @@ static i64 strip_rows(i64 queries) {
 // A Heads is what tasks divide: `group` heads each, one after the other, so that a head can ask for the memory of the next.
 typedef struct { const AttentionArgs *a; i64 count, group; } Heads;
 
-// keys_beside is the rows of a head's keys m that query r asks for.
-static inline Mat keys_beside(const Head *h, i64 r, Mat m) {
-	i64 from = r * h->len / h->queries, to = (r + 1) * h->len / h->queries;
-	return part(of_keys(h, m), from, 0, to - from, h->dim);
+// A Beside is the keys whose memory query r asks for.
+typedef struct { i64 from, count; } Beside;
+
+static inline Beside keys_beside(const Head *h, i64 r) {
+	if (h->len == h->queries) return (Beside){r, 1};
+	i64 from = r * h->len / h->queries;
+	return (Beside){from, (r + 1) * h->len / h->queries - from};
 }
+
+static inline Mat these_keys(const Head *h, Beside k, Mat m) { return part(of_keys(h, m), k.from, 0, k.count, h->dim); }
 
 // ask_next asks, a little with each query, for what the next head of the task begins with.
 ASKS ask_next(const Head *h, i64 r, int grad) {
-	if (h->last) return;
-	Head next = head_of(h->a, h->head + 1);
+	if (!h->next) return;
 	const AttentionArgs *a = h->a;
-	ask_rows(keys_beside(&next, r, a->k));
-	ask_rows(keys_beside(&next, r, a->v));
-	prefetch(of_queries(&next, a->q), r);
+	Beside keys = keys_beside(h, r);
+	ask_rows(these_keys(h->next, keys, a->k));
+	ask_rows(these_keys(h->next, keys, a->v));
+	prefetch(of_queries(h->next, a->q), r);
 	if (!grad) return;
-	prefetch(of_queries(&next, a->dout), r);
-	prefetch(of_queries(&next, a->out), r);
+	prefetch(of_queries(h->next, a->dout), r);
+	prefetch(of_queries(h->next, a->out), r);
 }
 
 static inline i64 head_steps(const Head *h, i64 k) { return whole_steps(h->layout, k); }
@@ -151,7 +166,8 @@ static void head_product(const Head *h, Rows a, i64 rows, i64 k, const uint32_t 
 			continue;
 		}
 #endif
-		multiply(h->layout, vecs, rows, steps, a, factor, to);
+		Asks none = {0};
+		multiply(h->layout, vecs, rows, steps, a, factor, to, &none);
 	}
 }
 
@@ -235,12 +251,13 @@ static void strip(const Head *h, const Space *sp, i64 first, i64 rows) {
 	const AttentionArgs *a = h->a;
 	Mat q = part(of_queries(h, a->q), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
 	head_product(h, left_rows(h, q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
-	float top[STRIP], total[STRIP], inv[STRIP];
+	float top[STRIP], total[STRIP], inv[STRIP], scale = head_scale(h);
+	for (i64 r = 0; r < rows; r++) top[r] = scale * largest(sp->s + r * h->wide, keys_of(a, first + r), h->wide);
 	for (i64 r = 0; r < rows; r++) {
 		float *s = sp->s + r * h->wide;
 		ask_next(h, first + r, 0);
 		prefetch_to(out, r);
-		total[r] = exponentials(s, keys_of(a, first + r), h->wide, head_scale(h), &top[r]);
+		total[r] = exponentials(s, h->wide, scale, top[r]);
 		if (a->p == 0) continue;
 		keep_row(h, first + r, sp->keep);
 		for (i64 j = 0; j < h->wide; j += VL) vstore(s + j, vload(s + j) * vload(sp->keep + j));
@@ -278,13 +295,15 @@ static void grad_strip(const Head *h, const Space *sp, i64 first, i64 rows) {
 	Mat dout = part(of_queries(h, a->dout), first, 0, rows, h->dim), out = part(of_queries(h, a->out), first, 0, rows, h->dim);
 	head_product(h, left_rows(h, q, sp), rows, h->dim, sp->kt, h->len, (Sums){sp->s, h->wide, 0});
 	head_product(h, left_rows(h, dout, sp), rows, h->dim, sp->vt, h->len, (Sums){sp->t, h->wide, 0});
+	float delta[STRIP], scale = head_scale(h);
+	for (i64 r = 0; r < rows; r++) delta[r] = h->dim % VL ? row_dot(0, dout, r, out, r) : row_dot(1, dout, r, out, r);
 	for (i64 r = 0; r < rows; r++) {
 		ask_next(h, first + r, 1);
 		prefetch_to(dq, r);
-		ask_rows_to(keys_beside(h, first + r, a->dk));
-		ask_rows_to(keys_beside(h, first + r, a->dv));
+		ask_rows_to(these_keys(h, keys_beside(h, first + r), a->dk));
+		ask_rows_to(these_keys(h, keys_beside(h, first + r), a->dv));
 		keep_row(h, first + r, sp->keep);
-		score_grads(h, first + r, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, row_dot(0, dout, r, out, r));
+		score_grads(h, first + r, scale, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, delta[r]);
 	}
 	add_keys(h, sp, sp->t, q, sp->dk, first > 0);
 	add_keys(h, sp, sp->s, dout, sp->dv, first > 0);
@@ -306,11 +325,13 @@ static void attention_grad_head(const Head *h, Worker *w) {
 
 // head_tasks does the heads of task i.
 INLINED void head_tasks(const Heads *all, i64 i, Worker *w, void (*one)(const Head *, Worker *)) {
-	i64 end = least((i + 1) * all->group, all->count);
-	for (i64 j = i * all->group; j < end; j++) {
-		Head h = head_of(all->a, j);
-		h.last = j + 1 == end;
+	i64 first = i * all->group, end = least(first + all->group, all->count);
+	Head h = head_of(all->a, first);
+	for (i64 j = first + 1; j <= end; j++) {
+		Head next = head_of(all->a, j);
+		h.next = j < end ? &next : NULL;
 		one(&h, w);
+		h = next;
 	}
 }
 
@@ -425,7 +446,7 @@ INLINED void few_head_grad(const int whole, const AttentionArgs *a, i64 i) {
 			ds[j] = row_dot(whole, dout, r, v, j);
 		}
 		if (a->p > 0) keep_factors(keep, h.len, a->p, a->key, drop_index(&h, r));
-		score_grads(&h, r, s, ds, keep, row_dot(whole, dout, r, out, r));
+		score_grads(&h, r, head_scale(&h), s, ds, keep, row_dot(whole, dout, r, out, r));
 		weigh(whole, of_queries(&h, a->dq), r, ds, 1, k, keys);
 		for (i64 j = 0; j < keys; j++) {
 			by_key.s[j][r] = s[j];

@@ -24,6 +24,19 @@ typedef enum { FLOATS, PAIRS, APART } Layout;
 
 static inline Layout layout_of(int bf16) { return !bf16 ? FLOATS : VEC_BF16 && (TILES || pairs_are_fast) ? PAIRS : APART; }
 
+// --- Sizes -----------------------------------------------------------------
+
+enum {
+	// Sums that are finished together: some rows by four vectors, so that a row's finish is one sweep. As many as
+	// leave the nearest cache to the factors.
+	BLOCK_ROWS = TILES ? 32 : VL < 16 ? 12 : 24,
+	BLOCK_COLS = 4 * VL,
+	MC = 192,       // rows of A that are laid out at once; with vectors all down to MC/4 are multiples of BLOCK_ROWS
+	NC = 192,       // columns of B that are, in TN; a third of it is a multiple of BLOCK_COLS
+	PACK_K = 256,   // of K, packed by one task
+	SLICE = 256     // of K, as floats or pairs, that TN goes by
+};
+
 // --- The innermost loops ---------------------------------------------------
 //
 // A few rows of A times a panel of B, with the sums in registers.
@@ -36,6 +49,21 @@ typedef struct { const uint32_t *p; i64 row_step, step; } Rows;
 
 // Where sums go, and whether they go on from what is there.
 typedef struct { float *p; i64 stride; int carry; } Sums;
+
+// Asks are pieces of rows, some lines of memory each, that will be read or written soon: a micro-kernel asks for one
+// every ASK_STEPS steps. More at a time would keep the factors waiting, since a core waits for few lines at once.
+typedef struct { const char *p; i64 bytes; int write; } Ask;
+typedef struct { const Ask *rows; i64 n; } Asks;
+enum { ASK_STEPS = 8 };
+
+ASKS ask_row(Asks *a) {
+	if (a->n == 0) return;
+	Ask row = a->rows[--a->n];
+	for (i64 b = 0; b < row.bytes; b += 64) {
+		if (row.write) __builtin_prefetch(row.p + b, 1);
+		else __builtin_prefetch(row.p + b);
+	}
+}
 
 // A micro-kernel adds `steps` products to rows x vecs vectors of sums. The sums have to stay in
 // registers, which the compiler grants to variables but not to arrays: these macros write one
@@ -51,26 +79,39 @@ typedef struct { float *p; i64 stride; int carry; } Sums;
 #define ROWS8(F, V) ROWS6(F, V) F(6, V) F(7, V)
 #define ROWS12(F, V) ROWS8(F, V) F(8, V) F(9, V) F(10, V) F(11, V)
 
-#define BEGIN_ONE(r, v) vf c##r##_##v = to.carry ? vload(to.p + r * to.stride + v * VL) : vset(0.0f);
+#define BEGIN_ONE(r, v) vf c##r##_##v = vset(0.0f);
 #define BEGIN(r, V) V(BEGIN_ONE, r)
+#define CARRY_ONE(r, v) c##r##_##v = vload(sums + v * VL);
+#define CARRY(r, V) V(CARRY_ONE, r) sums += to->stride;
 #define COLUMN(r, v) vf b##v = vload(b + v * VL);
 #define ADD_ONE_0(r, v) c##r##_##v = vfma(x, b##v, c##r##_##v);
 #define ADD_ONE_1(r, v) c##r##_##v = vdot(x, b##v, c##r##_##v);
-#define ADD_0(r, V) { vf x = vset(p[r * a.row_step]); V(ADD_ONE_0, r) }
-#define ADD_1(r, V) { vf x = vset(p[r * a.row_step]); V(ADD_ONE_1, r) }
-#define END_ONE(r, v) vstore(to.p + r * to.stride + v * VL, c##r##_##v);
-#define END(r, V) V(END_ONE, r)
+#define ADD_0(r, V) { vf x = vset(p[r * row_step]); V(ADD_ONE_0, r) }
+#define ADD_1(r, V) { vf x = vset(p[r * row_step]); V(ADD_ONE_1, r) }
+#define END_ONE(r, v) vstore(sums + v * VL, c##r##_##v);
+#define END(r, V) V(END_ONE, r) sums += stride;
 
-typedef void (*Micro)(i64 steps, Rows a, const float *b, Sums to);
+// It takes pointers to what multiply changes in place: a structure that is copied for a call right after a write to it
+// makes the copy wait until the write has left the core's store buffer, 70 to 140 cycles a call.
+typedef void (*Micro)(i64 steps, const Rows *a, const float *b, const Sums *to, Asks *asks);
 
 #define MICRO(rows, vecs, native) \
-	static void micro_##rows##_##vecs##_##native(i64 steps, Rows a, const float *b, Sums to) { \
-		const float *p = (const float *)a.p; \
+	static void micro_##rows##_##vecs##_##native(i64 steps, const Rows *a, const float *b, const Sums *to, Asks *asks) { \
+		const float *p = (const float *)a->p; \
+		float *sums = to->p; \
+		i64 row_step = a->row_step, step = a->step; \
 		ROWS##rows(BEGIN, VECS##vecs) \
-		for (i64 s = 0; s < steps; s++, p += a.step, b += vecs * VL) { \
-			VECS##vecs(COLUMN, 0) \
-			ROWS##rows(ADD_##native, VECS##vecs) \
+		if (to->carry) { ROWS##rows(CARRY, VECS##vecs) } \
+		for (i64 s = 0; s < steps;) { \
+			ask_row(asks); \
+			for (i64 end = least(steps, s + ASK_STEPS); s < end; s++, p += step, b += vecs * VL) { \
+				VECS##vecs(COLUMN, 0) \
+				ROWS##rows(ADD_##native, VECS##vecs) \
+			} \
 		} \
+		i64 stride = to->stride; \
+		sums = to->p; \
+		__asm__("" : "+r"(sums), "+r"(stride)); /* else gcc keeps 24 addresses over the loop */ \
 		ROWS##rows(END, VECS##vecs) \
 	}
 #define MICROS(full, vecs, native) \
@@ -94,36 +135,25 @@ MICROS(8, 1, 0) MICROS(6, 2, 0)
 static const Micro micros[][3][4] = {{{0}, ROW(8, 1, 0), ROW(6, 2, 0)}};
 #endif
 
-// multiply adds rows of a times a packed slice of `vecs` vectors to the sums.
-static void multiply(Layout layout, int vecs, i64 rows, i64 steps, Rows a, const void *panel, Sums to) {
+// multiply adds rows of a times a packed slice of `vecs` vectors to the sums, and asks for memory as it goes.
+static void multiply(Layout layout, int vecs, i64 rows, i64 steps, Rows a, const void *panel, Sums to, Asks *asks) {
 	const Micro *kind = micros[layout == PAIRS][vecs];
 	const int sizes[4] = {tile_rows[vecs], 4, 2, 1};
 	for (i64 r = 0, s = 0; r < rows; r += sizes[s]) {
 		while (sizes[s] > rows - r) s++;
-		Rows here = {a.p + r * a.row_step, a.row_step, a.step};
-		kind[s](steps, here, panel, (Sums){to.p + r * to.stride, to.stride, to.carry});
+		kind[s](steps, &a, panel, &to, asks);
+		a.p += sizes[s] * a.row_step;
+		to.p += sizes[s] * to.stride;
 	}
 }
-
-// --- Sizes -----------------------------------------------------------------
-
-enum {
-	// Sums that are finished together: some rows by four vectors, so that a row's finish is one sweep. As many as
-	// leave the nearest cache to the factors.
-	BLOCK_ROWS = TILES ? 32 : VL < 16 ? 12 : 24,
-	BLOCK_COLS = 4 * VL,
-	MC = 192,       // rows of A that are laid out at once; with vectors all down to MC/4 are multiples of BLOCK_ROWS
-	NC = 192,       // columns of B that are, in TN; a third of it is a multiple of BLOCK_COLS
-	PACK_K = 256,   // of K, packed by one task
-	SLICE = 256     // of K, as floats or pairs, that TN goes by
-};
 
 typedef struct {
 	const GemmArgs *g;
 	i64 m, n, k;
 	Layout layout;
 	i64 slice;              // of K
-	i64 rows, cols, blocks; // of a task; blocks of columns side by side
+	i64 rows, cols;         // of a task
+	i64 down, right;        // tasks, one below and beside the other
 	const char *panels;     // all of B packed, or NULL
 	size_t sums, a;         // bytes of a worker's scratch: sums, copied rows of A, then panels of B
 } Product;
@@ -290,15 +320,20 @@ static void transpose_panel(Mat b, uint32_t *dst, i64 width, Layout layout) {
 // memory that it goes to; beside tiles, which work on their own, a few rows are finished at a time.
 typedef struct { const GemmArgs *g; const float *sums; i64 r, c, rows, cols, done; } Block;
 
-// ask_ahead asks for what n rows of a block that waits, from row i on, will read and write.
-ASKS ask_ahead(const Block *b, i64 i, i64 n) {
+enum { MOST_ASKS = 5 * BLOCK_ROWS };
+
+// asks_of lists what a block that waits will read and write, and returns the count.
+static i64 asks_of(const Block *b, Ask *asks) {
 	const GemmArgs *g = b->g;
-	i64 r = b->r + i, rows = least(n, b->rows - i);
-	if (g->grad.p) ask_rows(part(g->grad, r, b->c, rows, b->cols));
-	if (g->gate.p) ask_rows(part(g->gate, r, b->c, rows, b->cols));
-	if (g->pre.p) ask_rows_to(part(g->pre, r, b->c, rows, b->cols));
-	if (g->ungated.p) ask_rows_to(part(g->ungated, r, b->c, rows, b->cols));
-	ask_rows_to(part(g->dst, r, b->c, rows, b->cols));
+	const Mat mats[] = {g->grad, g->gate, g->pre, g->ungated, g->dst}; // the first two are read
+	i64 n = 0;
+	for (int i = 0; i < 5; i++) {
+		if (!mats[i].p) continue;
+		i64 size = mats[i].bf16 ? 2 : 4;
+		const char *row = (const char *)mat_at(mats[i], b->r, b->c);
+		for (i64 r = 0; r < b->rows; r++, row += size * mats[i].stride) asks[n++] = (Ask){row, size * b->cols, i >= 2};
+	}
+	return n;
 }
 
 // finish_some finishes `vecs` vectors of row r of the result from column c on, a step of all of them after
@@ -529,21 +564,17 @@ static void multiply_panel(const Product *p, Share s, Factors f, i64 r, i64 c, S
 	int vecs = (int)((least(PANEL, s.cols - c) + VL - 1) / VL);
 	Rows a = {f.a.p + r * row_step, row_step, f.a.step};
 	const void *panel = f.panels + c / PANEL * f.panel_bytes;
+	Ask list[MOST_ASKS];
+	Asks asks = {list, before->done < before->rows ? asks_of(before, list) : 0};
 #if TILES
 	if (p->layout == PAIRS) {
-		ask_ahead(before, 0, BLOCK_ROWS);
+		while (asks.n > 0) ask_row(&asks);
 		multiply_tiles(vecs, rows, f.steps, a, panel, to, before);
 		return;
 	}
 #endif
-	// A few lines at a time are asked for, since those that are being multiplied have to come too.
-	int waits = before->done < before->rows;
-	i64 few = waits ? tile_rows[vecs] : rows;
-	for (i64 i = 0; i < rows; i += few) {
-		Rows these = {a.p + i * row_step, row_step, a.step};
-		if (waits) ask_ahead(before, i, few);
-		multiply(p->layout, vecs, least(few, rows - i), f.steps, these, panel, (Sums){to.p + i * to.stride, to.stride, to.carry});
-	}
+	multiply(p->layout, vecs, rows, f.steps, a, panel, to, &asks);
+	while (asks.n > 0) ask_row(&asks);
 	finish(before, BLOCK_ROWS);
 }
 
@@ -618,7 +649,9 @@ static void columns_product(const Product *p, Share s, float *sums, uint32_t *a_
 static void gemm_task(const void *args, i64 i, Worker *w) {
 	const Product *p = args;
 	const GemmArgs *g = p->g;
-	Share s = {i / p->blocks * p->rows, i % p->blocks * p->cols, 0, 0};
+	// Neighbouring tasks share their rows of A, or columns of B where those are more, which then stay in the core's cache.
+	Share s = {i / p->right * p->rows, i % p->right * p->cols, 0, 0};
+	if (p->n > p->m) s = (Share){i % p->down * p->rows, i / p->down * p->cols, 0, 0};
 	s.rows = least(p->rows, p->m - s.r);
 	s.cols = least(p->cols, p->n - s.c);
 	float *sums = (float *)w->scratch, sum_a[2 * MC] = {0}, *total = g->sum_a.p && s.c == 0 ? sum_a : NULL;
@@ -645,8 +678,9 @@ static void gemm_task(const void *args, i64 i, Worker *w) {
 static i64 divide(Product *p, i64 rows, i64 cols) {
 	p->rows = rows;
 	p->cols = cols;
-	p->blocks = (p->n + cols - 1) / cols;
-	return (p->m + rows - 1) / rows * p->blocks;
+	p->down = (p->m + rows - 1) / rows;
+	p->right = (p->n + cols - 1) / cols;
+	return p->down * p->right;
 }
 
 // whole_part is one of n parts of a length, as a multiple of unit.
