@@ -10,8 +10,8 @@
 // where it stays, once by each block; dst and what the epilogue takes once. Pieces of several blocks go through part,
 // as in gemm.cu.
 //
-// Factors come by each thread's own asynchronous copies. The tensor copy engine would save few instructions: a
-// thread has 4 copies to start while a warpgroup multiplies for 400 cycles.
+// Factors come by each thread's own asynchronous copies, of which a thread starts 4 while a warpgroup multiplies for
+// 400 cycles: the tensor copy engine would save few instructions. It might save latency where rows are few.
 #include "epilogue.cuh"
 #include "wgmma.cuh"
 
