@@ -197,7 +197,7 @@ func TestPresetChanges(t *testing.T) {
 	}
 }
 
-// The study trains what the demo trains, but for its shorter warm-up (docs/study.md#limits).
+// The study trains what the demo trains, but for its shorter warm-up and the published weight of SIGReg (docs/study.md#limits).
 func TestLaptopIsNano(t *testing.T) {
 	laptop, err := LoadPreset("laptop")
 	if err != nil {
@@ -210,7 +210,10 @@ func TestLaptopIsNano(t *testing.T) {
 	if laptop.Train.WarmUp != 0.01 || nano.Train.WarmUp != 0.1 {
 		t.Errorf("warm-ups %g and %g, want the study's 0.01 and 0.1", laptop.Train.WarmUp, nano.Train.WarmUp)
 	}
-	laptop.Train.WarmUp = nano.Train.WarmUp
+	if laptop.Train.SIGReg != 0.09 || nano.Train.SIGReg != 0.03 {
+		t.Errorf("weights of SIGReg %g and %g, want the study's 0.09 and 0.03", laptop.Train.SIGReg, nano.Train.SIGReg)
+	}
+	laptop.Train.WarmUp, laptop.Train.SIGReg = nano.Train.WarmUp, nano.Train.SIGReg
 	if d := cmp.Diff(recipe{nano.Model, nano.Train}, recipe{laptop.Model, laptop.Train}); d != "" {
 		t.Error(d)
 	}
