@@ -59,11 +59,17 @@ INLINED float row_dot(const int whole, Mat a, i64 i, Mat b, i64 j) {
 	return vsum(sum);
 }
 
+// fill_past makes numbers past a query's keys x: by whole vectors, since what is stored number by number has to reach
+// the cache before a vector can be loaded.
+static void fill_past(float *s, i64 keys, i64 wide, float x) {
+	vf lane = __builtin_convertvector(viota(), vf);
+	for (i64 j = keys / VL * VL; j < wide; j += VL) vstore(s + j, vless(lane, vset((float)(keys - j)), vload(s + j), vset(x)));
+}
+
 // largest is the largest of a query's scores s; those past its keys become less than all.
 static float largest(float *s, i64 keys, i64 wide) {
-	vf most = vset(-INFINITY), lane = __builtin_convertvector(viota(), vf);
-	// By whole vectors, since what is stored number by number has to reach the cache before a vector can be loaded.
-	for (i64 j = keys / VL * VL; j < wide; j += VL) vstore(s + j, vless(lane, vset((float)(keys - j)), vload(s + j), most));
+	vf most = vset(-INFINITY);
+	fill_past(s, keys, wide, -INFINITY);
 	for (i64 j = 0; j < wide; j += VL) most = vmax(most, vload(s + j));
 	return vhmax(most);
 }
@@ -89,12 +95,8 @@ static void score_grads(const Head *h, i64 r, float scaling, float *s, float *dp
 		vstore(s + j, p * k);
 		vstore(dp + j, p * (d * k - vset(delta)) * scale);
 	}
-	vf zero = vset(0.0f), lane = __builtin_convertvector(viota(), vf);
-	for (i64 j = keys / VL * VL; j < h->wide; j += VL) {
-		vf seen = vset((float)(keys - j));
-		vstore(s + j, vless(lane, seen, vload(s + j), zero));
-		vstore(dp + j, vless(lane, seen, vload(dp + j), zero));
-	}
+	fill_past(s, keys, h->wide, 0);
+	fill_past(dp, keys, h->wide, 0);
 }
 
 // --- Any number of tokens --------------------------------------------------
@@ -298,10 +300,11 @@ static void grad_strip(const Head *h, const Space *sp, i64 first, i64 rows) {
 	float delta[STRIP], scale = head_scale(h);
 	for (i64 r = 0; r < rows; r++) delta[r] = h->dim % VL ? row_dot(0, dout, r, out, r) : row_dot(1, dout, r, out, r);
 	for (i64 r = 0; r < rows; r++) {
+		Beside beside = keys_beside(h, first + r);
 		ask_next(h, first + r, 1);
 		prefetch_to(dq, r);
-		ask_rows_to(these_keys(h, keys_beside(h, first + r), a->dk));
-		ask_rows_to(these_keys(h, keys_beside(h, first + r), a->dv));
+		ask_rows_to(these_keys(h, beside, a->dk));
+		ask_rows_to(these_keys(h, beside, a->dv));
 		keep_row(h, first + r, sp->keep);
 		score_grads(h, first + r, scale, sp->s + r * h->wide, sp->t + r * h->wide, sp->keep, delta[r]);
 	}

@@ -24,19 +24,6 @@ typedef enum { FLOATS, PAIRS, APART } Layout;
 
 static inline Layout layout_of(int bf16) { return !bf16 ? FLOATS : VEC_BF16 && (TILES || pairs_are_fast) ? PAIRS : APART; }
 
-// --- Sizes -----------------------------------------------------------------
-
-enum {
-	// Sums that are finished together: some rows by four vectors, so that a row's finish is one sweep. As many as
-	// leave the nearest cache to the factors.
-	BLOCK_ROWS = TILES ? 32 : VL < 16 ? 12 : 24,
-	BLOCK_COLS = 4 * VL,
-	MC = 192,       // rows of A that are laid out at once; with vectors all down to MC/4 are multiples of BLOCK_ROWS
-	NC = 192,       // columns of B that are, in TN; a third of it is a multiple of BLOCK_COLS
-	PACK_K = 256,   // of K, packed by one task
-	SLICE = 256     // of K, as floats or pairs, that TN goes by
-};
-
 // --- The innermost loops ---------------------------------------------------
 //
 // A few rows of A times a panel of B, with the sums in registers.
@@ -59,10 +46,7 @@ enum { ASK_STEPS = 8 };
 ASKS ask_row(Asks *a) {
 	if (a->n == 0) return;
 	Ask row = a->rows[--a->n];
-	for (i64 b = 0; b < row.bytes; b += 64) {
-		if (row.write) __builtin_prefetch(row.p + b, 1);
-		else __builtin_prefetch(row.p + b);
-	}
+	ask_lines(row.p, row.bytes, row.write);
 }
 
 // A micro-kernel adds `steps` products to rows x vecs vectors of sums. The sums have to stay in
@@ -146,6 +130,19 @@ static void multiply(Layout layout, int vecs, i64 rows, i64 steps, Rows a, const
 		to.p += sizes[s] * to.stride;
 	}
 }
+
+// --- Sizes -----------------------------------------------------------------
+
+enum {
+	// Sums that are finished together: some rows by four vectors, so that a row's finish is one sweep. As many as
+	// leave the nearest cache to the factors.
+	BLOCK_ROWS = TILES ? 32 : VL < 16 ? 12 : 24,
+	BLOCK_COLS = 4 * VL,
+	MC = 192,       // rows of A that are laid out at once; with vectors all down to MC/4 are multiples of BLOCK_ROWS
+	NC = 192,       // columns of B that are, in TN; a third of it is a multiple of BLOCK_COLS
+	PACK_K = 256,   // of K, packed by one task
+	SLICE = 256     // of K, as floats or pairs, that TN goes by
+};
 
 typedef struct {
 	const GemmArgs *g;
@@ -329,9 +326,8 @@ static i64 asks_of(const Block *b, Ask *asks) {
 	i64 n = 0;
 	for (int i = 0; i < 5; i++) {
 		if (!mats[i].p) continue;
-		i64 size = mats[i].bf16 ? 2 : 4;
-		const char *row = (const char *)mat_at(mats[i], b->r, b->c);
-		for (i64 r = 0; r < b->rows; r++, row += size * mats[i].stride) asks[n++] = (Ask){row, size * b->cols, i >= 2};
+		Mat m = part(mats[i], b->r, b->c, b->rows, b->cols);
+		for (i64 r = 0; r < m.rows; r++) asks[n++] = (Ask){(const char *)mat_at(m, r, 0), row_bytes(m), i >= 2};
 	}
 	return n;
 }

@@ -25,18 +25,22 @@ static inline Mat part(Mat m, i64 r, i64 c, i64 rows, i64 cols) {
 // that it has no effect, and drops its calls.
 #define ASKS INLINED void
 
-// prefetch asks for row r of m, which need not be there.
-ASKS prefetch(Mat m, i64 r) {
-	i64 line = m.bf16 ? 32 : 16;
-	for (i64 c = 0; c < m.cols; c += line) __builtin_prefetch(mat_at(m, r, c));
+// ask_lines asks for so many bytes from p on, to be read or to be written.
+ASKS ask_lines(const char *p, i64 bytes, int write) {
+	for (i64 b = 0; b < bytes; b += 64) {
+		if (write) __builtin_prefetch(p + b, 1);
+		else __builtin_prefetch(p + b);
+	}
 }
+
+static inline i64 row_bytes(Mat m) { return m.cols * (m.bf16 ? 2 : 4); }
+
+// prefetch asks for row r of m, which need not be there.
+ASKS prefetch(Mat m, i64 r) { ask_lines((const char *)mat_at(m, r, 0), row_bytes(m), 0); }
 
 // prefetch_to does so for a row that is about to be written: rows of a wide matrix lie so far apart
 // that the processor does not foresee the next, and a store has to have its line first.
-ASKS prefetch_to(Mat m, i64 r) {
-	i64 line = m.bf16 ? 32 : 16;
-	for (i64 c = 0; c < m.cols; c += line) __builtin_prefetch(mat_at(m, r, c), 1);
-}
+ASKS prefetch_to(Mat m, i64 r) { ask_lines((const char *)mat_at(m, r, 0), row_bytes(m), 1); }
 
 // ask_rows asks for all of m, to be read or written soon.
 ASKS ask_rows(Mat m) {
