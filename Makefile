@@ -19,7 +19,7 @@ endif
 revision := $(shell git describe --always --dirty 2>/dev/null)
 sources = git ls-files --cached --others --exclude-standard
 
-.PHONY: help setup setup-peers setup-browser setup-cuda build wheel cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-python test-race test-asan test-slurm test-kubernetes test-nfs test-s3 test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
+.PHONY: help setup setup-peers setup-browser setup-cuda build wheel cuda gpu-day gpu-day-rehearsal demo pictures test test-peers test-python test-race test-asan test-slurm test-kubernetes test-nfs test-s3 test-all test-cuda-compile bench campaign-collect campaign-grid campaign-stats campaign-memory torture flips lint fuzz fuzz-long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,13 +103,10 @@ test-python: build wheel ## the Python package's tests, on the wheel; half a min
 
 test-slurm: setup ## grids on a real Slurm of two nodes on this machine, which it installs; a few minutes
 	@third_party/setup.sh slurm
-	SCALEWM_SLURM=1 go run ./cmd/testsum -count 1 -timeout 20m -run '^TestSlurm$$' ./cmd/scalewm
+	SCALEWM_SLURM=1 go run ./cmd/testsum -count 1 -timeout 20m -run '^Test(Slurm|Shellcheck|HostilePaths)$$' ./cmd/scalewm ./eval/submit
 
-test-kubernetes: build ## grids on a real API server and Job controller, whose pods are processes here (needs root; builds them first)
-	@rm -rf out/kubernetes
-	bin/scalewm reproduce --tasks tworoom --methods scale,random --analyses spectrum --device cpu --precision fp32 --out out/kubernetes \
-	  --submit kubernetes --print --image scalewm --volume results
-	cd eval/submit/testdata/kubernetes && SCALEWM_MANIFESTS='$(CURDIR)/out/kubernetes/jobs/*.yaml' go test -count 1 -v . && go build -o $(CURDIR)/bin/kubernetes ./cluster
+test-kubernetes: setup ## grids on a real API server and Job controller, whose pods are processes here (needs root; builds them first)
+	cd eval/submit/testdata/kubernetes && go build -o $(CURDIR)/bin/kubernetes ./cluster
 	SCALEWM_KUBERNETES=$(CURDIR)/bin/kubernetes go run ./cmd/testsum -count 1 -timeout 20m -run '^TestKubernetes$$' ./cmd/scalewm
 
 test-nfs: setup ## two machines on one folder of a real NFS server, in a user-mode Linux that it installs; minutes
@@ -119,6 +116,9 @@ test-nfs: setup ## two machines on one folder of a real NFS server, in a user-mo
 test-s3: setup ## processes that share a grid through a real S3 server, versitygw, which it builds; minutes
 	GOBIN=$(CURDIR)/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 	SCALEWM_S3=$(CURDIR)/bin/versitygw go run ./cmd/testsum -count 1 -timeout 20m -run '^TestS3$$' ./dataset/remote ./cmd/scalewm
+
+test-all: ## every suite above, one after the other, ending with a table of results; an hour
+	@.ci/test-all test test-python test-peers test-slurm test-kubernetes test-s3 test-nfs
 
 test-race: setup ## all tests under Go's race detector; an hour
 	nice go run ./cmd/testsum -race -count 1 -p 1 -timeout 4h ./...

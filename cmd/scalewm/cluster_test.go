@@ -22,6 +22,9 @@ type cluster struct {
 	queue []string // the command that shows what is queued
 }
 
+// hostileName is the name of a results folder that a shell, Slurm or YAML could take for something else.
+const hostileName = "it's #1 %j {}\n$(touch PWN) `touch PWN` \u2028: {x: y}"
+
 // logs is what the jobs printed.
 func (c *cluster) logs() string {
 	var all strings.Builder

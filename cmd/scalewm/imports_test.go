@@ -65,7 +65,7 @@ var layers = []rule{
 	{of: "eval", ours: []string{"envs", "dataset", "model", "eval"}},
 	{of: "eval/external", ours: []string{"eval$", "eval/plan", "eval/record", "model$", "model/device", "dataset$"}},
 	{of: "eval/pipeline", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"github.com/BurntSushi/toml"}},
-	{of: "eval/submit", ours: []string{"eval/pipeline", "dataset/cell"}},
+	{of: "eval/submit", ours: []string{"eval/pipeline", "dataset/cell"}, libraries: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"}},
 	{of: "eval/record", ours: []string{"dataset/cell"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,16 +98,18 @@ func TestKubernetes(t *testing.T) {
 
 	t.Run("a grid", func(t *testing.T) {
 		whole := t.TempDir()
-		c.T, c.out = t, t.TempDir()
+		c.T, c.out = t, filepath.Join(t.TempDir(), hostileName)
 		axes := []string{"--preset", "testdata/tiny.toml", "--tasks", "tworoom,pointmaze", "--methods", "scale,lewm,random", "--tiers", "T5", "--sets", "s101,s102",
 			"--episodes", "2", "--analyses", "spectrum"}
 		c.reproduce(exitDone, "", axes, "--out", whole)
 		jobs := to("--shards", "collect:5", "--shards", "eval:4", "--pack", "eval:2")
 		// The server's own words reach the person who asked.
 		c.reproduce(exitFailed, "nosuch", axes, append(slices.Clone(jobs), "--namespace", "nosuch")...)
-		// A training whose log cannot be written fails for good; all that needs no weights of it is made.
-		blocked := filepath.Join(c.out, "train/tworoom-lewm-s3072/metrics.jsonl")
-		if err := os.MkdirAll(blocked, 0o777); err != nil {
+		// A training whose log cannot be written fails permanently; everything that needs no weights of it is made.
+		// Its folder has the preset that every training writes first: a folder of others would not be submitted.
+		run := "train/tworoom-lewm-s3072"
+		blocked := filepath.Join(c.out, run, "metrics.jsonl")
+		if err := errors.Join(os.MkdirAll(blocked, 0o777), os.Link(filepath.Join(whole, run, "config.toml"), filepath.Join(c.out, run, "config.toml"))); err != nil {
 			t.Fatal(err)
 		}
 		c.reproduce(exitDone, "report", axes, jobs...)

@@ -134,7 +134,7 @@ func TestSlurm(t *testing.T) {
 	small := []string{"--mem", "200M", "--cpus", "1", "--gpus", "0", "--time", "10"}
 
 	t.Run("a grid", func(t *testing.T) {
-		whole, out := t.TempDir(), t.TempDir()
+		whole, out := t.TempDir(), filepath.Join(t.TempDir(), hostileName)
 		c.T, c.out = t, out
 		axes := []string{"--preset", "testdata/tiny.toml", "--tasks", "tworoom,pointmaze", "--methods", "scale,random", "--tiers", "T5", "--sets", "s101,s102",
 			"--episodes", "2", "--analyses", "spectrum"}
@@ -157,6 +157,9 @@ func TestSlurm(t *testing.T) {
 		c.must("scontrol", "update", "partitionname=all", "state=up")
 		c.settled()
 		c.sameGrid("by Slurm", out, whole)
+		if logs := c.logs(); !strings.Contains(logs, "eval.") {
+			t.Errorf("no logs of jobs in the results folder: %s", logs)
+		}
 		c.reproduce(exitDone, "nothing to submit", axes, to...)
 		c.reproduce(exitUsage, "has 4 shards of eval, and 3 are asked for", axes, append(slices.Clone(to), "--shards", "eval:3")...)
 	})

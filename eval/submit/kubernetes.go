@@ -1,20 +1,24 @@
 package submit
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
-	"text/template"
-	"time"
+	"unicode"
+	"unicode/utf8"
+
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"scalewm/eval/pipeline"
 )
@@ -54,6 +58,15 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 		return pipeline.Requestf("--volume %s: the mount is no absolute path (hint: --volume %s:%s)", volume, c.Claim, filepath.Dir(out))
 	}
 	c.Mount = filepath.Clean(c.Mount)
+	for _, path := range []string{c.Mount, p.Folder} {
+		// YAML reads some line breaks of Unicode as a space, even between quotes.
+		if !utf8.ValidString(path) || strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) || path == c.Mount && strings.Contains(path, ":") {
+			return pipeline.Requestf("--submit kubernetes: %q cannot be a folder of a pod (hint: printable characters, and no colon in that of a mount)", path)
+		}
+	}
+	if err := checkNames(map[string]string{"image": c.Image, "volume": c.Claim, "namespace": c.Namespace, "secret": c.Secret}); err != nil {
+		return err
+	}
 	for _, file := range append([]string{out}, files...) {
 		path, err := filepath.Abs(file)
 		if rel, outside := filepath.Rel(c.Mount, path); err != nil || outside != nil || !filepath.IsLocal(rel) {
@@ -66,9 +79,6 @@ func (p *Plan) OnKubernetes(c Cluster, volume, out string, files ...string) erro
 			return pipeline.Requestf("--account %s: Kubernetes has no accounts (hint: --namespace says whose quota it is, --partition a queue of Kueue)", j.Account)
 		case j.Extra != "":
 			return pipeline.Requestf("--extra %s: Kubernetes takes no options (hint: --print, then add to OUT/jobs/*.yaml what is wanted and run OUT/jobs/submit.sh)", j.Extra)
-		}
-		if _, err := duration(j.Time); err != nil {
-			return err
 		}
 		if p.Jobs[i].Mem, err = quantity(j.Mem); err != nil {
 			return err
@@ -88,93 +98,115 @@ func runName(claim, out string) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s-%x", name, sum[:4]), "-")
 }
 
-var slurmTime = regexp.MustCompile(`^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$`)
-
-// duration reads a limit as Slurm writes it: minutes, minutes:seconds, hours:minutes:seconds,
-// each after the days with a dash, days-hours. "" is none.
-func duration(text string) (time.Duration, error) {
-	f := slurmTime.FindStringSubmatch(text)
-	if f == nil && text != "" {
-		return 0, pipeline.Requestf("--time %s: no limit as Slurm writes it (hint: 4:00:00 or 1-12)", text)
-	}
-	if f == nil {
-		return 0, nil
-	}
-	var n [4]time.Duration
-	for i, s := range f[1:] {
-		v, _ := strconv.Atoi(s) // a part that is not there is 0
-		n[i] = time.Duration(v)
-	}
-	switch {
-	case f[1] != "" || f[4] != "":
-		return n[0]*24*time.Hour + n[1]*time.Hour + n[2]*time.Minute + n[3]*time.Second, nil
-	default:
-		return n[1]*time.Minute + n[2]*time.Second, nil
-	}
-}
-
-var slurmMem = regexp.MustCompile(`^(\d+)([KMGT]?)i?$`)
-
-// quantity is memory as Kubernetes writes it, of Slurm's, whose units are powers of 1024 and
-// megabytes without a letter.
-func quantity(mem string) (string, error) {
-	f := slurmMem.FindStringSubmatch(mem)
-	switch {
-	case mem == "" || mem == "0":
-		return "", nil
-	case f == nil:
-		return "", pipeline.Requestf("--mem %s: no amount of memory (hint: 16G)", mem)
-	case f[2] == "":
-		return f[1] + "Mi", nil
-	}
-	return f[1] + f[2] + "i", nil
-}
-
-//go:embed job.yaml
-var jobText string
-
-var jobYAML = template.Must(template.New("job").Funcs(template.FuncMap{
-	// A string of JSON is one of YAML.
-	"quote": func(s string) (string, error) { text, err := json.Marshal(s); return string(text), err },
-	"indent": func(n int, s string) string {
-		margin := "\n" + strings.Repeat(" ", n)
-		return strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(s), "\n", margin), margin+"\n", "\n\n")
-	},
-}).Parse(jobText))
-
 // kubernetes writes a manifest for each job and submit.sh, which makes those of stages
 // that have something left. A completion index is a shard whatever is left: pods of one index have
 // one host name, by which a training knows its own lock again, and shards that are done end at once.
 func (p Plan) kubernetes(dir string, left map[pipeline.Stage][]int) error {
 	var stages strings.Builder
 	var files []string
+	depends := len(left[pipeline.StageCollect]) > 0 && len(left[pipeline.StageTrain]) > 0
+	if depends {
+		stages.WriteString("collected=1\n")
+	}
 	for _, j := range p.Jobs {
-		script, err := p.podScript(dir, j)
+		job, err := p.job(dir, j)
 		if err != nil {
 			return err
 		}
-		n := len(allocations(upTo(j.Shards), j.Pack))
-		var text bytes.Buffer
-		err = jobYAML.Execute(&text, struct {
-			Job
-			Cluster
-			Folder, Script      string
-			Completions, AtOnce int
-		}{j, *p.Kubernetes, p.Folder, script, n, min(n, cmp.Or(j.Throttle, n))})
+		text, err := yaml.Marshal(job)
 		if err != nil {
 			return fmt.Errorf("writing %s.yaml: %w", j.Name, err)
 		}
-		if err := write(filepath.Join(dir, j.Name+".yaml"), text.String()); err != nil {
+		if err := write(filepath.Join(dir, j.Name+".yaml"), fmt.Sprintf(manifestHead, j.Stage, p.Kubernetes.Run, text)); err != nil {
 			return err
 		}
 		if len(left[j.Stage]) == 0 {
 			continue
 		}
 		files = append(files, j.Name+".yaml")
-		fmt.Fprintln(&stages, afterOthers(j, len(left[pipeline.StageCollect]) > 0))
+		fmt.Fprintln(&stages, afterOthers(j, depends))
 	}
 	text := fmt.Sprintf(kubernetesHead, quote(dir), quote(p.Kubernetes.Run), p.kubectl(), strings.Join(files, " "), stages.String())
 	return write(filepath.Join(dir, "submit.sh"), text)
+}
+
+const manifestHead = `# The %s stage of %s. Edit it before you run submit.sh: scalewm reproduce with --submit kubernetes,
+# which wrote it, overwrites it on every run.
+%s`
+
+// job returns the Job of j, whose pods run shards of it.
+func (p Plan) job(dir string, j Job) (*batch.Job, error) {
+	script, err := p.podScript(dir, j)
+	if err != nil {
+		return nil, err
+	}
+	c := p.Kubernetes
+	n := int32(len(allocations(upTo(j.Shards), j.Pack)))
+	ours := map[string]string{"scalewm": c.Run}
+	labels := maps.Clone(ours)
+	if j.Partition != "" {
+		labels["kueue.x-k8s.io/queue-name"] = j.Partition
+	}
+	container := core.Container{
+		Name: containerName, Image: c.Image, WorkingDir: p.Folder, Command: []string{"bash", "-c"}, Args: []string{script},
+		Resources:    core.ResourceRequirements{Requests: core.ResourceList{}, Limits: core.ResourceList{}},
+		VolumeMounts: []core.VolumeMount{{Name: volumeName, MountPath: c.Mount}},
+	}
+	if c.Secret != "" {
+		container.EnvFrom = []core.EnvFromSource{{SecretRef: &core.SecretEnvSource{LocalObjectReference: core.LocalObjectReference{Name: c.Secret}}}}
+	}
+	if j.CPUs > 0 {
+		container.Resources.Requests[core.ResourceCPU] = *resource.NewQuantity(int64(j.CPUs), resource.DecimalSI)
+	}
+	if j.GPUs > 0 {
+		container.Resources.Limits["nvidia.com/gpu"] = *resource.NewQuantity(int64(j.GPUs), resource.DecimalSI)
+	}
+	if j.Mem != "" {
+		memory, err := resource.ParseQuantity(j.Mem)
+		if err != nil {
+			return nil, fmt.Errorf("--mem %s: %w (hint: 16G)", j.Mem, err)
+		}
+		container.Resources.Requests[core.ResourceMemory], container.Resources.Limits[core.ResourceMemory] = memory, memory
+	}
+	return &batch.Job{
+		TypeMeta:   meta.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: meta.ObjectMeta{Name: c.Run + "-" + j.Name, Labels: labels},
+		Spec: batch.JobSpec{
+			CompletionMode:       new(batch.IndexedCompletion),
+			Completions:          &n,
+			Parallelism:          new(min(n, int32(cmp.Or(j.Throttle, MaxCount)))),
+			BackoffLimitPerIndex: new(int32(2)),
+			MaxFailedIndexes:     &n,                // the shards of a stage continue when others fail
+			PodReplacementPolicy: new(batch.Failed), // never two pods of one shard at once
+			PodFailurePolicy: &batch.PodFailurePolicy{Rules: []batch.PodFailurePolicyRule{ // the first that matches
+				{Action: batch.PodFailurePolicyActionIgnore, // evicted, preempted or drained: another pod continues
+					OnPodConditions: []batch.PodFailurePolicyOnPodConditionsPattern{{Type: core.DisruptionTarget, Status: core.ConditionTrue}}},
+				onExit(batch.PodFailurePolicyActionFailJob, 2),             // a mistake in the command line
+				onExit(batch.PodFailurePolicyActionFailIndex, 3),           // cells that failed and would fail again
+				onExit(batch.PodFailurePolicyActionIgnore, 75, 130, 143)}}, // stopped in order, by the time limit (75) or a signal: another pod continues
+			Template: core.PodTemplateSpec{
+				ObjectMeta: meta.ObjectMeta{Labels: ours},
+				Spec: core.PodSpec{
+					RestartPolicy:                 core.RestartPolicyNever,
+					TerminationGracePeriodSeconds: new(int64(30)), // of which the program needs one
+					Containers:                    []core.Container{container},
+					Volumes: []core.Volume{{Name: volumeName, VolumeSource: core.VolumeSource{
+						PersistentVolumeClaim: &core.PersistentVolumeClaimVolumeSource{ClaimName: c.Claim}}}},
+				},
+			},
+		},
+	}, nil
+}
+
+const (
+	containerName = "scalewm"
+	volumeName    = "results"
+)
+
+// onExit is the rule for pods whose program exits with one of the codes.
+func onExit(action batch.PodFailurePolicyAction, codes ...int32) batch.PodFailurePolicyRule {
+	return batch.PodFailurePolicyRule{Action: action, OnExitCodes: &batch.PodFailurePolicyOnExitCodesRequirement{
+		ContainerName: new(containerName), Operator: batch.PodFailurePolicyOnExitCodesOpIn, Values: codes}}
 }
 
 func upTo(n int) []int {
@@ -186,13 +218,13 @@ func upTo(n int) []int {
 }
 
 // afterOthers is the line of submit.sh that makes a job when those it needs are over: training
-// if the data sets are there, evaluations and analyses side by side, and the report last.
-func afterOthers(j Job, collects bool) string {
+// if the data sets are there, on which it depends where they were not, evaluations and analyses side by side, and the report last.
+func afterOthers(j Job, depends bool) string {
 	line := "job " + j.Name
 	switch {
-	case j.Name == join || j.Stage == pipeline.StageCollect && j.Shards == 1:
+	case depends && (j.Name == join || j.Stage == pipeline.StageCollect && j.Shards == 1):
 		line += " || collected="
-	case j.Stage == pipeline.StageTrain && collects:
+	case depends && j.Stage == pipeline.StageTrain:
 		line = `[ "$collected" ] && ` + line
 	case j.Stage == pipeline.StageEval || j.Stage == pipeline.StageAnalyse:
 		line += " &"
@@ -211,14 +243,15 @@ func (p Plan) kubectl() string {
 }
 
 const kubernetesHead = `#!/bin/bash
-# Makes the Jobs of what was left to do when this file was written, and returns. A process in the
-# background waits for the end of each before it makes the next, since Kubernetes has no
-# dependencies of Jobs. The command that wrote it, scalewm reproduce with --submit
-# kubernetes, writes it anew when it is run again.
+# Creates the Jobs of what was left to do when this file was written, and returns. A process in the
+# background waits for the end of each before it creates the next, since Kubernetes has no
+# dependencies between Jobs. scalewm reproduce with --submit kubernetes, which wrote this file,
+# overwrites it on every run.
 set -uo pipefail
 cd %s || exit 1
 run=%s
 kubectl=(%s)
+files=(%s)
 mkdir -p log
 if [ $# = 0 ]; then
   exec 9> running
@@ -226,7 +259,7 @@ if [ $# = 0 ]; then
   # Pods of former Jobs go first: one of the same shard must not live beside its successor.
   "${kubectl[@]}" delete jobs -l "scalewm=$run" > log/submit.log &&
     "${kubectl[@]}" wait --for=delete pods -l "scalewm=$run" --timeout=10m >> log/submit.log || exit 1
-  for file in %s; do
+  for file in "${files[@]}"; do
     "${kubectl[@]}" apply --dry-run=server --validate=strict -f "$file" >> log/submit.log || exit 1
   done
   setsid bash submit.sh stages >> log/submit.log 2>&1 < /dev/null &
@@ -245,7 +278,6 @@ job() { # NAME: makes a Job and waits for its end; fails if the Job does
     esac
   done
 }
-collected=1
 %swait
 `
 
@@ -259,9 +291,7 @@ func (p Plan) podScript(dir string, j Job) (string, error) {
 	}
 	var s strings.Builder
 	fmt.Fprintf(&s, podHead, quote(filepath.Join(dir, "log")), j.Name)
-	if j.Setup != "" {
-		fmt.Fprintln(&s, j.Setup)
-	}
+	s.WriteString(j.setup())
 	s.WriteString(j.programs("JOB_COMPLETION_INDEX", line))
 	s.WriteString(podEnd)
 	return s.String(), err

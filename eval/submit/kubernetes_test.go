@@ -64,8 +64,9 @@ func TestOnKubernetesRefuses(t *testing.T) {
 		{"x", "lab", "/home/me/mine.toml", nil, "pods would not see /home/me/mine.toml"},
 		{"x", "lab", "", func(j *Job) { j.Account = "a" }, "has no accounts"},
 		{"x", "lab", "", func(j *Job) { j.Extra = "--x" }, "takes no options"},
-		{"x", "lab", "", func(j *Job) { j.Mem = "16Q" }, "no amount of memory"},
-		{"x", "lab", "", func(j *Job) { j.Time = "soon" }, "no limit"},
+		{"x", "lab", "", func(j *Job) { j.Mem = "16Q" }, "not an amount of memory"},
+		{"x y", "lab", "", nil, `--image "x y": not a name`},
+		{"x", "lab\n", "", nil, `--volume "lab\n": not a name`},
 		{"x", "lab:/", "/runs/b/mine.toml", nil, ""},
 	} {
 		p := plan(t)

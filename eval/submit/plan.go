@@ -44,34 +44,6 @@ type Job struct {
 	Resources
 }
 
-// Resources of one allocation, in the words of the batch system; "" and 0 are its defaults.
-type Resources struct {
-	Partition string `json:"partition,omitempty"`
-	Account   string `json:"account,omitempty"`
-	Time      string `json:"time,omitempty"`
-	Mem       string `json:"mem,omitempty"`
-	CPUs      int    `json:"cpus,omitempty"`
-	GPUs      int    `json:"gpus,omitempty"`
-	Setup     string `json:"setup,omitempty"`    // a line of shell before the program
-	Extra     string `json:"extra,omitempty"`    // further options of the batch system
-	Throttle  int    `json:"throttle,omitempty"` // allocations at once
-	Pack      int    `json:"pack,omitempty"`     // shards side by side in one allocation
-}
-
-// Default is what a stage asks for where nobody says otherwise.
-func Default(stage pipeline.Stage) Resources {
-	r := Resources{Time: "04:00:00", Mem: "16G", CPUs: 4, Pack: 1}
-	switch stage {
-	case pipeline.StageTrain:
-		r.Time, r.Mem, r.GPUs = "24:00:00", "32G", 1
-	case pipeline.StageEval, pipeline.StageAnalyse:
-		r.GPUs = 1
-	case pipeline.StageReport:
-		r.Time = "01:00:00"
-	}
-	return r
-}
-
 // cellsPerShard is the share of an evaluation that takes between ten minutes and an
 // hour of a GPU: the five tiers and six sets of one checkpoint and solver.
 const cellsPerShard = 30
@@ -80,13 +52,13 @@ const cellsPerShard = 30
 func Shards(stage pipeline.Stage, units int) int {
 	switch stage {
 	case pipeline.StageCollect:
-		return 4 * units
+		return min(4*units, MaxCount)
 	case pipeline.StageEval:
 		return (units + cellsPerShard - 1) / cellsPerShard
 	case pipeline.StageReport:
 		return 1
 	}
-	return units
+	return min(units, MaxCount)
 }
 
 // join is the job that puts together what the shards of collect made.
@@ -108,6 +80,9 @@ func NewPlan(engine string, command []string, g pipeline.Graph, shards map[pipel
 		j := Job{Name: string(stage), Stage: stage, Shards: shards[stage], Resources: resources[stage]}
 		if j.Shards == 0 {
 			j.Shards = Shards(stage, units)
+		}
+		if err := j.check(); err != nil {
+			return Plan{}, err
 		}
 		p.Jobs = append(p.Jobs, j)
 		if stage == pipeline.StageCollect && j.Shards > 1 {
@@ -153,7 +128,7 @@ func readPlan(path string) (p Plan, err error) {
 	if err != nil {
 		return p, fmt.Errorf("reading the plan of the jobs: %w", err)
 	}
-	if json.Unmarshal(text, &p) != nil {
+	if json.Unmarshal(text, &p) != nil || slices.ContainsFunc(p.Jobs, func(j Job) bool { return j.Shards < 1 || j.Shards > MaxCount }) {
 		return p, fmt.Errorf("reading the plan of the jobs: %s is damaged (hint: delete it when none of its jobs is queued)", path)
 	}
 	return p, nil
@@ -173,15 +148,28 @@ func (p Plan) commandLine(j Job) string {
 	return strings.Join(words, " ")
 }
 
-// plain are the characters of words that the shell leaves alone.
-const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%"
+// plain are the characters of words that the shell and its linters leave alone.
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:./@%"
 
-// quote is a word as the shell has to be given it.
+// quote returns a word as bash reads it back: every byte of it, in ASCII and on one line. A
+// dollar is escaped too, since a kubelet replaces $(NAME) and $$ in the arguments of a container.
 func quote(word string) string {
 	if word != "" && strings.Trim(word, plain) == "" {
 		return word
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	var s strings.Builder
+	for _, c := range []byte(word) {
+		switch {
+		case c < ' ' || c > '~' || c == '\'' || c == '$' || c == '`' || c == '\\':
+			fmt.Fprintf(&s, `\%03o`, c)
+		default:
+			s.WriteByte(c)
+		}
+	}
+	if s.Len() == len(word) {
+		return "'" + word + "'"
+	}
+	return "$'" + s.String() + "'"
 }
 
 // tasks lists units by number as batch systems write them: "0-3,7".
@@ -202,16 +190,8 @@ func tasks(units []int) string {
 	return strings.Join(out, ",")
 }
 
-// deal is a line of shell, devices, and the words before a program, own, that give each of atOnce shards
-// side by side one GPU. They take them in turn: those that the batch system lists, or
-// else all of the job's. place is the shard's among them, in shell arithmetic.
-func (j Job) deal(atOnce int, place string) (devices, own string) {
-	if atOnce < 2 || j.GPUs < 2 {
-		return "", ""
-	}
-	devices = fmt.Sprintf("IFS=, read -ra gpus <<< \"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 %d)}\"\n", j.GPUs-1)
-	return devices, "CUDA_VISIBLE_DEVICES=${gpus[(" + place + ") % ${#gpus[@]}]} "
-}
+// dealsGPUs reports whether atOnce shards side by side get one GPU each, in turn.
+func (j Job) dealsGPUs(atOnce int) bool { return atOnce > 1 && j.GPUs > 1 }
 
 // allocations are the numbers of the allocations that shards belong to, pack in each.
 func allocations(shards []int, pack int) (out []int) {

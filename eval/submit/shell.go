@@ -3,7 +3,6 @@ package submit
 import (
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"scalewm/eval/pipeline"
@@ -18,30 +17,32 @@ func (p Plan) shell(dir string, left map[pipeline.Stage][]int) error {
 	var s strings.Builder
 	fmt.Fprintf(&s, shellHead, quote(dir), quote(p.Folder))
 	for _, j := range p.Jobs {
-		if len(left[j.Stage]) == 0 {
+		shards := left[j.Stage]
+		if len(shards) == 0 {
 			continue
 		}
-		shards := left[j.Stage]
 		if j.Name == join {
 			shards = []int{0}
 		}
-		var list []string
+		gpus := 0 // all of the machine's for every shard
+		if j.dealsGPUs(p.atOnce(j)) {
+			gpus = j.GPUs
+		}
+		fmt.Fprintf(&s, "shards %s %d %d %s %s <<'SHARDS'\n", j.Name, p.atOnce(j), gpus, quote(j.Setup), p.commandLine(j))
 		for _, i := range shards {
-			list = append(list, strconv.Itoa(i))
+			fmt.Fprintf(&s, "%d/%d\n", i, j.Shards)
 		}
-		devices, own := j.deal(p.atOnce(j), "place")
-		line := devices + own + p.commandLine(j)
-		if j.Setup != "" {
-			line = j.Setup + "\n" + line
-		}
-		fmt.Fprintf(&s, "shards %s %d %d %s <<'SHARDS'\n%s\nSHARDS\n", j.Name, j.Shards, p.atOnce(j), quote(line), strings.Join(list, "\n"))
+		s.WriteString("SHARDS\n")
 	}
 	return write(filepath.Join(dir, "submit.sh"), s.String())
 }
 
+// shellHead passes the values of a plan to its functions as arguments: xargs appends a shard to
+// the words of the command and replaces nothing in them, and no shell parses them again, except for
+// the setup, which is a line of shell.
 const shellHead = `#!/bin/bash
-# Does what was left to do when this file was written, stage after stage. The command
-# that wrote it, scalewm reproduce with --submit shell, writes it anew when it is run again.
+# Runs the shards that had work left when this file was written, stage after stage.
+# scalewm reproduce with --submit shell, which wrote it, overwrites it on every run.
 set -uo pipefail
 jobs=%s
 cd %s || exit 1
@@ -49,8 +50,22 @@ mkdir -p "$jobs/log"
 exec 9> "$jobs/running"
 flock -n 9 || { echo "it is running already" >&2; exit 1; }
 trap 'trap - TERM INT; kill -TERM 0; exit 130' TERM INT
-shards() { # NAME SHARDS AT-ONCE COMMAND: runs those that are listed on standard input
-  xargs -P "$3" --process-slot-var=place -I{} bash -c "$4 --shard {}/$2 >> \"$jobs/log/$1.{}.log\" 2>&1"
+shard() { # LOGS COMMAND... --shard I/N: runs a shard, which logs to LOGS/NAME.I.log
+  local shard=${!#}
+  exec >> "$1/$name.${shard%%/*}.log" 2>&1
+  shift
+  eval "$setup"
+  if [ "$gpus" -gt 0 ]; then # the GPU of this place among those side by side
+    IFS=, read -ra devices <<< "${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 "$((gpus - 1))")}"
+    export CUDA_VISIBLE_DEVICES=${devices[place %% ${#devices[@]}]}
+  fi
+  "$@"
 }
-export jobs
+shards() { # NAME AT-ONCE GPUS SETUP COMMAND...: runs the shards listed on standard input
+  local atonce=$2
+  export name=$1 gpus=$3 setup=$4
+  shift 4
+  xargs -n 1 -P "$atonce" --process-slot-var=place bash -c 'shard "$@"' shard "$jobs/log" "$@" --shard
+}
+export -f shard
 `

@@ -38,7 +38,7 @@ func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]i
 	size := maxArraySize(ctx)
 	var submit strings.Builder
 	fmt.Fprintf(&submit, slurmHead, quote(dir))
-	before := map[string]string{} // the variables with the jobs of a stage, which later ones wait for
+	before := map[string]bool{} // the jobs that later ones can wait for
 	for _, j := range p.Jobs {
 		if err := write(filepath.Join(dir, j.Name+".sh"), p.slurmScript(dir, j)); err != nil {
 			return err
@@ -49,9 +49,9 @@ func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]i
 		}
 		wait := waitFor(j, before)
 		if !j.array() {
-			fmt.Fprintf(&submit, "%s=$(submit %s %s%s.sh)\n", j.Name, j.Name, wait, j.Name)
+			fmt.Fprintf(&submit, "submit %s %s%s.sh\n", j.Name, wait, j.Name)
 		}
-		for first := true; j.array() && len(units) > 0; first = false {
+		for j.array() && len(units) > 0 {
 			offset := units[0] / size * size
 			n, _ := slices.BinarySearch(units, offset+size)
 			array := slices.Clone(units[:n])
@@ -63,16 +63,9 @@ func (p Plan) slurm(ctx context.Context, dir string, left map[pipeline.Stage][]i
 			if j.Throttle > 0 {
 				list += "%" + strconv.Itoa(j.Throttle)
 			}
-			into := j.Name
-			if !first {
-				into = "more"
-			}
-			fmt.Fprintf(&submit, "%s=$(submit %s %s--array=%s %s.sh %d)\n", into, j.Name, wait, list, j.Name, offset)
-			if !first {
-				fmt.Fprintf(&submit, "%s=$%s:$more\n", j.Name, j.Name)
-			}
+			fmt.Fprintf(&submit, "submit %s %s--array=%s %s.sh %d\n", j.Name, wait, list, j.Name, offset)
 		}
-		before[j.Name] = "$" + j.Name
+		before[j.Name] = true
 	}
 	return write(filepath.Join(dir, "submit.sh"), submit.String())
 }
@@ -82,25 +75,25 @@ func (j Job) array() bool { return j.Name != join && j.Stage != pipeline.StageRe
 
 // waitFor is the dependency of a job. Training needs the data sets; evaluations
 // take the checkpoints that are there, and the report says what is missing.
-func waitFor(j Job, before map[string]string) string {
+func waitFor(j Job, before map[string]bool) string {
 	after := func(how string, names ...string) string {
 		var ids []string
 		for _, name := range names {
-			if id := before[name]; id != "" {
-				ids = append(ids, id)
+			if before[name] {
+				ids = append(ids, "${ids["+name+"]}")
 			}
 		}
 		if len(ids) == 0 {
 			return ""
 		}
-		return "--dependency=" + how + ":" + strings.Join(ids, ":") + " "
+		return `"--dependency=` + how + ":" + strings.Join(ids, ":") + `" `
 	}
 	switch {
 	case j.Name == join:
 		return after("afterany", string(pipeline.StageCollect))
 	case j.Stage == pipeline.StageTrain:
 		collected := string(pipeline.StageCollect)
-		if before[join] != "" {
+		if before[join] {
 			collected = join
 		}
 		if wait := after("afterok", collected); wait != "" {
@@ -118,20 +111,21 @@ func waitFor(j Job, before map[string]string) string {
 }
 
 const slurmHead = `#!/bin/bash
-# Submits what was left to do when this file was written. The command that wrote it,
-# scalewm reproduce with --submit slurm, writes it anew when it is run again.
+# Submits what was left to do when this file was written.
+# scalewm reproduce with --submit slurm, which wrote it, overwrites it on every run.
 set -euo pipefail
 shopt -s inherit_errexit
 cd %s
 mkdir -p log
 : > submitted
-submit() { # NAME OPTIONS SCRIPT [OFFSET]: prints the job's number, and notes it, or else takes it back
+declare -A ids # the numbers of the jobs of a name, with colons between them
+submit() { # NAME OPTIONS SCRIPT [OFFSET]: submits a job and records its number, or cancels it
   local name=$1 id
   shift
   id=$(sbatch --parsable "$@")
   id=${id%%%%;*} # a number, or "number;cluster"
   echo "$id $name" >> submitted || { scancel "$id"; return 1; }
-  echo "$id"
+  ids[$name]=${ids[$name]:+${ids[$name]}:}$id
 }
 `
 
@@ -139,9 +133,14 @@ submit() { # NAME OPTIONS SCRIPT [OFFSET]: prints the job's number, and notes it
 // goes on to the program, and the task is put back into the queue where the program asks for it (75).
 // TERM is the end: scancel, or preemption, after which Slurm itself puts the task back.
 func (p Plan) slurmScript(dir string, j Job) string {
-	log := "%A_%a"
+	id, log := "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID", "log/"+j.Name+".%A_%a.log" // in the folder of submit.sh
 	if !j.array() {
-		log = "%j"
+		id, log = "$SLURM_JOB_ID", "log/"+j.Name+".%j.log"
+	}
+	// Slurm replaces its patterns in the names of folders too, so here the script itself opens the log, which then lacks what Slurm says.
+	pattern := strings.ContainsAny(dir, `%\`)
+	if pattern {
+		log = "/dev/null"
 	}
 	var s strings.Builder
 	s.WriteString("#!/bin/bash\n")
@@ -151,7 +150,7 @@ func (p Plan) slurmScript(dir string, j Job) string {
 		}
 	}
 	option("job-name", "scalewm-"+j.Name)
-	option("output", filepath.Join(dir, "log", j.Name+"."+log+".log"))
+	option("output", log)
 	option("open-mode", "append")
 	s.WriteString("#SBATCH --requeue\n")
 	option("signal", "B:USR1@120")
@@ -166,10 +165,11 @@ func (p Plan) slurmScript(dir string, j Job) string {
 	if j.Extra != "" {
 		fmt.Fprintf(&s, "#SBATCH %s\n", j.Extra)
 	}
-	fmt.Fprintf(&s, "cd %s || exit 1\n", quote(p.Folder))
-	if j.Setup != "" {
-		fmt.Fprintln(&s, j.Setup)
+	if pattern {
+		fmt.Fprintf(&s, "exec >> %s/%s.\"%s\".log 2>&1\n", quote(filepath.Join(dir, "log")), j.Name, id)
 	}
+	fmt.Fprintf(&s, "cd %s || exit 1\n", quote(p.Folder))
+	s.WriteString(j.setup())
 	s.WriteString(j.programs("${1:-0} + ${SLURM_ARRAY_TASK_ID:-0}", p.commandLine(j)))
 	s.WriteString(slurmEnd)
 	return s.String()
@@ -179,16 +179,31 @@ func (p Plan) slurmScript(dir string, j Job) string {
 // side, passes signals on to them, and knows how they ended: again, if one asked to be
 // started again, or else the worst code.
 func (j Job) programs(number, line string) string {
-	devices, own := j.deal(j.Pack, "i - first")
-	return fmt.Sprintf(programs, devices, j.Shards, max(j.Pack, 1), number, own+line)
+	var devices, own string
+	if j.dealsGPUs(j.Pack) { // those that the batch system lists, or else all of the job's
+		devices = fmt.Sprintf("IFS=, read -ra gpus <<< \"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 %d)}\"\n", j.GPUs-1)
+		own = "CUDA_VISIBLE_DEVICES=${gpus[(i - first) % ${#gpus[@]}]} "
+	}
+	return fmt.Sprintf(programs, line, devices, j.Shards, max(j.Pack, 1), number, own)
+}
+
+// setup is the line of a script that runs the job's line of shell, which cannot change the meaning of
+// the lines after it.
+func (j Job) setup() string {
+	if j.Setup == "" {
+		return ""
+	}
+	return "eval " + quote(j.Setup) + "\n"
 }
 
 const programs = `
+program=(%s)
 %sshards=%d pack=%d
 first=$(((%s) * pack))
+# shellcheck disable=SC2034 # only Slurm's script reads warned
 pids=() warned=
 for ((i = first; i < first + pack && i < shards; i++)); do
-  %s --shard "$i/$shards" --restarts 5 &
+  %s"${program[@]}" --shard "$i/$shards" --restarts 5 &
   pids+=($!)
 done
 trap 'warned=1; kill -USR1 "${pids[@]}" 2>/dev/null' USR1

@@ -112,12 +112,12 @@ func (p Plan) Submit(ctx context.Context, out string) (string, error) {
 	if p.Engine == Kubernetes {
 		out, err := cmd.Output()
 		if err != nil {
-			err = fmt.Errorf("submitting to Kubernetes: %s (hint: mend the options, run the same command again)", strings.TrimSpace(said.String()))
+			err = fmt.Errorf("submitting to Kubernetes: %s (hint: fix the options, run the same command again)", strings.TrimSpace(said.String()))
 		}
 		return string(out), err
 	}
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("submitting to Slurm: %s (hint: what was submitted before stands in %s/submitted; scancel it or wait, mend the options, run the same command again)",
+		return "", fmt.Errorf("submitting to Slurm: %s (hint: what was submitted before stands in %s/submitted; scancel it or wait, fix the options, run the same command again)",
 			strings.TrimSpace(said.String()), dir)
 	}
 	text, err := cell.ReadFile(filepath.Join(dir, "submitted"), cell.MaxRecord)

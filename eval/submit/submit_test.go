@@ -28,9 +28,13 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// What is quoted comes back from a shell as it was.
+// A shell reads back what was quoted. A kubelet finds nothing to replace in it, which are $(NAME) and $$
+// (https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/).
 func TestQuote(t *testing.T) {
-	for _, word := range []string{"", "a", "--time=1:00", "a b", "it's", `$HOME "x" \`, "a;b", "*", "ä"} {
+	for _, word := range append(hostileWords(), "", "a", "--time=1:00", "a b", "it's", `$HOME "x" \`, "a;b", "*", "ä", "$$", "a\n$(b)") {
+		if strings.ContainsAny(strings.TrimPrefix(quote(word), "$'"), "$`\n") {
+			t.Errorf("%q is quoted %s", word, quote(word))
+		}
 		out, err := exec.Command("bash", "-c", "printf %s "+quote(word)).Output()
 		if err != nil || string(out) != word {
 			t.Errorf("%q became %q, %v", word, out, err)
