@@ -71,7 +71,7 @@ func (j Job) open(ctx context.Context) (recording, error) {
 	}
 	switch {
 	case has("meta/info.json"):
-		return openLeRobot(ctx, j.In[0], j.Frames)
+		return openLeRobot(ctx, j.In[0], j.Frames, j.Note)
 	case has("ep_len.npz"):
 		return openFolder(ctx, j.In[0], j.Frames)
 	}

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"archive/zip"
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -15,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"scalewm/dataset/hdf5"
 	"scalewm/envs/fuzztest"
@@ -150,7 +150,7 @@ func TestFoldersOfAnyName(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(dir, "lerobot3"), os.DirFS("testdata/lerobot3")); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := openLeRobot(t.Context(), filepath.Join(dir, "lerobot3"), ""); err != nil || l.episodes() != 2 {
+	if l, err := openLeRobot(t.Context(), filepath.Join(dir, "lerobot3"), "", nil); err != nil || l.episodes() != 2 {
 		t.Errorf("%+v, %v", l, err)
 	}
 }
@@ -160,10 +160,21 @@ func TestFoldersOfAnyName(t *testing.T) {
 func TestFilmsThatDoNotFit(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	defer func(was time.Duration) { patience = was }(patience)
+	patience = 2 * time.Second
+	const three = `for i in 1 2 3; do printf 'P6\n2 2\n255\n0123456789ab'; done`
 	for name, is := range map[string]struct{ script, want string }{
 		"not square, without end": {`while :; do printf 'P6\n4 2\n255\n0123456789abcdef01234567'; done`, "frame 0 of the film .*it is 4 x 2 pixels.*(hint: "},
 		"two frames":              {`for i in 1 2; do printf 'P6\n2 2\n255\n0123456789ab'; done`, "frame 2 of the film .*there are rows for 3 frames (hint: "},
-		"half a frame":            {`printf 'P6\n2 2\n255\n012345'; echo torn >&2; exit 1`, "frame 0 of the film .*ffmpeg says: torn"},
+		"half a frame":            {`printf 'P6\n2 2\n255\n012345'; echo torn >&2; exit 1`, "frame 0 of the film .*ffmpeg says: torn, exit exit status 1 (hint: "},
+		"a quiet half":            {`printf 'P6\n2 2\n255\n012345'`, "frame 0 of the film .*ended within a frame (hint: "},
+		"an exit code behind":     {three + `; exit 3`, "frame 3 of the film .*exit status 3"},
+		"words behind":            {three + `; printf 'at\033[2J the\n end' >&2`, `says: at \[2J the end, exit exit status 0`},
+		"endless words":           {three + `; head -c 9999999 /dev/zero | tr '\0' x >&2`, "says: x{300}, exit "},
+		"four frames":             {three + `; printf 'P6\n2 2\n255\n0123456789ab'`, "has 4 frames for 3 rows (hint: "},
+		"no frames":               {`exec sleep 60`, "frame 0 .*no further frame in .*s (hint: "},
+		"stalls after two":        {`for i in 1 2; do printf 'P6\n2 2\n255\n0123456789ab'; done; sleep 60`, "frame 2 .*no further frame in .*s (hint: "},
+		"no end":                  {three + `; exec >&- ; sleep 60`, "frame 3 .*no further frame in .*s (hint: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(bin, "ffmpeg"), []byte("#!/bin/sh\n"+is.script+"\n"), 0o777); err != nil {
@@ -348,13 +359,5 @@ func FuzzLeRobotInfo(f *testing.F) {
 				t.Errorf("the feature %q", name)
 			}
 		}
-	})
-}
-
-// Pictures of a film's decoder.
-func FuzzPPM(f *testing.F) {
-	f.Add([]byte("P6\n1 1\n255\nabc"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		fuzztest.Read(t, len(b), func() { _, _ = readPPM(bufio.NewReader(bytes.NewReader(b)), true) })
 	})
 }

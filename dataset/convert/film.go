@@ -10,70 +10,208 @@ import (
 	_ "image/jpeg" // pictures of both layouts
 	_ "image/png"
 	"io"
+	"math"
+	"os"
 	"os/exec"
-	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"time"
+	"unicode"
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 )
 
-// film decodes a film from its first frame on, by the program ffmpeg, which hands over each
-// frame as a picture with its size (https://netpbm.sourceforge.net/doc/ppm.html).
+// film decodes a film from its first frame on with the program ffmpeg, which writes each frame
+// as a picture (https://netpbm.sourceforge.net/doc/ppm.html) to one pipe and its time to another.
 type film struct {
-	path string
-	cmd  *exec.Cmd
-	out  *bufio.Reader
-	said bytes.Buffer
-	next int // number of the next frame
+	ctx   context.Context
+	stop  context.CancelFunc // ends ffmpeg
+	path  string
+	cmd   *exec.Cmd
+	pipe  *os.File // of pictures
+	out   *bufio.Reader
+	times *os.File
+	timed chan error    // receives the outcome of checkTimes
+	done  chan struct{} // closed when ffmpeg has ended, with exit set
+	exit  error
+	said  head
+	next  int // number of the next frame
 }
 
-func openFilm(ctx context.Context, path string) (*film, error) {
-	if path, err := filepath.Abs(path); err != nil { // so that ffmpeg takes it for no option or address
-		return nil, err
-	} else if err := isFile(path); err != nil {
+// patience is how long ffmpeg may take for a frame. Tests shorten it.
+var patience = time.Minute
+
+// Arguments of ffmpeg before and after the film's path. The film is MP4 whatever its content looks like: a
+// playlist, a manifest or a pattern would make ffmpeg read other files. Any error ends the program. Frames of a size
+// that no data set can have are not decoded.
+var (
+	filmInput = []string{"-nostdin", "-v", "error", "-xerror", "-err_detect", "explode", "-max_pixels", strconv.Itoa(4 * hdf5.MaxFrameSize * hdf5.MaxFrameSize),
+		"-protocol_whitelist", "file", "-enable_drefs", "0", "-use_absolute_path", "0", "-f", "mov", "-i"}
+	filmOutput = []string{"-map", "0:V:0", "-fps_mode", "passthrough", "-c:v", "ppm", "-f", "image2pipe", "pipe:1",
+		"-map", "0:V:0", "-fps_mode", "passthrough", "-enc_time_base", "1/1000000", "-f", "mkvtimestamp_v2", "pipe:3"}
+)
+
+// openFilm starts ffmpeg. With fps > 0, frame i must have the time i/fps.
+func openFilm(ctx context.Context, path string, fps float64) (*film, error) {
+	r, err := cell.Open(path, cell.MaxData)
+	if err != nil {
 		return nil, err
 	}
+	brands := make([]byte, 64) // of which AV1 has one, https://aomediacodec.github.io/av1-isobmff/#brands
+	n, _ := r.ReadAt(brands, 0)
+	r.Close()
 	program, err := exec.LookPath("ffmpeg")
 	if err != nil {
 		return nil, fmt.Errorf("its frames are the film %s, which needs the program ffmpeg (hint: apt-get install ffmpeg)", path)
 	}
-	f := &film{path: path}
-	f.cmd = exec.CommandContext(ctx, program, "-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-i", "file:"+path, "-fps_mode", "passthrough", "-f", "image2pipe", "-c:v", "ppm", "-")
-	f.cmd.Stderr = &f.said
-	f.cmd.WaitDelay = time.Second // where ffmpeg is a script, what it started may live on
-	out, err := f.cmd.StdoutPipe()
-	if err == nil {
-		err = f.cmd.Start()
+	f := &film{path: path, timed: make(chan error, 1), done: make(chan struct{})}
+	var out, times *os.File // ffmpeg's ends
+	if f.pipe, out, err = os.Pipe(); err == nil {
+		defer out.Close()
+		if f.times, times, err = os.Pipe(); err == nil {
+			defer times.Close()
+		}
 	}
 	if err != nil {
+		f.pipe.Close()
 		return nil, fmt.Errorf("starting ffmpeg: %w", err)
 	}
-	f.out = bufio.NewReaderSize(out, 1<<20)
+	f.ctx, f.stop = context.WithCancel(ctx)
+	input := filmInput
+	if bytes.Contains(brands[:n], []byte("av01")) && canCheckAV1(f.ctx, program) {
+		input = append([]string{"-c:v", libAOM}, input...)
+	}
+	f.cmd = exec.CommandContext(f.ctx, program, slices.Concat(input, []string{"file:" + path}, filmOutput)...)
+	f.cmd.Stdout, f.cmd.Stderr, f.cmd.ExtraFiles = out, &f.said, []*os.File{times}
+	f.cmd.WaitDelay = time.Second // where ffmpeg is a script, what it started may live on
+	f.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	f.cmd.Cancel = func() error {
+		_ = f.pipe.SetReadDeadline(time.Unix(1, 0))
+		return f.cmd.Process.Kill()
+	}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // Linux sends Pdeathsig when the thread that started the child ends
+		defer runtime.UnlockOSThread()
+		err := f.cmd.Start()
+		if started <- err; err == nil {
+			f.exit = f.cmd.Wait()
+		}
+		close(f.done)
+	}()
+	if err := <-started; err != nil {
+		f.close()
+		return nil, fmt.Errorf("starting ffmpeg: %w", err)
+	}
+	go func() { f.timed <- checkTimes(f.times, fps) }()
+	f.out = bufio.NewReaderSize(f.pipe, 1<<20)
 	return f, nil
 }
 
-func isFile(path string) error {
-	f, err := cell.Open(path, cell.MaxData)
-	if err == nil {
-		f.Close()
+// libAOM is a decoder of AV1 that detects damage within a frame, which ffmpeg's first choice decodes without an error.
+const libAOM = "libaom-av1"
+
+// canCheckAV1 says that the program ffmpeg has libAOM.
+func canCheckAV1(ctx context.Context, program string) bool {
+	if has, ok := checksAV1.Load(program); ok {
+		return has.(bool)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var out head
+	cmd := exec.CommandContext(ctx, program, "-nostdin", "-v", "error", "-h", "decoder="+libAOM)
+	cmd.Stdout, cmd.WaitDelay = &out, time.Second
+	has := cmd.Run() == nil && strings.HasPrefix(out.String(), "Decoder "+libAOM)
+	checksAV1.Store(program, has)
+	return has
+}
+
+var checksAV1 sync.Map // outcomes of canCheckAV1
+
+// checkTimes reads the times of all frames, in milliseconds, one a line. It returns an error if one
+// is off by half a frame or more: a decoder that skips damaged data leaves a gap there.
+func checkTimes(r io.Reader, fps float64) (err error) {
+	n := 0
+	for s := bufio.NewScanner(r); s.Scan(); {
+		ms, notNumber := strconv.ParseFloat(s.Text(), 64) // the first line is a title
+		if notNumber != nil {
+			continue
+		}
+		if err == nil && fps > 0 && !(math.Abs(ms/1000*fps-float64(n)) < .5+fps/1000) {
+			err = fmt.Errorf("frame %d is shown at %g s, and at %g frames a second it is due at %g s (hint: a frame before it is damaged or missing; copy or record the film again)", n, ms/1000, fps, float64(n)/fps)
+		}
+		n++
+	}
+	if n == 0 && fps > 0 {
+		err = errors.New("ffmpeg gave no times of the frames (hint: is it version 5.1 or later?)")
 	}
 	return err
 }
 
+// head keeps the first bytes that are written to it.
+type head struct{ bytes.Buffer }
+
+func (h *head) Write(b []byte) (int, error) {
+	h.Buffer.Write(b[:min(len(b), 4096-h.Len())])
+	return len(b), nil
+}
+
+// line is the text in one line that a terminal shows as it is.
+func (h *head) line() string {
+	return strings.Join(strings.FieldsFunc(h.String(), func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }), " ")
+}
+
 // frames are n frames from number first on, none of which was read before.
 func (f *film) frames(first, n int) (array, error) {
+	next := func(keep bool) (picture, error) {
+		p, err := f.frame(keep)
+		if err == io.EOF {
+			err = fmt.Errorf("frame %d of the film %s: the film ends there, and there are rows for %d frames (hint: was the recording cut off?)", f.next, f.path, first+n)
+		}
+		return p, err
+	}
 	for f.next < first {
-		if _, err := f.frame(false, first+n); err != nil {
+		if _, err := next(false); err != nil {
 			return array{}, err
 		}
 	}
-	return stack(n, func(int) (picture, error) { return f.frame(true, first+n) })
+	return stack(n, func(int) (picture, error) { return next(true) })
 }
 
-// frame is the next one of a film that must have so many; its pixels are read where they are kept.
-func (f *film) frame(keep bool, need int) (p picture, err error) {
-	if _, err = f.out.Peek(1); err == nil {
+// finish decodes the rest of the film, so that damage anywhere in it is an error, and returns its number of frames.
+func (f *film) finish() (int, error) {
+	for {
+		if _, err := f.frame(false); err == io.EOF {
+			return f.next, nil
+		} else if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// exactly decodes the rest of a film that must have n frames.
+func (f *film) exactly(n int) error {
+	total, err := f.finish()
+	if err == nil && total != n {
+		err = fmt.Errorf("the film %s has %d frames for %d rows (hint: which frames belong to the rows cannot be known; record the episode again or leave it out)", f.path, total, n)
+	}
+	return err
+}
+
+// frame is the next one, io.EOF after the last of a film without damage.
+func (f *film) frame(keep bool) (p picture, err error) {
+	_ = f.pipe.SetReadDeadline(time.Now().Add(patience))
+	within := false
+	if err = f.ctx.Err(); err == nil {
+		_, err = f.out.Peek(1)
+	}
+	if err == nil {
+		within = true
 		p, err = readPPM(f.out, keep)
 	}
 	if err == nil {
@@ -81,24 +219,40 @@ func (f *film) frame(keep bool, need int) (p picture, err error) {
 		return p, nil
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		wait := f.cmd.Wait()
-		f.cmd = nil
-		if f.said.Len() > 0 || wait != nil {
-			err = fmt.Errorf("ffmpeg says: %.300s (%v)", bytes.TrimSpace(f.said.Bytes()), wait)
-		} else {
-			err = fmt.Errorf("the film ends there, and there are rows for %d frames (hint: was the recording cut off?)", need)
+		if err = f.outcome(); err == nil && !within {
+			return p, io.EOF
+		} else if err == nil {
+			err = errors.New("ffmpeg ended within a frame (hint: run the command again)")
 		}
+	}
+	if stopped := f.ctx.Err(); stopped != nil {
+		err = stopped
+	} else if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("ffmpeg decoded no further frame in %v (hint: copy or record the film again)", patience)
 	}
 	f.close()
 	return p, fmt.Errorf("frame %d of the film %s: %w", f.next, f.path, err)
 }
 
-func (f *film) close() {
-	if f.cmd != nil {
-		_ = f.cmd.Process.Kill() // it waits to be read on
-		_ = f.cmd.Wait()
-		f.cmd = nil
+// outcome waits for ffmpeg to end and returns what it says of the film.
+func (f *film) outcome() error {
+	select {
+	case <-f.done:
+	case <-time.After(patience):
+		return os.ErrDeadlineExceeded
 	}
+	if f.said.Len() > 0 || f.exit != nil {
+		return fmt.Errorf("ffmpeg says: %.300s, exit %v (hint: the film is damaged or not MP4; copy or record it again)", f.said.line(), f.cmd.ProcessState)
+	}
+	_ = f.times.SetReadDeadline(time.Now().Add(f.cmd.WaitDelay))
+	return <-f.timed
+}
+
+func (f *film) close() {
+	f.stop()
+	<-f.done
+	f.pipe.Close()
+	f.times.Close()
 }
 
 // picture is a frame: rows of pixels of three bytes.

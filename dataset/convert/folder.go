@@ -54,8 +54,12 @@ func openFolder(ctx context.Context, path, camera string) (*folder, error) {
 	var cameras []string
 	for _, e := range entries {
 		name, isColumn := strings.CutSuffix(e.Name(), ".npz")
+		st, err := os.Stat(filepath.Join(path, e.Name())) // follows links
+		if err != nil {
+			return nil, fmt.Errorf("%w (hint: copy what the link points to)", err)
+		}
 		switch {
-		case e.IsDir():
+		case st.IsDir():
 			cameras = append(cameras, e.Name())
 		case isColumn && !isIndex(name):
 			a, err := f.read(name)
@@ -91,6 +95,9 @@ func choose(cameras []string, wanted string, leftOut *[]string) (camera string, 
 		camera = cameras[0]
 	case len(cameras) > 1:
 		return "", fmt.Errorf("it has several cameras (hint: --frames NAME, one of %s)", strings.Join(cameras, ", "))
+	}
+	if camera == "" {
+		*leftOut = append(*leftOut, "it has no camera, and the data set no frames")
 	}
 	for _, c := range cameras {
 		if c != camera {
@@ -135,17 +142,29 @@ func (f *folder) episode(i int) (e episode, err error) {
 // frames are those of an episode: its film, or else its pictures.
 func (f *folder) frames(i int) (array, error) {
 	base := filepath.Join(f.path, f.camera, fmt.Sprintf("ep_%d", i))
-	film, err := openFilm(f.ctx, base+".mp4")
+	film, err := openFilm(f.ctx, base+".mp4", 0)
 	if err == nil {
 		defer film.close()
-		return film.frames(0, f.lengths[i])
+		a, err := film.frames(0, f.lengths[i])
+		if err == nil {
+			err = film.exactly(f.lengths[i])
+		}
+		return a, err
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return array{}, err
 	}
+	name := func(step int, ending string) string { return fmt.Sprintf("%s_step_%d%s", base, step, ending) }
+	endings := []string{".jpeg", ".jpg", ".png"}
+	for _, ending := range endings {
+		path := name(f.lengths[i], ending)
+		if _, err := os.Stat(path); err == nil {
+			return array{}, fmt.Errorf("there are %d rows, and the picture %s follows their last (hint: record the episode again or leave it out)", f.lengths[i], path)
+		}
+	}
 	return stack(f.lengths[i], func(step int) (p picture, err error) {
-		for _, ending := range []string{".jpeg", ".jpg", ".png"} {
-			path := fmt.Sprintf("%s_step_%d%s", base, step, ending)
+		for _, ending := range endings {
+			path := name(step, ending)
 			var b []byte
 			if b, err = cell.ReadFile(path, cell.MaxPicture); err == nil {
 				p, err = readPicture(b)
