@@ -129,8 +129,8 @@ type dotWorld struct {
 	bias    device.Mat // 1 x 2
 	move    device.Mat // 2 x H*A: a plan's shift in pixels, from z-scored actions
 	shift   device.Mat // 1 x 2: of H*Block mean actions
-	broken  bool       // predicts NaN
 	horizon int
+	spoil   func(pred device.Mat) // changes what is predicted; nil: nothing does
 }
 
 const dotFrame = 28 // pixels, 8 of a stored frame's each
@@ -203,8 +203,8 @@ func (w *dotWorld) Rollout(dst, start, candidates device.Mat, h int) {
 	for e := range start.Rows {
 		w.d.CopyBlocks(dst.RowRange(e*per, per), 1, start.RowRange(e, 1), 0, 1, true)
 	}
-	if w.broken {
-		w.d.Fill(dst, math.NaN())
+	if w.spoil != nil {
+		w.spoil(dst)
 	}
 }
 

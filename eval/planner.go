@@ -2,6 +2,8 @@ package eval
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -117,7 +119,13 @@ func policyPlans(ctx context.Context, p Policy, eps []*episode) ([]float32, erro
 		ep.result.PredictorCalls++
 	}
 	z := make([]float32, len(eps)*Horizon*p.Info().ActionWidth)
-	return z, p.Plan(z, starts(eps), goals(eps))
+	if err := p.Plan(z, starts(eps), goals(eps)); err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(z, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }); i >= 0 {
+		return nil, fmt.Errorf("a policy's plan has %g at %d (hint: look at what the model gives for one frame; its training may have diverged)", z[i], i%(len(z)/len(eps)))
+	}
+	return z, nil
 }
 
 // starts and goals are frames of episodes one behind the other.
@@ -206,7 +214,7 @@ func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) erro
 	p.execute(eps, z)
 	for i, ep := range eps {
 		ep.result.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.PredictorCalls(Horizon)
-		ep.result.NaNCosts += found.NaNs[i]
+		ep.result.NaNCosts, ep.blind = ep.result.NaNCosts+found.NaNs[i], found.Blind[i]
 		if replan == 0 {
 			ep.result.PlanCost = found.Cost[i]
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ type episode struct {
 	actions    []float64     // planned and not yet executed, in env units
 	policy     envs.Policy   // acts instead of a plan
 	world      envs.Snapshot // between two plans; nil before the first
+	blind      bool          // none of the costs that its last plan was chosen by was finite
 	done       bool
 }
 
@@ -165,7 +167,24 @@ func (r *runner) plan(ctx context.Context, live []*episode, replan int) error {
 		ep.result.Replans++
 		r.plans++
 	}
-	return r.planner.plan(ctx, live, replan)
+	if err := r.planner.plan(ctx, live, replan); err != nil || replan > 0 || r.watch != nil {
+		return err
+	}
+	return r.checkCosts(live)
+}
+
+// checkCosts returns an error if a set has no episode whose first plan was chosen by finite costs: its
+// success would be that of noise.
+func (r *runner) checkCosts(live []*episode) error {
+	seeing := make([]bool, len(r.Sets))
+	for _, ep := range live {
+		seeing[ep.set] = seeing[ep.set] || !ep.blind
+	}
+	if i := slices.Index(seeing, false); i >= 0 {
+		return fmt.Errorf("planning with %s at tier %s on set %s: no cost that the model gave is finite, so that only noise would choose the actions (hint: its training diverged or its weights are damaged; look at its metrics.jsonl, or encode a few frames with it)",
+			r.Solver, r.Tier.Name, r.Sets[i].Name)
+	}
+	return nil
 }
 
 // loadFrames reads the stored start and goal frames and takes in the goals.

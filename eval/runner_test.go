@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"scalewm/dataset"
+	"scalewm/dataset/cell"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
 	"scalewm/eval/plan"
@@ -218,7 +220,8 @@ func TestEdges(t *testing.T) {
 		src.state[0], src.state[1] = tc.x, tc.y
 		if tc.x == 0 { // the corner that is farthest from the goal, held there by a world that sees nothing
 			src.state[0], src.state[1] = far(goal[0]), far(goal[1])
-			j.Arm.World.(*dotWorld).broken = true
+			w := j.Arm.World.(*dotWorld)
+			w.spoil = func(pred device.Mat) { w.d.Fill(pred, 0) }
 		}
 		got := run(t, j)[0].Rows[0]
 		if got.Success != tc.want.Success || got.Steps != tc.want.Steps || got.Replans != tc.want.Replans || got.PreSolved != tc.want.PreSolved {
@@ -275,16 +278,93 @@ func TestDiverged(t *testing.T) {
 	}
 }
 
-// TestNaNCosts: every cost NaN is +Inf and counted, C x iterations a plan, and
-// the cell can still be written.
-func TestNaNCosts(t *testing.T) {
-	j := testJob(t, "T5", 3, "s101")
-	j.Arm.World.(*dotWorld).broken = true
-	for i, row := range run(t, j)[0].Rows {
-		if row.NaNCosts != 30*row.Replans || row.PlanCost != finite(row.PlanCost) {
-			t.Errorf("row %d: %d NaN costs in %d plans, plan cost %g", i, row.NaNCosts, row.Replans, row.PlanCost)
+// Costs that are all NaN or infinite leave no cell, and the error names the arm, the solver, the tier and the
+// set; where only some are, they are counted.
+func TestCostsThatAreNotFinite(t *testing.T) {
+	for _, solver := range []string{"cem", "icem", "mppi"} {
+		for _, bad := range []float64{math.NaN(), math.Inf(1), 1e30} { // whose square is +Inf in float32
+			for _, c := range []struct {
+				what  string
+				spoil func(w *dotWorld, pred device.Mat)
+				want  []int // rows of the two episodes; nil: an error
+			}{
+				{"all", func(w *dotWorld, pred device.Mat) { w.d.Fill(pred, bad) }, nil},
+				{"the first five candidates of each episode", func(w *dotWorld, pred device.Mat) {
+					for at := 0; at < pred.Rows; at += 10 {
+						w.d.Fill(pred.RowRange(at, 5), bad)
+					}
+				}, []int{15, 15}}, // in 3 iterations
+				{"the first episode", func(w *dotWorld, pred device.Mat) { w.d.Fill(pred.RowRange(0, 10), bad) }, []int{30, 0}},
+			} {
+				j := testJob(t, "T5", 2, "s101")
+				w := j.Arm.World.(*dotWorld)
+				w.spoil = func(pred device.Mat) {
+					if c.what != "the first episode" || pred.Rows == 20 { // it stays the first one while both are planned
+						c.spoil(w, pred)
+					}
+				}
+				if j.Solver = solver; solver == "mppi" {
+					j.Temperature = 32
+				}
+				dir := t.TempDir()
+				cells, failed, err := Cells(t.Context(), cell.Store{Dir: dir}, j)
+				must(t, err)
+				if c.want == nil {
+					want := "evaluating lewm on tworoom: planning with " + solver + " at tier T5 on set s101: no cost that the model gave is finite"
+					if len(cells) != 0 || len(files(t, dir)) != 0 || len(failed) != 1 || !strings.HasPrefix(failed[0].Err.Error(), want) || !strings.Contains(failed[0].Err.Error(), "(hint: ") {
+						t.Errorf("%s, %s are %g: %d cells, %v", solver, c.what, bad, len(cells), failed)
+					}
+					continue
+				}
+				if len(cells) != 1 {
+					t.Fatalf("%s, %s are %g: %v", solver, c.what, bad, failed)
+				}
+				for i, row := range cells[0].Result.Rows {
+					most := c.want[i] * row.Replans
+					least := most
+					if c.what == "the first episode" { // may have its second plan alone
+						least = c.want[i]
+					}
+					if row.NaNCosts < least || row.NaNCosts > most {
+						t.Errorf("%s, %s are %g: episode %d counts %d costs in %d plans, want %d to %d", solver, c.what, bad, i, row.NaNCosts, row.Replans, least, most)
+					}
+				}
+				if err := cells[0].Check(); err != nil {
+					t.Error(err)
+				}
+			}
 		}
 	}
+}
+
+// A plan of a policy or a proposal that is not finite is never executed.
+func TestPlansThatAreNotFinite(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(-1)} {
+		for _, proposal := range []bool{false, true} {
+			j := testJob(t, "T5", 2, "s101")
+			p := spoiledPolicy{j.Arm.World.(*dotWorld), float32(bad)}
+			if proposal {
+				j.Arm.Proposal = p
+			} else {
+				j.Arm.World, j.Arm.Policy = nil, p
+			}
+			_, err := Run(t.Context(), j)
+			if want := fmt.Sprintf("evaluating lewm on tworoom: a policy's plan has %g at 3 (hint: ", bad); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		}
+	}
+}
+
+// spoiledPolicy has one bad number in its plans.
+type spoiledPolicy struct {
+	*dotWorld
+	bad float32
+}
+
+func (p spoiledPolicy) Plan(z []float32, _, _ []byte) error {
+	z[len(z)/2+3] = p.bad // of the second episode
+	return nil
 }
 
 // TestRefusals: an arm, a data set or a file of another kind is refused in words.

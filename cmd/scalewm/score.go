@@ -22,5 +22,13 @@ func printScores(w io.Writer, scores []pipeline.Score) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.1f %%\t%s\n", s.Task, s.Method, seed, s.Solver, s.Tier, s.Sets, s.N, s.Mean, sd)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, s := range scores {
+		if s.Note != "" {
+			fmt.Fprintf(w, "note: %s %s, seed %d, %s %s: %s\n", s.Task, s.Method, s.Seed, s.Solver, s.Tier, s.Note)
+		}
+	}
+	return nil
 }

@@ -173,8 +173,8 @@ func (a *Arm) loadFolder(ctx context.Context, dir, method string, f Filter) erro
 
 func (a *Arm) loadCell(path, method string, f Filter) error {
 	id := strings.TrimSuffix(filepath.Base(path), ".json")
-	c := record.Cell{ID: id}
-	if err := (cell.Store{Dir: filepath.Dir(path)}).Load(id, &c.Spec, &c.Result); err != nil {
+	c, err := record.Read(cell.Store{Dir: filepath.Dir(path)}, id)
+	if err != nil {
 		return err
 	}
 	return a.take([]record.Cell{c}, method, f)
@@ -187,6 +187,7 @@ func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
 	fits := func(want, got string) bool { return want == "" || got == "" || want == got }
 	exact := slices.ContainsFunc(placed, func(p Placed) bool { return p.Arm == method })
 	found := map[string]bool{} // arms among the chosen cells
+	tiers := map[string][]record.Cell{}
 	for _, c := range placed {
 		s := c.Spec
 		if method != "" && c.Arm != method && (exact || s.Method != method) || !fits(f.Task, s.Task) || !fits(f.Solver, c.Table) ||
@@ -202,6 +203,12 @@ func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
 		}
 		if err := a.Add(c.Cell); err != nil {
 			return err
+		}
+		tiers[s.Tier] = append(tiers[s.Tier], c.Cell)
+	}
+	for _, tier := range slices.Sorted(maps.Keys(tiers)) {
+		if note := ScoreOf(tiers[tier]).Note(); note != "" {
+			a.Notes = append(a.Notes, fmt.Sprintf("%s, %s: %s", a.Name, tier, note))
 		}
 	}
 	if len(cells) == 0 {

@@ -263,6 +263,25 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// The share of costs that are not finite is noted of the arm and tier that have it.
+func TestNotesCosts(t *testing.T) {
+	store := cell.Store{Dir: filepath.Join(t.TempDir(), record.CellsDir)}
+	for set := range 2 {
+		spec := record.Spec{Schema: record.Schema, Task: "tworoom", Method: "lewm", Weights: "w", Solver: "cem", Tier: "T5", Candidates: 10, Iterations: 3, Budget: 50, Episodes: 1, Set: fmt.Sprintf("s10%d", set)}
+		id, err := cell.ID(record.Kind, spec)
+		if err == nil {
+			err = store.Save(id, record.Kind, spec, record.Result{Rows: []record.Row{{Steps: 50, Replans: 2, NaNCosts: 15 * set}}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := Load(t.Context(), filepath.Dir(store.Dir), Filter{})
+	if want := "12.5 % of the costs were NaN or infinite, and counted as the worst"; err != nil || len(a.Notes) != 1 || !strings.HasSuffix(a.Notes[0], ", T5: "+want) { // 15 of 120
+		t.Errorf("notes %q, %v; want %q", a.Notes, err, want)
+	}
+}
+
 func FuzzReadCSV(f *testing.F) {
 	f.Add("set,episode,tier,success\ns101,0,T1,1\ns101,1,T1,false\n")
 	f.Add("\ufeffSuccess,tier,episode,set,set_hash\n0,T1,3,s1,\"a\"\n")

@@ -1,6 +1,7 @@
 package paired
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -17,6 +18,8 @@ type Score struct {
 	Mean, SD float64 // over sets; SD has divisor S-1, and is NaN with one set
 	Lo, Hi   float64 // 95 % Wilson interval of the pooled rate; NaN where there is none
 	BySet    []SetRate
+	// NaN is the share of the costs that were NaN or infinite, in percent; a mean has the largest.
+	NaN float64
 }
 
 // SetRate is the success on one set, in percent of N episodes.
@@ -29,12 +32,17 @@ type SetRate struct {
 // ScoreOf sums up the cells of an arm at a tier, one a set, in any order.
 func ScoreOf(cells []record.Cell) Score {
 	var s Score
+	bad, costs := 0, 0
 	for _, c := range cells {
 		n := len(c.Result.Rows)
 		s.N += n
 		s.Hits += c.Result.Hits()
 		s.BySet = append(s.BySet, SetRate{c.Spec.Set, n, c.Result.Rate()})
+		for _, r := range c.Result.Rows {
+			bad, costs = bad+r.NaNCosts, costs+r.Replans*c.Spec.Candidates*c.Spec.Iterations
+		}
 	}
+	s.NaN = 100 * float64(bad) / float64(max(costs, 1))
 	slices.SortFunc(s.BySet, func(a, b SetRate) int { return strings.Compare(a.Set, b.Set) })
 	s.Lo, s.Hi = math.NaN(), math.NaN()
 	if s.N > 0 {
@@ -50,7 +58,7 @@ func MeanScore(tiers []Score) Score {
 	m := Score{Lo: math.NaN(), Hi: math.NaN()}
 	sums, counts := map[string]float64{}, map[string]int{}
 	for _, s := range tiers {
-		m.N = max(m.N, s.N)
+		m.N, m.NaN = max(m.N, s.N), max(m.NaN, s.NaN)
 		for _, r := range s.BySet {
 			sums[r.Set] += r.Rate
 			counts[r.Set]++
@@ -62,6 +70,14 @@ func MeanScore(tiers []Score) Score {
 		}
 	}
 	return m.overSets()
+}
+
+// Note says how many of the costs that chose the plans were not finite, "" where all were.
+func (s Score) Note() string {
+	if s.NaN == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.3g %% of the costs were NaN or infinite, and counted as the worst", s.NaN)
 }
 
 func (s Score) overSets() Score {

@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/eval"
+	"scalewm/eval/paired"
 	"scalewm/eval/record"
 	"scalewm/model/weights"
 )
@@ -222,6 +223,9 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 		success += c.Result.Rate() / float64(len(cells))
 	}
 	outcome := fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(todo)-len(failed), len(s.sets), success, since(began))
+	if note := paired.ScoreOf(cells).Note(); note != "" {
+		outcome += "; " + note
+	}
 	if len(parts) > 0 {
 		return outcome, parts
 	}

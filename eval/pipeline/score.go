@@ -18,6 +18,7 @@ type Score struct {
 	N      int      `json:"n"`
 	Mean   float64  `json:"mean"`
 	SD     *float64 `json:"sd"`
+	Note   string   `json:"note,omitempty"` // what to know about the costs that chose its plans
 }
 
 // Scores sums up what the evaluations among the graph's steps left, a line each.
@@ -44,6 +45,7 @@ func Scores(cells []record.Cell) []Score {
 	for i := range out {
 		s := paired.ScoreOf(lines[out[i]])
 		out[i].Sets, out[i].N, out[i].Mean = len(s.BySet), s.N, s.Mean
+		out[i].Note = s.Note()
 		if len(s.BySet) > 1 {
 			out[i].SD = &s.SD
 		}

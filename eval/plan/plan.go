@@ -50,7 +50,9 @@ type Problem struct {
 type Plan struct {
 	Actions device.Mat
 	Cost    []float64
-	NaNs    []int // costs of each episode that were NaN and counted as +Inf
+	NaNs    []int // costs of each episode that were NaN or +Inf, which count as the worst
+	// Blind says of each episode that none of its last costs was finite: nothing but noise chose its actions.
+	Blind []bool
 }
 
 // Solver is a planner. Solvers keep no state from plan to plan.

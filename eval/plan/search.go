@@ -3,6 +3,8 @@ package plan
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"scalewm/model/device"
 )
@@ -128,7 +130,7 @@ func (s *search) sampleWhite(iteration int) {
 	s.d.Candidates(s.candidates, s.mean, s.std, s.candidates)
 }
 
-// rank finds the elites. NaN costs become +Inf and are counted by episode, so
+// rank finds the elites. NaN costs become +Inf, and both are counted by episode, so
 // that an episode's count does not depend on who is planned beside it.
 func (s *search) rank() {
 	s.d.NaNToInf(s.costs, s.nans)
@@ -151,7 +153,11 @@ func (s *search) plan(err error) (Plan, error) {
 		s.d.Free(s.mean.Buf)
 		return Plan{}, err
 	}
-	return Plan{Actions: s.mean, Cost: s.eliteCosts(s.b.elites), NaNs: s.nanCounts()}, nil
+	p := Plan{Actions: s.mean, Cost: s.eliteCosts(s.b.elites), NaNs: s.nanCounts()}
+	for row := range slices.Chunk(values(s.d, s.costs), s.b.candidates) {
+		p.Blind = append(p.Blind, !slices.ContainsFunc(row, func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }))
+	}
+	return p, nil
 }
 
 // eliteCosts is the mean cost of each episode's first n elites.

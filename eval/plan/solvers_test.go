@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"scalewm/eval/plan"
+	"scalewm/model/device"
 	"scalewm/model/device/ref"
 )
 
@@ -142,4 +143,46 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q and a hint", tc.name, err, tc.says)
 		}
 	}
+}
+
+// An episode without a finite cost is blind with every solver on every device, and its neighbour is not.
+func TestBlind(t *testing.T) {
+	for name, d := range devices(t) {
+		for label, s := range solvers() {
+			b := &halfBlind{bowl{d: d, target: targets(2), nanAbove: math.Inf(1)}}
+			p := problem(&b.bowl, keys(2), 0)
+			p.Cost = b
+			found := solve(t, d, s, p)
+			costs := 33 * 5 // candidates x iterations
+			if label == "gradient" {
+				costs = 12 * 5
+			}
+			if !slices.Equal(found.Blind, []bool{true, false}) || !slices.Equal(found.NaNs, []int{costs, 0}) {
+				t.Errorf("%s on %s: blind %v, counted %v of %d", label, name, found.Blind, found.NaNs, costs)
+			}
+		}
+	}
+}
+
+// halfBlind is a bowl that gives the first episode no finite cost: NaN and +Inf alternate.
+type halfBlind struct{ bowl }
+
+func (h *halfBlind) Costs(dst, candidates device.Mat) error {
+	err := h.bowl.Costs(dst, candidates)
+	h.spoil(dst)
+	return err
+}
+
+func (h *halfBlind) CostGrads(dst, grad, candidates device.Mat) error {
+	err := h.bowl.CostGrads(dst, grad, candidates)
+	h.spoil(dst)
+	return err
+}
+
+func (h *halfBlind) spoil(costs device.Mat) {
+	v := make([]float64, costs.Cols)
+	for i := range v {
+		v[i] = []float64{math.NaN(), math.Inf(1)}[i%2]
+	}
+	h.d.Upload64(costs.RowRange(0, 1), v)
 }

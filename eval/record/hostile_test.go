@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"scalewm/dataset/cell"
+	"scalewm/envs/fuzztest"
 )
 
 // A cell whose names are none is a problem of the folder, whatever it would do to
@@ -72,6 +74,99 @@ func TestLoadWithoutPermission(t *testing.T) {
 	if !strings.Contains(f.Torn[0], filepath.Base(closed)+": open: permission denied") || !strings.Contains(f.Problems[0], "lost+found may not be read") || !strings.Contains(f.Problems[1], "other/cells may not be read") {
 		t.Errorf("%q, %q", f.Torn, f.Problems)
 	}
+}
+
+// A cell whose rows no evaluation of its spec has is no cell, whoever reads it, and its file is named.
+func TestReadRefusesRows(t *testing.T) {
+	spec := Spec{Schema: Schema, Task: "tworoom", Method: "lewm", Set: "s101", Episodes: 2, Budget: 50, Candidates: 10, Iterations: 3}
+	good := []Row{{Episode: 0, Steps: 50, Replans: 2, NaNCosts: 60}, {Episode: 1, Steps: 7, Replans: 1, Success: true}}
+	for _, c := range []struct {
+		name, want string
+		spec       func(s *Spec)
+		rows       func(r []Row) []Row
+	}{
+		{name: "as it should be"},
+		{name: "diverged", rows: func(r []Row) []Row { r[0].Diverged = "NaN in qpos"; return r }},
+		{name: "older schema", spec: func(s *Spec) { *s = s.Older() }},
+		{name: "without a budget", spec: func(s *Spec) { s.Budget = 0 }, rows: func(r []Row) []Row { r[0].Steps = 0; return r }},
+		{name: "no rows", want: "the rows of 0 episodes", rows: func([]Row) []Row { return nil }},
+		{name: "no rows of no episodes", want: "the rows of 0 episodes", spec: func(s *Spec) { s.Episodes = 0 }, rows: func([]Row) []Row { return nil }},
+		{name: "too few", want: "the rows of 1 episodes, and its set 2", rows: func(r []Row) []Row { return r[:1] }},
+		{name: "too many", want: "the rows of 3 episodes, and its set 2", rows: func(r []Row) []Row { return append(r, Row{Episode: 2, Steps: 50}) }},
+		{name: "double", want: "episode 0 stands there twice", rows: func(r []Row) []Row { r[1].Episode = 0; return r }},
+		{name: "outside the set", want: "episode 2 is none of the set's 2", rows: func(r []Row) []Row { r[1].Episode = 2; return r }},
+		{name: "beyond the budget", want: "episode 1 has 51 steps", rows: func(r []Row) []Row { r[1].Steps = 51; return r }},
+		{name: "no step", want: "episode 1 has 0 steps", rows: func(r []Row) []Row { r[1].Steps = 0; return r }},
+		{name: "failed early", want: "episode 0 has 49 steps", rows: func(r []Row) []Row { r[0].Steps = 49; return r }},
+		{name: "success that diverged", want: "succeeded and diverged", rows: func(r []Row) []Row { r[1].Diverged = "NaN"; return r }},
+		{name: "negative steps", want: "a negative number", rows: func(r []Row) []Row { r[1].Steps = -1; return r }},
+		{name: "negative episode", want: "a negative number", rows: func(r []Row) []Row { r[1].Episode = -1; return r }},
+		{name: "negative start", want: "a negative number", rows: func(r []Row) []Row { r[1].Start = -1; return r }},
+		{name: "negative trajectory", want: "a negative number", rows: func(r []Row) []Row { r[1].Trajectory = -1; return r }},
+		{name: "negative plans", want: "a negative number", rows: func(r []Row) []Row { r[1].Replans = -1; return r }},
+		{name: "negative calls", want: "a negative number", rows: func(r []Row) []Row { r[1].PredictorCalls = -1; return r }},
+		{name: "negative costs", want: "a negative number", rows: func(r []Row) []Row { r[1].NaNCosts = -1; return r }},
+		{name: "more bad costs than costs", want: "61 costs that are not finite, of 60", rows: func(r []Row) []Row { r[0].NaNCosts = 61; return r }},
+		{name: "negative budget", want: "its spec has a negative number", spec: func(s *Spec) { s.Budget = -50 }},
+		{name: "negative candidates", want: "its spec has a negative number", spec: func(s *Spec) { s.Candidates = -10 }},
+	} {
+		s, rows := spec, slices.Clone(good)
+		if c.spec != nil {
+			c.spec(&s)
+		}
+		if c.rows != nil {
+			rows = c.rows(rows)
+		}
+		dir := t.TempDir()
+		store := cell.Store{Dir: filepath.Join(dir, CellsDir)}
+		id, err := cell.ID(Kind, s)
+		if err == nil {
+			err = store.Save(id, Kind, s, Result{Device: "test", Rows: rows})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Read(store, id)
+		_, renewed := Renewed(store, s)
+		f, failed := Load(t.Context(), dir)
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		if c.want == "" {
+			if err != nil || renewed != nil || len(f.Cells) != 1 {
+				t.Errorf("%s: %v, %v, %q", c.name, err, renewed, f.Torn)
+			}
+			continue
+		}
+		if err == nil || !errors.Is(err, cell.ErrTorn) || renewed == nil || len(f.Cells) != 0 || len(f.Torn) != 1 || f.Torn[0] != err.Error() ||
+			!strings.Contains(err.Error(), store.Path(id)) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%s: %v, %v, %d cells, %q; want %q", c.name, err, renewed, len(f.Cells), f.Torn, c.want)
+		}
+	}
+}
+
+// A cell that is accepted has rates and shares that are percentages, and as many rows as episodes.
+func FuzzCell(f *testing.F) {
+	f.Add([]byte(`{"episodes":1,"budget":50,"candidates":10,"iterations":3}`), []byte(`{"rows":[{"episode":0,"steps":50,"replans":2,"nan_costs":60}]}`))
+	f.Add([]byte(`{"budget":50}`), []byte(`{"rows":[{"success":true,"steps":51}]}`))
+	f.Add([]byte(`{"candidates":9223372036854775807,"iterations":2}`), []byte(`{"rows":[{"nan_costs":1}]}`))
+	f.Add([]byte(`{}`), []byte(`{"rows":[]}`))
+	f.Fuzz(func(t *testing.T, spec, result []byte) {
+		var c Cell
+		fuzztest.Read(t, len(spec)+len(result), func() {
+			if json.Unmarshal(spec, &c.Spec) != nil || json.Unmarshal(result, &c.Result) != nil || c.Check() != nil {
+				return
+			}
+			if n := len(c.Result.Rows); n == 0 || c.Spec.Episodes != 0 && n != c.Spec.Episodes || !(c.Result.Rate() >= 0 && c.Result.Rate() <= 100) {
+				t.Errorf("%s with %s is accepted", spec, result)
+			}
+			for _, r := range c.Result.Rows {
+				if r.Steps < 0 || c.Spec.Budget > 0 && r.Steps > c.Spec.Budget || r.NaNCosts < 0 {
+					t.Errorf("%s with %s is accepted", spec, result)
+				}
+			}
+		})
+	})
 }
 
 // A spec that is read has names alone, however it is spelled in JSON.

@@ -22,7 +22,7 @@ type Folder struct {
 	Analyses []Analysis     // sorted by ID
 	Gates    []Gate         // of the tasks' frames
 	Runs     map[string]Run // by cell ID, where measured
-	Torn     []string       // files that are no whole cell, and why
+	Torn     []string       // files that are no whole cell or have impossible rows, and why
 	Problems []string       // other files that could not be read, and why
 }
 
@@ -148,6 +148,9 @@ func (f *Folder) addAnalysis(s cell.Store, e cell.Entry) error {
 func (f *Folder) add(s cell.Store, e cell.Entry) error {
 	c := Cell{ID: e.ID}
 	if err := e.Into(&c.Spec, &c.Result); err != nil {
+		return err
+	}
+	if err := c.checkAt(e.Path()); err != nil {
 		return err
 	}
 	f.Cells = append(f.Cells, c)

@@ -108,7 +108,7 @@ func TestLoadOlderSchema(t *testing.T) {
 	}
 	old, err := cell.ID(Kind, s.Older())
 	if err == nil {
-		err = (cell.Store{Dir: filepath.Join(dir, "a", CellsDir)}).Save(old, Kind, s.Older(), Result{Device: "another"})
+		err = (cell.Store{Dir: filepath.Join(dir, "a", CellsDir)}).Save(old, Kind, s.Older(), Result{Device: "another", Rows: []Row{{}}})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -118,8 +118,8 @@ type Row struct {
 	PredictorCalls int     `json:"forwards"` // one a candidate and block, and one a plan of a policy or proposal, over all plans (NFE)
 	PlannerSeed    uint32  `json:"planner_seed"`
 	PreSolved      bool    `json:"pre_solved"` // the start already meets the goal
-	NaNCosts       int     `json:"nan_costs"`
-	PlanCost       float64 `json:"plan_cost"` // reported cost of the first plan
+	NaNCosts       int     `json:"nan_costs"`  // costs over all plans that were NaN or +Inf
+	PlanCost       float64 `json:"plan_cost"`  // reported cost of the first plan
 	// Diverged says why the simulation ended the episode, which then failed.
 	Diverged string `json:"diverged,omitempty"`
 }
@@ -135,6 +135,57 @@ type Cell struct {
 	ID     string
 	Spec   Spec
 	Result Result
+}
+
+// Check returns an error, which wraps cell.ErrTorn, if no evaluation of the cell's spec has its rows. A number that
+// the spec lacks bounds nothing.
+func (c Cell) Check() error {
+	s, seen := c.Spec, map[int]bool{}
+	if n := len(c.Result.Rows); n == 0 || s.Episodes != 0 && n != s.Episodes {
+		return fmt.Errorf("%w: it has the rows of %d episodes, and its set %d", cell.ErrTorn, n, s.Episodes)
+	}
+	if min(s.Budget, s.Candidates, s.Iterations, s.Elites, s.Horizon) < 0 {
+		return fmt.Errorf("%w: its spec has a negative number", cell.ErrTorn)
+	}
+	for _, r := range c.Result.Rows {
+		costs := float64(s.Candidates) * float64(s.Iterations)
+		why := ""
+		switch {
+		case min(r.Episode, r.Trajectory, r.Start, r.Steps, r.Replans, r.PredictorCalls, r.NaNCosts) < 0:
+			why = "has a negative number"
+		case seen[r.Episode]:
+			why = "stands there twice"
+		case s.Episodes != 0 && r.Episode >= s.Episodes:
+			why = fmt.Sprintf("is none of the set's %d", s.Episodes)
+		case s.Budget != 0 && (r.Steps < 1 || r.Steps > s.Budget || !r.Success && r.Steps != s.Budget):
+			why = fmt.Sprintf("has %d steps, of which %d are allowed and a failure takes all", r.Steps, s.Budget)
+		case r.Success && r.Diverged != "":
+			why = "succeeded and diverged"
+		case costs > 0 && float64(r.NaNCosts) > costs*float64(r.Replans):
+			why = fmt.Sprintf("has %d costs that are not finite, of %g", r.NaNCosts, costs*float64(r.Replans))
+		}
+		if why != "" {
+			return fmt.Errorf("%w: episode %d %s", cell.ErrTorn, r.Episode, why)
+		}
+		seen[r.Episode] = true
+	}
+	return nil
+}
+
+// Read reads a cell of a store, whose rows are checked.
+func Read(store cell.Store, id string) (Cell, error) {
+	c := Cell{ID: id}
+	if err := store.Load(id, &c.Spec, &c.Result); err != nil {
+		return c, err
+	}
+	return c, c.checkAt(store.Path(id))
+}
+
+func (c Cell) checkAt(path string) error {
+	if err := c.Check(); err != nil {
+		return fmt.Errorf("reading cell %s: %w (hint: delete the file and run the command that made it again)", path, err)
+	}
+	return nil
 }
 
 // Run goes to <id>.run.json: times, host and date, which no comparison reads.

@@ -43,7 +43,7 @@ func Find(store cell.Store, s Spec) (id string, err error) {
 // with its measured times.
 func Renewed(store cell.Store, s Spec) (c Cell, err error) {
 	if c.ID, err = Find(store, s); err == nil {
-		err = store.Load(c.ID, &c.Spec, &c.Result)
+		c, err = Read(store, c.ID)
 	}
 	if err != nil || c.Spec.Schema == s.Schema {
 		return c, err

@@ -299,7 +299,7 @@ func noNaN(blocks []*blockCells) Check {
 	}
 	var bad []string
 	if costs > 0 {
-		bad = []string{fmt.Sprintf("%d costs were NaN and counted as infinite, in %s", costs, count(cells, "cell"))}
+		bad = []string{fmt.Sprintf("%d costs were NaN or infinite and counted as the worst, in %s", costs, count(cells, "cell"))}
 	}
 	return verdict("Finite costs", "every cost was a number", bad)
 }
@@ -346,6 +346,9 @@ func warnings(r *Report) []string {
 			for _, why := range slices.Concat(c.Notes, c.Refused) {
 				add("%s, %s against %s: %s", b.title(), armTitle(c.A), armTitle(c.B), why)
 			}
+		}
+		for _, n := range b.costNotes() {
+			add("%s, %s", b.title(), n.Text)
 		}
 		if b.Main != nil {
 			continue // which has fewer arms and seeds than its main one on purpose

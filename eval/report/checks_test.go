@@ -76,7 +76,7 @@ func TestChecksWarn(t *testing.T) {
 			if c.Spec.Method == lewm && c.Spec.Set == "s101" {
 				c.Result.Rows[1].NaNCosts = 2
 			}
-		}, "6 costs were NaN and counted as infinite, in 3 cells"},
+		}, "6 costs were NaN or infinite and counted as the worst, in 3 cells"},
 	} {
 		t.Run(c.check, func(t *testing.T) {
 			got := checkNamed(t, built(t, handPlan, c.edit), c.check)
@@ -206,6 +206,31 @@ func TestPublished(t *testing.T) {
 		mean, sd, okTier := p.at(r, c.tier)
 		if !ok || !okTier || mean != c.mean || sd != c.sd || label != "tab:full-"+c.task {
 			t.Errorf("%s %s %s %s: %v ± %v in %s, want %v ± %v", c.task, c.solver, c.method, c.tier, mean, sd, label, c.mean, c.sd)
+		}
+	}
+}
+
+// Wherever a report shows success, it says which share of the costs behind it was not finite: of 2 plans of 10 x 3
+// costs in each of 10 episodes, 60 of 600.
+func TestCostNotes(t *testing.T) {
+	const want = "T5: 3.33 % of the costs were NaN or infinite, and counted as the worst" // 60 of 1800 in three sets
+	r := built(t, handPlan, func(c *record.Cell) {
+		for i := range c.Result.Rows {
+			c.Result.Rows[i].Replans = 2
+		}
+		if c.Spec.Method == lewm && c.Spec.Tier == "T5" && c.Spec.Set == "s101" {
+			c.Result.Rows[3].NaNCosts = 60
+		}
+	})
+	files, err := r.Render(Formats())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text := strings.ReplaceAll(string(f.Bytes), `\%`, "%")
+		n := map[string]int{"report.html": 2, "report.md": 2, "report.tex": 2, "report-sections.csv": 2, "report.json": 1}[f.Name] // in the front's warnings and below the table
+		if got := strings.Count(text, strings.TrimPrefix(want, map[string]string{"report.json": "T5: "}[f.Name])); got != n {
+			t.Errorf("%s says so %d times, want %d", f.Name, got, n)
 		}
 	}
 }

@@ -130,6 +130,7 @@ type JSONCell struct {
 	// makes the arm one of its method's, as in "half" or "w=0.3"; else "".
 	Settings string `json:"settings,omitempty"`
 	Variant  string `json:"variant,omitempty"`
+	Note     string `json:"note,omitempty"` // on the costs that chose its plans
 }
 
 // JSONPair is A minus B over paired episodes; the tier "mean" is the average
@@ -178,7 +179,7 @@ func (v value) MarshalJSON() ([]byte, error) {
 func (r *Report) JSON() JSON {
 	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}}
 	r.eachScore(func(b *Block, a Arm, t Tier, s Score) {
-		out.Cells = append(out.Cells, JSONCell{b.Task, a.Method, a.Seed, b.Solver, t.Name, len(s.BySet), s.N, value(s.Mean), value(s.SD), b.Settings, a.variant()})
+		out.Cells = append(out.Cells, JSONCell{b.Task, a.Method, a.Seed, b.Solver, t.Name, len(s.BySet), s.N, value(s.Mean), value(s.SD), b.Settings, a.variant(), s.Note()})
 	})
 	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Difference) {
 		out.Paired = append(out.Paired, JSONPair{c.A, c.B, b.Task, b.Solver, d.Tier, d.N, value(d.Diff), value(d.Lo), value(d.Hi), value(d.P), b.Settings})

@@ -64,6 +64,9 @@ func (b *Block) sections(nav string, legend []Item) []Section {
 	}
 	bands, title, dots := "Bands are 95 % Wilson intervals of the pooled episodes.", "Set by set", "One dot an evaluation set, in the order of the sets; the bar is their mean."
 	first := Section{Title: b.title(), Anchor: anchor, Level: 2, Nav: nav, Parts: []Part{b.successTable()}}
+	if len(b.costNotes()) > 0 {
+		first.Parts = append(first.Parts, Text{Style: "note", Title: "On these numbers", Items: b.costNotes()})
+	}
 	if b.several() {
 		bands, title, dots = "Thin lines are training seeds.", "Seed by seed", "One dot a training seed, in their order, or an evaluation set of a method with one seed; the bar is their mean."
 		first.Parts = append(first.Parts, b.seedsTable())
@@ -95,6 +98,18 @@ func (b *Block) sections(nav string, legend []Item) []Section {
 	add(title, "sets", Figure{Caption: dots, Panels: spread})
 	add("Steps to success", "steps", Figure{Caption: "Share of the episodes that are solved within k environment steps.", Panels: steps, Legend: legend})
 	return out
+}
+
+// costNotes say which scores of the block are of plans whose costs were not all finite.
+func (b *Block) costNotes() (notes []Item) {
+	for _, a := range b.Arms {
+		for _, t := range b.Tiers {
+			if note := a.Scores[t.Name].Note(); note != "" {
+				notes = append(notes, Item{Text: fmt.Sprintf("%s, %s: %s", b.label(a), t.Name, note)})
+			}
+		}
+	}
+	return notes
 }
 
 func panels(f template.HTML) []template.HTML { return []template.HTML{f} }

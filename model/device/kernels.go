@@ -271,8 +271,8 @@ type Search interface {
 	Candidates(dst, mean, std, noise Mat)
 	// Clip brings every row of dst into [low, high], both 1 x W; NaN stays NaN.
 	Clip(dst, low, high Mat)
-	// NaNToInf replaces NaN by +Inf and adds the number of them in each row of x
-	// (E x C) to count (E x 1).
+	// NaNToInf replaces NaN by +Inf and adds the number of costs in each row of x (E x C)
+	// that were NaN or +Inf to count (E x 1).
 	NaNToInf(x, count Mat)
 	// SmallestK: for each row of costs (E x C), the k lowest, best first, ties by
 	// the lower index, into idx (E*k).

@@ -124,12 +124,27 @@ class TestEvaluate(unittest.TestCase):
                 self.evaluate(model, frame_size=SIZE)
         self.assertEqual(self.cells(), {})
 
-    def test_costs_that_are_nan_are_counted(self):
-        model = Dot()
-        model.rollout = lambda start, candidates: np.full((*candidates.shape[:2], 2, 2), np.nan)
-        self.evaluate(model)
+    def test_costs_that_are_not_finite(self):
+        predict = Dot().rollout
+
+        def spoiled(bad):
+            model = Dot()
+
+            def rollout(start, candidates):
+                z = np.array(predict(start, candidates))
+                z[:, :bad] = np.nan
+                return z
+
+            model.rollout = rollout
+            return model
+
+        outcome = self.evaluate(spoiled(10))
+        self.assertRegex(outcome["failed"][0], "evaluating mine on tworoom: planning with cem at tier T5 on set s101: no cost that the model gave is finite")
+        self.assertEqual(self.cells(), {})
+        outcome = self.evaluate(spoiled(5))  # of 10 candidates in 3 iterations
         (cell,) = self.cells().values()
-        self.assertEqual([r["nan_costs"] for r in cell["result"]["rows"]], [30 * r["replans"] for r in cell["result"]["rows"]])
+        self.assertEqual([r["nan_costs"] for r in cell["result"]["rows"]], [15 * r["replans"] for r in cell["result"]["rows"]])
+        self.assertIn("50 % of the costs were NaN or infinite", outcome["cells"][0]["note"])
 
     def test_what_is_refused(self):
         for text, kwargs in {

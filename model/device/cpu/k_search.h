@@ -105,7 +105,7 @@ static void nan_to_inf_task(const void *args, i64 r, Worker *w) {
 	const PairArgs *a = args; // dst: the counts
 	float *x = a->x.p + r * a->x.stride, *count = a->dst.p + r * a->dst.stride;
 	for (i64 c = 0; c < a->x.cols; c++) {
-		if (!isnan(x[c])) continue;
+		if (x[c] < INFINITY) continue;
 		x[c] = INFINITY;
 		*count += 1;
 	}

@@ -98,10 +98,10 @@ func infinite(t *testing.T, k *kit) {
 		}
 	}
 
-	costs, counts := k.mat(2, 3, func(r, c int) float64 { return []float64{nan, 1, nan, 2, 3, 4}[3*r+c] }), k.zero(2, 1)
+	costs, counts := k.mat(3, 3, func(r, c int) float64 { return []float64{nan, 1, nan, 2, 3, 4, inf, -inf, 5}[3*r+c] }), k.zero(3, 1)
 	k.NaNToInf(costs, counts)
-	expect(t, "NaN of each row", k.values(counts), 2, 0)
-	expect(t, "rows without NaN", k.values(costs), inf, 1, inf, 2, 3, 4)
+	expect(t, "NaN and +Inf of each row", k.values(counts), 2, 0, 1)
+	expect(t, "rows without NaN", k.values(costs), inf, 1, inf, 2, 3, 4, inf, -inf, 5)
 	if !panics(func() { k.Gather(k.out(1, 2), k.zero(2, 2), device.NewInts(k, []int32{2}), 1); k.Sync() }) {
 		t.Error("Gather took candidate 2 of 2")
 	}

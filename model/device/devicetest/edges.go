@@ -111,7 +111,7 @@ func costs(t *testing.T, k *kit) {
 	expect(t, "ties go to the lower index", pick(c, 3), 4, 2, 3)
 	k.NaNToInf(c, count)
 	k.NaNToInf(c, count)
-	expect(t, "count of NaN", k.values(count), 2)
+	expect(t, "count of NaN, and of +Inf the second time", k.values(count), 4)
 	expect(t, "without NaN", k.values(c), 3, inf, 1, 1, -inf, 2, inf, 1)
 }
 

@@ -59,7 +59,7 @@ func (engine) Candidates(dst, mean, std, noise device.Mat) {
 func (engine) NaNToInf(x, count device.Mat) {
 	for r := range x.Rows {
 		for c, v := range row(x, r) {
-			if math.IsNaN(v) {
+			if !(v < math.Inf(1)) {
 				row(x, r)[c] = math.Inf(1)
 				row(count, r)[0]++
 			}

@@ -2,7 +2,7 @@
 // whole step of a search for all episodes.
 //
 // normal: z = sqrt(-2 log u1) (cos or sin)(2 pi u2); one float written, nothing read but an episode's key.
-// nan_to_inf: costs are read once, only NaN is written. smallest_k: a candidate's place is the count of smaller
+// nan_to_inf: costs are read once, only NaN and +Inf are written. smallest_k: a candidate's place is the count of smaller
 //   costs; each 256 candidates read all costs of their episode once, by way of shared memory.
 // moments: mean and standard deviation (ddof 1) of the k chosen, read twice; weighted_mean reads them once.
 // softmin: w = exp(-(cost - lowest)/temperature) / sum; costs are read twice, weights written twice.
@@ -25,13 +25,13 @@ KERNEL(normal, NormalArgs, THREADS) {
 	at(a.dst, r, c) = (float)(sqrt(-2 * log(u1)) * (i % 2 ? s : co));
 }
 
-// A block is a row of costs. in: x; out: the rows' counts of NaN.
+// A block is a row of costs. in: x; out: the rows' counts of NaN and +Inf.
 KERNEL(nan_to_inf, EachArgs, THREADS) {
 	Mat x = a.in[0];
 	i64 r = blockIdx.x;
 	double found = 0;
 	for (i64 c = threadIdx.x; c < x.cols; c += THREADS) {
-		if (!isnan(at(x, r, c))) continue;
+		if (at(x, r, c) < INFINITE) continue;
 		at(x, r, c) = INFINITE;
 		found++;
 	}
