@@ -82,11 +82,14 @@ func (c *command) encode(ctx context.Context, args []string, blocks *int) error 
 	}
 	if *asJSON {
 		return c.printJSON(map[string]any{"out": *out, "rows": res.Rows, "episodes": res.Episodes, "width": res.Width,
-			"new_rows": res.New, "already_done": res.Skipped, "device": d.Kind().String()})
+			"new_rows": res.New, "already_done": res.Skipped, "device": d.Kind().String(), "nan_percent": res.NaN})
 	}
 	note := fmt.Sprintf("%d latents of %d numbers", res.Rows, res.Width)
 	if res.Skipped {
 		note += ", was encoded before"
+	}
+	if res.NaN > 0 {
+		note += fmt.Sprintf("; %.3g %% of them are NaN or infinite, as a model whose training diverged gives", res.NaN)
 	}
 	_, err = fmt.Fprintf(c.stdout, "%s: %s\n", *out, note)
 	return err

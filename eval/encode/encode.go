@@ -53,9 +53,10 @@ func partRows(width int) int {
 
 // Result says what is in the file.
 type Result struct {
-	Rows, Episodes, Width int  // Width is of a latent, or of all that is predicted for a row
-	New                   int  // rows encoded by this call
-	Skipped               bool // the file was there, with these latents
+	Rows, Episodes, Width int     // Width is of a latent, or of all that is predicted for a row
+	New                   int     // rows encoded by this call
+	Skipped               bool    // the file was there, with these latents
+	NaN                   float64 // percent of the numbers made that are NaN or infinite; unknown where skipped
 }
 
 // spec is what the file's bytes depend on.
@@ -107,7 +108,7 @@ func (j Job) run(ctx context.Context) (Result, error) {
 	if r.New, err = j.encode(ctx, p); err != nil {
 		return r, err
 	}
-	if err := j.assemble(ctx, p, attrs); err != nil {
+	if r.NaN, err = j.assemble(ctx, p, attrs); err != nil {
 		return r, err
 	}
 	return r, cell.RemoveParts(p.dir, partSuffix)

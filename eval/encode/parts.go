@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 
 	"scalewm/dataset"
@@ -88,8 +89,9 @@ func (r *reader) read(at, n int) ([]float64, error) {
 }
 
 // assemble writes the file: the data set's columns without its frames, and what
-// the parts hold, episode by episode.
-func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) error {
+// the parts hold, episode by episode. It returns which share of that is not finite, in percent; if all is,
+// there is no file but an error.
+func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (notFinite float64, err error) {
 	opt := hdf5.WriterOptions{Attrs: attrs, Columns: []envs.Column{{Name: p.column, DType: "float32", Width: p.width}}}
 	for _, c := range j.Data.Columns() {
 		if !hdf5.IsIndex(c.Name) {
@@ -98,26 +100,39 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) er
 	}
 	w, err := hdf5.Create(j.Out, opt)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer w.Abort()
+	bad, made := 0, 0
 	latents := &reader{parts: p}
 	for _, e := range j.Data.Episodes() {
 		if err := ctx.Err(); err != nil {
-			return err
+			return 0, err
 		}
 		ep, err := j.episode(opt.Columns[1:], e)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if ep.Columns[p.column], err = latents.read(e.Offset, e.Len); err != nil {
-			return err
+			return 0, err
+		}
+		for i, v := range ep.Columns[p.column] {
+			block := i % p.width * j.Blocks / p.width
+			if j.Blocks > 0 && i/p.width+(block+1)*j.World.Info().FrameSkip >= e.Len {
+				continue // behind the episode's end nothing is predicted
+			}
+			if made++; math.IsNaN(v) || math.IsInf(v, 0) {
+				bad++
+			}
 		}
 		if err := w.Append(ep); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return w.Close()
+	if bad > 0 && bad == made {
+		return 0, fmt.Errorf("all %d numbers that the model gave are NaN or infinite (hint: its training diverged, or its actions have another scale; %s keeps them)", made, p.dir)
+	}
+	return 100 * float64(bad) / float64(max(made, 1)), w.Close()
 }
 
 func (j Job) episode(columns []envs.Column, e dataset.Episode) (hdf5.EpisodeData, error) {

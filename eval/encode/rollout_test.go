@@ -5,11 +5,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/model"
+	"scalewm/model/device"
 	"scalewm/model/device/ref"
 	"scalewm/model/lewm"
 )
@@ -92,5 +94,63 @@ func TestPartsFitInMemory(t *testing.T) {
 		if got := partRows(width); got != want {
 			t.Errorf("rows of %d numbers: parts of %d, want %d", width, got, want)
 		}
+	}
+}
+
+// Latents and predictions that are all NaN or infinite leave no file; where some are, their share is counted, in which
+// what is behind the end of an episode has no part. The latents are of 5 numbers.
+func TestNotFinite(t *testing.T) {
+	spoil := func(w *spoiled, rows ...int) *spoiled { w.rows = rows; return w }
+	for _, c := range []struct {
+		what   string
+		blocks int
+		rows   []int // of each call of the model, that it spoils; nil: all
+		want   float64
+	}{
+		{"latents", 0, nil, 100},
+		{"some latents", 0, []int{0}, 100 * 3. / 40}, // of the batches of 16, 16 and 8 rows
+		{"predictions", 2, nil, 100},
+		{"some predictions", 2, []int{0}, 100 * 5. / 38}, // parts with 1st and 2nd block: 0-15, 16-31, 32-39, which has no 2nd
+	} {
+		j := job(t, dataSet(t, envs.FrameSize), ref.New())
+		j.World = spoil(&spoiled{World: j.World, predicts: c.blocks > 0}, c.rows...)
+		j.Blocks, j.Actions = c.blocks, dataset.Moments{Mean: []float64{.5}, Std: []float64{2}}
+		r, err := Run(t.Context(), j)
+		_, missing := os.Stat(j.Out)
+		switch {
+		case c.want == 100 && (err == nil || missing == nil || !strings.Contains(err.Error(), "numbers that the model gave are NaN or infinite (hint: ")):
+			t.Errorf("%s: %v, %v", c.what, err, missing)
+		case c.want != 100 && (err != nil || missing != nil || math.Abs(r.NaN-c.want) > 1e-9):
+			t.Errorf("%s: %g %%, %v, %v; want %g", c.what, r.NaN, err, missing, c.want)
+		}
+	}
+}
+
+// spoiled is a model that gives NaN and infinite numbers.
+type spoiled struct {
+	model.World
+	predicts bool
+	rows     []int
+}
+
+func (s *spoiled) Encode(dst device.Mat, frames device.Bytes, n int) {
+	s.World.Encode(dst, frames, n)
+	if !s.predicts {
+		s.spoil(dst.RowRange(0, n))
+	}
+}
+
+func (s *spoiled) Rollout(dst, start, candidates device.Mat, h int) {
+	s.World.Rollout(dst, start, candidates, h)
+	s.spoil(dst)
+}
+
+func (s *spoiled) spoil(m device.Mat) {
+	d := s.Device()
+	if s.rows == nil {
+		d.Fill(m, math.Inf(1))
+	}
+	for _, i := range s.rows {
+		d.Fill(m.RowRange(i, 1), math.NaN())
 	}
 }
