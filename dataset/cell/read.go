@@ -24,7 +24,7 @@ const (
 	MaxCSV     Limit = 64 << 20  // outcomes in CSV, two million
 	MaxMetrics Limit = 256 << 20 // the metrics of a training, a million rows
 	MaxPart    Limit = 16 << 30  // a part of a collection
-	MaxWeights Limit = 64 << 30  // a checkpoint's tensors
+	MaxWeights Limit = 8 << 30   // a checkpoint's tensors; DINOv2's largest that is computed here has 1.2 GB
 	MaxData    Limit = 1<<63 - 1 // what is read in pieces, such as a data set
 )
 

@@ -44,6 +44,9 @@ func Read(path string) (*File, error) {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		path = filepath.Join(path, publishedName)
 	}
+	if err := weights.Check(path); err != nil {
+		return nil, err
+	}
 	b, err := cell.ReadFile(path, cell.MaxWeights)
 	if err != nil {
 		return nil, fmt.Errorf("opening the backbone: %w (hint: give DINOv2's model.safetensors as Hugging Face publishes it, its folder, or the hub's .pth file)", err)

@@ -275,3 +275,22 @@ func TestPeers(t *testing.T) {
 		})
 	}
 }
+
+// A file that is too large for a backbone, or whose header does not account for its size, takes neither time nor
+// memory. Both are sparse.
+func TestReadLargeFiles(t *testing.T) {
+	for size, want := range map[int64]string{50 << 30: "a file of this kind at most", 4 << 30: "the header is not JSON"} {
+		path := filepath.Join(t.TempDir(), publishedName)
+		if err := os.WriteFile(path, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, size); err != nil {
+			t.Skip("no sparse files here: ", err)
+		}
+		fuzztest.Read(t, 0, func() {
+			if _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+				t.Errorf("%d bytes: %v, want %q and a hint", size, err, want)
+			}
+		})
+	}
+}

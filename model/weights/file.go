@@ -29,6 +29,9 @@ type view struct {
 
 // Open reads and checks a whole file, safetensors or torch.save's.
 func Open(path string) (*File, error) {
+	if err := Check(path); err != nil {
+		return nil, err
+	}
 	b, err := cell.ReadFile(path, cell.MaxWeights)
 	if err != nil {
 		return nil, fmt.Errorf("opening weights: %w (hint: train first, or give the path of weights.safetensors or weights.pt)", err)
@@ -36,9 +39,44 @@ func Open(path string) (*File, error) {
 	return ParseFile(path, b)
 }
 
+// Check returns an error, which wraps ErrDamaged, if a file is large and its header does not account for its size:
+// before memory is taken for it. What cannot be read, reading it will report.
+func Check(path string) error {
+	const small = 64 << 20
+	f, err := cell.Open(path, cell.MaxWeights)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || st.Size() <= small {
+		return nil
+	}
+	head := make([]byte, 8)
+	if _, err = f.ReadAt(head, 0); err != nil {
+		return nil
+	}
+	if isPT(path, head) {
+		_, err = openZip(f, st.Size())
+	} else {
+		head = make([]byte, min(headerEnd(head), st.Size()))
+		if _, err = f.ReadAt(head, 0); err == nil {
+			_, _, err = parseHeader(head, st.Size())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("reading weights %s: %w: %w", path, ErrDamaged, err)
+	}
+	return nil
+}
+
+func isPT(path string, b []byte) bool {
+	return bytes.HasPrefix(b, []byte(zipMagic)) || strings.HasPrefix(filepath.Ext(path), ".pt")
+}
+
 // ParseFile checks a file's bytes in the format that their beginning, or the path's ending, tells.
 func ParseFile(path string, b []byte) (f *File, err error) {
-	if bytes.HasPrefix(b, []byte(zipMagic)) || strings.HasPrefix(filepath.Ext(path), ".pt") {
+	if isPT(path, b) {
 		f, err = ParsePT(b)
 	} else {
 		f, err = Parse(b)

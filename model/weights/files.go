@@ -38,6 +38,9 @@ func Load(path string) (*File, *Sidecar, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := Check(path); err != nil {
+		return nil, nil, err
+	}
 	b, err := cell.ReadFile(path, cell.MaxWeights)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening weights: %w %s", err, whereHint)

@@ -2,10 +2,12 @@ package weights
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -142,5 +144,55 @@ func TestLoadPT(t *testing.T) {
 	}
 	if f, got, err := Load(dir); err != nil || f.PT || got.Kind != "own" {
 		t.Errorf("beside ours: %+v, %v", got, err)
+	}
+}
+
+// A large file whose header does not account for its bytes is rejected at once, whatever a sidecar says, and no
+// memory is taken for it. Files are sparse: they have these sizes and few blocks.
+func TestLargeFiles(t *testing.T) {
+	var pt, safe bytes.Buffer
+	ts := []Tensor{{Name: "a", Shape: []int{2}, F32: []float32{1, 2}}}
+	if err := errors.Join(WritePT(&pt, ts), Write(&safe, nil, ts)); err != nil {
+		t.Fatal(err)
+	}
+	short := file(`{"a":{"dtype":"F32","shape":[268435456],"data_offsets":[0,1073741824]}}`, "")
+	long := file(`{"a":{"dtype":"F32","shape":[1073741824],"data_offsets":[0,4294967296]}}`, "")
+	for _, c := range []struct {
+		name string
+		head []byte
+		size int64
+		want string
+	}{
+		{PTName, nil, 60 << 30, "a file of this kind at most"},
+		{FileName, nil, 50 << 30, "a file of this kind at most"},
+		{PTName, nil, 4 << 30, "not a whole file of torch.save"},
+		{PTName, pt.Bytes(), 4 << 30, "not a whole file of torch.save"},
+		{FileName, nil, 4 << 30, "the header is not JSON"},
+		{FileName, safe.Bytes(), 4 << 30, "its tensors fill 8 of its"},
+		{FileName, short, 4 << 30, "its tensors fill 1073741824 of its"},
+		{FileName, long, 4 << 30, "lie outside"},
+		{FileName, []byte("\xff\xff\xff\xff\xff\xff\xff\xff"), 4 << 30, "the header claims"},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, c.name)
+		put(t, path, c.head)
+		put(t, filepath.Join(dir, SidecarName), []byte(`{"kind":"lewm","sha256":"00"}`))
+		put(t, filepath.Join(dir, HydraName), []byte("{}"))
+		if err := os.Truncate(path, c.size); err != nil {
+			t.Skip("no sparse files here: ", err)
+		}
+		began := time.Now()
+		fuzztest.Read(t, 1<<10, func() {
+			_, _, err := Load(path)
+			_, other := Open(path)
+			for _, err := range []error{err, other} {
+				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "(hint: ") {
+					t.Errorf("%s that begins with %.20q: %v, want %q", c.name, c.head, err, c.want)
+				}
+			}
+		})
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("%s that begins with %.20q took %v", c.name, c.head, d)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -67,10 +68,9 @@ func (f *File) bounded(size int) error {
 }
 
 func newArchive(b []byte) (*archive, error) {
-	const hint = "(hint: save model.state_dict() with torch.save of PyTorch 1.6 or later)"
-	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	z, err := openZip(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
-		return nil, fmt.Errorf("not a whole file of torch.save: %v %s", err, hint)
+		return nil, err
 	}
 	a := &archive{entries: map[string]*zip.File{}, bytes: b, storages: map[string][]byte{}}
 	for _, f := range z.File {
@@ -84,6 +84,23 @@ func newArchive(b []byte) (*archive, error) {
 		}
 	}
 	return a, nil
+}
+
+// openZip lists the entries of a file of torch.save, which must be most of its bytes.
+func openZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
+	const hint = "(hint: save model.state_dict() with torch.save of PyTorch 1.6 or later)"
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("not a whole file of torch.save: %v %s", err, hint)
+	}
+	most := float64(1 << 20) // torch.save aligns storages to 64 bytes
+	for _, f := range z.File {
+		most += 1<<10 + float64(f.CompressedSize64)
+	}
+	if float64(size) > most {
+		return nil, fmt.Errorf("it has %d bytes, and its entries only %.0f %s", size, most, hint)
+	}
+	return z, nil
 }
 
 // entry is the bytes of one uncompressed entry, whose sum must be right.

@@ -59,41 +59,64 @@ type entry struct {
 }
 
 // Parse checks the bytes of a file: every tensor's range lies inside, fits its
-// shape and shares no byte with another.
+// shape and shares no byte with another, and no byte is outside of all.
 func Parse(b []byte) (*File, error) {
+	entries, meta, err := parseHeader(b, int64(len(b)))
+	if err != nil {
+		return nil, err
+	}
+	f, data := &File{Meta: meta, views: map[string]view{}}, b[headerEnd(b):]
+	for name, e := range entries {
+		f.views[name] = view{dtype: e.DType, shape: e.Shape, data: data[e.Offsets[0]:e.Offsets[1]]}
+	}
+	return f, nil
+}
+
+// headerEnd is where the header that b begins with ends, 8 of one that is too long.
+func headerEnd(b []byte) int64 {
+	if n := binary.LittleEndian.Uint64(b); n <= maxHeader {
+		return 8 + int64(n)
+	}
+	return 8
+}
+
+// parseHeader checks the header that b begins with against the file's size.
+func parseHeader(b []byte, size int64) (entries map[string]entry, meta map[string]string, err error) {
 	const hint = "(hint: the file is torn or not safetensors)"
 	if len(b) < 8 {
-		return nil, fmt.Errorf("%d bytes are no safetensors file %s", len(b), hint)
+		return nil, nil, fmt.Errorf("%d bytes are no safetensors file %s", len(b), hint)
 	}
 	n := binary.LittleEndian.Uint64(b)
 	if n > maxHeader || n > uint64(len(b)-8) {
-		return nil, fmt.Errorf("the header claims %d bytes of a file of %d %s", n, len(b), hint)
+		return nil, nil, fmt.Errorf("the header claims %d bytes of a file of %d %s", n, size, hint)
 	}
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(b[8:8+n], &raw); err != nil {
-		return nil, fmt.Errorf("the header is not JSON: %v %s", err, hint)
+		return nil, nil, fmt.Errorf("the header is not JSON: %v %s", err, hint)
 	}
-	f, entries := &File{views: map[string]view{}}, map[string]entry{}
-	data := b[8+n:]
+	entries = map[string]entry{}
+	data, used := int(size)-8-int(n), 0
 	for name, text := range raw {
-		var err error
 		if name == "__metadata__" {
-			err = json.Unmarshal(text, &f.Meta)
+			err = json.Unmarshal(text, &meta)
 		} else {
 			var e entry
 			if err = json.Unmarshal(text, &e); err == nil {
-				err = e.check(len(data))
+				err = e.check(data)
 			}
 			entries[name] = e
 		}
 		if err != nil {
-			return nil, fmt.Errorf("tensor %q: %v %s", name, err, hint)
+			return nil, nil, fmt.Errorf("tensor %q: %v %s", name, err, hint)
 		}
 	}
-	for name, e := range entries {
-		f.views[name] = view{dtype: e.DType, shape: e.Shape, data: data[e.Offsets[0]:e.Offsets[1]]}
+	for _, e := range entries {
+		used += e.Offsets[1] - e.Offsets[0]
 	}
-	return f, overlap(entries)
+	if err = overlap(entries); err == nil && used != data {
+		err = fmt.Errorf("its tensors fill %d of its %d bytes of data %s", used, data, hint)
+	}
+	return entries, meta, err
 }
 
 func (e entry) check(total int) error {
