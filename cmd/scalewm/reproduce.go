@@ -316,6 +316,9 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if err == nil && *f.weights != "" {
 		g.ScaleWeights, err = parseList(strings.Split(*f.weights, ","), parseWeight)
 	}
+	if err == nil {
+		err = g.Check()
+	}
 	return g, err
 }
 

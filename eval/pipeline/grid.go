@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"scalewm/dataset"
@@ -42,6 +43,51 @@ type Grid struct {
 // sets are those that a task is evaluated on.
 func (g *Grid) sets(task string) []string {
 	return g.Sets[:atMost(len(g.Sets), g.Preset.Eval.SetsAtMost[task])]
+}
+
+// episodes are those of a set of a task.
+func (g *Grid) episodes(task string) int { return atMost(g.Episodes, g.Preset.Eval.AtMost[task]) }
+
+// Check is a RequestError where preset and tasks rule a result out whatever is collected: clips longer than
+// episodes, fewer clips than a batch, fewer starts than a set, blocks that are not those of the evaluation's plans.
+func (g *Grid) Check() error {
+	const maxSet = 50_000 // episodes of a cell, in cell.MaxCell
+	for _, t := range g.Tasks {
+		name, rows := t.Spec.Name, t.Spec.MaxSteps+1 // of an episode, with the row of the reset
+		collected := g.Preset.Collect.EpisodesOf(name)
+		drawn := collected
+		if g.Protocol == dataset.Strict {
+			drawn = len(dataset.HeldOut("", collected))
+		}
+		most := min(maxSet, drawn*max(rows-eval.GoalOffset, 0))
+		named := !slices.ContainsFunc(g.Sets, func(s string) bool { return !strings.HasSuffix(s, ".json") }) // which say what they hold
+		if n := g.episodes(name); n > most && !named {
+			return Requestf("eval.episodes is %d, and the %d episodes of %s that can be drawn from have at most %d starts for a set (hint: fewer episodes a set, or a larger collect.episodes; a set has at most %d)", n, drawn, name, most, maxSet)
+		}
+		for _, m := range g.Methods {
+			if !m.Plans() {
+				continue
+			}
+			r, err := g.Preset.recipe(model.Method{Name: m.Name, Family: m.Family}, t.Spec.ActionDim, nil)
+			if err != nil {
+				return err
+			}
+			section, batch, info := "model", "train.batch", r.Model.Info()
+			if m.Family == model.FamilyDinoWM {
+				section, batch = m.Family, m.Family+".batch"
+			}
+			clip := info.ClipFrames() * info.FrameSkip
+			switch clips := collected * (rows - clip + 1); {
+			case info.FrameSkip != eval.Block:
+				return Requestf("%s.frame_skip is %d, and evaluations plan in blocks of %d steps (hint: %s.frame_skip=%d; `scalewm train` takes others)", section, info.FrameSkip, eval.Block, section, eval.Block)
+			case clip > rows:
+				return Requestf("%s.history is %d: a clip of %d frames that are %d rows apart has %d rows, and an episode of %s at most %d (hint: history is at most %d)", section, info.History, info.ClipFrames(), info.FrameSkip, clip, name, rows, rows/info.FrameSkip-1)
+			case r.Train.Batch > clips:
+				return Requestf("%s is %d, and %d episodes of %s have at most %d clips (hint: a smaller batch, or a larger collect.episodes)", batch, r.Train.Batch, collected, name, clips)
+			}
+		}
+	}
+	return nil
 }
 
 // arm is one line of the grid: a method, or a variant of it, that is trained on a

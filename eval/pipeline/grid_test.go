@@ -1,12 +1,16 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/envs"
 	_ "scalewm/envs/cube"
@@ -214,5 +218,95 @@ func TestUnknownState(t *testing.T) {
 		if known := err == nil; known != c.known || !known && !strings.Contains(err.Error(), "(hint: ") {
 			t.Errorf("%s with train.q=%s: %v", c.task, c.q, err)
 		}
+	}
+}
+
+// What preset and tasks rule out is refused before anything is collected. Two-Room's episodes have 101 rows at most,
+// 76 of which have a goal 25 rows on.
+func TestGridCheck(t *testing.T) {
+	for _, c := range []struct {
+		changes []string
+		method  string
+		strict  bool
+		want    string // "": it fits
+	}{
+		{},
+		{changes: []string{"model.history=19"}}, // clips of 100 rows
+		{changes: []string{"model.history=20"}, want: "model.history is 20: a clip of 21 frames that are 5 rows apart has 105 rows, and an episode of tworoom at most 101 (hint: history is at most 19)"},
+		{changes: []string{"model.history=1000"}, want: "model.history is 1000"},
+		{changes: []string{"model.frame_skip=1000"}, want: "model.frame_skip is 1000, and evaluations plan in blocks of 5 steps (hint: "},
+		{changes: []string{"model.frame_skip=4"}, want: "model.frame_skip is 4"},
+		{changes: []string{"dinowm.history=1000", "dinowm.position_frames=1000"}, method: "dinowm-random", want: "dinowm.history is 1000"},
+		{changes: []string{"dinowm.history=1000", "dinowm.position_frames=1000"}}, // of a method that is not in the grid
+		{changes: []string{"dinowm.batch=60000"}, method: "dinowm-random", want: "dinowm.batch is 60000"},
+		{changes: []string{"train.batch=65536"}, want: "train.batch is 65536, and 500 episodes of tworoom have at most 41000 clips (hint: "}, // 500 x (101 - 20 + 1)
+		{changes: []string{"collect.episodes=1", "train.batch=82", "eval.episodes=76"}},
+		{changes: []string{"collect.episodes=1", "train.batch=83"}, want: "train.batch is 83"},
+		{changes: []string{"collect.episodes=1", "train.batch=64", "eval.episodes=77"}, want: "eval.episodes is 77, and the 1 episodes of tworoom that can be drawn from have at most 76 starts"},
+		{changes: []string{"collect.episodes_by_task={tworoom=1}", "train.batch=64", "eval.episodes=77"}, want: "eval.episodes is 77"},
+		{changes: []string{"eval.episodes=1000000000000"}, want: "eval.episodes is 1000000000000"},
+		{changes: []string{"eval.episodes=1000000000000", "eval.at_most={tworoom=5}"}},
+		{changes: []string{"collect.episodes=10000000", "eval.episodes=50001"}, want: "a set has at most 50000"},
+		{changes: []string{"eval.episodes=3801"}, strict: true, want: "and the 50 episodes of tworoom that can be drawn from have at most 3800"},
+		{changes: []string{"model.history=1000", "model.frame_skip=1000", "eval.episodes=5"}, method: "random"}, // which has no model
+	} {
+		p, err := LoadPreset("nano", c.changes...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, "tworoom"), Methods: lookUp(t, model.LookUp, cmp.Or(c.method, "lewm")), Sets: []string{"s101"}, Episodes: p.Eval.Episodes, Protocol: dataset.Paper}
+		if c.strict {
+			g.Protocol = dataset.Strict
+		}
+		err = g.Check()
+		var refused *RequestError
+		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "(hint: ")) {
+			t.Errorf("%v: %v, want %q", c.changes, err, c.want)
+		}
+	}
+	for _, name := range PresetNames() { // which have been run
+		p, err := LoadPreset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, "tworoom", "cube", "pusht"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "aux", "untrained", "random"), Sets: p.Eval.Sets, Episodes: p.Eval.Episodes, Protocol: dataset.Paper}
+		if p.DinoWM != nil {
+			g.Methods = append(g.Methods, lookUp(t, model.LookUp, "dinowm", "dinowm-random")...)
+		}
+		if err := g.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A preset of sizes that no machine trains is refused where it is read.
+func TestPresetSizesAreBounded(t *testing.T) {
+	for change, want := range map[string]string{
+		"model.image_size=10000":             "image_size (frame_size of a backbone) is 10000 (hint: at most 1024",
+		"model.image_size=1040":              "is 1040",
+		"dinowm.backbone.frame_size=4096":    "is 4096 (hint: at most 1024",
+		"model.patch=1":                      "",
+		"model.image_size=1024":              "",
+		"dinowm.backbone.patch=1":            "",
+		"dinowm.backbone.layers=1001":        "layers is 1001",
+		"model.width=65535":                  "parameters (hint: at most 2.1e+09",
+		"model.dim=60000":                    "parameters (hint: ",
+		"model.mlp=65536":                    "",
+		"model.predictor_head_dim=65536":     "",
+		"train.lr=1e300":                     "lr is 1e+300 (hint: from 0 to 3.4e+38, the largest float32)",
+		"train.lr=-1":                        "lr is -1 (hint: a positive number)",
+		strings.Repeat("a.", 40_000) + "a=1": "80003 characters, a key and its value have at most 1000 (hint: ",
+	} {
+		began := time.Now()
+		_, err := LoadPreset("nano", change)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) || err != nil && len(err.Error()) > 400 {
+			t.Errorf("--set %.40s: %v, want %q", change, err, want)
+		}
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("--set %.40s took %v", change, d)
+		}
+	}
+	if _, err := LoadPreset("nano", "model.image_size=1024", "model.patch=8"); err == nil || !strings.Contains(err.Error(), "patch 8 cuts a frame of 1024 pixels into 16384 patches (hint: at most 4096") {
+		t.Errorf("a frame of 16384 patches: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
+	"scalewm/envs"
 	"scalewm/eval/analysis"
 	"scalewm/model"
 	"scalewm/model/dinov2"
@@ -158,7 +159,7 @@ func LoadPreset(name string, changes ...string) (*Preset, error) {
 	}
 	for _, change := range changes {
 		if err := p.change(change); err != nil {
-			return nil, Requestf("--set %s: %v", change, err)
+			return nil, Requestf("--set %.100s: %v", change, err)
 		}
 	}
 	if err := p.validate(); err != nil { // keys that belong together may have been changed one by one
@@ -168,10 +169,12 @@ func LoadPreset(name string, changes ...string) (*Preset, error) {
 	return p, nil
 }
 
+// maxLine bounds a line of a preset: the parser takes the square of the depth of a key or of tables.
+const maxLine = 1000
+
 // parsePreset decodes strictly: a key that means nothing is an error, since a
 // mistyped one would leave the number it was meant for at zero.
 func parsePreset(text string) (*Preset, error) {
-	const maxLine = 1000 // the parser takes the square of the depth of a key or of tables
 	n := 0
 	for line := range strings.Lines(text) {
 		if n++; len(line) > maxLine {
@@ -187,6 +190,9 @@ func parsePreset(text string) (*Preset, error) {
 
 // change sets one key, and leaves the other ones of a table.
 func (p *Preset) change(text string) error {
+	if len(text) > maxLine {
+		return fmt.Errorf("%d characters, a key and its value have at most %d (hint: as in train.lr=1e-3)", len(text), maxLine)
+	}
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
 		return errors.New("a key and its value are expected, as in train.lr=1e-3")
@@ -288,8 +294,17 @@ func (p *Preset) validate() error {
 		if err := r.Model.Validate(); err != nil {
 			return err
 		}
-		if size, patch := patches(r.Model); size%patch != 0 { // others' models may leave rest pixels out, as PyTorch's do
+		size, patch := patches(r.Model)
+		tokens := float64(size/patch) * float64(size/patch)
+		switch numbers := r.Model.EncodeFLOP(1)/2/tokens + r.Model.PlanFLOP(1, 1)/2/float64(r.Model.Info().Patches); { // of matrices, nearly
+		case size > maxFrame:
+			return fmt.Errorf("%s: image_size (frame_size of a backbone) is %d (hint: at most %d; data sets are stored at %d pixels)", family, size, maxFrame, envs.FrameSize)
+		case size%patch != 0: // others' models may leave rest pixels out, as PyTorch's do
 			return fmt.Errorf("patch %d does not divide the frame's %d pixels, and those that are left over no patch would see (hint: choose a divisor)", patch, size)
+		case tokens > maxPatches:
+			return fmt.Errorf("%s: patch %d cuts a frame of %d pixels into %g patches (hint: at most %d; choose a larger divisor)", family, patch, size, tokens, maxPatches)
+		case numbers > maxNumbers:
+			return fmt.Errorf("%s: a model of about %.2g parameters (hint: at most %.2g; smaller widths and dim, or fewer layers)", family, numbers, float64(maxNumbers))
 		}
 		if err := r.Train.Validate(); err != nil {
 			return err
@@ -297,6 +312,13 @@ func (p *Preset) validate() error {
 	}
 	return nil
 }
+
+// Bounds of what a preset may train: a frame's edge in pixels, its patches, a model's parameters (8 GB of float32).
+const (
+	maxFrame   = 1 << 10
+	maxPatches = 1 << 12
+	maxNumbers = 1 << 31
+)
 
 // patches are the edges of a valid geometry's frame and of a patch of it, in pixels.
 func patches(g model.Geometry) (size, patch int) {

@@ -193,7 +193,7 @@ func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
 	data.Pool = g.Pool
 	var sets []eval.Set
 	for _, s := range g.sets(name) {
-		set, err := data.Set(s, atMost(g.Episodes, g.Preset.Eval.AtMost[name]))
+		set, err := data.Set(s, g.episodes(name))
 		if err != nil {
 			return nil, err
 		}

@@ -157,8 +157,8 @@ func (c Cell) Check() error {
 			why = "stands there twice"
 		case s.Episodes != 0 && r.Episode >= s.Episodes:
 			why = fmt.Sprintf("is none of the set's %d", s.Episodes)
-		case s.Budget != 0 && (r.Steps < 1 || r.Steps > s.Budget || !r.Success && r.Steps != s.Budget):
-			why = fmt.Sprintf("has %d steps, of which %d are allowed and a failure takes all", r.Steps, s.Budget)
+		case s.Budget != 0 && (r.Steps < 1 || r.Steps > s.Budget):
+			why = fmt.Sprintf("has %d steps, and its budget is %d", r.Steps, s.Budget)
 		case r.Success && r.Diverged != "":
 			why = "succeeded and diverged"
 		case costs > 0 && float64(r.NaNCosts) > costs*float64(r.Replans):

@@ -144,7 +144,7 @@ func (c Config) Validate() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(weights)) {
 		if w := weights[name]; !(w >= 0 && w <= math.MaxFloat32) {
-			return fmt.Errorf("train: %s is %g (hint: a finite number, not negative)", name, w)
+			return fmt.Errorf("train: %s is %g (hint: from 0 to %.2g, the largest float32)", name, w, math.MaxFloat32)
 		}
 	}
 	return c.Numbers.Validate()
