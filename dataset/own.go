@@ -40,16 +40,26 @@ type entry struct {
 
 var columnRange = regexp.MustCompile(`^([^\[\]]+)(?:\[(\d{1,6})(?::(\d{1,6}))?\])?$`)
 
+// CheckColumns returns an error if a text is no list of columns, whatever the data set.
+func CheckColumns(columns string) error {
+	for text := range strings.SplitSeq(columns, ",") {
+		if !columnRange.MatchString(strings.TrimSpace(text)) {
+			return fmt.Errorf("the task state q of %q: %q is no column (hint: as in state[0:4],goal[2],angle)", columns, text)
+		}
+	}
+	return nil
+}
+
 // parseQ reads a list of columns: whole ones, one of their numbers, or from one number to
 // before another, as Python slices them.
 func parseQ(src Source, columns string) (envs.Q, error) {
 	q := envs.Q{Name: "full"}
+	if err := CheckColumns(columns); err != nil {
+		return q, err
+	}
 	var entries []entry
 	for text := range strings.SplitSeq(columns, ",") {
 		m := columnRange.FindStringSubmatch(strings.TrimSpace(text))
-		if m == nil {
-			return q, fmt.Errorf("the task state q of %q: %q is no column (hint: as in state[0:4],goal[2],angle)", columns, text)
-		}
 		c, err := FindColumn(src, m[1])
 		if err != nil {
 			return q, fmt.Errorf("the task state q of %q: %w", columns, err)

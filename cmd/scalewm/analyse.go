@@ -113,6 +113,11 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 		}
 		*out = folder
 	}
+	if *columns != "" {
+		if err := dataset.CheckColumns(*columns); err != nil {
+			return usagef("analyse: --q-columns: %v", err)
+		}
+	}
 	if *data != "" { // its absence would else be one failure a checkpoint
 		f, err := hdf5.Open(*data)
 		if err != nil {
@@ -181,6 +186,9 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 		return nil, err
 	}
 	recipe := train.RecipeOf(side)
+	if name := cmp.Or(a.task, side.Task); a.columns != "" && name != dataset.NoTask {
+		return nil, usagef("analysing %s: --q-columns is for data sets without a task, and task %s has states of its own (hint: leave it out)", dir, name)
+	}
 	data := cmp.Or(a.data, filepath.Join(a.out, "data", dataset.NoTask+".h5"))
 	task, err := pipeline.TaskOf(cmp.Or(a.task, side.Task), data, cmp.Or(a.columns, recipe.QColumns))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -106,18 +107,26 @@ func TestTrain(t *testing.T) {
 
 func TestTrainUsage(t *testing.T) {
 	base := []string{"train", "--task", "tworoom", "--data", "nowhere.h5", "--out", filepath.Join(t.TempDir(), "x")}
+	own := slices.Concat([]string{"train", "--task", "none"}, base[3:])
+	there := slices.Concat([]string{"train", "--task", "none", "--data", frames(t)}, base[5:])
 	for name, c := range map[string]struct {
 		args []string
 		code int
 		want string
 	}{
-		"no task":      {[]string{"train", "--data", "d.h5", "--out", "o"}, exitUsage, "--task"},
-		"no data":      {[]string{"train", "--task", "tworoom", "--out", "o"}, exitUsage, "--data"},
-		"missing file": {base, exitFailed, "nowhere.h5"},
-		"task":         {append(base[:1:1], "--task", "tworom", "--data", "d.h5", "--out", "o"), exitUsage, "tworoom"},
-		"preset":       {append(base, "--preset", "nanno"), exitUsage, `"nano"`},
-		"reading":      {append(base, "--method", "aux", "--reading", "both"), exitUsage, "authors or paper"},
-		"no model":     {append(base, "--method", "random"), exitUsage, "no model to train"},
+		"no task":                 {[]string{"train", "--data", "d.h5", "--out", "o"}, exitUsage, "--task"},
+		"no data":                 {[]string{"train", "--task", "tworoom", "--out", "o"}, exitUsage, "--data"},
+		"missing file":            {base, exitFailed, "nowhere.h5"},
+		"task":                    {append(base[:1:1], "--task", "tworom", "--data", "d.h5", "--out", "o"), exitUsage, "tworoom"},
+		"preset":                  {append(base, "--preset", "nanno"), exitUsage, `"nano"`},
+		"reading":                 {append(base, "--method", "aux", "--reading", "both"), exitUsage, "authors or paper"},
+		"no model":                {append(base, "--method", "random"), exitUsage, "no model to train"},
+		"q of a task":             {append(base, "--q-columns", "state[0:2]"), exitUsage, "task tworoom has states of its own (hint: "},
+		"q of a preset of a task": {append(base, "--set", "train.q_columns=state"), exitUsage, "task tworoom has states of its own (hint: "},
+		"no q":                    {slices.Concat(own, []string{"--method", "scale"}), exitUsage, "as in --q-columns state[0:4]"},
+		"no column":               {slices.Concat(own, []string{"--q-columns", "state[1:"}), exitUsage, "is no column (hint: "},
+		"unknown column":          {slices.Concat(there, []string{"--q-columns", "state,goal"}), exitUsage, "goal"},
+		"no such number":          {slices.Concat(there, []string{"--q-columns", "action[7]"}), exitUsage, "action has the numbers 0 to 4 (hint: "},
 	} {
 		if _, errs, code := session(c.args...); code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q", name, code, errs)

@@ -74,6 +74,11 @@ func findColumns(header []string) (c columns, err error) {
 	for i, h := range header {
 		header[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff"))) // spreadsheets put a mark first
 	}
+	for _, known := range append(Conditions(), required...) {
+		if i := slices.Index(header, known); i >= 0 && slices.Contains(header[i+1:], known) {
+			return c, fmt.Errorf("it has several columns %s (hint: leave one of them)", known)
+		}
+	}
 	var missing []string
 	for i, at := range []*int{&c.set, &c.episode, &c.tier, &c.success} {
 		if *at = slices.Index(header, required[i]); *at < 0 {

@@ -147,14 +147,17 @@ func TestRefusals(t *testing.T) {
 
 func TestBadCSV(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                  "empty",
-		"set,episode,tier\n":                "no column success",
-		"set,episode,tier,success\n":        "no episodes",
-		"set,episode,tier,success\ns,0,T\n": "wrong number of fields",
-		"set,episode,tier,success\ns,0,T,maybe\n":      `line 2: the success "maybe"`,
-		"set,episode,tier,success\ns,-1,T,1\n":         `line 2: the episode "-1"`,
-		"set,episode,tier,success\n,1,T,1\n":           "line 2: the set has no name",
-		"set,episode,tier,success\ns,0,T,1\ns,0,T,0\n": "line 3: episode 0 of set s",
+		"":                   "empty",
+		"set,episode,tier\n": "no column success",
+		"set,episode,tier,success,success\ns,0,T,1,0\n":         "it has several columns success (hint: ",
+		"Set,episode,tier,success, set\ns,0,T,1,s\n":            "it has several columns set (hint: ",
+		"set,episode,tier,success,device,device\ns,0,T,1,a,b\n": "it has several columns device (hint: ",
+		"set,episode,tier,success\n":                            "no episodes",
+		"set,episode,tier,success\ns,0,T\n":                     "wrong number of fields",
+		"set,episode,tier,success\ns,0,T,maybe\n":               `line 2: the success "maybe"`,
+		"set,episode,tier,success\ns,-1,T,1\n":                  `line 2: the episode "-1"`,
+		"set,episode,tier,success\n,1,T,1\n":                    "line 2: the set has no name",
+		"set,episode,tier,success\ns,0,T,1\ns,0,T,0\n":          "line 3: episode 0 of set s",
 	} {
 		a := &Arm{}
 		if err := a.readCSV(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -52,6 +52,9 @@ func (g *Grid) episodes(task string) int { return atMost(g.Episodes, g.Preset.Ev
 // episodes, fewer clips than a batch, fewer starts than a set, blocks that are not those of the evaluation's plans.
 func (g *Grid) Check() error {
 	const maxSet = 50_000 // episodes of a cell, in cell.MaxCell
+	if g.Preset.Train.QColumns != "" {
+		return Requestf("train.q_columns is for data sets without a task, which only `scalewm train` takes (hint: leave it out)")
+	}
 	for _, t := range g.Tasks {
 		name, rows := t.Spec.Name, t.Spec.MaxSteps+1 // of an episode, with the row of the reset
 		collected := g.Preset.Collect.EpisodesOf(name)

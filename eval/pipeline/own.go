@@ -17,14 +17,23 @@ func TaskOf(name, path, columns string) (t envs.Task, err error) {
 		}
 		return t, err
 	}
+	if columns != "" {
+		if err := dataset.CheckColumns(columns); err != nil {
+			return t, Requestf("--q-columns: %v", err)
+		}
+	}
 	f, err := hdf5.Open(path)
 	if err != nil {
 		return envs.Task{}, err
 	}
 	defer f.Close()
-	t, err = dataset.OwnTask(f, columns)
-	if err != nil {
-		err = fmt.Errorf("the data set %s: %w", path, err)
+	if t, err = dataset.OwnTask(f, ""); err != nil {
+		return t, fmt.Errorf("the data set %s: %w", path, err)
 	}
-	return t, err
+	if columns != "" {
+		if t, err = dataset.OwnTask(f, columns); err != nil {
+			return t, Requestf("--q-columns: the data set %s: %v", path, err)
+		}
+	}
+	return t, nil
 }
