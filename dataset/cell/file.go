@@ -8,6 +8,7 @@ package cell
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,6 +36,14 @@ func WriteFile(path string, write func(io.Writer) error) error {
 		}
 		return w.Flush()
 	})
+}
+
+// WriteBytes is WriteFile of bytes, and writes nothing where the file has them: a finished folder may be read-only.
+func WriteBytes(path string, b []byte) error {
+	if there, err := ReadFile(path, Limit(len(b))); err == nil && bytes.Equal(there, b) {
+		return nil
+	}
+	return WriteFile(path, func(w io.Writer) error { _, err := w.Write(b); return err })
 }
 
 // Fill is WriteFile for who needs the empty file itself, to map it for instance.

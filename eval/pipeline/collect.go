@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"time"
@@ -158,5 +157,5 @@ func (w *Workspace) keep(path string, text []byte, whole func(there []byte) bool
 	if err != nil || same {
 		return err
 	}
-	return cell.WriteFile(path, func(out io.Writer) error { _, err := out.Write(text); return err })
+	return cell.WriteBytes(path, text)
 }

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"path/filepath"
@@ -342,7 +341,7 @@ func (p *Preset) WriteTo(dir string) error {
 	if err != nil {
 		return err
 	}
-	return cell.WriteFile(filepath.Join(dir, configName), func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+	return cell.WriteBytes(filepath.Join(dir, configName), []byte(text))
 }
 
 func (p *Preset) encode() (string, error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -125,11 +124,7 @@ func writeReport(ctx context.Context, dir, out string, formats []string, o paire
 	first := ""
 	for _, f := range files {
 		path := filepath.Join(out, f.Name)
-		err := cell.WriteFile(path, func(w io.Writer) error {
-			_, err := w.Write(f.Bytes)
-			return err
-		})
-		if err != nil {
+		if err := cell.WriteBytes(path, f.Bytes); err != nil {
 			return nil, "", fmt.Errorf("writing the report: %w", err)
 		}
 		if first == "" {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"scalewm/dataset"
@@ -33,13 +35,18 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, fmt.Errorf("--resume: %s has no resume point (hint: leave --resume out to train from the start)", o.Out)
 	}
 	release, err := cell.Lock(ctx, o.Out, cell.LockOptions{Break: o.BreakLock, Note: o.Note})
-	if err != nil {
-		return Result{}, err
-	}
-	defer release()
 	r := Result{Weights: filepath.Join(o.Out, weights.FileName), ID: l.side.ID, Steps: l.total}
-	if r.Skipped, err = l.finished(); err != nil {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) { // nothing need be written where it is finished
+		if r.Skipped, _ = l.finished(); !r.Skipped {
+			return Result{}, err
+		}
+	} else if err != nil {
 		return Result{}, err
+	} else {
+		defer release()
+		if r.Skipped, err = l.finished(); err != nil {
+			return Result{}, err
+		}
 	}
 	if r.Skipped {
 		r.Loss = metrics.FinalLoss(o.Out)
