@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"scalewm/model/weights"
 )
 
 // reproduceArgs is the smallest grid, into dir.
@@ -312,5 +314,102 @@ func TestReproduceAndEvalUsage(t *testing.T) {
 	}
 	if _, err := os.Stat("x"); err == nil {
 		t.Error("a mistyped command left a folder")
+	}
+}
+
+// What preset and tasks rule out is wrong usage, before anything is written.
+func TestReproduceRefusesWithoutCollecting(t *testing.T) {
+	for _, set := range []string{"model.history=1000", "model.frame_skip=1000", "model.image_size=10000", "eval.episodes=1000000000000", "train.batch=65536", "train.lr=1e300",
+		"train.q_columns=state", strings.Repeat("a.", 40_000) + "a=1"} {
+		out := filepath.Join(t.TempDir(), "out")
+		_, errs, code := session(reproduceArgs(out, "--set", set)...)
+		key, _, _ := strings.Cut(set, "=")
+		_, err := os.Stat(out)
+		if code != exitUsage || err == nil || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "(hint: ") || !strings.Contains(errs, key[strings.LastIndex(key, ".")+1:]) {
+			t.Errorf("--set %.40s: exit %d, %v, %.300s", set, code, err, errs)
+		}
+	}
+}
+
+// A run of a finished grid writes no file again, not even the same bytes, so that the folder may be read-only.
+func TestReproduceAgainWritesNothing(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 { // the measured times of a report are those of the first run
+		if _, errs, code := session(reproduceArgs(dir)...); code != exitDone {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+	}
+	before := infos(t, dir)
+	for _, args := range [][]string{reproduceArgs(dir), {"report", dir, "--out", dir}} {
+		if _, errs, code := session(args...); code != exitDone {
+			t.Fatalf("%v: exit %d: %s", args, code, errs)
+		}
+		after := infos(t, dir)
+		for path, is := range after {
+			if was, ok := before[path]; !ok || !os.SameFile(was, is) || !was.ModTime().Equal(is.ModTime()) {
+				t.Errorf("%v wrote %s", args, path)
+			}
+		}
+	}
+}
+
+// infos are those of all files below dir.
+func infos(t *testing.T, dir string) map[string]fs.FileInfo {
+	t.Helper()
+	out := map[string]fs.FileInfo{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			out[path], err = d.Info()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A checkpoint whose predictions overflow has no success: its cell fails, and rollout writes no file.
+func TestCheckpointThatDiverged(t *testing.T) {
+	dir := t.TempDir()
+	if _, errs, code := session("reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom", "--methods", "scale", "--tiers", "T5", "--out", dir); code != exitDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	from, _ := filepath.Glob(filepath.Join(dir, "train", "*"))
+	f, side, err := weights.Load(from[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ts []weights.Tensor
+	for _, name := range f.Names() {
+		x, err := f.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(name, "pred") { // finite, as a checkpoint must be, and too large
+			for i := range x.F32 {
+				x.F32[i] = 1e30
+			}
+		}
+		ts = append(ts, x)
+	}
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := weights.Save(filepath.Join(bad, weights.FileName), ts, side); err != nil {
+		t.Fatal(err)
+	}
+	data, out := filepath.Join(dir, "data", "tworoom.h5"), filepath.Join(t.TempDir(), "results")
+	for _, solver := range []string{"cem", "icem", "mppi", "gd"} {
+		text, errs, code := session("eval", "--task", "tworoom", "--weights", bad, "--data", data, "--tier", "T5", "--sets", "s101", "--episodes", "2", "--solver", solver, "--out", out)
+		if code != exitIncomplete || text != "" || !strings.Contains(errs, "planning with "+solver+" at tier T5 on set s101: no cost that the model gave is finite") {
+			t.Errorf("%s: exit %d, %q, %s", solver, code, text, errs)
+		}
+	}
+	if cells, _ := filepath.Glob(filepath.Join(out, "cells", "*")); len(cells) != 0 {
+		t.Errorf("cells %v", cells)
+	}
+	pred := filepath.Join(out, "pred.h5")
+	_, errs, code := session("rollout", "--weights", bad, "--data", data, "--blocks", "2", "--out", pred)
+	if _, err := os.Stat(pred); code != exitFailed || err == nil || !strings.Contains(errs, "numbers that the model gave are NaN or infinite (hint: ") {
+		t.Errorf("rollout: exit %d, %v, %s", code, err, errs)
 	}
 }

@@ -80,13 +80,13 @@ func (g *Grid) Check() error {
 				section, batch = m.Family, m.Family+".batch"
 			}
 			clip := info.ClipFrames() * info.FrameSkip
-			switch clips := collected * (rows - clip + 1); {
+			switch clips := (collected - collected/10) * (rows - clip + 1); { // a tenth is held out
 			case info.FrameSkip != eval.Block:
 				return Requestf("%s.frame_skip is %d, and evaluations plan in blocks of %d steps (hint: %s.frame_skip=%d; `scalewm train` takes others)", section, info.FrameSkip, eval.Block, section, eval.Block)
 			case clip > rows:
 				return Requestf("%s.history is %d: a clip of %d frames that are %d rows apart has %d rows, and an episode of %s at most %d (hint: history is at most %d)", section, info.History, info.ClipFrames(), info.FrameSkip, clip, name, rows, rows/info.FrameSkip-1)
 			case r.Train.Batch > clips:
-				return Requestf("%s is %d, and %d episodes of %s have at most %d clips (hint: a smaller batch, or a larger collect.episodes)", batch, r.Train.Batch, collected, name, clips)
+				return Requestf("%s is %d, and %d episodes of %s have at most %d clips to train on (hint: a smaller batch, or a larger collect.episodes)", batch, r.Train.Batch, collected, name, clips)
 			}
 		}
 	}

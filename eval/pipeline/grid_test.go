@@ -239,7 +239,7 @@ func TestGridCheck(t *testing.T) {
 		{changes: []string{"dinowm.history=1000", "dinowm.position_frames=1000"}, method: "dinowm-random", want: "dinowm.history is 1000"},
 		{changes: []string{"dinowm.history=1000", "dinowm.position_frames=1000"}}, // of a method that is not in the grid
 		{changes: []string{"dinowm.batch=60000"}, method: "dinowm-random", want: "dinowm.batch is 60000"},
-		{changes: []string{"train.batch=65536"}, want: "train.batch is 65536, and 500 episodes of tworoom have at most 41000 clips (hint: "}, // 500 x (101 - 20 + 1)
+		{changes: []string{"train.batch=65536"}, want: "train.batch is 65536, and 500 episodes of tworoom have at most 36900 clips to train on (hint: "}, // 450 x (101 - 20 + 1)
 		{changes: []string{"collect.episodes=1", "train.batch=82", "eval.episodes=76"}},
 		{changes: []string{"collect.episodes=1", "train.batch=83"}, want: "train.batch is 83"},
 		{changes: []string{"collect.episodes=1", "train.batch=64", "eval.episodes=77"}, want: "eval.episodes is 77, and the 1 episodes of tworoom that can be drawn from have at most 76 starts"},
