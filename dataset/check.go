@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -99,8 +100,15 @@ func (r *CheckReport) checkColumn(src Source, c envs.Column) {
 	var causes []string
 	where := map[string]*rowsOf{}
 	var still, ends rowsOf
+	inexact := false
 	for i, e := range src.Episodes() {
 		v, err := src.Read(c.Name, e.Offset, e.Offset+e.Len)
+		if errors.Is(err, ErrInexact) {
+			if !inexact {
+				r.Notes = append(r.Notes, fmt.Sprintf("episode %d: %v", i, err))
+			}
+			inexact, err = true, nil
+		}
 		if err != nil {
 			r.add("episode %d: %v", i, err)
 			still.broken = true

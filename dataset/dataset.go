@@ -5,11 +5,15 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"scalewm/envs"
 )
+
+// ErrInexact is the error of reading integers beyond 2^53 that float64 cannot hold.
+var ErrInexact = errors.New("an integer beyond 2^53 that float64 cannot hold")
 
 // Episode is a run of rows of a file.
 type Episode struct{ Offset, Len int }
@@ -22,7 +26,8 @@ type Source interface {
 	// Row t is the state before the action of row t, except in the columns of the
 	// step into the row (terminated, reward, substeps, ...).
 	Columns() []envs.Column
-	// Read returns rows [from, to) of a column, row-major, widened exactly to float64.
+	// Read returns rows [from, to) of a column, row-major, widened to float64. If that changes an
+	// integer, it returns ErrInexact with the rounded numbers.
 	Read(column string, from, to int) ([]float64, error)
 	// FrameSize is the edge of the frames in pixels, 0 where there is no pixels column; Frame decodes
 	// one, (size, size, 3) bytes, into dst.

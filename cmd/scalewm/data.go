@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -185,6 +186,9 @@ func dataCheck(ctx context.Context, c *command, path string) error {
 	r.OK, r.Rows, r.Episodes, r.Frames, r.More = rep.OK(), rep.Rows, rep.Episodes, rep.Frames, rep.More
 	r.Problems, r.Protection = append(r.Problems, rep.Problems...), f.Protection()
 	r.Notes = append(r.Notes, rep.Notes...)
+	for _, name := range slices.Sorted(maps.Keys(f.Skipped())) {
+		r.Notes = append(r.Notes, fmt.Sprintf("%q is left out: %s", name, f.Skipped()[name]))
+	}
 	return c.printJSON(r)
 }
 

@@ -6,6 +6,7 @@ package convert
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,6 +51,9 @@ func (j Job) Run(ctx context.Context) error {
 		return err
 	}
 	defer src.Close()
+	for _, name := range slices.Sorted(maps.Keys(src.Skipped())) {
+		j.Note(fmt.Sprintf("%q is left out: %s", name, src.Skipped()[name]))
+	}
 	return hdf5.Convert(ctx, src, j.Out, j.Filter, j.Progress)
 }
 

@@ -239,8 +239,9 @@ func npy(header, data string) []byte {
 }
 
 func TestHeaders(t *testing.T) {
-	a, err := readNPY(bytes.NewReader(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }\n", "\x01\x00\xff\xff")), 4)
-	if v, _ := a.numbers(); err != nil || a.rows() != 2 || a.width() != 1 || v[0] != 1 || v[1] != -1 {
+	b := npy("{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }\n", "\x01\x00\xff\xff")
+	a, err := readNPY(bytes.NewReader(b), int64(len(b)))
+	if v, _ := a.integers(); err != nil || a.rows() != 2 || a.width() != 1 || v[0] != 1 || v[1] != -1 {
 		t.Errorf("%+v, %v, %v", a, v, err)
 	}
 	for header, want := range map[string]string{
@@ -249,13 +250,14 @@ func TestHeaders(t *testing.T) {
 		"{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (2,), }":                   "no numbers of a type",
 		"{'descr': '<i2', 'fortran_order': True, 'shape': (2, 1), }":                           "columns come first",
 		"{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }":                            "its header says 6",
-		"{'descr': '<i2', 'fortran_order': False, 'shape': (1,), }":                            "its header says 2 bytes",
-		"{'descr': '<i2', 'fortran_order': False, 'shape': (513,), }":                          "too large",
+		"{'descr': '<i2', 'fortran_order': False, 'shape': (1,), }":                            "its header says 2 ",
+		"{'descr': '<i2', 'fortran_order': False, 'shape': (513,), }":                          "its header says 1026",
 		"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 99999999999), }":      "too large",
 		"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999999999), }": "too large",
 		"nothing": "none of NumPy's",
 	} {
-		if _, err := readNPY(bytes.NewReader(npy(header, "abcd")), 1024); err == nil || !strings.Contains(err.Error(), want) {
+		b := npy(header, "abcd")
+		if _, err := readNPY(bytes.NewReader(b), int64(len(b))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", header, err, want)
 		}
 	}
@@ -281,8 +283,8 @@ func TestBomb(t *testing.T) {
 	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	fuzztest.Read(t, 0, func() { _, err = readNPZ(path) })
-	if err == nil || !strings.Contains(err.Error(), "its header says 4 bytes (hint: ") {
+	fuzztest.Read(t, 0, func() { _, err = readNPZ(path, new([]string)) })
+	if err == nil || !strings.Contains(err.Error(), "its header says 4 (hint: ") {
 		t.Error(err)
 	}
 }
@@ -306,7 +308,7 @@ func FuzzNPY(f *testing.F) {
 	f.Add(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1, 2, 2, 3), }\n", "abcdefghijkl"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fuzztest.Read(t, len(b), func() {
-			a, err := readNPY(bytes.NewReader(b), maxArrays)
+			a, err := readNPY(bytes.NewReader(b), int64(len(b)))
 			if err != nil {
 				return
 			}

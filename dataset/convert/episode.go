@@ -30,7 +30,7 @@ func (e *episode) take(arrays map[string]array) error {
 	if !ok || lead.rows() == 0 {
 		return errors.New("it has no rows of pixels or action (hint: np.savez(path, pixels=..., action=...), the same names as in docs/dataset-format.md)")
 	}
-	e.data.Columns = map[string][]float64{}
+	e.data.Raw = map[string][]byte{}
 	var names []string
 	for name := range arrays {
 		names = append(names, name)
@@ -38,7 +38,10 @@ func (e *episode) take(arrays map[string]array) error {
 	slices.Sort(names)
 	for _, name := range names {
 		a := arrays[name]
+		fault := hdf5.NameFault(name)
 		switch {
+		case fault != "":
+			e.leftOut = append(e.leftOut, fmt.Sprintf("the array %q is left out: %s", name, fault))
 		case name == "pixels":
 			if err := e.frames(a); err != nil {
 				return err
@@ -50,11 +53,7 @@ func (e *episode) take(arrays map[string]array) error {
 		case a.width() == 0 || a.width()*widths[a.dtype] > maxRowBytes:
 			e.leftOut = append(e.leftOut, fmt.Sprintf("the array %s has %d numbers a row and is left out", name, a.width()))
 		default:
-			v, err := a.numbers()
-			if err != nil {
-				return fmt.Errorf("its array %s: %w", name, err)
-			}
-			e.data.Columns[name] = v
+			e.data.Raw[name] = a.data
 			e.columns = append(e.columns, envs.Column{Name: name, DType: a.dtype, Width: a.width(), Matrix: a.width() == 1 && len(a.shape) > 1})
 		}
 	}

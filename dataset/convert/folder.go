@@ -35,17 +35,17 @@ func openFolder(ctx context.Context, path, camera string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := lengths.numbers()
+	n, err := lengths.integers()
 	if err != nil {
 		return nil, fmt.Errorf("lengths of its episodes: %w", err)
 	}
 	rows := 0
 	for i, v := range n {
-		if v < 1 || v != float64(int(v)) || v > maxEpisode {
-			return nil, fmt.Errorf("episode %d has %g rows (hint: an episode has 1 to %d)", i, v, maxEpisode)
+		if v < 1 || v > maxEpisode {
+			return nil, fmt.Errorf("episode %d has %d rows (hint: an episode has 1 to %d)", i, v, maxEpisode)
 		}
-		f.lengths, f.offsets = append(f.lengths, int(v)), append(f.offsets, rows)
-		rows += int(v)
+		f.lengths, f.offsets = append(f.lengths, v), append(f.offsets, rows)
+		rows += v
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -108,7 +108,7 @@ func choose(cameras []string, wanted string, leftOut *[]string) (camera string, 
 }
 
 func (f *folder) read(name string) (array, error) {
-	arrays, err := readNPZ(filepath.Join(f.path, name+".npz"))
+	arrays, err := readNPZ(filepath.Join(f.path, name+".npz"), &f.leftOut)
 	if err != nil {
 		return array{}, err
 	}

@@ -1,12 +1,10 @@
 package convert
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,8 +16,6 @@ type array struct {
 	dtype string // as data sets name it; NumPy's booleans are uint8
 	shape []int
 	data  []byte // row-major, little-endian
-	// values are the numbers where they were read as such, instead of data.
-	values []float64
 }
 
 // dtypes are the types that data sets can hold by NumPy's name of them, and widths their bytes.
@@ -48,10 +44,11 @@ var (
 	shapeEntry   = regexp.MustCompile(`'shape':\s*\(([\d, ]*)\)`)
 )
 
-// readNPY reads a .npy file, whose numbers take most bytes at most. It reads one byte beyond what
-// the header says: a few compressed bytes can hold gigabytes.
-func readNPY(r io.Reader, most int64) (a array, err error) {
-	header, err := readHeader(r)
+// readNPY reads a .npy file of size bytes. It allocates memory for the numbers only if
+// the header and size agree.
+func readNPY(r io.Reader, size int64) (a array, err error) {
+	counted := &io.LimitedReader{R: r, N: size}
+	header, err := readHeader(counted)
 	if err != nil {
 		return a, err
 	}
@@ -71,20 +68,22 @@ func readNPY(r io.Reader, most int64) (a array, err error) {
 			continue
 		}
 		edge, err := strconv.Atoi(text)
-		if a.shape = append(a.shape, edge); err != nil || len(a.shape) > maxAxes || edge > 0 && n > most/int64(edge) {
+		if a.shape = append(a.shape, edge); err != nil || len(a.shape) > maxAxes || edge > 0 && n > maxArrays/int64(edge) {
 			return a, fmt.Errorf("the shape (%s) is too large (hint: a file is one episode, of at most %d GB)", shape[1], maxArrays>>30)
 		}
 		n *= int64(edge)
 	}
-	var data bytes.Buffer // grows with what is there, whatever the header claims
-	got, err := io.Copy(&data, io.LimitReader(r, n+1))
-	switch {
-	case err == nil && got < n:
-		err = fmt.Errorf("it has %d bytes of numbers, its header says %d (hint: was it copied whole?)", got, n)
-	case err == nil && got > n:
-		err = fmt.Errorf("it goes on behind its numbers, of which its header says %d bytes (hint: np.savez writes such files)", n)
+	if n != counted.N {
+		return a, fmt.Errorf("it has %d bytes of numbers, its header says %d (hint: was it copied whole?)", counted.N, n)
 	}
-	a.data = data.Bytes()
+	a.data = make([]byte, n)
+	if _, err = io.ReadFull(r, a.data); err == nil {
+		if _, err = r.Read(make([]byte, 1)); errors.Is(err, io.EOF) { // where a zip archive verifies its checksum
+			err = nil
+		} else if err == nil {
+			err = errors.New("it continues after its numbers")
+		}
+	}
 	return a, err
 }
 
@@ -127,40 +126,20 @@ func (a array) width() int {
 	return n
 }
 
-// numbers are those of the array as float64, which must hold them exactly.
-func (a array) numbers() ([]float64, error) {
-	if a.values != nil {
-		return a.values, nil
-	}
-	le, size := binary.LittleEndian, widths[a.dtype]
-	out := make([]float64, len(a.data)/size)
+// integers are the values of an array of integers, of up to 2^53.
+func (a array) integers() ([]int, error) {
+	size := widths[a.dtype]
+	out := make([]int, len(a.data)/size)
 	for i := range out {
-		b := a.data[i*size:]
-		switch a.dtype {
-		case "uint8":
-			out[i] = float64(b[0])
-		case "int8":
-			out[i] = float64(int8(b[0]))
-		case "uint16":
-			out[i] = float64(le.Uint16(b))
-		case "int16":
-			out[i] = float64(int16(le.Uint16(b)))
-		case "uint32":
-			out[i] = float64(le.Uint32(b))
-		case "int32":
-			out[i] = float64(int32(le.Uint32(b)))
-		case "uint64":
-			out[i] = float64(le.Uint64(b))
-		case "int64":
-			out[i] = float64(int64(le.Uint64(b)))
-		case "float32":
-			out[i] = float64(math.Float32frombits(le.Uint32(b)))
-		default:
-			out[i] = math.Float64frombits(le.Uint64(b))
+		b := append(make([]byte, 8-size, 8), a.data[i*size:(i+1)*size]...)
+		v := int64(binary.LittleEndian.Uint64(b))
+		if v >>= 8 * (8 - size); a.dtype[0] == 'u' {
+			v &= 1<<(8*size) - 1
 		}
-		if a.dtype[len(a.dtype)-2:] == "64" && a.dtype[0] != 'f' && math.Abs(out[i]) > 1<<53 {
-			return nil, fmt.Errorf("it holds an integer beyond 2^53 (hint: leave the array out)")
+		if a.dtype[0] == 'f' || a.dtype[0] == 'u' && v < 0 || v < -1<<53 || v > 1<<53 {
+			return nil, fmt.Errorf("it is %s, with integers beyond 2^53 or other numbers (hint: x.astype(\"int32\") in Python)", a.dtype)
 		}
+		out[i] = int(v)
 	}
 	return out, nil
 }

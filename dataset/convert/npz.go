@@ -2,7 +2,9 @@ package convert
 
 import (
 	"archive/zip"
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"scalewm/dataset/cell"
@@ -18,7 +20,7 @@ func (f npzFiles) close() {}
 
 func (f npzFiles) episode(i int) (e episode, err error) {
 	e.source = f[i]
-	arrays, err := readNPZ(f[i])
+	arrays, err := readNPZ(f[i], &e.leftOut)
 	if err != nil {
 		return e, err
 	}
@@ -26,7 +28,8 @@ func (f npzFiles) episode(i int) (e episode, err error) {
 }
 
 // readNPZ reads the arrays of a .npz file by name, without those that the writer makes.
-func readNPZ(path string) (map[string]array, error) {
+// It appends to leftOut which members are no columns.
+func readNPZ(path string, leftOut *[]string) (map[string]array, error) {
 	f, err := cell.Open(path, cell.MaxData)
 	if err != nil {
 		return nil, err
@@ -40,16 +43,26 @@ func readNPZ(path string) (map[string]array, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (hint: np.savez writes such files)", err)
 	}
-	arrays, left := map[string]array{}, int64(maxArrays)
+	if err := believableMembers(z.File); err != nil {
+		return nil, fmt.Errorf("%w (hint: the file is damaged or made to exhaust memory; np.savez writes plain ones)", err)
+	}
+	arrays := map[string]array{}
 	for _, member := range z.File {
 		name, ok := strings.CutSuffix(member.Name, ".npy")
-		if !ok || isIndex(name) {
+		fault := hdf5.NameFault(name)
+		switch {
+		case !ok:
+			fault = "it is no .npy file"
+		case fault == "" && isIndex(name):
+			continue
+		}
+		if fault != "" {
+			*leftOut = append(*leftOut, fmt.Sprintf("the member %q is left out: %s", member.Name, fault))
 			continue
 		}
 		r, err := member.Open()
 		if err == nil {
-			arrays[name], err = readNPY(r, left)
-			left -= int64(len(arrays[name].data))
+			arrays[name], err = readNPY(r, int64(member.UncompressedSize64))
 			r.Close()
 		}
 		if err != nil {
@@ -57,6 +70,39 @@ func readNPZ(path string) (map[string]array, error) {
 		}
 	}
 	return arrays, nil
+}
+
+// believableMembers checks, before anything is decompressed, that the members of an archive have different
+// names and places and that their sizes are possible: deflate makes at most 1032 bytes of one
+// (https://zlib.net/zlib_tech.html).
+func believableMembers(members []*zip.File) error {
+	const ratio, localHeader = 1032, 30
+	type place struct{ from, to int64 }
+	var places []place
+	names, left := map[string]bool{}, uint64(maxArrays)
+	for _, m := range members {
+		from, err := m.DataOffset()
+		switch stored, size := m.CompressedSize64, m.UncompressedSize64; {
+		case err != nil:
+			return fmt.Errorf("its member %q: %w", m.Name, err)
+		case names[m.Name]:
+			return fmt.Errorf("it has two members %q", m.Name)
+		case stored > 1<<50 || size > ratio*(stored+1):
+			return fmt.Errorf("its member %q claims %d bytes in %d compressed ones", m.Name, size, stored)
+		case size > left:
+			return fmt.Errorf("its arrays are larger than %d GB", maxArrays>>30)
+		default:
+			names[m.Name], left = true, left-size
+			places = append(places, place{from - localHeader, from + int64(stored)})
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.from, b.from) })
+	for i := range places {
+		if i > 0 && places[i].from < places[i-1].to {
+			return fmt.Errorf("two of its %d members overlap", len(members))
+		}
+	}
+	return nil
 }
 
 // isIndex says that a column numbers episodes or steps, which the writer does anew.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -18,11 +19,20 @@ import (
 
 // table is a Parquet file.
 type table struct {
-	path  string
-	f     *os.File
-	file  *parquet.File
-	cache map[string][]float64
+	path    string
+	f       *os.File
+	size    int64
+	file    *parquet.File
+	cache   map[string][]float64 // index columns
+	columns map[string]*column
+	charged map[[2]int]bool // column chunks by row group and leaf
+	bytes   int64           // that further pages may claim
+	values  int64
 }
+
+// maxValues bounds the numbers of a table, and of its columns together, by the file's size. A row
+// of a recording has some numbers that do not compress to nothing, such as a timestamp.
+func maxValues(size int64) int64 { return 1<<18 + 32*size }
 
 func openTable(path string) (t *table, err error) {
 	defer hostile(path, &err)
@@ -35,8 +45,12 @@ func openTable(path string) (t *table, err error) {
 		err = wholeFooter(f, st.Size())
 	}
 	if err == nil {
-		t = &table{path: path, f: f, cache: map[string][]float64{}}
+		t = &table{path: path, f: f, size: st.Size(), cache: map[string][]float64{}, columns: map[string]*column{}, charged: map[[2]int]bool{},
+			bytes: 1<<20 + 128*st.Size(), values: maxValues(st.Size())}
 		t.file, err = parquet.OpenFile(f, st.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	}
+	if err == nil && (t.file.NumRows() < 0 || t.file.NumRows() > maxValues(t.size)) {
+		err = fmt.Errorf("it claims %d rows in %d bytes", t.file.NumRows(), t.size)
 	}
 	if err != nil {
 		f.Close()
@@ -58,7 +72,12 @@ func wholeFooter(f *os.File, size int64) error {
 	return nil
 }
 
-func (t *table) close() { t.f.Close() }
+func (t *table) close() {
+	for _, c := range t.columns {
+		c.close()
+	}
+	t.f.Close()
+}
 
 // hostile turns a panic of the library into an error: it trusts what a file says.
 func hostile(path string, err *error) {
@@ -67,117 +86,263 @@ func hostile(path string, err *error) {
 	}
 }
 
-// numbers are the values of a column with so many in each row.
+// numbers are the values of a column with width in each row, for indices.
 func (t *table) numbers(name string, width int) (v []float64, err error) {
 	if v, ok := t.cache[name]; ok {
 		return v, nil
 	}
-	rows := int(t.file.NumRows())
-	err = t.values(name, func(x parquet.Value) error {
-		switch {
-		case len(v) >= rows*width:
-			return fmt.Errorf("it has more than %d numbers a row", width)
-		case x.IsNull():
-			return errors.New("it has rows without a value")
-		}
-		switch x.Kind() {
-		case parquet.Boolean:
-			v = append(v, 0)
-			if x.Boolean() {
-				v[len(v)-1] = 1
-			}
-		case parquet.Int32:
-			v = append(v, float64(x.Int32()))
-		case parquet.Int64:
-			if x.Int64() > 1<<53 || x.Int64() < -1<<53 {
-				return errors.New("it holds an integer beyond 2^53")
-			}
-			v = append(v, float64(x.Int64()))
-		case parquet.Float:
-			v = append(v, float64(x.Float()))
-		case parquet.Double:
-			v = append(v, x.Double())
-		default:
-			return errNoNumbers
-		}
-		return nil
+	b := make([]byte, 0, 8)
+	err = t.read(name, 0, int(t.file.NumRows()), []int{width}, func(x parquet.Value, unsigned bool) error {
+		b, err := appendNumber(b, "float64", x, unsigned)
+		v = append(v, math.Float64frombits(binary.LittleEndian.Uint64(b[:cap(b)])))
+		return err
 	})
-	if err == nil && len(v) != rows*width {
-		err = fmt.Errorf("it has %d numbers in %d rows, which should have %d each", len(v), rows, width)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the column %s of the table %s: %w", name, t.path, err)
-	}
 	t.cache[name] = v
-	return v, nil
+	return v, err
 }
 
-// values hands over those of the only leaf of a column, or of its leaf of a name.
-func (t *table) values(name string, take func(parquet.Value) error) (err error) {
-	defer hostile(t.path, &err)
-	column, leaf, _ := strings.Cut(name, "\x00")
-	at := -1
+// column reads the values of a leaf in their order.
+type column struct {
+	t        *table
+	leaf     int
+	depth    int // of lists
+	unsigned bool
+	group    int // row group
+	rows     int // of the group, that began
+	row      int // of the table, that began
+	pages    parquet.Pages
+	values   parquet.ValueReader
+	buffer   []parquet.Value
+	ready    []parquet.Value // of buffer
+}
+
+// column is the only leaf of a column, or its leaf of a name, at the beginning of a row or before it.
+func (t *table) column(name string, row int) (*column, error) {
+	if c := t.columns[name]; c != nil && c.row <= row {
+		return c, nil
+	}
+	top, leaf, _ := strings.Cut(name, "\x00")
 	for i, path := range t.file.Schema().Columns() {
-		if path[0] == column && (leaf == "" || path[len(path)-1] == leaf) {
-			at = i
+		if path[0] != top || leaf != "" && path[len(path)-1] != leaf {
+			continue
 		}
-	}
-	if at < 0 {
-		return errors.New("it is not there")
-	}
-	buffer := make([]parquet.Value, 1024)
-	for i, group := range t.file.RowGroups() {
-		if err := t.believable(i, at); err != nil {
-			return err
+		c := &column{t: t, leaf: i, buffer: make([]parquet.Value, 1024)}
+		node, _ := t.file.Schema().Lookup(path...)
+		c.depth = node.MaxRepetitionLevel
+		if kind := node.Node.Type().LogicalType(); kind != nil {
+			integer, ok := kind.Value.(*format.IntType)
+			c.unsigned = ok && !integer.IsSigned
 		}
-		pages := group.ColumnChunks()[at].Pages()
-		for {
-			page, err := pages.ReadPage()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				pages.Close()
+		if old := t.columns[name]; old != nil {
+			old.close()
+		}
+		t.columns[name] = c
+		return c, nil
+	}
+	return nil, errors.New("it is not there")
+}
+
+func (c *column) close() {
+	if c.pages != nil {
+		c.pages.Close()
+	}
+	c.pages, c.values, c.ready = nil, nil, nil
+}
+
+// peek makes the next value ready, or returns io.EOF.
+func (c *column) peek() error {
+	for len(c.ready) == 0 {
+		if c.values == nil {
+			if err := c.nextPage(); err != nil {
 				return err
 			}
-			values := page.Values()
-			for more := true; more; {
-				n, err := values.ReadValues(buffer)
-				for _, x := range buffer[:n] {
-					if err := take(x); err != nil {
-						pages.Close()
-						return err
-					}
-				}
-				if more = err == nil; !more && !errors.Is(err, io.EOF) {
-					pages.Close()
-					return err
-				}
+		}
+		n, err := c.values.ReadValues(c.buffer)
+		if c.ready = c.buffer[:n]; err != nil {
+			c.values = nil
+			if !errors.Is(err, io.EOF) {
+				return err
 			}
 		}
-		pages.Close()
 	}
 	return nil
 }
 
+// nextPage opens the next page. In each row group all columns must have as many rows as the group.
+func (c *column) nextPage() error {
+	groups := c.t.file.RowGroups()
+	for c.group < len(groups) {
+		if c.pages == nil {
+			if err := c.t.believable(c.group, c.leaf); err != nil {
+				return err
+			}
+			c.pages, c.rows = groups[c.group].ColumnChunks()[c.leaf].Pages(), 0
+		}
+		page, err := c.pages.ReadPage()
+		if err == nil {
+			c.values = page.Values()
+			return nil
+		}
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+		if n := groups[c.group].NumRows(); int64(c.rows) != n {
+			return fmt.Errorf("it has %d rows in row group %d, which has %d", c.rows, c.group, n)
+		}
+		c.close()
+		c.group++
+	}
+	return io.EOF
+}
+
+// read passes the values of rows [from, to) to take; shape is that of each row. A row with another number of
+// values, or without, is an error.
+func (t *table) read(name string, from, to int, shape []int, take func(x parquet.Value, unsigned bool) error) (err error) {
+	top, _, _ := strings.Cut(name, "\x00")
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the column %s of the table %s: %w", top, t.path, err)
+		}
+		if err != nil && !errors.Is(err, errNoNumbers) && !strings.Contains(err.Error(), "(hint: ") {
+			err = fmt.Errorf("%w (hint: every row has the same number of values; copy the file again, or record the set again)", err)
+		}
+	}()
+	defer hostile(t.path, &err)
+	c, err := t.column(name, from)
+	if err != nil {
+		return err
+	}
+	width := 1
+	for _, n := range shape {
+		width *= n
+	}
+	k := width // values of the present row, of which those before from are skipped
+	for {
+		err := c.peek()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		starts := err != nil || c.ready[0].RepetitionLevel() == 0
+		if starts && c.row > from && k != width {
+			return fmt.Errorf("row %d has %d values instead of %d", c.row-1, k, width)
+		}
+		if starts && c.row == to {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("it ends after %d rows", c.row)
+		}
+		x := c.ready[0]
+		c.ready = c.ready[1:]
+		if starts {
+			c.row, c.rows, k = c.row+1, c.rows+1, 0
+		}
+		if c.row <= from {
+			continue
+		}
+		switch {
+		case x.IsNull():
+			return fmt.Errorf("row %d has no value", c.row-1)
+		case k == width:
+			return fmt.Errorf("row %d has more than %d values", c.row-1, width)
+		case k > 0 && c.depth > 1 && !nested(x.RepetitionLevel(), k, shape):
+			return fmt.Errorf("row %d has lists of different lengths, and its shape is %v", c.row-1, shape)
+		}
+		if err := take(x, c.unsigned); err != nil {
+			return fmt.Errorf("row %d: %w", c.row-1, err)
+		}
+		k++
+	}
+}
+
+// nested says that value k of a row begins a list at the level of lists that the shape says.
+func nested(level, k int, shape []int) bool {
+	axis := len(shape)
+	for n := 1; axis > 1; axis-- {
+		if n *= shape[axis-1]; n == 0 || k%n != 0 {
+			break
+		}
+	}
+	return level == axis
+}
+
+// appendNumber appends a value in a type of data sets, which must hold it exactly.
+func appendNumber(dst []byte, dtype string, x parquet.Value, unsigned bool) ([]byte, error) {
+	var whole int64 // or uint64, if not signed
+	var v float64
+	real, signed := false, !unsigned
+	switch x.Kind() {
+	case parquet.Boolean:
+		if x.Boolean() {
+			whole = 1
+		}
+	case parquet.Int32:
+		if whole = int64(x.Int32()); unsigned {
+			whole = int64(x.Uint32())
+		}
+	case parquet.Int64:
+		whole = x.Int64()
+	case parquet.Float, parquet.Double:
+		if v, real = x.Double(), true; x.Kind() == parquet.Float {
+			v = float64(x.Float())
+		}
+		if dtype[0] != 'f' {
+			whole, signed = int64(v), true
+		}
+	default:
+		return dst, errNoNumbers
+	}
+	le, bits := binary.LittleEndian, 8*widths[dtype]
+	var exact bool
+	switch {
+	case dtype == "float32" && x.Kind() == parquet.Float:
+		return le.AppendUint32(dst, math.Float32bits(x.Float())), nil
+	case dtype[0] == 'f':
+		if !real {
+			v = float64(whole)
+			if !signed {
+				v = float64(uint64(whole))
+			}
+		}
+		exact = real || whole >= -1<<53 && whole <= 1<<53
+		if dtype == "float32" {
+			exact = exact && (v != v || float64(float32(v)) == v)
+			dst = le.AppendUint32(dst, math.Float32bits(float32(v)))
+		} else {
+			dst = le.AppendUint64(dst, math.Float64bits(v))
+		}
+	case dtype[0] == 'u':
+		exact = (whole >= 0 || !signed) && (bits == 64 || uint64(whole)>>bits == 0)
+	default:
+		exact = (whole >= 0 || signed) && whole<<(64-bits)>>(64-bits) == whole
+	}
+	if dtype[0] != 'f' {
+		exact = exact && (!real || v == float64(whole) && math.Abs(v) <= 1<<53)
+		dst = append(dst, le.AppendUint64(nil, uint64(whole))[:bits/8]...)
+	}
+	if !exact {
+		return dst, fmt.Errorf("%v is not a value of the type %s", x, dtype)
+	}
+	return dst, nil
+}
+
 // believable looks at the headers of a column's pages before the library does, which takes the
-// memory that they claim. The pages of a column together are at most 256 times what they take in
-// the file and 1 MB besides, and have at most 512 values a byte and 2^18 besides; writers
-// stay far below that, since what could be compressed further is encoded before.
+// memory that they claim. The pages of all columns that are read are together at most 128 times the file
+// and 1 MB, with at most maxValues values; writers stay far below that, since what could be compressed
+// further is encoded before.
 func (t *table) believable(group, column int) error {
+	if t.charged[[2]int{group, column}] {
+		return nil
+	}
+	t.charged[[2]int{group, column}] = true
 	chunk := t.file.Metadata().RowGroups[group].Columns[column].MetaData
 	at, left := chunk.DataPageOffset, chunk.TotalCompressedSize
 	if d := chunk.DictionaryPageOffset; d > 0 {
 		at = min(at, d)
 	}
-	st, err := t.f.Stat()
-	if err != nil {
-		return err
-	}
-	if at < 0 || left < 0 || at > st.Size()-left {
+	if at < 0 || left < 0 || at > t.size-left {
 		return errors.New("its pages lie outside of the file")
 	}
-	bytes, values := 1<<20+256*left, 1<<18+512*left
 	lead := make([]byte, 16<<10) // a header, whose statistics are short
 	for left > 0 {
 		n, err := t.f.ReadAt(lead[:min(left, int64(len(lead)))], at)
@@ -191,12 +356,12 @@ func (t *table) believable(group, column int) error {
 		}
 		size := int64(r.BytesRead()) + int64(h.CompressedPageSize)
 		least := min(h.CompressedPageSize, h.UncompressedPageSize)
-		bytes -= int64(h.UncompressedPageSize)
+		t.bytes -= int64(h.UncompressedPageSize)
 		for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues} {
-			least, values = min(least, n), values-int64(n)
+			least, t.values = min(least, n), t.values-int64(n)
 		}
 		least = min(least, h.DataPageHeaderV2.V.DefinitionLevelsByteLength, h.DataPageHeaderV2.V.RepetitionLevelsByteLength)
-		if least < 0 || size > left || bytes < 0 || values < 0 {
+		if least < 0 || size > left || t.bytes < 0 || t.values < 0 {
 			return errors.New("its pages claim more than the file can hold")
 		}
 		levels := int64(h.DataPageHeaderV2.V.DefinitionLevelsByteLength) + int64(h.DataPageHeaderV2.V.RepetitionLevelsByteLength)
@@ -237,33 +402,32 @@ func (t *table) feature(name string, f leRobotFeature, from, to int) (a array, e
 	if len(f.Shape) == 1 && f.Shape[0] == 1 { // a number a row
 		a.shape = a.shape[:1]
 	}
-	n := a.width()
-	all, err := t.numbers(name, n)
-	if err != nil {
-		return a, err
+	n := int64(a.rows()) * int64(a.width())
+	if n > maxValues(t.size) {
+		return a, fmt.Errorf("the column %s of the table %s: the shape %v is too large for a file of %d bytes (hint: is the table whole?)", name, t.path, a.shape, t.size)
 	}
-	a.values = all[from*n : to*n]
-	return a, nil
+	a.data = make([]byte, 0, n*int64(widths[a.dtype]))
+	err = t.read(name, from, to, f.Shape, func(x parquet.Value, unsigned bool) (err error) {
+		a.data, err = appendNumber(a.data, a.dtype, x, unsigned)
+		return err
+	})
+	return a, err
 }
 
-// pictures are the frames of a camera whose pictures lie in the table.
+// pictures are the frames of a camera whose pictures lie in the table. Pixels are bounded by the file, in
+// which many rows may share one picture.
 func (t *table) pictures(name string, from, to int) (array, error) {
-	row := 0
-	var all [][]byte
-	err := t.values(name+"\x00bytes", func(x parquet.Value) error {
-		if row >= from && row < to {
-			all = append(all, x.Clone().ByteArray())
+	left := 64<<20 + 1032*t.size
+	a, err := stack(to-from, func(i int) (p picture, err error) {
+		err = t.read(name+"\x00bytes", from+i, from+i+1, nil, func(x parquet.Value, _ bool) (err error) {
+			p, err = readPicture(x.ByteArray())
+			return err
+		})
+		if left -= int64(len(p.rgb)); err == nil && left < 0 {
+			err = fmt.Errorf("the pictures are too large for a file of %d bytes (hint: is the table whole?)", t.size)
 		}
-		row++
-		return nil
+		return p, err
 	})
-	if err == nil && len(all) != to-from {
-		err = fmt.Errorf("it has %d pictures", row)
-	}
-	var a array
-	if err == nil {
-		a, err = stack(to-from, func(i int) (picture, error) { return readPicture(all[i]) })
-	}
 	if err != nil {
 		return a, fmt.Errorf("the frames %s of the table %s: %w", name, t.path, err)
 	}

@@ -55,13 +55,17 @@ func samePath(a, b string) (bool, error) {
 }
 
 func readEpisode(src *File, opt WriterOptions, e dataset.Episode) (EpisodeData, error) {
-	ep := EpisodeData{Columns: map[string][]float64{}}
+	ep := EpisodeData{Columns: map[string][]float64{}, Raw: map[string][]byte{}}
 	for _, c := range opt.Columns {
-		v, err := src.Read(c.Name, e.Offset, e.Offset+e.Len)
-		if err != nil {
-			return ep, err
+		var err error
+		if c.DType == "float16" { // written as float32
+			ep.Columns[c.Name], err = src.Read(c.Name, e.Offset, e.Offset+e.Len)
+		} else {
+			ep.Raw[c.Name], err = src.sets[c.Name].raw(e.Offset, e.Offset+e.Len)
 		}
-		ep.Columns[c.Name] = v
+		if err != nil {
+			return ep, fmt.Errorf("reading %s: %w", c.Name, err)
+		}
 	}
 	if opt.FrameSize == 0 {
 		return ep, nil

@@ -132,6 +132,12 @@ func (h *File) load(size int64) error {
 	if err := h.loadEpisodes(byName, size); err != nil {
 		return err
 	}
+	for name, reason := range h.list.others {
+		if slices.Contains(layout, name) {
+			return fmt.Errorf("column %s cannot be read: it is %s (hint: a column of that name holds numbers of every row; fetch or make the file again)", name, reason)
+		}
+		h.skipped[name] = reason
+	}
 	for _, d := range h.list.sets {
 		if reason, err := h.addColumn(d, size); err != nil {
 			return fmt.Errorf("column %s: %w", d.name, err)
@@ -208,8 +214,8 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 	switch {
 	case d.name == lenName || d.name == offsetName:
 		return "", nil
-	case cell.Visible(d.name) != d.name || strings.ContainsAny(d.name, "\n\t"):
-		return "control characters in its name", nil
+	case NameFault(d.name) != "":
+		return NameFault(d.name), nil
 	case dt == "":
 		return "not numbers", nil
 	case len(d.dims) == 0:
@@ -240,6 +246,19 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 	return "", nil
 }
 
+// NameFault says why a name cannot be a column's, "" where it can.
+func NameFault(name string) string {
+	switch {
+	case name == "" || name == "." || strings.ContainsAny(name, "/\x00"):
+		return "HDF5 has no such name"
+	case len(name) > maxName:
+		return fmt.Sprintf("its name is longer than %d bytes", maxName)
+	case cell.Visible(name) != name || strings.ContainsAny(name, "\n\t"):
+		return "control characters in its name"
+	}
+	return ""
+}
+
 // Path is where the file lies.
 func (h *File) Path() string { return h.path }
 
@@ -252,7 +271,7 @@ func (h *File) Episodes() []dataset.Episode { return h.episodes }
 // Columns implements dataset.Source; they come in alphabetical order.
 func (h *File) Columns() []envs.Column { return h.columns }
 
-// Skipped says which data sets of the file are not columns, and why.
+// Skipped says which entries of the root group, and which attributes, are left out, and why.
 func (h *File) Skipped() map[string]string { return h.skipped }
 
 // Attr implements dataset.Source.
@@ -273,13 +292,26 @@ func (h *File) Read(column string, from, to int) ([]float64, error) {
 	}
 	v, err := s.numbers(from, to)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s of %s: %w", column, h.path, err)
+		err = fmt.Errorf("reading %s of %s: %w", column, h.path, err)
 	}
-	return v, nil
+	return v, err
 }
 
-// numbers reads rows and widens them.
+// numbers reads rows and widens them. With dataset.ErrInexact it returns rounded numbers.
 func (s *dset) numbers(from, to int) ([]float64, error) {
+	raw, err := s.raw(from, to)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, len(raw)/s.elem)
+	if i := s.widen(out, raw); i >= 0 {
+		return out, fmt.Errorf("row %d holds %w (hint: `scalewm data convert` copies it exactly, nothing else can use the column)", from+i*s.elem/s.rowBytes, dataset.ErrInexact)
+	}
+	return out, nil
+}
+
+// raw reads the bytes of rows in the column's own type, little-endian.
+func (s *dset) raw(from, to int) ([]byte, error) {
 	if from < 0 || to > s.rows || from > to {
 		return nil, fmt.Errorf("rows %d to %d of %d", from, to, s.rows)
 	}
@@ -287,9 +319,12 @@ func (s *dset) numbers(from, to int) ([]float64, error) {
 	if err := s.read(from, to, raw); err != nil {
 		return nil, err
 	}
-	out := make([]float64, len(raw)/s.elem)
-	s.widen(out, raw)
-	return out, nil
+	if s.bigEndian {
+		for i := 0; i < len(raw); i += s.elem {
+			slices.Reverse(raw[i : i+s.elem])
+		}
+	}
+	return raw, nil
 }
 
 // Frame implements dataset.Source.

@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"sync"
 
+	"scalewm/dataset"
 	"scalewm/envs"
 )
 
@@ -81,7 +83,7 @@ func (h *File) hashColumn(sum interface{ Write([]byte) (int, error) }, name stri
 	var b []byte
 	for from := 0; from < h.rows; from += rows {
 		v, err := h.Read(name, from, min(from+rows, h.rows))
-		if err != nil {
+		if err != nil && !errors.Is(err, dataset.ErrInexact) { // rounded integers are hashed as float64 too
 			return err
 		}
 		b = b[:0]

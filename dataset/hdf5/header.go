@@ -430,14 +430,11 @@ func (d *described) dtype() string {
 	return ""
 }
 
-// widen turns stored elements into float64; integers beyond 2^53 lose their
-// last bits, everything else is exact.
-func (d *described) widen(dst []float64, src []byte) {
-	var order binary.ByteOrder = binary.LittleEndian
-	if d.bigEndian {
-		order = binary.BigEndian
-	}
-	dt := d.dtype()
+// widen turns little-endian elements into float64. It returns the index of the first
+// integer that float64 cannot hold, which is rounded, or -1.
+func (d *described) widen(dst []float64, src []byte) (inexact int) {
+	order, dt := binary.LittleEndian, d.dtype()
+	inexact = -1
 	for i := range dst {
 		b := src[i*d.elem : (i+1)*d.elem]
 		switch dt {
@@ -460,11 +457,19 @@ func (d *described) widen(dst []float64, src []byte) {
 		case "uint32":
 			dst[i] = float64(order.Uint32(b))
 		case "int64":
-			dst[i] = float64(int64(order.Uint64(b)))
+			v := int64(order.Uint64(b))
+			// Near 2^63 a float64 may be too large to convert back.
+			if dst[i] = float64(v); inexact < 0 && (dst[i] == 1<<63 || int64(dst[i]) != v) {
+				inexact = i
+			}
 		case "uint64":
-			dst[i] = float64(order.Uint64(b))
+			v := order.Uint64(b)
+			if dst[i] = float64(v); inexact < 0 && (dst[i] == 1<<64 || uint64(dst[i]) != v) {
+				inexact = i
+			}
 		}
 	}
+	return inexact
 }
 
 // half widens an IEEE binary16.

@@ -101,11 +101,13 @@ type listing struct {
 	own   *cursor // for data sets that the library cannot open
 	sets  []described
 	attrs map[string]string
+	// others are entries that are no data sets, and attributes that are no texts, with what they are.
+	others map[string]string
 }
 
 // openListing opens a file; own reads it from its superblock on.
 func openListing(path string, s superblock, own *cursor) (*listing, error) {
-	l := &listing{superblock: s, attrs: map[string]string{}, own: own}
+	l := &listing{superblock: s, attrs: map[string]string{}, others: map[string]string{}, own: own}
 	err := withLib(func() error {
 		p := C.CString(path)
 		defer C.free(unsafe.Pointer(p))
@@ -124,6 +126,9 @@ func openListing(path string, s superblock, own *cursor) (*listing, error) {
 	return l, nil
 }
 
+// maxName is the longest name of a column in bytes.
+const maxName = C.SW_MAX_NAME - 1
+
 // maxSets bounds the data sets of a root group; published files have below 50.
 const maxSets = 4096
 
@@ -141,6 +146,12 @@ func (l *listing) fill() error {
 				g.offset -= uint64(l.base)
 			}
 			l.sets = append(l.sets, g)
+		case rc == 0:
+			name := C.GoString(&d.name[0])
+			if len(name) == maxName { // it may be cut off
+				name = fmt.Sprintf("%s (entry %d)", name, i)
+			}
+			l.others[name] = C.GoString(d.other)
 		case rc < 0 && (d.header == 0 || !l.simple):
 			return libError()
 		case rc < 0:
@@ -164,6 +175,8 @@ func (l *listing) fill() error {
 		case rc == 1:
 			l.attrs[C.GoString(&name[0])] = C.GoString(value)
 			C.free(unsafe.Pointer(value))
+		case rc == 0:
+			l.others["attribute "+C.GoString(&name[0])] = "not one text"
 		case rc < 0:
 			// In a sealed file, a type that the library does not know is a new one.
 			if err := libError(); rc == C.SW_UNREADABLE || !l.sealed {

@@ -31,6 +31,7 @@ typedef struct {
   unsigned params[SW_MAX_FILTERS][SW_MAX_PARAMS];
   unsigned char fill[64];
   hid_t id;         /* open dataset */
+  const char *other; /* what an entry is that is no data set */
 } sw_dataset;
 
 void sw_init(void);
@@ -47,8 +48,9 @@ void sw_no_locks(hid_t fapl);
 
 hid_t sw_open(const char *path);
 long long sw_links(hid_t file);
-/* sw_describe returns 1 for a data set, 0 for anything else; when it fails, name
-   and header are set as far as it came. */
+/* sw_describe returns 1 for a data set, 0 for anything else, which other names;
+   when it fails, name and header are set as far as it came. Soft links are followed
+   within the file. */
 int sw_describe(hid_t file, long long i, sw_dataset *d);
 int sw_attrs(hid_t file);
 /* sw_attr copies attribute i of the root group; 1 if it is one string, 0 if not,

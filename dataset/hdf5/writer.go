@@ -38,6 +38,7 @@ type WriterOptions struct {
 // frames either as drawn or as Filter.Encode made them.
 type EpisodeData struct {
 	Columns map[string][]float64 // row-major, Len*Width
+	Raw     map[string][]byte    // instead of Columns: little-endian bytes in the column's type
 	Frames  [][]byte             // Len frames of (FrameSize, FrameSize, 3) bytes
 	Encoded [][]byte             // instead of Frames: stored bytes of Len chunks
 }
@@ -64,8 +65,12 @@ type Writer struct {
 func Create(path string, opt WriterOptions) (*Writer, error) {
 	opt.Columns = slices.Clone(opt.Columns)
 	for i := range opt.Columns {
-		if c := &opt.Columns[i]; c.DType == "float16" {
+		c := &opt.Columns[i]
+		if c.DType == "float16" {
 			c.DType = "float32"
+		}
+		if fault := NameFault(c.Name); fault != "" {
+			return nil, fmt.Errorf("writing %s: the column %q: %s (hint: give it another name)", path, c.Name, fault)
 		} else if writable[c.DType] == 0 || c.Width < 1 {
 			return nil, fmt.Errorf("writing %s: column %s of type %q and width %d", path, c.Name, c.DType, c.Width)
 		}
@@ -190,10 +195,15 @@ func (w *Writer) length(ep EpisodeData) (int, error) {
 	}
 	for _, c := range w.opt.Columns {
 		v, ok := ep.Columns[c.Name]
+		size, row := len(v), c.Width
 		if !ok {
-			return 0, fmt.Errorf("column %s is missing", c.Name)
+			raw, ok := ep.Raw[c.Name]
+			if !ok {
+				return 0, fmt.Errorf("column %s is missing", c.Name)
+			}
+			size, row = len(raw), c.Width*writable[c.DType]
 		}
-		if err := agree(c.Name, len(v)/c.Width, len(v)%c.Width == 0); err != nil {
+		if err := agree(c.Name, size/row, size%row == 0); err != nil {
 			return 0, err
 		}
 	}
@@ -219,7 +229,7 @@ func (w *Writer) encode(frames [][]byte) [][]byte {
 
 func (w *Writer) append(ep EpisodeData, n int) error {
 	for _, c := range w.columns {
-		if err := c.add(ep.Columns[c.Name]); err != nil {
+		if err := errors.Join(c.add(ep.Columns[c.Name]), c.addRaw(ep.Raw[c.Name])); err != nil {
 			return fmt.Errorf("column %s: %w", c.Name, err)
 		}
 	}
@@ -350,6 +360,21 @@ func (c *columnWriter) add(v []float64) error {
 		if c.buf, err = narrow(c.buf, c.DType, x); err != nil {
 			return err
 		}
+		if len(c.buf) == full {
+			if err := c.flush(columnChunk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addRaw is add for bytes in the column's type.
+func (c *columnWriter) addRaw(b []byte) error {
+	full := columnChunk * c.Width * writable[c.DType]
+	for len(b) > 0 {
+		n := min(len(b), full-len(c.buf))
+		c.buf, b = append(c.buf, b[:n]...), b[n:]
 		if len(c.buf) == full {
 			if err := c.flush(columnChunk); err != nil {
 				return err
