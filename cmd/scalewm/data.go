@@ -267,6 +267,7 @@ func dataConvert(ctx context.Context, c *command, j convert.Job, asJSON bool) er
 	if _, err := os.Lstat(j.Out); err == nil {
 		return fmt.Errorf("converting %s: %s is there already (hint: remove it or choose another --out)", j.In[0], j.Out)
 	}
+	result.Store(&j.Out)
 	p := newProgress(c.stderr, "converting")
 	j.Progress, j.Note = p.report, func(text string) { fmt.Fprintln(c.stderr, "note:", text) }
 	err := j.Run(ctx)

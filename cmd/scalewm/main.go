@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -65,6 +66,10 @@ func main() {
 	context.AfterFunc(ctx, func() {
 		stop() // a second signal ends the program at once, see start.c
 		time.Sleep(grace)
+		if release := cell.HoldRenames(); complete() {
+			release() // the verb has done its work and ends the program
+			return
+		}
 		os.Exit(exitCode(context.Canceled, os.Stderr))
 	})
 	ctx, timeUp := context.WithCancelCause(ctx) // which has no bound: the batch system does
@@ -74,8 +79,23 @@ func main() {
 	os.Exit(exitCode(run(ctx, os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
 }
 
+// result is the path of the only file that the running verb makes, where nothing was before.
+var result atomic.Pointer[string]
+
+// complete says that the verb's file has its final name: an interrupt comes too late, and the same
+// command would find the file in its way.
+func complete() bool {
+	path := result.Load()
+	if path == nil {
+		return false
+	}
+	_, err := os.Lstat(*path)
+	return err == nil
+}
+
 // run executes one command line; tests call it as the shell does.
 func run(ctx context.Context, args []string, to, stderr io.Writer) (err error) {
+	result.Store(nil)
 	stdout := &printed{Writer: to}
 	stderr = &printed{Writer: stderr}
 	defer func() {
@@ -112,7 +132,7 @@ func run(ctx context.Context, args []string, to, stderr io.Writer) (err error) {
 	switch {
 	case errors.Is(err, errHelp):
 		return nil
-	case ctx.Err() != nil: // whatever the verb made of it
+	case ctx.Err() != nil && !complete(): // whatever the verb made of it
 		if errors.Is(err, errStalled) {
 			return err
 		}

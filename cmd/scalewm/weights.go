@@ -172,22 +172,33 @@ func (j weightsJob) convert() (string, error) {
 	} else if *j.task != "" && *j.task != s.Task {
 		return "", fmt.Errorf("converting %s: it was trained on the task %s, not %s (hint: leave --task out)", j.in, s.Task, *j.task)
 	}
-	path, err := j.target(f.PT)
+	path, files, err := j.target(f.PT)
 	if err != nil {
 		return "", err
 	}
+	if err = j.write(path, c, s); err != nil {
+		for _, name := range files { // none was there before: the same command works again
+			os.Remove(name)
+		}
+	}
+	return path, err
+}
+
+// write writes the checkpoint's files.
+func (j weightsJob) write(path string, c model.Checkpoint, s *weights.Sidecar) error {
 	ts := c.Tensors()
 	if filepath.Ext(path) == ".pt" {
 		var config []byte
+		var err error
 		if ts, config, err = c.Published(*j.spelling); err != nil {
-			return "", err
+			return err
 		}
 		err = cell.WriteFile(filepath.Join(filepath.Dir(path), weights.HydraName), func(w io.Writer) error { _, err := w.Write(config); return err })
 		if err != nil {
-			return "", err
+			return err
 		}
 	}
-	return path, weights.Save(path, ts, s)
+	return weights.Save(path, ts, s)
 }
 
 // claim says of a published checkpoint what its files do not.
@@ -210,10 +221,10 @@ func (j weightsJob) claim(s *weights.Sidecar, actionDim int) error {
 	return nil
 }
 
-// target is the path of the file to write; neither it nor what goes beside it
-// may be there.
-func (j weightsJob) target(fromPT bool) (string, error) {
-	path := j.out
+// target is the path of the file of tensors, and the paths of all files to write. None of them may be
+// there, and they may not join the files of the input, which would be another checkpoint then.
+func (j weightsJob) target(fromPT bool) (path string, files []string, err error) {
+	path = j.out
 	if ext := filepath.Ext(path); ext != ".pt" && ext != filepath.Ext(weights.FileName) {
 		name := weights.PTName
 		if fromPT {
@@ -221,14 +232,23 @@ func (j weightsJob) target(fromPT bool) (string, error) {
 		}
 		path = filepath.Join(path, name)
 	}
-	beside := []string{path, weights.SidecarOf(path)}
-	if filepath.Ext(path) == ".pt" {
-		beside = append(beside, filepath.Join(filepath.Dir(path), weights.HydraName))
+	from := j.in
+	if st, err := os.Stat(from); err == nil && !st.IsDir() {
+		from = filepath.Dir(from)
 	}
-	for _, p := range beside {
+	in, err1 := os.Stat(from)
+	to, err2 := os.Stat(filepath.Dir(path))
+	if err1 == nil && err2 == nil && os.SameFile(in, to) {
+		return "", nil, fmt.Errorf("converting %s: the output %s is in the folder of the input (hint: choose another OUT)", j.in, path)
+	}
+	files = []string{path, weights.SidecarOf(path)}
+	if filepath.Ext(path) == ".pt" {
+		files = append(files, filepath.Join(filepath.Dir(path), weights.HydraName))
+	}
+	for _, p := range files {
 		if _, err := os.Stat(p); err == nil {
-			return "", fmt.Errorf("converting %s: %s is there already (hint: remove it or choose another OUT)", j.in, p)
+			return "", nil, fmt.Errorf("converting %s: %s is there already (hint: remove it or choose another OUT)", j.in, p)
 		}
 	}
-	return path, nil
+	return path, files, nil
 }

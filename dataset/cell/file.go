@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -87,13 +88,25 @@ func MakeFolder(dir string) error {
 func Publish(f *os.File, path string) error {
 	err := f.Sync()
 	if err == nil {
+		renaming.Lock()
 		err = os.Rename(f.Name(), path)
+		renaming.Unlock()
 	}
 	if err != nil {
 		os.Remove(f.Name())
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// renaming is locked while a file gets its final name.
+var renaming sync.Mutex
+
+// HoldRenames keeps Publish from renaming until release is called. A process that is about to
+// end calls it, so that what it reports stays true.
+func HoldRenames() (release func()) {
+	renaming.Lock()
+	return renaming.Unlock
 }
 
 // SHA256 is the hex SHA-256 of a file, fs.ErrNotExist where there is none.

@@ -92,6 +92,7 @@ func (t *table) numbers(name string, width int) (v []float64, err error) {
 		return v, nil
 	}
 	b := make([]byte, 0, 8)
+	v = make([]float64, 0, t.file.NumRows())
 	err = t.read(name, 0, int(t.file.NumRows()), []int{width}, func(x parquet.Value, unsigned bool) error {
 		b, err := appendNumber(b, "float64", x, unsigned)
 		v = append(v, math.Float64frombits(binary.LittleEndian.Uint64(b[:cap(b)])))
@@ -403,7 +404,7 @@ func (t *table) feature(name string, f leRobotFeature, from, to int) (a array, e
 		a.shape = a.shape[:1]
 	}
 	n := int64(a.rows()) * int64(a.width())
-	if n > maxValues(t.size) {
+	if n > maxValues(t.size) || a.rows() > maxEpisode {
 		return a, fmt.Errorf("the column %s of the table %s: the shape %v is too large for a file of %d bytes (hint: is the table whole?)", name, t.path, a.shape, t.size)
 	}
 	a.data = make([]byte, 0, n*int64(widths[a.dtype]))

@@ -25,6 +25,9 @@ type cache struct {
 	dir, id string
 	shards  []shard // all there are
 	per     int     // rows of a shard, but for the last
+	// replaced counts shards that were torn or written by an earlier version, whose checksums
+	// do not depend on the order of rows.
+	replaced int
 }
 
 func newCache(o Options) (*cache, error) {
@@ -46,16 +49,20 @@ type shard struct{ from, to int }
 // shardBytes is about how large a shard is: what a kill loses.
 var shardBytes = 64_000_000 // tests have smaller ones
 
-// A row is its numbers, little-endian, and the CRC-32C of their bytes.
+// A row is its numbers, little-endian, and the CRC-32C of the row's number and these bytes.
 func (c *cache) rowBytes() int { return 2*c.Key.numbers() + 4 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(row int, numbers []byte) uint32 {
+	return crc32.Update(crc32.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(row)), castagnoli), castagnoli, numbers)
+}
 
 // headerBytes is the length of a shard's first line, padded with spaces.
 const headerBytes = 96
 
 func (c *cache) header(s shard) string {
-	return fmt.Sprintf("%-*s\n", headerBytes-1, fmt.Sprintf("scalewm features %s rows %d to %d", c.id, s.from, s.to))
+	return fmt.Sprintf("%-*s\n", headerBytes-1, fmt.Sprintf("scalewm features 2 %s rows %d to %d", c.id, s.from, s.to))
 }
 
 func (s shard) bytes(c *cache) int64 { return headerBytes + int64(s.to-s.from)*int64(c.rowBytes()) }
@@ -156,6 +163,9 @@ func (c *cache) fill(ctx context.Context) (made int, err error) {
 	}
 	for _, i := range rng.Stream("features", os.Getpid()).Perm(len(missing)) {
 		s := missing[i]
+		if _, err := os.Lstat(c.path(s)); err == nil {
+			c.replaced++
+		}
 		err := cell.WriteFile(c.path(s), func(w io.Writer) error { return c.write(ctx, w, s) })
 		if err != nil && !errors.Is(err, errThere) {
 			return made, err
@@ -184,12 +194,12 @@ func (c *cache) write(ctx context.Context, w io.Writer, s shard) error {
 		rows[i] = int32(s.from + i)
 	}
 	row := make([]byte, 0, c.rowBytes())
-	return c.encode(ctx, rows, func(_ int, values []uint16) error {
+	return c.encode(ctx, rows, func(i int, values []uint16) error {
 		row = row[:0]
 		for _, v := range values {
 			row = binary.LittleEndian.AppendUint16(row, v)
 		}
-		_, err := w.Write(binary.LittleEndian.AppendUint32(row, crc32.Checksum(row, castagnoli)))
+		_, err := w.Write(binary.LittleEndian.AppendUint32(row, checksum(s.from+i, row)))
 		return err
 	})
 }
@@ -222,7 +232,7 @@ func (c *cache) readRow(s shard, row int, dst []uint16) error {
 		return err
 	}
 	numbers, sum := b[:len(b)-4], b[len(b)-4:]
-	if binary.LittleEndian.Uint32(sum) != crc32.Checksum(numbers, castagnoli) {
+	if binary.LittleEndian.Uint32(sum) != checksum(row, numbers) {
 		return fmt.Errorf("row %d is damaged", row)
 	}
 	for j := range dst {

@@ -127,6 +127,9 @@ func Open(ctx context.Context, o Options) (s Source, note string, err error) {
 		return nil, "", fmt.Errorf("filling the feature cache: %w", err)
 	}
 	note = fmt.Sprintf("features come from the cache %s of %s (%d of %d shards were there)", c.dir, size(c.bytes()), len(c.shards)-made, len(c.shards))
+	if c.replaced > 0 {
+		note += fmt.Sprintf("; %d were torn or of an earlier version and are computed again", c.replaced)
+	}
 	return c, note + c.others(), nil
 }
 

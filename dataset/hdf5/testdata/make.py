@@ -153,3 +153,20 @@ def sideways(f, rows):
 
 
 make("sideways", [5, 6], libver=V110, more=sideways)
+
+
+# Columns behind soft links, and what is no column. t_ns holds integers that float64 cannot hold.
+with h5py.File("links.h5", "w") as f:
+    index(f, [5, 6])
+    f["group/state"] = values(11, 7, np.float32)
+    f["state"], f["chain"], f["by_group"] = h5py.SoftLink("/group/state"), h5py.SoftLink("state"), h5py.SoftLink("linked/state")
+    f["linked"], f["hard"] = h5py.SoftLink("/group"), f["group"]
+    f["cycle"], f["cycle2"], f["dangling"] = h5py.SoftLink("/cycle2"), h5py.SoftLink("/cycle"), h5py.SoftLink("/nothing")
+    f["external"], f["root"], f["by_root"] = h5py.ExternalLink("plain.h5", "/state"), h5py.ExternalLink("plain.h5", "/"), h5py.SoftLink("/root/state")
+    f["type"] = np.dtype("f8")
+    f["n" * 255], f["n" * 256] = np.arange(11), np.arange(11)
+    f["t_ns"] = 1_790_000_000_000_000_001 + np.arange(11)
+    f["t_be"] = (2**60 + 1 + np.arange(11)).astype(">i8")
+    f["t_u"] = np.uint64(2**64 - 1) - np.arange(11, dtype=np.uint64)
+    f["nan"] = (np.uint64(0x7FF0DEAD00000001) + np.arange(11, dtype=np.uint64)).view("f8")
+    f.attrs["fps"] = 30
