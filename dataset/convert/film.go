@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 	"unicode"
@@ -62,7 +61,7 @@ func openFilm(ctx context.Context, path string, fps float64) (*film, error) {
 	if err != nil {
 		return nil, err
 	}
-	brands := make([]byte, 64) // of which AV1 has one, https://aomediacodec.github.io/av1-isobmff/#brands
+	brands := make([]byte, 64) // of which AV1 has one (https://aomediacodec.github.io/av1-isobmff)
 	n, _ := r.ReadAt(brands, 0)
 	r.Close()
 	program, err := exec.LookPath("ffmpeg")
@@ -71,22 +70,20 @@ func openFilm(ctx context.Context, path string, fps float64) (*film, error) {
 	}
 	f := &film{path: path, timed: make(chan error, 1), done: make(chan struct{})}
 	var out, times *os.File // ffmpeg's ends
-	if f.pipe, out, err = os.Pipe(); err == nil {
-		defer out.Close()
-		if f.times, times, err = os.Pipe(); err == nil {
-			defer times.Close()
-		}
-	}
-	if err != nil {
-		f.pipe.Close()
+	var err2 error
+	f.pipe, out, err = os.Pipe()
+	f.times, times, err2 = os.Pipe()
+	defer out.Close()
+	defer times.Close()
+	if err = errors.Join(err, err2); err != nil {
 		return nil, fmt.Errorf("starting ffmpeg: %w", err)
 	}
 	f.ctx, f.stop = context.WithCancel(ctx)
-	input := filmInput
-	if bytes.Contains(brands[:n], []byte("av01")) && canCheckAV1(f.ctx, program) {
-		input = append([]string{"-c:v", libAOM}, input...)
+	var decoder []string
+	if bytes.Contains(brands[:n], []byte("av01")) {
+		decoder = []string{"-c:v", "libaom-av1"} // detects damage within a frame, which ffmpeg's first choice does not
 	}
-	f.cmd = exec.CommandContext(f.ctx, program, slices.Concat(input, []string{"file:" + path}, filmOutput)...)
+	f.cmd = exec.CommandContext(f.ctx, program, slices.Concat(decoder, filmInput, []string{"file:" + path}, filmOutput)...)
 	f.cmd.Stdout, f.cmd.Stderr, f.cmd.ExtraFiles = out, &f.said, []*os.File{times}
 	f.cmd.WaitDelay = time.Second // where ffmpeg is a script, what it started may live on
 	f.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -112,26 +109,6 @@ func openFilm(ctx context.Context, path string, fps float64) (*film, error) {
 	f.out = bufio.NewReaderSize(f.pipe, 1<<20)
 	return f, nil
 }
-
-// libAOM is a decoder of AV1 that detects damage within a frame, which ffmpeg's first choice decodes without an error.
-const libAOM = "libaom-av1"
-
-// canCheckAV1 says that the program ffmpeg has libAOM.
-func canCheckAV1(ctx context.Context, program string) bool {
-	if has, ok := checksAV1.Load(program); ok {
-		return has.(bool)
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var out head
-	cmd := exec.CommandContext(ctx, program, "-nostdin", "-v", "error", "-h", "decoder="+libAOM)
-	cmd.Stdout, cmd.WaitDelay = &out, time.Second
-	has := cmd.Run() == nil && strings.HasPrefix(out.String(), "Decoder "+libAOM)
-	checksAV1.Store(program, has)
-	return has
-}
-
-var checksAV1 sync.Map // outcomes of canCheckAV1
 
 // checkTimes reads the times of all frames, in milliseconds, one a line. It returns an error if one
 // is off by half a frame or more: a decoder that skips damaged data leaves a gap there.
@@ -168,61 +145,51 @@ func (h *head) line() string {
 
 // frames are n frames from number first on, none of which was read before.
 func (f *film) frames(first, n int) (array, error) {
-	next := func(keep bool) (picture, error) {
-		p, err := f.frame(keep)
-		if err == io.EOF {
-			err = fmt.Errorf("frame %d of the film %s: the film ends there, and there are rows for %d frames (hint: was the recording cut off?)", f.next, f.path, first+n)
-		}
-		return p, err
-	}
 	for f.next < first {
-		if _, err := next(false); err != nil {
+		if _, err := f.frame(false, first+n); err != nil {
 			return array{}, err
 		}
 	}
-	return stack(n, func(int) (picture, error) { return next(true) })
+	return stack(n, func(int) (picture, error) { return f.frame(true, first+n) })
 }
 
-// finish decodes the rest of the film, so that damage anywhere in it is an error, and returns its number of frames.
-func (f *film) finish() (int, error) {
+// finish decodes the rest of the film, so that damage anywhere in it is an error, as are other frames than one a row. rows
+// is -1 where they need not be equal.
+func (f *film) finish(rows int) error {
 	for {
-		if _, err := f.frame(false); err == io.EOF {
-			return f.next, nil
+		if _, err := f.frame(false, 0); err == io.EOF {
+			break
 		} else if err != nil {
-			return 0, err
+			return err
 		}
 	}
-}
-
-// exactly decodes the rest of a film that must have n frames.
-func (f *film) exactly(n int) error {
-	total, err := f.finish()
-	if err == nil && total != n {
-		err = fmt.Errorf("the film %s has %d frames for %d rows (hint: which frames belong to the rows cannot be known; record the episode again or leave it out)", f.path, total, n)
+	if rows >= 0 && f.next != rows {
+		return fmt.Errorf("the film %s has %d frames for %d rows (hint: which frames belong to the rows cannot be known; record the episode again or leave it out)", f.path, f.next, rows)
 	}
-	return err
+	return nil
 }
 
-// frame is the next one, io.EOF after the last of a film without damage.
-func (f *film) frame(keep bool) (p picture, err error) {
+// frame is the next one of a film that must have need of them, io.EOF after the last of a film without damage.
+func (f *film) frame(keep bool, need int) (p picture, err error) {
 	_ = f.pipe.SetReadDeadline(time.Now().Add(patience))
-	within := false
 	if err = f.ctx.Err(); err == nil {
 		_, err = f.out.Peek(1)
 	}
-	if err == nil {
-		within = true
-		p, err = readPPM(f.out, keep)
-	}
-	if err == nil {
-		f.next++
-		return p, nil
+	within := err == nil
+	if within {
+		if p, err = readPPM(f.out, keep); err == nil {
+			f.next++
+			return p, nil
+		}
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		if err = f.outcome(); err == nil && !within {
+		switch err = f.outcome(); {
+		case err == nil && within:
+			err = errors.New("ffmpeg ended within it (hint: run the command again)")
+		case err == nil && f.next < need:
+			err = fmt.Errorf("the film ends there, and there are rows for %d frames (hint: was the recording cut off?)", need)
+		case err == nil:
 			return p, io.EOF
-		} else if err == nil {
-			err = errors.New("ffmpeg ended within a frame (hint: run the command again)")
 		}
 	}
 	if stopped := f.ctx.Err(); stopped != nil {
@@ -242,7 +209,7 @@ func (f *film) outcome() error {
 		return os.ErrDeadlineExceeded
 	}
 	if f.said.Len() > 0 || f.exit != nil {
-		return fmt.Errorf("ffmpeg says: %.300s, exit %v (hint: the film is damaged or not MP4; copy or record it again)", f.said.line(), f.cmd.ProcessState)
+		return fmt.Errorf("ffmpeg says: %.300s (%v) (hint: the film is damaged or not MP4, or this ffmpeg cannot decode it, for AV1 with libaom; copy or record it again)", f.said.line(), f.cmd.ProcessState)
 	}
 	_ = f.times.SetReadDeadline(time.Now().Add(f.cmd.WaitDelay))
 	return <-f.timed

@@ -62,7 +62,7 @@ func decodeFilm(t *testing.T, path string, n int) ([]byte, error) {
 	defer f.close()
 	a, err := f.frames(0, n)
 	if err == nil {
-		err = f.exactly(n)
+		err = f.finish(n)
 	}
 	return a.data, err
 }
@@ -82,13 +82,13 @@ func TestDamagedFilms(t *testing.T) {
 		"ones":       func(p []byte) { fill(p, 0xff) },
 		"first half": func(p []byte) { fill(p[:len(p)/2], 0) },
 	}
-	within := map[string]damage{ // which only libAOM detects
+	within := map[string]damage{ // which libaom detects
 		"last half": func(p []byte) { fill(p[len(p)/2:], 0) },
 		"middle":    func(p []byte) { p[len(p)/2] ^= 0xff },
 	}
-	const n = 4
+	const n = 4 // packets
 	for name, codec := range map[string][]string{
-		"H.264": {"libx264"}, "HEVC": {"libx265", "-x265-params", "log-level=0"}, "MPEG-4": {"mpeg4"},
+		"H.264": {"libx264"}, "MPEG-4": {"mpeg4"},
 		"VP9": {"libvpx-vp9"}, "AV1": {"libaom-av1", "-cpu-used", "8", "-g", "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestDamagedFilms(t *testing.T) {
 				tryPacket(2, what, f)
 			}
 			for what, f := range within {
-				if name == "AV1" && canCheckAV1(t.Context(), "ffmpeg") {
+				if name == "AV1" {
 					tryPacket(2, what, f)
 				}
 			}
@@ -186,14 +186,12 @@ func TestFilmsThatLeadElsewhere(t *testing.T) {
 		"session": "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 9 RTP/AVP 96\na=rtpmap:96 H264/90000\n",
 		"caption": "[Script Info]\nScriptType: v4.00+\n",
 	} {
-		for _, ending := range []string{".mp4", "_%03d.mp4"} {
-			path := filepath.Join(dir, name+ending)
-			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := decodeFilm(t, path, 3); err == nil || !strings.Contains(err.Error(), path+": ffmpeg says: ") || !strings.Contains(err.Error(), "(hint: ") {
-				t.Errorf("%s: %v", name+ending, err)
-			}
+		path := filepath.Join(dir, name+"_%03d.mp4")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeFilm(t, path, 3); err == nil || !strings.Contains(err.Error(), path+": ffmpeg says: ") || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

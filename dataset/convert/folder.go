@@ -147,7 +147,7 @@ func (f *folder) frames(i int) (array, error) {
 		defer film.close()
 		a, err := film.frames(0, f.lengths[i])
 		if err == nil {
-			err = film.exactly(f.lengths[i])
+			err = film.finish(f.lengths[i])
 		}
 		return a, err
 	}

@@ -212,13 +212,10 @@ func (l *leRobot) list() error {
 		for i := range l.info.Episodes {
 			l.located = append(l.located, leRobotEpisode{index: i})
 		}
-	} else {
-		if err == nil {
-			l.located, err = parseEpisodes(b)
-		}
-		if err != nil {
-			return fmt.Errorf("its meta/episodes.jsonl: %w", err)
-		}
+	} else if err != nil {
+		return err
+	} else if l.located, err = parseEpisodes(b); err != nil {
+		return fmt.Errorf("its meta/episodes.jsonl: %w", err)
 	}
 	for i := range l.located {
 		e := &l.located[i]
@@ -327,46 +324,43 @@ func (l *leRobot) episode(i int) (e episode, err error) {
 
 // rows finds those of an episode in its table, which is open.
 func (l *leRobot) rows(at leRobotEpisode) (from, to int, err error) {
+	var index []float64
 	numbers, err := l.table.numbers("episode_index", 1)
+	if err == nil && l.table.has("frame_index") {
+		index, err = l.table.numbers("frame_index", 1)
+	}
 	if err != nil {
 		return 0, 0, err
 	}
+	const sorted = "(hint: sort the table by episode_index and frame_index; are rows missing?)"
 	n := 0
 	for row, number := range numbers {
 		if number != float64(at.index) {
 			continue
 		}
-		if n++; n == 1 {
+		if n == 0 {
 			from = row
 		}
-		to = row + 1
+		if row != from+n {
+			return 0, 0, fmt.Errorf("the rows of the episode do not follow one another: others lie before row %d %s", row, sorted)
+		}
+		if index != nil && index[row] != float64(n) {
+			return 0, 0, fmt.Errorf("row %d has the frame_index %g, which should be %d %s", row, index[row], n, sorted)
+		}
+		n++
 	}
 	if n == 0 {
 		return 0, 0, errors.New("it has no rows of the episode (hint: is it in another table than meta says? copy the set again)")
 	}
-	if to-from != n {
-		return 0, 0, fmt.Errorf("the %d rows of the episode do not follow one another: they are among the rows %d to %d (hint: sort the table by episode_index and frame_index)", n, from, to-1)
-	}
 	if at.rows > 0 && n != at.rows {
 		return 0, 0, fmt.Errorf("it has %d rows of the episode, and meta says %d (hint: copy the set again)", n, at.rows)
-	}
-	if l.table.has("frame_index") {
-		index, err := l.table.numbers("frame_index", 1)
-		if err != nil {
-			return 0, 0, err
-		}
-		for row := from; row < to; row++ {
-			if index[row] != float64(row-from) {
-				return 0, 0, fmt.Errorf("row %d has the frame_index %g, which should be %d (hint: sort the table by episode_index and frame_index; rows may be missing)", row, index[row], row-from)
-			}
-		}
 	}
 	use := l.uses[at.data]
 	use.episodes, use.taken = use.episodes-1, use.taken+n
 	if use.episodes == 0 && use.taken != len(numbers) {
 		err = fmt.Errorf("it has %d rows, and the episodes that meta finds in it have %d (hint: remove rows of other episodes, or copy the set again)", len(numbers), use.taken)
 	}
-	return from, to, err
+	return from, from + n, err
 }
 
 // has says that a table has a column.
@@ -398,11 +392,10 @@ func (l *leRobot) filmed(at leRobotEpisode, n int) (a array, err error) {
 		return a, nil
 	}
 	if l.version == 2 {
-		return a, l.film.exactly(n)
+		return a, l.film.finish(n)
 	}
-	total, err := l.film.finish()
-	if err == nil && total != use.taken {
-		l.note(fmt.Sprintf("the film %s has %d frames, and its episodes use %d: the others are left out", path, total, use.taken))
+	if err = l.film.finish(-1); err == nil && l.film.next != use.taken {
+		l.note(fmt.Sprintf("the film %s has %d frames, and its episodes use %d: the others are left out", path, l.film.next, use.taken))
 	}
 	return a, err
 }

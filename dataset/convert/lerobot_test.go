@@ -75,7 +75,7 @@ func TestRowsOfLeRobot(t *testing.T) {
 	}{
 		"whole":             {leRobotRows([2]int64{0, 0}, [2]int64{0, 1}, [2]int64{0, 2}), one, ""},
 		"without a list":    {leRobotRows([2]int64{0, 0}, [2]int64{0, 1}, [2]int64{0, 2}), "", ""},
-		"two pieces":        {leRobotRows([2]int64{0, 0}, [2]int64{0, 1}, [2]int64{1, 0}, [2]int64{0, 2}), one, "3 rows of the episode do not follow one another"},
+		"two pieces":        {leRobotRows([2]int64{0, 0}, [2]int64{0, 1}, [2]int64{1, 0}, [2]int64{0, 2}), one, "do not follow one another: others lie before row 3"},
 		"another episode":   {leRobotRows([2]int64{0, 0}, [2]int64{0, 1}, [2]int64{0, 2}, [2]int64{1, 0}), one, "it has 4 rows, and the episodes that meta finds in it have 3"},
 		"out of order":      {leRobotRows([2]int64{0, 0}, [2]int64{0, 2}, [2]int64{0, 1}), one, "row 1 has the frame_index 2"},
 		"a gap":             {leRobotRows([2]int64{0, 0}, [2]int64{0, 1}, [2]int64{0, 3}), one, "row 2 has the frame_index 3"},
