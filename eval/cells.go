@@ -75,8 +75,7 @@ func Cells(ctx context.Context, store cell.Store, j Job) ([]record.Cell, []Failu
 		return nil, nil, err
 	}
 	if len(todo) == 0 {
-		cells, err := j.load(store, nil)
-		return cells, nil, err
+		return j.load(store, nil)
 	}
 	var failed []Failure
 	for group := range slices.Chunk(todo, j.setsTogether()) {
@@ -86,8 +85,7 @@ func Cells(ctx context.Context, store cell.Store, j Job) ([]record.Cell, []Failu
 		}
 		failed = append(failed, bad...)
 	}
-	cells, err := j.load(cell.Store{Dir: store.Dir}, failed)
-	return cells, failed, err
+	return j.load(cell.Store{Dir: store.Dir}, failed)
 }
 
 // setsTogether is how many sets it takes to fill a batch.
@@ -150,8 +148,8 @@ func (j Job) save(store cell.Store, results []SetResult) error {
 	return nil
 }
 
-// load reads the job's cells, in our schema, except those that failed.
-func (j Job) load(store cell.Store, failed []Failure) ([]record.Cell, error) {
+// load reads the job's cells, in our schema, except those that failed. Cells with rows that no evaluation has fail too.
+func (j Job) load(store cell.Store, failed []Failure) ([]record.Cell, []Failure, error) {
 	bad := map[string]bool{}
 	for _, f := range failed {
 		bad[f.Set] = true
@@ -163,13 +161,16 @@ func (j Job) load(store cell.Store, failed []Failure) ([]record.Cell, error) {
 			continue
 		}
 		c, err := record.Renewed(store, j.Spec(i))
-		if err != nil {
+		switch {
+		case errors.Is(err, cell.ErrTorn):
+			failed = append(failed, Failure{Set: set.Name, Err: err})
+		case err != nil:
 			errs = append(errs, fmt.Errorf("reading the cell of set %s: %w", set.Name, err))
-			continue
+		default:
+			out = append(out, c)
 		}
-		out = append(out, c)
 	}
-	return out, errors.Join(errs...)
+	return out, failed, errors.Join(errs...)
 }
 
 // Host is the name of this machine.

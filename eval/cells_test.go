@@ -278,3 +278,18 @@ func TestVerify(t *testing.T) {
 		t.Errorf("a torn cell and one more: %+v, %v", vs, err)
 	}
 }
+
+// A whole cell whose rows no evaluation has is a failure of its set that names the file, and takes no other with it.
+func TestCellsWithImpossibleRows(t *testing.T) {
+	j, store := testJob(t, "T5", 2, "s101", "s102"), cell.Store{Dir: t.TempDir()}
+	cells, failed, err := Cells(t.Context(), store, j)
+	if err != nil || len(cells) != 2 || len(failed) != 0 {
+		t.Fatalf("%d cells, %v, %v", len(cells), failed, err)
+	}
+	cells[0].Result.Rows[1].Steps = Budget + 1
+	must(t, store.Save(cells[0].ID, record.Kind, cells[0].Spec, cells[0].Result))
+	again, failed, err := Cells(t.Context(), store, j)
+	if err != nil || len(again) != 1 || again[0].ID != cells[1].ID || len(failed) != 1 || failed[0].Set != "s101" || !strings.Contains(failed[0].Err.Error(), store.Path(cells[0].ID)+": not a valid cell: episode 1 has 51 steps") {
+		t.Errorf("%d cells, %v, %v; want the failure of s101", len(again), failed, err)
+	}
+}
