@@ -2,15 +2,21 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"image/gif"
 	"image/png"
+	"io"
+	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
@@ -222,12 +228,13 @@ func TestRender(t *testing.T) {
 }
 
 // swm_world.h5 is a recording of stable_worldmodel (testdata/swm_world.py): rows count from 1, and all rows of
-// an episode have the observation of the first and the last row the action of another one.
+// an episode have the observation of the first and the last row the action of another one. Its column id holds random integers of 64 bits.
 func TestDataCheckOfARecorder(t *testing.T) {
 	out, _, code := session("data", "check", "testdata/swm_world.h5")
 	want := `episode 0, step 1 (row 1) and 5 more: observation is that of the episode's first row, in every episode
 episode 0, step 0 (row 0) and 7 more: step_idx starts at 1, not at 0
 note: episode 0, step 3 (row 3) and 1 more: the last row of an episode has an action, though no row shows what came of it; others have NaN there
+note: episode 0: reading id of testdata/swm_world.h5: row 0 holds an integer beyond 2^53 that float64 cannot hold (hint: ` + "`scalewm data convert`" + ` copies it exactly, nothing else can use the column)
 `
 	if out != want || code != exitFailed {
 		t.Errorf("exit %d, %s", code, out)
@@ -248,5 +255,81 @@ func TestDataConvertEpisodes(t *testing.T) {
 	}
 	if _, errs, code := session("data", "info", out, out); code != exitUsage || !strings.Contains(errs, "unexpected argument") {
 		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// cancelling cancels a context at the first line that is printed.
+type cancelling struct{ cancel func() }
+
+func (c cancelling) Write(b []byte) (int, error) { c.cancel(); return len(b), nil }
+
+// An interrupt after the file has its name comes too late: the same command would find the file in its way.
+func TestConvertInterruptedAtItsEnd(t *testing.T) {
+	path := dataFile(t, -1)
+	out := filepath.Join(t.TempDir(), "o.h5")
+	ctx, cancel := context.WithCancel(context.Background())
+	err := run(ctx, []string{"data", "convert", path, "--out", out}, cancelling{cancel}, io.Discard)
+	if _, statErr := os.Stat(out); err != nil || ctx.Err() == nil || statErr != nil {
+		t.Errorf("%v, %v", err, statErr)
+	}
+	if err := run(ctx, []string{"data", "convert", path, "--out", out + "2"}, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled before: %v", err)
+	}
+}
+
+// A killed or interrupted conversion leaves nothing at --out, or all of it with exit code 0, and the same command works after it.
+func TestConvertKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "long.h5")
+	lengthen(t, dataFile(t, -1), path)
+	f, err := hdf5.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := f.Rows()
+	f.Close()
+	out := filepath.Join(t.TempDir(), "o.h5")
+	convert := func(after time.Duration, with os.Signal) (int, string) {
+		var errs bytes.Buffer
+		cmd := exec.Command("scalewm", "data", "convert", path, "--out", out, "--filter", "none")
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if with != nil {
+			time.Sleep(after)
+			_ = cmd.Process.Signal(with)
+		}
+		_ = cmd.Wait()
+		return cmd.ProcessState.ExitCode(), errs.String()
+	}
+	began := time.Now()
+	if code, errs := convert(0, nil); code != exitDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	lasts := time.Since(began)
+	for i := range 12 {
+		os.Remove(out)
+		code, errs := convert(lasts*time.Duration(i+1)/12, []os.Signal{syscall.SIGKILL, os.Interrupt}[i%2])
+		f, err := hdf5.Open(out)
+		switch {
+		case err == nil:
+			if f.Rows() != rows || code == exitInterrupted {
+				t.Errorf("exit %d with %d of %d rows: %s", code, f.Rows(), rows, errs)
+			}
+			f.Close()
+		case errors.Is(err, fs.ErrNotExist):
+			if code == exitDone {
+				t.Errorf("exit 0 without a file: %s", errs)
+			}
+		default:
+			t.Error(err)
+		}
+	}
+	os.Remove(out)
+	if code, errs := convert(0, nil); code != exitDone {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(out)); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
 	}
 }

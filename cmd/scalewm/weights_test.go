@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"scalewm/dataset/cell"
 	"scalewm/model/lewm"
 )
 
@@ -101,6 +102,53 @@ func TestWeightsRefusals(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(dir + "/x*"); len(left) > 0 {
 		t.Errorf("refusals left %v", left)
+	}
+}
+
+// A failed conversion leaves nothing that the same command would find in its way.
+func TestWeightsConvertAgain(t *testing.T) {
+	for _, in := range []string{published, t.TempDir()} {
+		out := filepath.Join(t.TempDir(), "pt")
+		ending := "weights.safetensors"
+		if in != published {
+			weightsSession(t, "convert", published, in)
+			ending = "weights.pt"
+		}
+		blocked := cell.Aside(filepath.Join(out, ending)) // a folder, as little writable as a full disk
+		if err := os.MkdirAll(blocked, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if _, errs, code := session("weights", "convert", in, out); code != exitFailed || strings.Contains(errs, "there already") {
+			t.Errorf("exit %d: %s", code, errs)
+		}
+		if err := os.Remove(blocked); err != nil {
+			t.Fatal(err)
+		}
+		weightsSession(t, "convert", in, out)
+	}
+}
+
+// The folder of a checkpoint is not changed by converting it.
+func TestWeightsConvertIntoItself(t *testing.T) {
+	in := t.TempDir()
+	if err := os.CopyFS(in, os.DirFS(published)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadDir(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(in, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{{in, in}, {in, in + "/"}, {in, link}, {link, in}, {in, in + "/x.safetensors"}, {filepath.Join(in, "weights.pt"), in}} {
+		if _, errs, code := session("weights", "convert", c[0], c[1]); code != exitFailed || !strings.Contains(errs, "in the folder of the input (hint: ") {
+			t.Errorf("%v: exit %d: %s", c, code, errs)
+		}
+	}
+	if after, _ := os.ReadDir(in); len(after) != len(before) {
+		t.Errorf("files %v became %v", before, after)
 	}
 }
 

@@ -1,6 +1,7 @@
 package features
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -280,6 +281,23 @@ func TestOthers(t *testing.T) {
 	err = s.Features(t.Context(), []int32{29}, make([]uint16, patches*width))
 	if err == nil || !strings.Contains(err.Error(), "row 29 is damaged (hint: remove that file") {
 		t.Errorf("a damaged row: %v", err)
+	}
+	if err := rewrite(c.path(c.shards[1]), func(b []byte) []byte { // its first two rows change places
+		n := c.rowBytes()
+		return slices.Concat(b[:headerBytes], b[headerBytes+n:headerBytes+2*n], b[headerBytes:headerBytes+n], b[headerBytes+2*n:])
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []int32{10, 11} {
+		if err := s.Features(t.Context(), []int32{row}, make([]uint16, patches*width)); err == nil || !strings.Contains(err.Error(), "is damaged (hint: ") {
+			t.Errorf("a row in another place: %v", err)
+		}
+	}
+	if err := rewrite(c.path(c.shards[1]), func(b []byte) []byte { return bytes.Replace(b, []byte("features 2 "), []byte("features 1 "), 1) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, note := open(t, o); !strings.Contains(note, "1 were torn or of an earlier version and are computed again") {
+		t.Errorf("an earlier version: %q", note)
 	}
 	if err := s.Features(t.Context(), []int32{rows}, make([]uint16, patches*width)); err == nil || !strings.Contains(err.Error(), "has 95 rows") {
 		t.Errorf("a row that is not there: %v", err)
