@@ -269,62 +269,50 @@ func nested(level, k int, shape []int) bool {
 
 // appendNumber appends a value in a type of data sets, which must hold it exactly.
 func appendNumber(dst []byte, dtype string, x parquet.Value, unsigned bool) ([]byte, error) {
-	var whole int64 // or uint64, if not signed
+	le, unused := binary.LittleEndian, 64-8*widths[dtype]
+	var bits uint64 // of an integer; v is it or another number as float64
 	var v float64
-	real, signed := false, !unsigned
+	exact, integer := true, true
 	switch x.Kind() {
 	case parquet.Boolean:
 		if x.Boolean() {
-			whole = 1
+			bits = 1
 		}
 	case parquet.Int32:
-		if whole = int64(x.Int32()); unsigned {
-			whole = int64(x.Uint32())
+		if bits = uint64(x.Int32()); unsigned {
+			bits = uint64(x.Uint32())
 		}
 	case parquet.Int64:
-		whole = x.Int64()
-	case parquet.Float, parquet.Double:
-		if v, real = x.Double(), true; x.Kind() == parquet.Float {
-			v = float64(x.Float())
+		bits = x.Uint64()
+	case parquet.Float:
+		if dtype == "float32" { // NaNs keep their bits
+			return le.AppendUint32(dst, math.Float32bits(x.Float())), nil
 		}
-		if dtype[0] != 'f' {
-			whole, signed = int64(v), true
-		}
+		v, integer = float64(x.Float()), false
+	case parquet.Double:
+		v, integer = x.Double(), false
 	default:
 		return dst, errNoNumbers
 	}
-	le, bits := binary.LittleEndian, 8*widths[dtype]
-	var exact bool
-	switch {
-	case dtype == "float32" && x.Kind() == parquet.Float:
-		return le.AppendUint32(dst, math.Float32bits(x.Float())), nil
-	case dtype[0] == 'f':
-		if !real {
-			v = float64(whole)
-			if !signed {
-				v = float64(uint64(whole))
-			}
-		}
-		exact = real || whole >= -1<<53 && whole <= 1<<53
-		if dtype == "float32" {
-			exact = exact && (v != v || float64(float32(v)) == v)
-			dst = le.AppendUint32(dst, math.Float32bits(float32(v)))
-		} else {
-			dst = le.AppendUint64(dst, math.Float64bits(v))
-		}
-	case dtype[0] == 'u':
-		exact = (whole >= 0 || !signed) && (bits == 64 || uint64(whole)>>bits == 0)
-	default:
-		exact = (whole >= 0 || signed) && whole<<(64-bits)>>(64-bits) == whole
+	whole := int64(bits)
+	large := unsigned && whole < 0 // beyond int64
+	if integer && dtype[0] == 'f' {
+		v, exact = float64(whole), !large && whole >= -1<<53 && whole <= 1<<53
 	}
-	if dtype[0] != 'f' {
-		exact = exact && (!real || v == float64(whole) && math.Abs(v) <= 1<<53)
-		dst = append(dst, le.AppendUint64(nil, uint64(whole))[:bits/8]...)
+	switch dtype[0] {
+	case 'f':
+		if bits = math.Float64bits(v); dtype == "float32" {
+			bits, exact = uint64(math.Float32bits(float32(v))), exact && (v != v || float64(float32(v)) == v)
+		}
+	case 'u':
+		exact = integer && (large || whole >= 0) && bits<<unused>>unused == bits
+	default:
+		exact = integer && !large && whole<<unused>>unused == whole
 	}
 	if !exact {
 		return dst, fmt.Errorf("%v is not a value of the type %s", x, dtype)
 	}
-	return dst, nil
+	return append(dst, le.AppendUint64(make([]byte, 0, 8), bits)[:widths[dtype]]...), nil
 }
 
 // believable looks at the headers of a column's pages before the library does, which takes the

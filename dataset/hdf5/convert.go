@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"scalewm/dataset"
+	"scalewm/envs"
 	"scalewm/envs/parallel"
 )
 
@@ -31,7 +32,10 @@ func Convert(ctx context.Context, src *File, out string, filter Filter, progress
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		ep, err := readEpisode(src, opt, e)
+		ep, err := src.Copy(opt.Columns, e)
+		if err == nil {
+			ep.Frames, err = readFrames(src, e)
+		}
 		if err != nil {
 			return fmt.Errorf("converting episode %d: %w", i, err)
 		}
@@ -54,25 +58,30 @@ func samePath(a, b string) (bool, error) {
 	return x == y, err
 }
 
-func readEpisode(src *File, opt WriterOptions, e dataset.Episode) (EpisodeData, error) {
+// Copy reads columns of an episode as a Writer writes them, to the bit.
+func (h *File) Copy(columns []envs.Column, e dataset.Episode) (EpisodeData, error) {
 	ep := EpisodeData{Columns: map[string][]float64{}, Raw: map[string][]byte{}}
-	for _, c := range opt.Columns {
+	for _, c := range columns {
 		var err error
 		if c.DType == "float16" { // written as float32
-			ep.Columns[c.Name], err = src.Read(c.Name, e.Offset, e.Offset+e.Len)
+			ep.Columns[c.Name], err = h.Read(c.Name, e.Offset, e.Offset+e.Len)
 		} else {
-			ep.Raw[c.Name], err = src.sets[c.Name].raw(e.Offset, e.Offset+e.Len)
+			ep.Raw[c.Name], err = h.sets[c.Name].raw(e.Offset, e.Offset+e.Len)
 		}
 		if err != nil {
-			return ep, fmt.Errorf("reading %s: %w", c.Name, err)
+			return ep, fmt.Errorf("reading %s of %s: %w", c.Name, h.path, err)
 		}
 	}
-	if opt.FrameSize == 0 {
-		return ep, nil
+	return ep, nil
+}
+
+func readFrames(src *File, e dataset.Episode) ([][]byte, error) {
+	if src.FrameSize() == 0 {
+		return nil, nil
 	}
-	ep.Frames = make([][]byte, e.Len)
-	return ep, parallel.For(context.Background(), 0, e.Len, func(_, t int) error {
-		ep.Frames[t] = make([]byte, frameBytes(src.FrameSize()))
-		return src.Frame(e.Offset+t, ep.Frames[t])
+	frames := make([][]byte, e.Len)
+	return frames, parallel.For(context.Background(), 0, e.Len, func(_, t int) error {
+		frames[t] = make([]byte, frameBytes(src.FrameSize()))
+		return src.Frame(e.Offset+t, frames[t])
 	})
 }

@@ -79,7 +79,7 @@ func (h *File) computePrint() (string, error) {
 
 // hashColumn hashes in blocks, so that a long column is never whole in memory.
 func (h *File) hashColumn(sum interface{ Write([]byte) (int, error) }, name string) error {
-	const rows = 1 << 16
+	rows := max(1, 1<<20/max(1, h.sets[name].rowBytes))
 	var b []byte
 	for from := 0; from < h.rows; from += rows {
 		v, err := h.Read(name, from, min(from+rows, h.rows))

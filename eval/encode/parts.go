@@ -7,7 +7,6 @@ import (
 	"math"
 	"path/filepath"
 
-	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
@@ -109,7 +108,7 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (n
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		ep, err := j.episode(opt.Columns[1:], e)
+		ep, err := j.Data.Copy(opt.Columns[1:], e)
 		if err != nil {
 			return 0, err
 		}
@@ -133,16 +132,4 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (n
 		return 0, fmt.Errorf("all %d numbers that the model gave are NaN or infinite (hint: its training diverged, or its actions have another scale; %s keeps them)", made, p.dir)
 	}
 	return 100 * float64(bad) / float64(max(made, 1)), w.Close()
-}
-
-func (j Job) episode(columns []envs.Column, e dataset.Episode) (hdf5.EpisodeData, error) {
-	ep := hdf5.EpisodeData{Columns: map[string][]float64{}}
-	for _, c := range columns {
-		v, err := j.Data.Read(c.Name, e.Offset, e.Offset+e.Len)
-		if err != nil {
-			return ep, err
-		}
-		ep.Columns[c.Name] = v
-	}
-	return ep, nil
 }
