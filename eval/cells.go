@@ -30,11 +30,11 @@ func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 	j.eachSet(func(i int) { ids[i], errs[i] = record.Find(store, j.Spec(i)) })
 	for i, err := range errs {
 		switch {
-		case err == nil:
+		case err == nil && !j.Fresh:
 			continue
 		case errors.Is(err, cell.ErrTorn):
 			torn = append(torn, ids[i])
-		case !errors.Is(err, fs.ErrNotExist):
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, nil, err
 		}
 		todo = append(todo, i)

@@ -33,6 +33,7 @@ type Arm struct {
 	Cost             CostModel
 	Policy, Proposal Policy
 	Python           string // what a model in Python is: world, cost or policy (record.Spec); "" for a checkpoint
+	Code             string // hash of the code of a model in Python; "" for a checkpoint
 	// Protocol of the checkpoint's training; "" where nothing was trained.
 	// Checkpoints are evaluated under their own: under strict, one of the
 	// paper's protocol has seen the held-out episodes.
@@ -106,6 +107,7 @@ type Job struct {
 	PlannerNoise int  // its number, 0: the published
 	ActionClip   bool // planned actions are clipped to the task's bounds before they are executed
 	Sets         []Set
+	Fresh        bool   // existing cells count as missing, and are replaced
 	Workers      int    // goroutines that simulate, 0: one
 	Batch        int    // episodes planned side by side, 0: as many as keep the device busy
 	Version      string // of the program, for the measured times
@@ -125,7 +127,7 @@ func (j Job) Spec(i int) record.Spec {
 	}
 	s.TrainSeed, s.Weights, s.Precision = j.Arm.TrainSeed, j.Arm.Weights, j.Arm.Precision
 	s.Recipe, s.Q, s.LossWeight = j.Arm.Recipe.Hash, j.Arm.Recipe.Q, j.Arm.Recipe.Weight
-	s.Backbone, s.Python = j.Arm.Backbone, j.Arm.Python
+	s.Backbone, s.Python, s.Code = j.Arm.Backbone, j.Arm.Python, j.Arm.Code
 	s.Horizon, s.ActionClip = Horizon, j.ActionClip
 	if j.Arm.searches() {
 		s.Solver, s.Tier = j.Solver, j.Tier.Name

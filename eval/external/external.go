@@ -22,6 +22,7 @@ import (
 type Says struct {
 	Name      string `json:"name"`
 	Weights   string `json:"weights"` // what tells it from others of the name: a SHA-256
+	Code      string `json:"code"`    // hash of its code; "" where it has none of its own
 	TrainSeed int    `json:"train_seed"`
 	Kind      string `json:"kind"`     // record.PythonWorld, PythonCost or PythonPolicy
 	Proposal  bool   `json:"proposal"` // it makes the solver's first mean too
@@ -104,7 +105,7 @@ func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Model,
 	x := &Model{ctx: ctx, questions: make(chan *Question), answers: make(chan struct{})}
 	x.info = model.Info{Kind: "python", Patches: max(s.Patches, 1), Dim: s.Dim, History: 1, FrameSize: s.FrameSize, ActionWidth: eval.Block * actionDim, FrameSkip: eval.Block}
 	x.dev = host{dev, x}
-	a := eval.Arm{Method: s.Name, Weights: s.Weights, TrainSeed: s.TrainSeed, Python: s.Kind, Actions: dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd}}
+	a := eval.Arm{Method: s.Name, Weights: s.Weights, TrainSeed: s.TrainSeed, Python: s.Kind, Code: s.Code, Actions: dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd}}
 	switch s.Kind {
 	case record.PythonWorld:
 		a.World = world{x}

@@ -6,12 +6,15 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"scalewm/envs"
 	_ "scalewm/envs/tworoom"
@@ -26,12 +29,14 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// silent is a pipeline.Listener that hears nothing.
+// silent is a pipeline.Listener that keeps the notes, in heard.
 type silent struct{}
+
+var heard []string
 
 func (silent) Begin(string, int, int)        {}
 func (silent) Progress(int64, int64, string) {}
-func (silent) Note(string)                   {}
+func (silent) Note(text string)              { heard = append(heard, text) }
 func (silent) End(string, string)            {}
 func (silent) Failed(string, error)          {}
 
@@ -52,6 +57,9 @@ func must(t *testing.T, err error) {
 
 // settings are those of all evaluations here.
 var settings = pipeline.Settings{Protocol: "paper", Solver: "cem,icem", Tier: "T5", Sets: "s101", Temperature: "paper", Clip: "raw", Pool: "minus-one"}
+
+// fresh replaces existing cells.
+var fresh bool
 
 // native is a folder with episodes of Two-Room and an untrained LeWM that was evaluated on them.
 var native string
@@ -103,7 +111,7 @@ func visit(t *testing.T, dir string, s external.Says, answer func(*external.Ques
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	space, err := pipeline.Evaluation{Settings: settings, Task: "tworoom", Data: native + "/data/tworoom.h5", Out: dir, Episodes: 3, Workers: 2}.Workspace()
+	space, err := pipeline.Evaluation{Settings: settings, Task: "tworoom", Data: native + "/data/tworoom.h5", Out: dir, Episodes: 3, Workers: 2, Fresh: fresh}.Workspace()
 	must(t, err)
 	defer space.Close()
 	space.Listener = silent{}
@@ -356,6 +364,64 @@ func TestExternalFails(t *testing.T) {
 	}
 }
 
+// Other code of the same weights has its own cells; a cell without a hash of the code is neither's. Existing
+// cells are reused with a note of each solver and their date, and replaced where fresh ones are requested.
+func TestCodeAndReuse(t *testing.T) {
+	m := &mirror{World: natively(t)}
+	dir := t.TempDir()
+	evaluate := func(code string) (asked int) {
+		heard = nil
+		s := m.says("mirror", record.PythonWorld)
+		s.Code = code
+		must(t, visit(t, dir, s, func(q *external.Question) ([]float32, error) {
+			asked++
+			return m.answer(q)
+		}))
+		return asked
+	}
+	for i, code := range []string{"", "aa", "bb"} {
+		asked := evaluate(code)
+		f, err := record.Load(t.Context(), dir)
+		must(t, err)
+		if asked == 0 || len(f.Cells) != 2*(i+1) || strings.Contains(strings.Join(heard, ""), "reused") {
+			t.Errorf("code %q: %d questions, %d cells, notes %q", code, asked, len(f.Cells), heard)
+		}
+	}
+	if asked := evaluate("aa"); asked != 0 {
+		t.Errorf("the same code again: %d questions", asked)
+	}
+	var reused []string
+	for _, note := range heard {
+		if strings.Contains(note, "reused") {
+			reused = append(reused, note)
+		}
+	}
+	for i, solver := range []string{"cem T5", "icem T5"} {
+		if len(reused) != 2 || !regexp.MustCompile(solver+`: 1 of 1 cells existed and were reused \(s101\), made 20\d\d-\d\d-\d\dT[0-9:]+Z$`).MatchString(reused[i]) {
+			t.Errorf("notes %q", heard)
+		}
+	}
+	film := dir + "/watch/tworoom-mirror@world-T5.gif"
+	must(t, os.Chtimes(film, time.Unix(1, 0), time.Unix(1, 0)))
+	fresh = true
+	defer func() { fresh = false }()
+	if asked := evaluate("aa"); asked == 0 || strings.Contains(strings.Join(heard, ""), "reused") {
+		t.Errorf("fresh cells: %d questions, notes %q", asked, heard)
+	}
+	if i, err := os.Stat(film); err != nil || i.ModTime().Unix() == 1 {
+		t.Errorf("the film of the earlier cells is still there: %v", err)
+	}
+	f, err := record.Load(t.Context(), dir)
+	must(t, err)
+	names := map[string]bool{}
+	for _, c := range pipeline.Scores(f.Cells) {
+		names[c.Method] = true
+	}
+	if want := []string{"mirror@world@aa", "mirror@world@bb", "mirror@world@no-code"}; !slices.Equal(slices.Sorted(maps.Keys(names)), want) {
+		t.Errorf("arms %v, want %v", names, want)
+	}
+}
+
 // What no model is like, and names that are taken.
 func TestRefused(t *testing.T) {
 	m := &mirror{World: natively(t)}
@@ -366,6 +432,7 @@ func TestRefused(t *testing.T) {
 		"is none":                 func(s *external.Says) { s.Name = "a b" },
 		`name "a@b" is none`:      func(s *external.Says) { s.Name = "a@b" },
 		"no name":                 func(s *external.Says) { s.Weights = "" },
+		"hash of the model's":     func(s *external.Says) { s.Code = "../a" },
 		"of kind":                 func(s *external.Says) { s.Kind = "nosuch" },
 		"latents of":              func(s *external.Says) { s.Dim = 0 },
 		"frames of":               func(s *external.Says) { s.FrameSize = 1 << 20 },

@@ -54,6 +54,7 @@ var fields = []field{
 	{name: "loss_weight", role: ofArm, of: func(c record.Cell, _ record.Row) string { return number(c.Spec.LossWeight) }},
 	{name: "train_seed", role: ofArm, of: func(c record.Cell, _ record.Row) string { return strconv.Itoa(c.Spec.TrainSeed) }},
 	{name: "weights", role: ofArm, of: func(c record.Cell, _ record.Row) string { return c.Spec.Weights }},
+	{name: "code", role: ofArm, of: func(c record.Cell, _ record.Row) string { return c.Spec.Code }},
 	{name: "protocol", role: ofSettings, pair: true, say: "protocol %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Protocol }},
 	{name: "data", role: ofSettings, pair: true, say: "data %s", of: func(c record.Cell, _ record.Row) string { return c.Spec.Data }},
 	{name: "recipe", role: ofSettings, plan: true, say: "recipe %s", per: alone, of: func(c record.Cell, _ record.Row) string { return c.Spec.Recipe }},

@@ -205,27 +205,30 @@ func MethodOf(arm string) model.Method {
 }
 
 // nameArms names the arms. Trainings of one name and seed that left different
-// weights are different arms, and bear the head of their weights' hash.
+// weights, and models in Python of the same weights and different code, are different arms, and
+// bear the head of that hash.
 func nameArms(placed []Placed) {
 	type training struct {
 		*Settings
 		arm  string
 		seed int
 	}
-	weights := map[training]map[string]bool{}
 	for i := range placed {
-		p := &placed[i]
-		p.Arm = ArmName(p.Spec)
-		t := training{p.Settings, p.Arm, p.Spec.TrainSeed}
-		if weights[t] == nil {
-			weights[t] = map[string]bool{}
-		}
-		weights[t][p.Spec.Weights] = true
+		placed[i].Arm = ArmName(placed[i].Spec)
 	}
-	for i := range placed {
-		p := &placed[i]
-		if len(weights[training{p.Settings, p.Arm, p.Spec.TrainSeed}]) > 1 {
-			p.Arm += fmt.Sprintf("@%.8s", p.Spec.Weights)
+	for _, hash := range []func(record.Spec) string{func(s record.Spec) string { return s.Weights }, func(s record.Spec) string { return cmp.Or(s.Code, "no-code") }} {
+		hashes := map[training]map[string]bool{}
+		of := func(p Placed) training { return training{p.Settings, p.Arm, p.Spec.TrainSeed} }
+		for _, p := range placed {
+			if hashes[of(p)] == nil {
+				hashes[of(p)] = map[string]bool{}
+			}
+			hashes[of(p)][hash(p.Spec)] = true
+		}
+		for i := range placed {
+			if p := &placed[i]; len(hashes[of(*p)]) > 1 {
+				p.Arm += fmt.Sprintf("@%.8s", hash(p.Spec))
+			}
 		}
 	}
 }

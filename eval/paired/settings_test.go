@@ -45,6 +45,7 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 			if s.Method != "random" {
 				s.TrainSeed, s.Weights, s.Solver, s.Tier, s.Precision, s.Horizon = r.IntN(2), pick("aaaaaaaaaaaa", "bbbbbbbbbbbb"), pick("cem", "icem", "mppi"), pick("T3", "T5"), "fp32", 5
 				s.Weights += s.Method
+				s.Code = pick("", "cc")
 				s.Recipe, s.Candidates = s.Weights[:2]+pick("", "x"), map[string]int{"T3": 50, "T5": 10}[s.Tier]+r.IntN(30)/29
 				if s.Method == "scale" {
 					s.Q, s.LossWeight = map[byte]string{'a': "full", 'b': "half"}[s.Weights[0]], .1

@@ -28,7 +28,8 @@ type Evaluate struct {
 	film   bool
 	tune   *Tune // what chooses MPPI's temperature, where that is tuned
 	id     string
-	done   bool // nothing was missing when it was asked last
+	done   bool            // nothing was missing when it was asked last
+	made   map[string]bool // after Run: the sets whose cells it made or failed to make
 
 	Cells []record.Cell // after Run: the cells that are there
 }
@@ -200,6 +201,10 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	if len(todo) > 0 {
 		s.w.seen = nil
 	}
+	s.made = map[string]bool{}
+	for _, i := range todo {
+		s.made[j.Sets[i].Name] = true
+	}
 	cells, failed, err := eval.Cells(ctx, store, j)
 	if err == nil && film != "" && len(failed) == 0 {
 		var f eval.Film
@@ -230,6 +235,26 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 		return outcome, parts
 	}
 	return outcome, nil
+}
+
+// reused says which cells existed before Run, and when they were made; "" where none did.
+func (s *Evaluate) reused() string {
+	var sets, dates []string
+	for _, c := range s.Cells {
+		if s.made[c.Spec.Set] {
+			continue
+		}
+		var run record.Run
+		if s.w.cells().LoadRun(c.ID, &run) != nil || run.Started == "" { // which no result depends on
+			run.Started = "at an unknown time"
+		}
+		sets, dates = append(sets, c.Spec.Set), append(dates, run.Started)
+	}
+	if len(sets) == 0 {
+		return ""
+	}
+	slices.Sort(dates)
+	return fmt.Sprintf("%s: %d of %d cells existed and were reused (%s), made %s", s.id, len(sets), len(s.sets), strings.Join(sets, ", "), strings.Join(slices.Compact([]string{dates[0], dates[len(dates)-1]}), " to "))
 }
 
 // filmOf is the tier that the film is called after. What does not search has none; its film

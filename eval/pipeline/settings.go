@@ -68,6 +68,7 @@ type Evaluation struct {
 	Episodes int    `json:"episodes"`
 	Batch    int    `json:"batch"`
 	Workers  int    `json:"workers"`
+	Fresh    bool   `json:"fresh"` // existing cells are replaced; no flag of the program
 }
 
 // Workspace is where the evaluation is made, so far of random actions.
@@ -82,7 +83,7 @@ func (e Evaluation) Workspace() (*Workspace, error) {
 	if err != nil {
 		return nil, Requestf("eval: %v", err)
 	}
-	w := &Workspace{Dir: e.Out, Data: e.Data, Batch: e.Batch, Workers: e.Workers}
+	w := &Workspace{Dir: e.Out, Data: e.Data, Batch: e.Batch, Workers: e.Workers, Fresh: e.Fresh}
 	w.Grid = Grid{Tasks: []envs.Task{task}, Methods: []model.Method{model.MethodOf(model.Random)}, Seeds: []int64{0}, Episodes: e.Episodes}
 	return w, e.Into(&w.Grid)
 }
@@ -99,12 +100,17 @@ func (w *Workspace) Ready(ctx context.Context, mayChoose bool) (record.Gate, err
 }
 
 // Evaluate makes the cells of the grid's arms that are there to be evaluated, and says which
-// of them failed.
+// of them failed. It notes which cells it found and did not make.
 func (w *Workspace) Evaluate(ctx context.Context) (scores []Score, failed []string, err error) {
 	var steps Graph
 	for _, s := range Of[*Evaluate](w.Graph()) {
 		steps = append(steps, s)
 	}
 	failed, err = steps.Run(ctx, w.Listener)
+	for _, s := range Of[*Evaluate](steps) {
+		if note := s.reused(); note != "" {
+			w.Listener.Note(note)
+		}
+	}
 	return steps.Scores(), failed, err
 }

@@ -34,6 +34,7 @@ type Workspace struct {
 	Data         string                              // the data set, "": the one that Dir has of the task
 	Weights      string                              // the checkpoint's folder, "": the one that Dir has of the arm
 	External     *eval.Arm                           // a loaded model that is no checkpoint, evaluated as the grid's only arm; nil: there is none
+	Fresh        bool                                // evaluations replace existing cells and films
 	Backbone     *dinov2.File                        // of methods whose encoder is a file's; nil: none was given
 	FeatureCache features.Limit                      // of what frozen encoders make of frames, beside the data set
 	Trainer      device.Device                       // of trainings; nil where none is made, and any device may have made those that are there
@@ -214,7 +215,7 @@ func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
 // job evaluates an arm on sets, so far without a planner: all that random actions need.
 func (w *Workspace) job(t *openTask, a eval.Arm, sets []eval.Set) eval.Job {
 	return eval.Job{Task: t.Task, Data: t.data, Protocol: w.Grid.Protocol, Arm: a, Sets: sets, Clip: w.Grid.Clip, PlannerNoise: w.Grid.PlannerNoise, ActionClip: w.Grid.ActionClip,
-		Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
+		Fresh: w.Fresh, Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
 }
 
 // Invite makes a loaded model that is no checkpoint the grid's only arm. Its name must
@@ -230,6 +231,9 @@ func (w *Workspace) Invite(a eval.Arm) error {
 	}
 	if err := cell.CheckName(a.Weights); err != nil || a.Weights == "" {
 		return Requestf("the model's weights are named %q, which is no name (hint: the SHA-256 of what it was loaded from)", a.Weights)
+	}
+	if err := cell.CheckName(a.Code); err != nil {
+		return Requestf("the hash of the model's code is %q (hint: hexadecimal digits)", a.Code)
 	}
 	m := model.MethodOf(a.Method)
 	if a.Policy != nil {
@@ -350,7 +354,7 @@ func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error
 		}
 		return !whole, err
 	})
-	if err != nil || there {
+	if err != nil || there && !w.Fresh {
 		return "", err
 	}
 	return path, nil

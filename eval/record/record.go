@@ -58,7 +58,10 @@ type Spec struct {
 	Backbone   string  `json:"backbone,omitempty"` // SHA-256 of a frozen encoder's weights; absent where the encoder learnt
 	// Python says what a model in Python is, with WithProposal behind it where another one made
 	// the solver's first mean; absent for checkpoints.
-	Python     string `json:"python,omitempty"`
+	Python string `json:"python,omitempty"`
+	// Code is a hash of the code of a model in Python, which can change while the weights stay;
+	// absent for checkpoints, and in cells of programs that did not record it.
+	Code       string `json:"code,omitempty"`
 	Data       string `json:"data"` // fingerprint of the data set
 	Precision  string `json:"precision"`
 	Solver     string `json:"solver"` // "" for random and for policies, which do not search

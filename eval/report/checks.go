@@ -49,7 +49,7 @@ func checks(r *Report, blocks []*blockCells, gates []record.Gate) []Check {
 		}),
 		unique(blocks, "Same data", "every cell of a task was evaluated on the same data", func(_ *blockCells, s record.Spec) (string, string) { return s.Task, s.Data }),
 		unique(blocks, "One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(b *blockCells, s record.Spec) (string, string) {
-			return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s seed %d", s.Task, b.Settings, armTitle(paired.ArmName(s)), s.TrainSeed)), " "), s.Weights
+			return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s seed %d", s.Task, b.Settings, armTitle(paired.ArmName(s)), s.TrainSeed)), " "), strings.TrimSpace(s.Weights + " " + s.Code)
 		}),
 		oneDevice(blocks),
 		sameSeeds(blocks),

@@ -83,7 +83,9 @@ class TestEvaluate(unittest.TestCase):
         world = Dot()
         first = self.evaluate(world)
         world.calls = 0
-        self.assertEqual(self.evaluate(world), first)
+        again = self.evaluate(world)
+        self.assertEqual(len(again.pop("notes")), len(first.pop("notes")) + 1)  # of the cell that was reused
+        self.assertEqual(again, first)
         self.assertEqual(world.calls, 0)
 
     def test_its_own_exception_and_going_on(self):
