@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -151,10 +152,10 @@ type held struct {
 	going string     // the identity of a call that has more slices to come
 }
 
-// table holds the objects that handles name. Handles are never used twice.
+// table holds the objects that handles name. Handles are random numbers that JSON holds exactly: one
+// that was carried into another process names nothing there.
 type table struct {
 	mu   sync.Mutex
-	next uint64
 	open map[uint64]*held
 }
 
@@ -165,9 +166,13 @@ var errHandle = errors.New("there is no such object: it was closed (hint: make a
 func (t *table) add(o object) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.next++
-	t.open[t.next] = &held{object: o}
-	return t.next
+	for {
+		handle := 1 + rand.Uint64N(1<<53-1)
+		if _, taken := t.open[handle]; !taken {
+			t.open[handle] = &held{object: o}
+			return handle
+		}
+	}
 }
 
 // take gives an object to one caller at a time, who unlocks it.

@@ -9,6 +9,8 @@ that has all that the library asks of it.
 
 import base64
 import hashlib
+import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -30,6 +32,12 @@ Generator: scalewm
 Root-Is-Purelib: false
 Tag: {tag}
 """
+def described(library, fetched):
+    """What the library says of its tasks, for those who want to know before they open it."""
+    spec = importlib.util.spec_from_file_location("_abi", HERE / "scalewm" / "_abi.py")
+    abi = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(abi)
+    return json.dumps(abi._call(abi._Library(library.resolve()), "open", 0, {"home": str(fetched), "environment": {}}, ()))
 
 
 def platform_tag(libraries):
@@ -65,6 +73,7 @@ def main(library, fetched, version, dist):
     info = f"scalewm-{version}.dist-info"
     files += [(f"{info}/licenses/{name}", f) for name, f in licences(fetched)]
     texts = {
+        "scalewm/tasks.json": described(library, fetched),
         f"{info}/METADATA": METADATA.format(version=version),
         f"{info}/WHEEL": WHEEL.format(tag=tag),
     }

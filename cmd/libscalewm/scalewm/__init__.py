@@ -1,11 +1,10 @@
 """Worlds of scalewm for Python, and its evaluation.
 
 The five tasks are registered with gymnasium as soon as both packages are imported; this one does not import
-gymnasium, which takes longer than all of it. The library behind them is opened when the first world is made, so that a
-process may fork before that.
+gymnasium, which takes longer than all of it. The library behind them is opened when the first world is used, so
+that a process may fork before that.
 """
 
-import importlib.util
 import sys
 
 from ._abi import Error, tasks, versions
@@ -49,17 +48,23 @@ def __getattr__(name):
 
 
 class _Registering:
-    """An import hook that registers the tasks as soon as gymnasium is imported."""
+    """An import hook that registers the tasks as soon as gymnasium is imported; gymnasium reads no entry points. It stays until then,
+    since a program may look for gymnasium's spec and not import it."""
 
     def find_spec(self, name, path, target=None):
         if name != "gymnasium":
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec:
+        finders = (f for f in sys.meta_path if f is not self and hasattr(f, "find_spec"))
+        spec = next((s for f in finders if (s := f.find_spec(name, path, target))), None)
+        if spec and spec.loader:
             load = spec.loader.exec_module
-            spec.loader.exec_module = lambda module: (load(module), register())
+            spec.loader.exec_module = lambda module: (load(module), self.done())
         return spec
+
+    def done(self):
+        register()
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
 
 
 if "gymnasium" in sys.modules:

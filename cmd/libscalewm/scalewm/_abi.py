@@ -1,5 +1,6 @@
 """Calls into libscalewm. Nothing else knows the C ABI, which cmd/libscalewm/main.go describes."""
 
+import copyreg
 import ctypes
 import functools
 import json
@@ -57,6 +58,8 @@ def _open():
             opened = _Library(_HERE / "libscalewm.so")
             read = {k: v for k, v in os.environ.items() if k.startswith(("SCALEWM_", "MUJOCO_"))}
             _about = _call(opened, "open", 0, {"home": str(_HERE), "environment": read}, ())
+            if _written() not in (None, _about):
+                raise Error(f"{_HERE / 'libscalewm.so'} is not the library of this package (hint: install scalewm again)")
             _library = opened
     return _library
 
@@ -103,21 +106,57 @@ def versions():
     return _asked()["versions"]
 
 
+@functools.cache
+def _written():
+    """What the library said when the wheel was built, by which spaces are known before it is opened; None without a wheel."""
+    try:
+        return json.loads((_HERE / "tasks.json").read_text())
+    except FileNotFoundError:
+        return None
+
+
 def _asked():
-    if _library is None:
+    if _written() is None and _library is None:
         _open()
-    return _about
+    return _written() or _about
 
 
-class Held:
-    """What a handle of the library names, until it is closed."""
+class Uncopied:
+    """An object that copy and pickle refuse."""
 
-    _handle = 0
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"scalewm.{type(self).__name__} cannot be copied or pickled: its worlds live in the library of this process "
+                        "(hint: make another one and reset it with the same seed, or set its state; in another process, make it there)")  # fmt: skip
+
+
+class Held(Uncopied):
+    """What a handle of the library names, until it is closed. Handles are never copied: where `_wants` says what was opened,
+    copies and pickles open it again by `_open`, and refuse what is no longer the same by `_about`."""
+
+    _handle = 0  # None: not opened yet
+    _wants = _about = None
 
     def close(self):
-        if self._handle:
-            handle, self._handle = self._handle, 0
+        handle, self._handle = self._handle, 0
+        if handle:
             call("close", handle)
+
+    def __reduce_ex__(self, protocol):
+        if self._wants is None:
+            return super().__reduce_ex__(protocol)
+        if not self._handle:
+            raise Error(f"copying a {type(self).__name__} of {self._wants['path']}: it was closed (hint: make a new one)")
+        return copyreg.__newobj__, (type(self),), self.__getstate__()
+
+    def __getstate__(self):
+        return {k: v for k, v in vars(self).items() if k != "_handle"}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self._open()
+        if self._about != state["_about"]:
+            self.close()
+            raise Error(f"copying a {type(self).__name__}: {self._wants['path']} is no longer what it was when it was opened (hint: open it again)")
 
     def __del__(self):
         try:

@@ -1,5 +1,6 @@
 """Clips of a data set, as `scalewm train` sees them, for those who train in Python."""
 
+import os
 import sys
 
 import numpy as np
@@ -29,7 +30,7 @@ class Dataset(Held, _BASE):
 
     def __init__(self, path, frames=4, skip=5, *, size=None, normalised=False, split="train", seed=3072, protocol="paper",
                  columns=(), workers=0, progress=None):  # fmt: skip
-        self._wants = {"path": str(path), "frames": frames, "skip": skip, "size": size or 0, "split": split, "seed": seed, "protocol": protocol,
+        self._wants = {"path": os.path.abspath(str(path)), "frames": frames, "skip": skip, "size": size or 0, "split": split, "seed": seed, "protocol": protocol,
                        "columns": list(columns), "normalised": normalised, "workers": workers}  # fmt: skip
         self._open(progress)
 
@@ -38,7 +39,7 @@ class Dataset(Held, _BASE):
         while (about := call("clips.open", self._handle))["want"] != "done":
             if progress:
                 progress(about["done"], about["total"], about["note"])
-        self._about = about
+        self._about = about | {"changed": os.stat(self._wants["path"]).st_mtime_ns}
         self.frame_size, self.episodes, self.rows = about["frame_size"], about["episodes"], about["rows"]
         self.action_mean, self.action_std = np.array(about["action_mean"]), np.array(about["action_std"])
 
@@ -92,11 +93,3 @@ class Dataset(Held, _BASE):
         for c in self._about["columns"]:
             out[c["name"]] = np.empty((n, t, c["width"]), c["dtype"])
         return out
-
-    def __getstate__(self):
-        return self._wants
-
-    def __setstate__(self, wants):
-        """A spawned worker opens the file anew; its frames are scaled already where they lie beside the file."""
-        self._wants = wants
-        self._open()

@@ -6,7 +6,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from ._abi import tasks
+from ._abi import Uncopied, tasks
 from .worlds import Worlds
 
 METADATA = {"render_modes": ["rgb_array"], "render_fps": 10}
@@ -18,15 +18,15 @@ def default_observation(task):
     return "observation" if "observation" in names else "state"
 
 
-class _View:
+class _View(Uncopied):
     """Worlds with the columns that are observed and those that go into infos."""
 
-    def __init__(self, task, n, obs, info, options, workers):
+    def __init__(self, task, n, obs, info, options, workers, later=False):
         self.alone = obs is None or isinstance(obs, str)  # the observation is one column, not a Dict
         self.observed = [obs or default_observation(task)] if self.alone else list(obs)
         self.info = [i for i in info if i not in self.observed]
         self.options, self.varied = dict(options or {}), False
-        self.worlds = Worlds(task, n, watch=self.observed + self.info, options=self.options, workers=workers)
+        self.worlds = Worlds(task, n, watch=self.observed + self.info, options=self.options, workers=workers, _later=later)
         self.info_at = {name: (self.observed + self.info).index(name) for name in info}
         action = self.worlds.about["action"]
         low, high = (np.array(action[end], self.worlds.action_dtype) for end in ("low", "high"))
@@ -90,7 +90,7 @@ def _space(shape, dtype):
     return spaces.Box(-np.inf, np.inf, shape, dtype.type)
 
 
-class VectorEnv(gymnasium.vector.VectorEnv):
+class VectorEnv(Uncopied, gymnasium.vector.VectorEnv):
     """n worlds of a task in one call a step.
 
     `obs` is the name of a column of the task, "pixels", or several names, which make a Dict; left
@@ -196,14 +196,17 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.worlds.close()
 
 
-class Env(gymnasium.Env):
-    """One world of a task: VectorEnv's obs, info and options, without a vector's dimension."""
+class Env(Uncopied, gymnasium.Env):
+    """One world of a task: VectorEnv's obs, info and options, without a vector's dimension.
+
+    The library is opened at the first use of the world, so that processes can be forked from one that only looks at the spaces.
+    """
 
     metadata = METADATA
 
     def __init__(self, task, *, obs=None, info=(), options=None, render_mode=None):
         _check_render_mode(render_mode)
-        self.view = _View(task, 1, obs, info, options, 1)
+        self.view = _View(task, 1, obs, info, options, 1, later=True)
         self.worlds, self.render_mode = self.view.worlds, render_mode
         self.observation_space, self.action_space = self.view.observation_space, self.view.action_space
         self.begun = False

@@ -1,6 +1,7 @@
 """Trained models, ours or PyTorch's files, as objects with encode, rollout and cost."""
 
 import math
+import os
 import sys
 
 import numpy as np
@@ -20,13 +21,18 @@ class Model(Held):
     actions of `frame_skip` env steps one behind the other; `action_mean` and `action_std` are those of the training
     (None where PyTorch's files do not say). Arrays are NumPy's or torch's on the CPU, whose memory is used as it is where
     type and layout fit; what is given back is of the same kind. `scalewm.evaluate` takes such a model as it is.
+    Copies and pickles load the checkpoint again, and fail where it has changed.
     """
 
     def __init__(self, path, threads=0):
-        about = call("model.load", 0, {"path": str(path), "threads": threads})
-        self._handle = about["handle"]
+        self._wants = {"path": os.path.abspath(str(path)), "threads": threads}
+        self._open()
+
+    def _open(self):
+        about = call("model.load", 0, self._wants)
+        self._handle, self._about = about.pop("handle"), about
         info = about["info"]
-        self.path, self.kind, self.method, self.task = str(path), info["kind"], about["method"], about["task"]
+        self.path, self.kind, self.method, self.task = self._wants["path"], info["kind"], about["method"], about["task"]
         self.train_seed, self.weights = about["train_seed"], about["weights"]
         self.frame_size, self.frame_skip, self.action_width, self.history = info["frame_size"], info["frame_skip"], info["action_width"], info["history"]
         self.latent = (info["dim"],) if info["patches"] == 1 else (info["patches"], info["dim"])

@@ -70,7 +70,7 @@ class Env(gym.Env):
                          options=options, render_mode=render_mode)  # fmt: skip
         self.task, self.score, self.goal = world, 0.0, None
         self.variation_space = _nested({f["name"]: _space(f) for f in about["factors"]})
-        self.painter = Worlds(world, options=options) if world == "pusht" else None  # of the picture of the goal
+        self.painter = Worlds(world, options=options, _later=True) if world == "pusht" else None  # of the picture of the goal
 
     def reset(self, *, seed=None, options=None):
         options = dict(options or {})

@@ -18,16 +18,31 @@ class Worlds(Held):
     of threads that step and draw, 0 for one a core. One thread at a time uses the object.
     """
 
-    def __init__(self, task, n=1, *, watch=(), options=None, workers=1):
+    def __init__(self, task, n=1, *, watch=(), options=None, workers=1, _later=False):
         known = tasks()
         if task not in known:
             raise Error(f"no task named {task!r} (hint: one of {', '.join(known)})")
         self.about, self.n, self.watch = known[task], n, tuple(watch)
         self.action_dtype = np.dtype(self.about["action"]["dtype"])
-        self._handle = call("worlds.new", 0, {"task": task, "n": n, "workers": workers, "watch": self.watch,
-                                              "options": options_text(options)})["handle"]  # fmt: skip
+        self._request = {"task": task, "n": n, "workers": workers, "watch": self.watch, "options": options_text(options)}
         self._shapes = [((n, *shape), dtype) for shape, dtype in (self.shape(c) for c in self.watch)]
-        call("worlds.make", self._handle)
+        self._handle = None
+        if not _later:
+            self._open()
+
+    def _open(self):
+        handle = call("worlds.new", 0, self._request)["handle"]
+        try:
+            call("worlds.make", handle)
+        except BaseException:
+            call("close", handle)
+            raise
+        self._handle = handle
+
+    def _call(self, operation, request=None, arrays=()):
+        if self._handle is None:
+            self._open()
+        call(operation, self._handle, request, arrays)
 
     def shape(self, column):
         """Shape and type of a column of one world."""
@@ -39,7 +54,7 @@ class Worlds(Held):
         for f in self.about["factors"]:
             if f"variation.{f['name']}" == column:
                 return (len(f["init"]),), np.dtype(f["dtype"])
-        raise Error(f"task {self.about['name']} has no column {column!r}")
+        raise Error(f"task {self.about['name']} has no column {column!r} (hint: pixels, or one of scalewm.tasks()[{self.about['name']!r}])")
 
     def buffers(self):
         """Arrays for what is watched."""
@@ -48,7 +63,7 @@ class Worlds(Held):
     def reset(self, seeds, mask=None, out=None):
         """Starts an episode in the worlds of the mask. A seed below 0 lets a world go on with its random numbers."""
         seeds, out = np.ascontiguousarray(seeds, np.int64), _fitting(out, self._shapes)
-        call("worlds.reset", self._handle, None, (self._mask(mask), seeds, *out))
+        self._call("worlds.reset", None, (self._mask(mask), seeds, *out))
         return out
 
     def step(self, actions, reset=None, out=None):
@@ -57,7 +72,7 @@ class Worlds(Held):
         Gives what is watched, rewards and whether episodes ended.
         """
         rewards, ended, out = np.empty(self.n), np.empty(self.n, np.bool_), _fitting(out, self._shapes)
-        call("worlds.step", self._handle, None, (self._mask(reset), self.actions(actions), rewards, ended, *out))
+        self._call("worlds.step", None, (self._mask(reset), self.actions(actions), rewards, ended, *out))
         return out, rewards, ended
 
     def set(self, what, rows, mask=None, out=None):
@@ -70,23 +85,23 @@ class Worlds(Held):
             raise Error(f"setting a {what}: no columns (hint: {self.about['state_columns'] if what != 'goal' else self.about['goal_columns']})")
         request = {"what": what, "columns": [{"name": name, "width": v.shape[1]} for name, v in parts]}
         out = _fitting(out, self._shapes)
-        call("worlds.set", self._handle, request, (self._mask(mask), np.concatenate([v for _, v in parts], axis=1), *out))
+        self._call("worlds.set", request, (self._mask(mask), np.concatenate([v for _, v in parts], axis=1), *out))
         return out
 
     def vary(self, options, mask=None):
         """Makes worlds anew with other options; they need a reset then."""
-        call("worlds.vary", self._handle, {"options": options_text(options)}, (self._mask(mask),))
+        self._call("worlds.vary", {"options": options_text(options)}, (self._mask(mask),))
 
     def observe(self, out=None):
         """What is watched, as it is now."""
         out = _fitting(out, self._shapes)
-        call("worlds.observe", self._handle, None, out)
+        self._call("worlds.observe", None, out)
         return out
 
     def frames(self, out=None):
         """The frames of all worlds, (n, 224, 224, 3) uint8, watched or not."""
         (out,) = _fitting(None if out is None else (out,), [((self.n, *FRAME), np.dtype("uint8"))])
-        call("worlds.frames", self._handle, None, (out,))
+        self._call("worlds.frames", None, (out,))
         return out
 
     def actions(self, actions):

@@ -1,9 +1,12 @@
 """Tests of scalewm.Dataset beside h5py: make test-python runs them on the unpacked wheel."""
 
 import _thread
+import copy
 import os
 import pickle
+import shutil
 import signal
+import tempfile
 import threading
 import time
 import unittest
@@ -89,6 +92,23 @@ class TestDataset(unittest.TestCase):
         np.testing.assert_array_equal(twin[5]["pixels"], ds[5]["pixels"])
         with get_context("spawn").Pool(1) as pool:
             np.testing.assert_array_equal(pool.apply(first_pixels, (ds,)), ds[0]["pixels"])
+        twin = copy.deepcopy(ds)
+        twin.close()
+        np.testing.assert_array_equal(copy.copy(ds)[5]["pixels"], ds[5]["pixels"])
+
+    def test_a_file_that_changed_is_not_copied(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "own.h5"
+            shutil.copy(RECORDING, path)
+            ds = scalewm.Dataset(path, T, K)
+            for column in ("pixels", "action"):
+                with h5py.File(path, "r+") as f:
+                    f[column][3] += 1
+                with self.assertRaisesRegex(scalewm.Error, "no longer what it was.*hint"):
+                    copy.deepcopy(ds)
+            ds.close()
+            with self.assertRaisesRegex(scalewm.Error, "it was closed"):
+                pickle.dumps(ds)
 
     def test_what_is_refused(self):
         for text, error, kwargs in [

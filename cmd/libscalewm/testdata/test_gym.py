@@ -1,8 +1,11 @@
 """Tests of the Python package: make test-python runs them on the unpacked wheel."""
 
+import copy
+import gc
 import json
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -218,6 +221,33 @@ class TestMisuse(unittest.TestCase):
         with self.assertRaisesRegex(scalewm.Error, "closed"):
             env.step(still)
 
+    def test_nothing_is_copied(self):
+        """A copy would step the same worlds, and a pickle those of another process; where gymnasium itself copies, all goes on."""
+        for make in (lambda: gymnasium.make("scalewm/TwoRoom-v0"), vec, lambda: scalewm.Worlds("tworoom", 2, watch=("state",))):
+            it = make()
+            bare = getattr(it, "unwrapped", it)
+            it.reset([1, 2]) if it is bare and hasattr(it, "watch") else it.reset(seed=1)
+            for way in (copy.copy, copy.deepcopy, pickle.dumps, lambda x: pickle.dumps(x, 0), lambda x: copy.deepcopy({"in": [x]})):
+                for x in (bare, getattr(bare, "worlds", bare), getattr(bare, "view", bare)):
+                    with self.subTest(x=x), self.assertRaisesRegex(TypeError, "cannot be copied or pickled.*hint: make another one"):
+                        way(x)
+            gc.collect()
+            worlds = getattr(bare, "worlds", bare)
+            worlds.observe()
+            worlds.close()
+            worlds.close()
+            with self.assertRaisesRegex(scalewm.Error, "closed"):
+                worlds.observe()
+        copy.deepcopy(gymnasium.make("scalewm/TwoRoom-v0", obs="state").spec).make().reset()
+
+    def test_handles_of_another_kind(self):
+        worlds = scalewm.Worlds("tworoom")
+        with self.assertRaisesRegex(scalewm.Error, "another kind"):
+            scalewm._abi.call("model.encode", worlds._handle)
+        with self.assertRaisesRegex(scalewm.Error, "no such object"):
+            scalewm._abi.call("worlds.observe", worlds._handle + 1)
+        worlds.observe(())
+
     def test_two_threads_on_one_environment(self):
         env, errors = vec(n=200, obs="pixels"), []
         env.reset(seed=0)
@@ -247,8 +277,12 @@ class TestMisuse(unittest.TestCase):
 
 class TestImport(unittest.TestCase):
     def test_registers_in_either_order(self):
-        for code in ["import gymnasium, scalewm", "import scalewm, gymnasium"]:
-            code += "; print(gymnasium.make_vec('scalewm/TwoRoom-v0', num_envs=2).num_envs)"
+        for code in [
+            "import sys, gymnasium, scalewm",
+            "import sys, scalewm; assert 'gymnasium' not in sys.modules; import gymnasium",
+            "import sys, importlib.util, scalewm; importlib.util.find_spec('gymnasium'); importlib.util.find_spec('gymnasium'); import gymnasium.spaces",
+        ]:
+            code += "; print(gymnasium.make_vec('scalewm/TwoRoom-v0', num_envs=2).num_envs); assert not [f for f in sys.meta_path if 'scalewm' in str(f)]"
             run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
             self.assertEqual(run.stdout, "2\n", run.stderr)
 
@@ -267,6 +301,31 @@ class TestProcesses(unittest.TestCase):
             os._exit(2)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
+    def test_vector_modes(self):
+        """Processes of the default context are forked from one that has looked at the spaces; all modes see the same worlds."""
+        code = """
+import gymnasium, numpy as np, scalewm, warnings
+warnings.simplefilter("ignore")
+if __name__ == "__main__":
+    seen = []
+    for name in ("scalewm/TwoRoom-v0", "scalewm/PushT-v0"):
+        for mode in ("async", "sync", "vector_entry_point"):
+            if mode != "async" and name.endswith("Room-v0"):
+                continue  # these open the library, and what is forked afterwards cannot use it
+            e = gymnasium.make_vec(name, num_envs=2, vectorization_mode=mode)
+            obs, _ = e.reset(seed=3)
+            seen.append((obs, e.step(np.full((2, 2), 0.5, np.float32))[0]))
+            e.close()
+    np.testing.assert_array_equal(seen[1], seen[2])
+    np.testing.assert_array_equal(seen[1], seen[3])
+    try:
+        gymnasium.make_vec(name, num_envs=2, vectorization_mode="async").reset()
+    except scalewm.Error as e:
+        print(e)
+"""
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+        self.assertRegex(run.stdout, "forked.*spawn", run.stderr)
+
     def test_processes_side_by_side(self):
         with multiprocessing.get_context("spawn").Pool(2) as pool:
             a, b = pool.map(first_observation, [3, 3])
@@ -274,9 +333,10 @@ class TestProcesses(unittest.TestCase):
         self.assertEqual(a, first_observation(3))
 
     def test_a_library_of_another_version(self):
-        code = "import scalewm._abi as a; a.ABI = 99; import scalewm; scalewm.tasks()"
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        self.assertIn("install scalewm again", run.stderr)
+        for other in ("ABI = 99", "_written = lambda: {**a.json.loads((a._HERE / 'tasks.json').read_text()), 'versions': {}}"):
+            code = f"import scalewm._abi as a; a.{other}; import scalewm; scalewm.Worlds('tworoom')"
+            run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+            self.assertIn("install scalewm again", run.stderr)
 
     def test_fuzz(self):
         """Three seconds of what was run for ten minutes: values or scalewm.Error, and the process lives."""

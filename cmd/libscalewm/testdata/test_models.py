@@ -1,9 +1,15 @@
 """Tests of scalewm.load beside what the program itself made of the same checkpoint: make test-python runs them on the unpacked wheel."""
 
 import _thread
+import copy
+import gc
 import json
 import os
+import pickle
+import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -118,6 +124,49 @@ class TestModel(unittest.TestCase):
         closed.close()
         with self.assertRaisesRegex(scalewm.Error, "closed"):
             closed.encode(self.frames)
+
+    def test_copies_are_models(self):
+        """Copies and pickles load the checkpoint again: they encode as it does, whatever is closed, in whatever process."""
+        class Mine(scalewm.Model):
+            pass
+
+        want = self.model.encode(self.frames[:2])
+        for copied in (copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), lambda m: pickle.loads(pickle.dumps(m, 0)), lambda m: copy.deepcopy([{"m": m}])[0]["m"]):
+            original = scalewm.load(self.home / "run", threads=1)
+            original.note = "kept"
+            twin = copied(original)
+            self.assertEqual((twin.note, twin.weights, twin.__class__, twin._wants), ("kept", original.weights, scalewm.Model, original._wants))
+            self.assertNotEqual(twin._handle, original._handle)
+            np.testing.assert_array_equal(twin.encode(self.frames[:2]), want)
+            twin.close()
+            twin.close()
+            del twin
+            gc.collect()
+            np.testing.assert_array_equal(original.encode(self.frames[:2]), want)
+            original.close()
+            with self.assertRaisesRegex(scalewm.Error, "it was closed"):
+                copied(original)
+        self.assertIs(type(copy.copy(Mine(self.home / "run"))), Mine)
+        self.assertNotIn("_handle", self.model.__getstate__())
+        code = f"import pickle, scalewm, sys; more = [scalewm.load(p) for p in {[str(HERE / m / 'run') for m in ('scale', 'dinowm-random')]} * 2]; m = pickle.load(sys.stdin.buffer); print(repr(m.encode(pickle.load(sys.stdin.buffer)).tobytes()))"
+        run = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(self.model) + pickle.dumps(self.frames[:2]), capture_output=True, cwd="/")
+        self.assertEqual(run.stdout.decode().strip(), repr(want.tobytes()), run.stderr)
+
+    def test_a_checkpoint_that_changed_is_not_copied(self):
+        with tempfile.TemporaryDirectory() as folder:
+            at = Path(folder) / "run"
+            shutil.copytree(self.home / "run", at)
+            model = scalewm.load(at)
+            blob = pickle.dumps(model)
+            pickle.loads(blob)
+            (other,) = [HERE / m / "run" for m in ("scale", "dinowm-random") if m != self.method]
+            shutil.rmtree(at)
+            with self.assertRaisesRegex(scalewm.Error, "hint"):
+                pickle.loads(blob)
+            shutil.copytree(other, at)
+            for copied in (copy.deepcopy, lambda _: pickle.loads(blob)):
+                with self.assertRaisesRegex(scalewm.Error, "no longer what it was.*hint: open it again"):
+                    copied(model)
 
     def test_threads(self):
         """Two threads on one model: one is told so, and what the other gets is right."""
