@@ -8,7 +8,8 @@ that a process may fork before that.
 import sys
 
 from ._abi import Error, tasks, versions
-from .evaluation import evaluate, state_hash
+from .evaluation import evaluate
+from .identity import state_hash
 from .models import Model, load
 from .worlds import Worlds
 

@@ -1,12 +1,14 @@
 """Models in Python, evaluated by the paired protocol beside those of `scalewm train`."""
 
 import contextlib
-import hashlib
+import operator
+import os
 import sys
 
 import numpy as np
 
 from ._abi import call
+from .identity import code_hash, held, is_module, state_hash
 from .models import Model
 
 # What an object has of each kind, by which it is known; stable-worldmodel's models have all of the first two.
@@ -15,7 +17,7 @@ _METHODS = {"cost": ("get_cost",), "world": ("encode", "rollout"), "policy": ("p
 
 def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=None, proposal=None, frame_size=None,
              actions=None, solver="cem", tier="all", sets="all", episodes=100, protocol="paper", temperature="paper",
-             icem_clip="raw", action_clip=False, pool="minus-one", batch=0, workers=0, progress=None):  # fmt: skip
+             icem_clip="raw", action_clip=False, pool="minus-one", batch=0, workers=0, fresh=False, progress=None):  # fmt: skip
     """Evaluates any object on a task's data set and writes the cells of `scalewm eval` into the results folder `out`.
 
     What the model is, its methods say (or `kind`, where it has several). E episodes are planned side by side, C candidates
@@ -33,28 +35,34 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     `proposal` is an object with propose(frames, goals), whose plans (E, H, A) are the first mean of the solver.
     `name` is the model's in tables; `weights` a SHA-256 that tells it and its proposal from others, by default `state_hash(model, proposal)`;
     `actions` are (mean, deviation) of its training's actions, by default the data set's. What `scalewm.load` gives says all three.
-    The other arguments are those of `scalewm eval`. `progress(done, total, note)` is told how it goes.
+    The other arguments are those of `scalewm eval`; `solver`, `tier` and `sets` may be lists. `progress(done, total, note)` is called as it goes.
 
-    Cells that are there are not made again: after an exception of the model's, or Ctrl-C, the same call goes on.
+    A cell is named by all of this and by a hash of the code of the model and its proposal. Existing cells are reused, and "notes" says when
+    they were made, unless `fresh` replaces them: after an exception of the model's, or Ctrl-C, the same call continues.
     Gives {"cells": one line for each arm, solver and tier, "failed", "render_error", "notes"}.
     """
-    kind = kind or _kind(model)
+    kind = _kind(model, kind)
+    if proposal is not None and not callable(getattr(proposal, "propose", None)):
+        raise TypeError(f"the proposal {type(proposal).__name__} has no method propose(frames, goals)")
     if isinstance(model, Model):
         train_seed, actions = train_seed or model.train_seed, actions or (model.action_mean, model.action_std)
-    for m in (model, proposal):
-        if getattr(m, "training", False):
-            raise ValueError("the model is in training mode, with dropout and norms by batch (hint: model.eval())")
+    for x in held(model, proposal):
+        if (x is model or x is proposal or is_module(x)) and getattr(x, "training", False):
+            raise ValueError(f"the model is in training mode, with dropout and norms by batch: {type(x).__name__} is (hint: model.eval(), and the same of modules that the model holds)")
     frame_size = frame_size or getattr(model, "frame_size", None)
     if frame_size is None:
         raise TypeError("nothing says how large the model's frames are (hint: frame_size=224, or an attribute of the model)")
+    whole = {"train_seed": train_seed, "frame_size": frame_size, "episodes": episodes, "batch": batch, "workers": workers}
+    texts = {"name": name, "protocol": protocol, "icem_clip": icem_clip, "pool": pool, "task": task, "data": data, "out": out, "weights": weights or state_hash(model, proposal)}
+    whole, texts = ({what: _argument(what, x, of) for what, x in given.items()} for given, of in ((whole, operator.index), (texts, os.fsdecode)))
+    lists = {what: _argument(what, x, _commas) for what, x in {"solver": solver, "tier": tier, "sets": sets}.items()}
     external = {"world": _World, "cost": _Cost, "policy": _Policy}[kind](model, proposal)
-    mean, std = actions or (None, None)
-    says = {"name": name, "weights": weights or state_hash(model, proposal), "train_seed": train_seed, "kind": kind, "proposal": proposal is not None,
-            "frame_size": frame_size, "action_mean": _floats(mean), "action_std": _floats(std), **external.probe(frame_size)}  # fmt: skip
-    handle = call("evaluate.new", 0, {
-        "model": says, "task": task, "data": str(data), "out": str(out), "solver": solver, "tier": tier, "sets": sets, "episodes": episodes, "protocol": protocol,
-        "temperature": str(temperature), "icem_clip": icem_clip, "action_clip": action_clip, "pool": pool, "batch": batch, "workers": workers,
-    })["handle"]  # fmt: skip
+    mean, std = map(_floats, actions or (None, None))
+    code = code_hash(model, proposal, frame_size=whole["frame_size"], actions=(mean, std) if protocol == "strict" else None)
+    says = {"name": texts.pop("name"), "weights": texts.pop("weights"), "code": code, "train_seed": whole.pop("train_seed"), "kind": kind,
+            "proposal": proposal is not None, "frame_size": whole["frame_size"], "action_mean": mean, "action_std": std,
+            **external.probe(whole.pop("frame_size"))}  # fmt: skip
+    handle = call("evaluate.new", 0, {"model": says, "temperature": str(temperature), "action_clip": bool(action_clip), "fresh": bool(fresh), **texts, **lists, **whole})["handle"]
     try:
         while (asked := call("evaluate.next", handle))["want"] != "done":
             if asked["want"] != "progress":
@@ -74,30 +82,29 @@ def _answer(external, asked, handle):
     call("evaluate.give", handle, None, () if answer is None else (np.ascontiguousarray(answer, np.float32),))
 
 
-def state_hash(*models):
-    """SHA-256 of the names and numbers of `state_dict()` of PyTorch modules; what `scalewm.load` gives alone has that of its file."""
-    models = [m for m in models if m is not None]
-    if len(models) == 1 and isinstance(models[0], Model):
-        return models[0].weights
-    h = hashlib.sha256()
-    for m in models:
-        if isinstance(m, Model):
-            h.update(f"{m.weights}\n".encode())
-            continue
-        if not hasattr(m, "state_dict"):
-            raise TypeError("nothing names the model's weights (hint: weights=, the SHA-256 of the file that it was loaded from)")
-        for key, t in sorted(m.state_dict().items()):
-            h.update(f"{key} {t.dtype} {tuple(t.shape)}\n".encode())
-            h.update(t.detach().cpu().contiguous().reshape(-1).view(sys.modules["torch"].uint8).numpy().tobytes())
-    return h.hexdigest()
+def _kind(model, kind):
+    """The kind of a model: the one that is given, or the first whose methods it has."""
+    if kind is not None and kind not in [*_METHODS]:
+        raise ValueError(f"kind {kind!r} (hint: {', '.join(_METHODS)})")
+    for k in [kind] if kind else _METHODS:
+        if all(callable(getattr(model, m, None)) for m in _METHODS[k]):
+            break
+    else:
+        wanted = "; ".join(f"{kind}: {', '.join(methods)}" for kind, methods in _METHODS.items())
+        raise TypeError(f"{type(model).__name__} is no model{f' of kind {kind}' if kind else ''} (hint: it needs the methods of one kind: {wanted})")
+    return k
 
 
-def _kind(model):
-    for kind, methods in _METHODS.items():
-        if all(callable(getattr(model, m, None)) for m in methods):
-            return kind
-    wanted = "; ".join(f"{kind}: {', '.join(methods)}" for kind, methods in _METHODS.items())
-    raise TypeError(f"{type(model).__name__} is no model (hint: it needs the methods of one kind: {wanted})")
+def _argument(what, x, of):
+    try:
+        return of(x)
+    except TypeError:
+        raise TypeError(f"evaluate: {what}={x!r} (hint: {'a whole number' if of is operator.index else 'a text, or a list of them' if of is _commas else 'a text or a path'})") from None
+
+
+def _commas(x):
+    """Names as the command line has them, with commas, of one text or several."""
+    return ",".join(map(os.fsdecode, x)) if isinstance(x, (list, tuple)) else os.fsdecode(x)
 
 
 def _floats(x):
@@ -141,8 +148,13 @@ class _External:
 
 class _World(_External):
     def probe(self, frame_size):
-        with _no_grad():
-            z = _checked("encode", self.model.encode(np.zeros((2, frame_size, frame_size, 3), np.uint8)), (2, ...))
+        try:
+            with _no_grad():
+                z = self.model.encode(np.zeros((2, frame_size, frame_size, 3), np.uint8))
+        except (IndexError, KeyError, TypeError, AttributeError) as e:  # what code raises that looks for something else in an array
+            raise TypeError(f"{type(self.model).__name__}.encode does not take frames (n, S, S, 3) of uint8, as that of kind world does: it raised {e!r} (hint: models of stable-worldmodel "
+                            "take infos there; evaluate an object with their get_cost(info, candidates), or one whose encode and rollout call them)") from e  # fmt: skip
+        z = _checked("encode", z, (2, ...))
         self.latent = z.shape[1:]
         if not self.latent:
             raise ValueError(f"encode gave shape {z.shape}, not (2, ...) with a latent for each frame")

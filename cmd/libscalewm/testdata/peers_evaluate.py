@@ -35,6 +35,8 @@ model = load_pretrained(str(Path(folder).resolve())).eval()
 world = AsWorld(model)
 scalewm.evaluate(model, "tworoom", data, out, name="torch", frame_size=world.frame_size, **EVALUATION)
 scalewm.evaluate(world, "tworoom", data, out, name="torch", weights=scalewm.state_hash(model), **EVALUATION)
+for wrapped in (torch.compile(model), torch.nn.DataParallel(model), torch.nn.DataParallel(torch.compile(model))):
+    assert scalewm.state_hash(wrapped) == scalewm.state_hash(model)
 
 ours = scalewm.load(folder)  # the same modules in our kernels, on tensors
 frames = torch.randint(0, 256, (6, world.frame_size, world.frame_size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

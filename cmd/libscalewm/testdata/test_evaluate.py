@@ -1,8 +1,11 @@
 """Tests of scalewm.evaluate with models of NumPy: make test-python runs them on the unpacked wheel."""
 
+import functools
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -12,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import scalewm
+from scalewm import identity
 
 RECORDING = Path(os.environ.get("SCALEWM_RECORDINGS", "")) / "tworoom.h5"
 SIZE, BLOCKS, WIDTH = 28, 5, 10  # pixels of a frame, blocks of a plan, numbers of a block
@@ -82,11 +86,131 @@ class TestEvaluate(unittest.TestCase):
     def test_nothing_is_made_twice(self):
         world = Dot()
         first = self.evaluate(world)
+        self.assertEqual([n for n in first["notes"] if "reused" in n], [])
         world.calls = 0
-        again = self.evaluate(world)
-        self.assertEqual(len(again.pop("notes")), len(first.pop("notes")) + 1)  # of the cell that was reused
+        again = self.evaluate(world, tier=["T5"], sets=("s101",), solver=["cem"], episodes=np.int64(2))
+        (note,) = [n for n in again.pop("notes") if "reused" in n]
+        self.assertRegex(note, r"mine.* cem T5: 1 of 1 cells existed and were reused \(s101\), made 20\d\d-\d\d-\d\dT")
+        first.pop("notes")
         self.assertEqual(again, first)
         self.assertEqual(world.calls, 0)
+        self.evaluate(world, fresh=True)
+        self.assertGreater(world.calls, 0)
+        self.assertEqual(len(self.cells()), 1)
+
+    def test_other_code_is_another_cell(self):
+        """Same name, weights and plans' shapes; what the model runs differs, in its class, a base, an attribute, or a function that it calls."""
+
+        class Double(Dot):
+            def rollout(self, start, candidates):
+                return super().rollout(start, 2 * candidates)
+
+        def calling(f):
+            class Calling(Dot):
+                def rollout(self, start, candidates):
+                    return super().rollout(start, f(candidates))
+
+            return Calling()
+
+        own = Dot()
+        own.rollout = lambda start, candidates: Dot.rollout(own, start, -candidates)
+        models = [Dot(), Double(), calling(lambda x: x), calling(lambda x: x + 1), own]
+        for n, model in enumerate(models, 1):
+            self.evaluate(model)
+            cells = [json.loads(p.read_text())["spec"] for p in self.out.glob("cells/*.json") if not p.name.endswith(".run.json")]
+            self.assertEqual(len({c["code"] for c in cells}), n)
+        self.evaluate(Still(), frame_size=SIZE)
+        self.evaluate(Still(), frame_size=SIZE + 4)
+        self.assertEqual(len([p for p in self.out.glob("cells/*.json") if not p.name.endswith(".run.json")]), n + 2)
+        again = [self.evaluate(m)["notes"] for m in (Dot(), Double(), calling(lambda x: x), calling(lambda x: x + 1))]
+        self.assertTrue(all("reused" in str(notes) for notes in again), again)
+
+    def test_what_a_code_hash_sees(self):
+        """A module of its own in each process: hashes are equal where the code is, wherever it runs, and differ where it differs."""
+        text = """
+import numpy as np
+GAIN = 1
+COUNT = 0
+class Helper:
+    def of(self, x): return x + 0
+HELPER = Helper()
+def moved(x):
+    return HELPER.of(x) * GAIN
+class Base:
+    unit, calls = 5, 0
+    gain = 7
+    names = [1, 2]
+    @property
+    def p(self): return {"a", "b", "c"} & {"d"}
+class M(Base):
+    "What it is."
+    def encode(self, frames):
+        global COUNT
+        COUNT += 1
+        M.calls += 1
+        gain = self.gain
+        try:
+            return frames.mean((1, 2))
+        except ValueError:
+            return None
+    def rollout(self, start, candidates):
+        return moved(start)[:, None] * np.ones((1, candidates.shape[1], 1))
+"""
+        changes = [("", ""), ("GAIN = 1", "GAIN = 2"), ("of(x) *", "of(x) /"), ("x + 0", "x + 1"), ("unit, calls = 5", "unit, calls = 6"), ("[1, 2]", "[1, 3]"), ("(1, 2))", "(2, 1))"),
+                   ("& {", "| {"), ("ValueError", "TypeError"), ("class M(Base)", "class M(Base, object)"), ("* np.ones", "+ np.ones"), ("gain = 7", "gain = 8"), ("COUNT = 0", "COUNT = 8")]  # fmt: skip
+        hashes = []
+        for old, new in changes + [("", "")]:
+            (self.out / "own.py").write_text(text.replace(old, new))
+            code = "import own; from scalewm.identity import code_hash; m = own.M(); a = code_hash(m); [m.encode(__import__('numpy').zeros((1, 2, 2, 3))) for _ in range(99)]; assert a == code_hash(m); print(a)"
+            run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": f"{self.out}:{os.environ.get('PYTHONPATH', '')}"})
+            hashes.append(run.stdout or run.stderr)
+        self.assertEqual(hashes[-1], hashes[0])  # another process, another order of sets
+        self.assertEqual(hashes[-2], hashes[0])  # a counter
+        self.assertEqual(len(set(hashes[:-2])), len(changes) - 1)
+
+    def test_names_of_wrappers_are_left_out(self):
+        """peers_evaluate.py does this with torch; here are classes that look like its own."""
+
+        def module(name, home, **children):
+            return type(name, (), {"__module__": home, "_modules": children})()
+
+        leaf = module("Linear", "torch.nn.modules.linear")
+        ours = module("W", "__main__", module=leaf, _orig_mod=leaf, see=module("OptimizedModule", "torch._dynamo.eval_frame", _orig_mod=module("N", "__main__", module=leaf)))
+        wrapped = module("DistributedDataParallel", "torch.nn.parallel.distributed", module=ours)
+        for key in ("module.weight", "_orig_mod.weight", "weight"):
+            self.assertEqual(identity._bare_key(ours, key), key)
+            self.assertEqual(identity._bare_key(wrapped, "module." + key), key)
+        self.assertEqual(identity._bare_key(wrapped, "module.see._orig_mod.module.weight"), "see.module.weight")
+        self.assertIs(identity._bare(wrapped), ours)
+
+    def test_training_mode_is_seen_within(self):
+        class Module:
+            def __init__(self, training):
+                self.training = training
+
+            def modules(self):
+                return [self]
+
+            def __call__(self, x):
+                return x
+
+        class Slots:
+            __slots__ = ("m",)
+
+        def wrapped(m, how):
+            model = Dot()
+            model.m = how(m)
+            return model
+
+        slots = Slots()
+        slots.m = Module(True)
+        for how in (lambda m: m, lambda m: [m], lambda m: {"a": (m,)}, lambda m: wrapped(m, lambda x: x), lambda m: m.__call__, lambda m: functools.partial(m, 1), lambda m: lambda x: m(x), lambda m: lambda x, k=m: k(x), lambda _: slots):
+            with self.assertRaisesRegex(ValueError, r"training mode.*Module.*model.eval\(\)"):
+                self.evaluate(wrapped(Module(True), how))
+        with self.assertRaisesRegex(ValueError, "training mode"):
+            self.evaluate(Dot(), proposal=type("P", (Still,), {"__init__": lambda s: setattr(s, "inner", Module(True))})())
+        self.assertEqual(self.cells(), {})
+        self.evaluate(wrapped(Module(False), lambda m: {"a": [m]}))
 
     def test_its_own_exception_and_going_on(self):
         class Breaks(Dot):
@@ -163,6 +287,28 @@ class TestEvaluate(unittest.TestCase):
                 self.evaluate(Dot(), **kwargs)
         with self.assertRaisesRegex(TypeError, "frame_size"):
             self.evaluate(Still())
+        for text, error, kwargs in [
+            (r"kind \['cost'\] \(hint", ValueError, {"kind": ["cost"]}),
+            ("name=1", TypeError, {"name": 1}),
+            (r"kind 'foo' \(hint: cost, world, policy", ValueError, {"kind": "foo"}),
+            ("no model of kind cost .hint", TypeError, {"kind": "cost"}),
+            (r"tier=5 \(hint: a text", TypeError, {"tier": 5}),
+            ("sets=", TypeError, {"sets": [101]}),
+            ("solver=None", TypeError, {"solver": None}),
+            ("episodes='2'", TypeError, {"episodes": "2"}),
+            ("workers=1.5", TypeError, {"workers": 1.5}),
+            ("train_seed=", TypeError, {"train_seed": "a"}),
+            ("protocol=1", TypeError, {"protocol": 1}),
+            ("name=None", TypeError, {"name": None}),
+            ("weights=7", TypeError, {"weights": 7}),
+            ("no method propose", TypeError, {"proposal": object()}),
+        ]:
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                self.evaluate(Dot(), **kwargs)
+        for take in ("info", "info_dict", "batch"):
+            main = type("Main", (), {"frame_size": SIZE, **dict(zip(("encode", "rollout"), eval(f"(lambda self, {take}: {take}['pixels'], lambda self, {take}, sequence: {take})")))})()
+            with self.subTest(take), self.assertRaisesRegex(TypeError, "Main.encode does not take frames.*it raised IndexError.*hint: models of stable-worldmodel.*get_cost"):
+                self.evaluate(main)
         with self.assertRaisesRegex(TypeError, "weights="):
             self.evaluate(Dot(), weights=None)
         with self.assertRaisesRegex(scalewm.Error, "nosuch"):
