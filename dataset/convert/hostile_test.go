@@ -184,7 +184,7 @@ func TestNumbersOfTables(t *testing.T) {
 		{"int64", parquet.Int64Value(1<<60 + 1), false, int64(1<<60 + 1)}, {"uint64", parquet.Int64Value(-1), true, uint64(math.MaxUint64)},
 		{"uint64", parquet.Int64Value(-1), false, nil}, {"int64", parquet.Int64Value(-1), true, nil}, {"int8", parquet.Int32Value(-128), false, int8(-128)},
 		{"int8", parquet.Int32Value(128), false, nil}, {"uint32", parquet.Int32Value(-1), true, uint32(math.MaxUint32)}, {"uint8", parquet.BooleanValue(true), false, uint8(1)},
-		{"float32", parquet.FloatValue(0.1), false, float32(0.1)}, {"float32", parquet.DoubleValue(0.5), false, float32(0.5)}, {"float32", parquet.DoubleValue(0.1), false, nil},
+		{"float32", parquet.FloatValue(0.1), false, float32(0.1)}, {"float32", parquet.DoubleValue(0.5), false, float32(0.5)}, {"float32", parquet.DoubleValue(0.1), false, float32(0.1)}, {"float32", parquet.DoubleValue(1e300), false, nil},
 		{"float64", parquet.Int64Value(1<<53 + 1), false, nil}, {"float64", parquet.Int64Value(-3), false, -3.0}, {"int32", parquet.DoubleValue(7), false, nil},
 		{"int32", parquet.DoubleValue(7.5), false, nil}, {"int64", parquet.DoubleValue(math.NaN()), false, nil}, {"int64", parquet.DoubleValue(1e300), false, nil},
 		{"uint8", parquet.ByteArrayValue([]byte("x")), false, nil},

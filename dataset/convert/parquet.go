@@ -267,7 +267,7 @@ func nested(level, k int, shape []int) bool {
 	return level == axis
 }
 
-// appendNumber appends a value in a type of data sets, which must hold it exactly.
+// appendNumber appends a value in a type of data sets, which must hold an integer exactly and be large enough for other numbers.
 func appendNumber(dst []byte, dtype string, x parquet.Value, unsigned bool) ([]byte, error) {
 	le, unused := binary.LittleEndian, 64-8*widths[dtype]
 	var bits uint64 // of an integer; v is it or another number as float64
@@ -301,8 +301,9 @@ func appendNumber(dst []byte, dtype string, x parquet.Value, unsigned bool) ([]b
 	}
 	switch dtype[0] {
 	case 'f':
-		if bits = math.Float64bits(v); dtype == "float32" {
-			bits, exact = uint64(math.Float32bits(float32(v))), exact && (v != v || float64(float32(v)) == v)
+		if bits = math.Float64bits(v); dtype == "float32" { // a double is rounded to the type that the set declares
+			f := float32(v)
+			bits, exact = uint64(math.Float32bits(f)), exact && (!integer || float64(f) == v) && (!math.IsInf(float64(f), 0) || math.IsInf(v, 0))
 		}
 	case 'u':
 		exact = integer && (large || whole >= 0) && bits<<unused>>unused == bits
