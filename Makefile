@@ -118,7 +118,7 @@ test-s3: setup ## processes that share a grid through a real S3 server, versityg
 	SCALEWM_S3=$(CURDIR)/bin/versitygw go run ./cmd/testsum -count 1 -timeout 20m -run '^TestS3$$' ./dataset/remote ./cmd/scalewm
 
 test-all: ## every suite above, one after the other, ending with a table of results; an hour
-	@.ci/test-all test test-python test-peers test-slurm test-kubernetes test-s3 test-nfs
+	@SCALEWM_PEERS= .ci/test-all test test-python test-peers test-slurm test-kubernetes test-s3 test-nfs
 
 test-race: setup ## all tests under Go's race detector; an hour
 	nice go run ./cmd/testsum -race -count 1 -p 1 -timeout 4h ./...
