@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from ._abi import call
+from ._abi import Error, call
 from .identity import code_hash, held, is_module, state_hash
 from .models import Model
 
@@ -39,7 +39,8 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
 
     A cell is named by all of this and by a hash of the code of the model and its proposal. Existing cells are reused, and "notes" says when
     they were made, unless `fresh` replaces them: after an exception of the model's, or Ctrl-C, the same call continues.
-    Gives {"cells": one line for each arm, solver and tier, "failed", "render_error", "notes"}.
+    Gives {"cells": one line for each arm, solver and tier, "failed", "render_error", "notes"}. If everything failed, as with a model whose costs
+    are all NaN, that is an `Error`.
     """
     kind = _kind(model, kind)
     if proposal is not None and not callable(getattr(proposal, "propose", None)):
@@ -69,7 +70,10 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
                 _answer(external, asked, handle)
             elif progress:
                 progress(asked["done"], asked["total"], asked["note"])
-        return asked["outcome"]
+        outcome = asked["outcome"]
+        if outcome["failed"] and not outcome["cells"]:
+            raise Error("\n".join(outcome["failed"]))
+        return outcome
     finally:
         call("close", handle)
 

@@ -264,8 +264,8 @@ class M(Base):
             model.rollout = rollout
             return model
 
-        outcome = self.evaluate(spoiled(10))
-        self.assertRegex(outcome["failed"][0], "evaluating mine on tworoom: planning with cem at tier T5 on set s101: no cost that the model gave is finite")
+        with self.assertRaisesRegex(scalewm.Error, "evaluating mine on tworoom: planning with cem at tier T5 on set s101: no cost that the model gave is finite"):
+            self.evaluate(spoiled(10))
         self.assertEqual(self.cells(), {})
         outcome = self.evaluate(spoiled(5))  # of 10 candidates in 3 iterations
         (cell,) = self.cells().values()
