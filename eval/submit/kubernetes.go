@@ -217,8 +217,9 @@ func upTo(n int) []int {
 	return out
 }
 
-// afterOthers is the line of submit.sh that makes a job when those it needs are over: training
-// if the data sets are there, on which it depends where they were not, evaluations and analyses side by side, and the report last.
+// afterOthers returns the line of submit.sh that creates a job once those it needs are over. Training runs only
+// if the data sets were collected; evaluations and analyses run at the same time, and the report last. depends says that the
+// plan both collects and trains.
 func afterOthers(j Job, depends bool) string {
 	line := "job " + j.Name
 	switch {

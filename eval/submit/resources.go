@@ -27,7 +27,7 @@ type Resources struct {
 	Pack      int    `json:"pack,omitempty"`     // shards side by side in one allocation
 }
 
-// Default is what a stage asks for where nobody says otherwise.
+// Default returns the resources that a stage requests by default.
 func Default(stage pipeline.Stage) Resources {
 	r := Resources{Time: "04:00:00", Mem: "16G", CPUs: 4, Pack: 1}
 	switch stage {
