@@ -13,7 +13,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/rng"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // Failure is a set whose cell could not be made.
@@ -27,7 +27,7 @@ type Failure struct {
 // older schema is as good as one in ours.
 func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 	ids, errs := make([]string, len(j.Sets)), make([]error, len(j.Sets))
-	j.eachSet(func(i int) { ids[i], errs[i] = record.Find(store, j.Spec(i)) })
+	j.eachSet(func(i int) { ids[i], errs[i] = results.Find(store, j.Spec(i)) })
 	for i, err := range errs {
 		switch {
 		case err == nil && !j.Fresh:
@@ -45,7 +45,7 @@ func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 // IDs are the names of the job's cells, set by set.
 func (j Job) IDs() ([]string, error) {
 	ids, errs := make([]string, len(j.Sets)), make([]error, len(j.Sets))
-	j.eachSet(func(i int) { ids[i], errs[i] = cell.ID(record.Kind, j.Spec(i)) })
+	j.eachSet(func(i int) { ids[i], errs[i] = cell.ID(results.Kind, j.Spec(i)) })
 	return ids, errors.Join(errs...)
 }
 
@@ -69,7 +69,7 @@ func (j Job) eachSet(do func(i int)) {
 // result. Sets run side by side, but only as many as keep the device
 // busy, so that an interruption loses little. If sets fail together, each is
 // tried alone, so that a failing one does not take the others with it.
-func Cells(ctx context.Context, store cell.Store, j Job) ([]record.Cell, []Failure, error) {
+func Cells(ctx context.Context, store cell.Store, j Job) ([]results.Cell, []Failure, error) {
 	todo, _, err := j.Missing(store)
 	if err != nil {
 		return nil, nil, err
@@ -129,10 +129,10 @@ func (j Job) makeAll(ctx context.Context, store cell.Store, sets []int) ([]Failu
 }
 
 // save writes the results of the job's sets, a cell each.
-func (j Job) save(store cell.Store, results []SetResult) error {
-	for i, r := range results {
+func (j Job) save(store cell.Store, sets []SetResult) error {
+	for i, r := range sets {
 		spec := j.Spec(i)
-		id, err := cell.ID(record.Kind, spec)
+		id, err := cell.ID(results.Kind, spec)
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (j Job) save(store cell.Store, results []SetResult) error {
 		if err := store.SaveRun(id, r.Run); err != nil {
 			return err
 		}
-		if err := store.Save(id, record.Kind, spec, r.Result); err != nil {
+		if err := store.Save(id, results.Kind, spec, r.Result); err != nil {
 			return err
 		}
 	}
@@ -149,18 +149,18 @@ func (j Job) save(store cell.Store, results []SetResult) error {
 }
 
 // load reads the job's cells, in our schema, except those that failed. Cells with rows that no evaluation has fail too.
-func (j Job) load(store cell.Store, failed []Failure) ([]record.Cell, []Failure, error) {
+func (j Job) load(store cell.Store, failed []Failure) ([]results.Cell, []Failure, error) {
 	bad := map[string]bool{}
 	for _, f := range failed {
 		bad[f.Set] = true
 	}
-	var out []record.Cell
+	var out []results.Cell
 	var errs []error
 	for i, set := range j.Sets {
 		if bad[set.Name] {
 			continue
 		}
-		c, err := record.Renewed(store, j.Spec(i))
+		c, err := results.Renewed(store, j.Spec(i))
 		switch {
 		case errors.Is(err, cell.ErrTorn):
 			failed = append(failed, Failure{Set: set.Name, Err: err})
@@ -236,7 +236,7 @@ func (j Job) there(store cell.Store) (whole []verifiable, damaged []Verdict, err
 	for i, set := range j.Sets {
 		one := verifiable{Job: j}
 		one.Sets = []Set{set}
-		one.id, _ = record.Find(store, one.Spec(0)) // Missing has told of errors
+		one.id, _ = results.Find(store, one.Spec(0)) // Missing has told of errors
 		switch {
 		case slices.Contains(torn, one.id):
 			damaged = append(damaged, Verdict{ID: one.id, Unit: one.verified(), Compare: "checksum",
@@ -258,7 +258,7 @@ func (j Job) verified() string {
 
 // verify runs the job's only cell again.
 func (j Job) verify(ctx context.Context, store cell.Store, id string) (Verdict, error) {
-	var old record.Result
+	var old results.Result
 	if err := store.Load(id, nil, &old); err != nil {
 		return Verdict{}, err
 	}
@@ -278,7 +278,7 @@ func (j Job) verify(ctx context.Context, store cell.Store, id string) (Verdict, 
 
 // difference names the first row that differs, or is "". Results of different
 // device kinds are compared by what happened alone.
-func difference(old, now record.Result) string {
+func difference(old, now results.Result) string {
 	if len(old.Rows) != len(now.Rows) {
 		return fmt.Sprintf("%d episodes, now %d", len(old.Rows), len(now.Rows))
 	}
@@ -294,7 +294,7 @@ func difference(old, now record.Result) string {
 	return ""
 }
 
-func text(r record.Row) []byte {
+func text(r results.Row) []byte {
 	b, err := json.Marshal(r)
 	if err != nil {
 		panic("eval: a row does not marshal: " + err.Error())

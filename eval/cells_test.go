@@ -15,7 +15,7 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/envs"
 	"scalewm/eval/plan"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model/train"
 )
 
@@ -90,15 +90,15 @@ func TestOlderCells(t *testing.T) {
 	j := testJob(t, "T4", 5, "s101", "s102")
 	j.Arm.Recipe = train.Recipe{Hash: "0a", Q: "half", Weight: .3}
 	dir := t.TempDir()
-	store := cell.Store{Dir: filepath.Join(dir, record.CellsDir)}
+	store := cell.Store{Dir: filepath.Join(dir, results.CellsDir)}
 	made, _, err := Cells(context.Background(), store, j)
 	must(t, err)
 	for _, c := range made {
 		must(t, os.Remove(store.Path(c.ID)))
-		old, err := cell.ID(record.Kind, c.Spec.Older())
+		old, err := cell.ID(results.Kind, c.Spec.Older())
 		must(t, err)
-		must(t, store.Save(old, record.Kind, c.Spec.Older(), c.Result))
-		must(t, store.SaveRun(old, record.Run{Host: "older"}))
+		must(t, store.Save(old, results.Kind, c.Spec.Older(), c.Result))
+		must(t, store.SaveRun(old, results.Run{Host: "older"}))
 	}
 	if todo, torn, err := j.Missing(store); err != nil || len(todo)+len(torn) > 0 {
 		t.Errorf("missing %v, torn %v, %v", todo, torn, err)
@@ -108,7 +108,7 @@ func TestOlderCells(t *testing.T) {
 	if err != nil || len(failed) > 0 || !reflect.DeepEqual(again, made) {
 		t.Errorf("%v, failed %v, %v; want the cells as they were", again, failed, err)
 	}
-	f, err := record.Load(t.Context(), dir)
+	f, err := results.Load(t.Context(), dir)
 	if err != nil || len(f.Cells) != 2 || f.Cells[0].Spec.Q != "half" || f.Runs[f.Cells[0].ID].Host != "older" {
 		t.Errorf("%+v, %v; want two cells in the present schema with their times", f, err)
 	}
@@ -120,7 +120,7 @@ func TestSpecs(t *testing.T) {
 	id := func(change func(*Job)) string {
 		c := j
 		change(&c)
-		s, err := cell.ID(record.Kind, c.Spec(0))
+		s, err := cell.ID(results.Kind, c.Spec(0))
 		must(t, err)
 		return s
 	}
@@ -138,9 +138,9 @@ func TestSpecs(t *testing.T) {
 		"random":             func(j *Job) { j.Arm = Arm{Method: "random"} },
 		"rules":              func(j *Job) { j.Protocol = dataset.Strict },
 		"solver":             func(j *Job) { j.Solver = "icem" },
-		"bounds":             func(j *Job) { j.Solver, j.Clip = record.ICEM, plan.ClipNone },
-		"mppi":               func(j *Job) { j.Solver, j.Temperature = record.MPPI, 1 },
-		"mppi's temperature": func(j *Job) { j.Solver, j.Temperature = record.MPPI, 2 },
+		"bounds":             func(j *Job) { j.Solver, j.Clip = results.ICEM, plan.ClipNone },
+		"mppi":               func(j *Job) { j.Solver, j.Temperature = results.MPPI, 1 },
+		"mppi's temperature": func(j *Job) { j.Solver, j.Temperature = results.MPPI, 2 },
 		"action clip":        func(j *Job) { j.ActionClip = true },
 		"planner noise":      func(j *Job) { j.PlannerNoise = 1 },
 		"recipe":             func(j *Job) { j.Arm.Recipe.Hash = "0a" },
@@ -249,27 +249,27 @@ func TestVerify(t *testing.T) {
 		t.Errorf("a sample of 2: %v, %v", some, err)
 	}
 
-	put := func(change func(*record.Result)) Verdict {
+	put := func(change func(*results.Result)) Verdict {
 		c := cells[0]
-		c.Result.Rows = append([]record.Row{}, c.Result.Rows...)
+		c.Result.Rows = append([]results.Row{}, c.Result.Rows...)
 		change(&c.Result)
-		must(t, store.Save(c.ID, record.Kind, c.Spec, c.Result))
+		must(t, store.Save(c.ID, results.Kind, c.Spec, c.Result))
 		one := j
 		one.Sets = j.Sets[:1]
 		vs, err := Verify(ctx, store, []Job{one}, 1)
 		must(t, err)
 		return vs[0]
 	}
-	if v := put(func(r *record.Result) { r.Rows[1].PlanCost++ }); v.Same || !strings.HasPrefix(v.Differs, "episode 1: ") {
+	if v := put(func(r *results.Result) { r.Rows[1].PlanCost++ }); v.Same || !strings.HasPrefix(v.Differs, "episode 1: ") {
 		t.Errorf("another cost: %+v", v)
 	}
-	if v := put(func(r *record.Result) { r.Device, r.Rows[1].PlanCost = "cuda/sm_90a/fp32", 0 }); !v.Same || v.Compare != "outcomes" {
+	if v := put(func(r *results.Result) { r.Device, r.Rows[1].PlanCost = "cuda/sm_90a/fp32", 0 }); !v.Same || v.Compare != "outcomes" {
 		t.Errorf("another cost on another device: %+v", v)
 	}
-	if v := put(func(r *record.Result) { r.Device, r.Rows[2].Steps = "cuda/sm_90a/fp32", 77 }); v.Same || !strings.Contains(v.Differs, "after 77 steps") {
+	if v := put(func(r *results.Result) { r.Device, r.Rows[2].Steps = "cuda/sm_90a/fp32", 77 }); v.Same || !strings.Contains(v.Differs, "after 77 steps") {
 		t.Errorf("another outcome on another device: %+v", v)
 	}
-	if v := put(func(r *record.Result) { r.Rows = r.Rows[1:] }); v.Same || v.Differs != "2 episodes, now 3" {
+	if v := put(func(r *results.Result) { r.Rows = r.Rows[1:] }); v.Same || v.Differs != "2 episodes, now 3" {
 		t.Errorf("a missing episode: %+v", v)
 	}
 	must(t, os.Truncate(store.Path(cells[0].ID), 30))
@@ -287,7 +287,7 @@ func TestCellsWithImpossibleRows(t *testing.T) {
 		t.Fatalf("%d cells, %v, %v", len(cells), failed, err)
 	}
 	cells[0].Result.Rows[1].Steps = Budget + 1
-	must(t, store.Save(cells[0].ID, record.Kind, cells[0].Spec, cells[0].Result))
+	must(t, store.Save(cells[0].ID, results.Kind, cells[0].Spec, cells[0].Result))
 	again, failed, err := Cells(t.Context(), store, j)
 	if err != nil || len(again) != 1 || again[0].ID != cells[1].ID || len(failed) != 1 || failed[0].Set != "s101" || !strings.Contains(failed[0].Err.Error(), store.Path(cells[0].ID)+": not a valid cell: episode 1 has 51 steps") {
 		t.Errorf("%d cells, %v, %v; want the failure of s101", len(again), failed, err)

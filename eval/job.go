@@ -10,7 +10,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/eval/plan"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/train"
@@ -32,7 +32,7 @@ type Arm struct {
 	// where given, makes the first mean of the solver.
 	Cost             CostModel
 	Policy, Proposal Policy
-	Python           string // what a model in Python is: world, cost or policy (record.Spec); "" for a checkpoint
+	Python           string // what a model in Python is: world, cost or policy (results.Spec); "" for a checkpoint
 	Code             string // hash of the code of a model in Python; "" for a checkpoint
 	// Protocol of the checkpoint's training; "" where nothing was trained.
 	// Checkpoints are evaluated under their own: under strict, one of the
@@ -115,9 +115,9 @@ type Job struct {
 }
 
 // Spec determines the cell of the job's set i.
-func (j Job) Spec(i int) record.Spec {
-	s := record.Spec{
-		Schema: record.Schema, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
+func (j Job) Spec(i int) results.Spec {
+	s := results.Spec{
+		Schema: results.Schema, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
 		Method: j.Arm.Method, Data: j.Data.Fingerprint,
 		Budget: Budget, GoalOffset: GoalOffset,
 		Set: j.Sets[i].Name, SetHash: j.Sets[i].Hash, Episodes: len(j.Sets[i].Starts), Pool: j.Sets[i].Pool.String(),
@@ -135,9 +135,9 @@ func (j Job) Spec(i int) record.Spec {
 		s.PlannerNoise = j.PlannerNoise
 	}
 	switch s.Solver {
-	case record.MPPI:
+	case results.MPPI:
 		s.Temperature = j.Temperature
-	case record.ICEM:
+	case results.ICEM:
 		s.Clip = clipName(j.Clip)
 	}
 	if m, _, err := j.scaler(); err == nil && !sameScaler(m, j.Data.Actions) {
@@ -220,8 +220,8 @@ func checkScaler(m dataset.Moments, actions int) error {
 
 // SetResult is what a job found on one of its sets: the content of a cell.
 type SetResult struct {
-	Result record.Result
-	Run    record.Run
+	Result results.Result
+	Run    results.Run
 }
 
 // Run evaluates all sets of a job and returns the result of each. Results do
@@ -246,7 +246,7 @@ func (j Job) Check() error {
 	if !j.Arm.Plans() {
 		return nil
 	}
-	if j.Solver == record.MPPI && !(j.Temperature > 0) {
+	if j.Solver == results.MPPI && !(j.Temperature > 0) {
 		return fmt.Errorf("mppi has the temperature %g (hint: stock, paper, tuned or a positive number)", j.Temperature)
 	}
 	info := j.Arm.model().Info()

@@ -14,14 +14,14 @@ import (
 	"scalewm/envs"
 	"scalewm/envs/parallel"
 	"scalewm/envs/policy"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // episode is one start on its way to its goal.
 type episode struct {
 	set, index int
 	start      Start
-	result     record.Row
+	result     results.Row
 	frame      []byte        // what the next plan sees, at the model's size
 	goalFrame  []byte        // nil once it is encoded and nothing else sees it
 	goal       []float32     // its latents, P*D
@@ -87,7 +87,7 @@ func newRunner(j Job) (*runner, error) {
 
 func (r *runner) newEpisode(set, index int, s Start) *episode {
 	ep := &episode{set: set, index: index, start: s}
-	ep.result = record.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: Budget}
+	ep.result = results.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: Budget}
 	if r.Arm.searches() {
 		ep.result.PlannerSeed = rng.PlannerSeed(index, r.Tier.Name)
 	}
@@ -328,8 +328,8 @@ func (r *runner) setResults() []SetResult {
 	return out
 }
 
-func (r *runner) times(share float64) record.Run {
-	run := record.Run{
+func (r *runner) times(share float64) results.Run {
+	run := results.Run{
 		Started: r.began.UTC().Format(time.RFC3339), Workers: len(r.workers), Version: r.Version,
 		Seconds:  share * time.Since(r.began).Seconds(),
 		Simulate: share * r.simulating.Seconds(),

@@ -15,22 +15,22 @@ import (
 	"scalewm/dataset/rng"
 	"scalewm/envs"
 	"scalewm/eval/plan"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model/device"
 )
 
-func run(t *testing.T, j Job) []record.Result {
+func run(t *testing.T, j Job) []results.Result {
 	t.Helper()
 	outs, err := Run(context.Background(), j)
 	must(t, err)
-	var rs []record.Result
+	var rs []results.Result
 	for _, o := range outs {
 		rs = append(rs, o.Result)
 	}
 	return rs
 }
 
-func same(a, b record.Result) bool { return a.Device == b.Device && slices.Equal(a.Rows, b.Rows) }
+func same(a, b results.Result) bool { return a.Device == b.Device && slices.Equal(a.Rows, b.Rows) }
 
 // TestDotWorldReads: the fake's latent is the place of the dot to a pixel, so
 // that the tests below plan with a world that knows where things are.
@@ -55,7 +55,7 @@ func TestDotWorldReads(t *testing.T) {
 func TestInvariance(t *testing.T) {
 	for _, tc := range []struct {
 		solver, tier string
-	}{{record.CEM, "T1"}, {record.CEM, "T5"}, {record.ICEM, "T4"}, {record.MPPI, "T4"}} {
+	}{{results.CEM, "T1"}, {results.CEM, "T5"}, {results.ICEM, "T4"}, {results.MPPI, "T4"}} {
 		j := testJob(t, tc.tier, 8, "s101", "s102")
 		j.Solver, j.Temperature = tc.solver, 64
 		want := run(t, j)
@@ -127,12 +127,12 @@ func TestSolversDiffer(t *testing.T) {
 		name string
 		set  func(*Job)
 	}{
-		{"cem", func(j *Job) { j.Solver = record.CEM }},
-		{"icem", func(j *Job) { j.Solver = record.ICEM }},
-		{"icem within what the task can do", func(j *Job) { j.Solver, j.Clip = record.ICEM, plan.ClipEnv }},
-		{"icem unclipped", func(j *Job) { j.Solver, j.Clip = record.ICEM, plan.ClipNone }},
-		{"mppi at 0.5", func(j *Job) { j.Solver, j.Temperature = record.MPPI, 0.5 }},
-		{"mppi at 512", func(j *Job) { j.Solver, j.Temperature = record.MPPI, 512 }},
+		{"cem", func(j *Job) { j.Solver = results.CEM }},
+		{"icem", func(j *Job) { j.Solver = results.ICEM }},
+		{"icem within what the task can do", func(j *Job) { j.Solver, j.Clip = results.ICEM, plan.ClipEnv }},
+		{"icem unclipped", func(j *Job) { j.Solver, j.Clip = results.ICEM, plan.ClipNone }},
+		{"mppi at 0.5", func(j *Job) { j.Solver, j.Temperature = results.MPPI, 0.5 }},
+		{"mppi at 512", func(j *Job) { j.Solver, j.Temperature = results.MPPI, 512 }},
 	} {
 		j := testJob(t, "T4", 1, "s101")
 		tc.set(&j)
@@ -143,11 +143,11 @@ func TestSolversDiffer(t *testing.T) {
 		seen[cost] = tc.name
 	}
 	j := testJob(t, "T4", 1, "s101")
-	j.Solver = record.Descent // this world has no gradients
+	j.Solver = results.Descent // this world has no gradients
 	if _, err := Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), "gradients") {
 		t.Errorf("gd on a world without gradients: %v", err)
 	}
-	j.Solver = record.MPPI
+	j.Solver = results.MPPI
 	if _, err := Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), "temperature 0") {
 		t.Errorf("mppi without a temperature: %v", err)
 	}
@@ -164,8 +164,8 @@ func TestPairing(t *testing.T) {
 	j.Arm = Arm{Method: "random"}
 	random := run(t, j)[0]
 	for i, row := range plan.Rows {
-		want := record.Row{Episode: i, Trajectory: j.Sets[0].Starts[i].Trajectory, Start: j.Sets[0].Starts[i].Row}
-		for _, got := range []record.Row{row, other.Rows[i], random.Rows[i]} {
+		want := results.Row{Episode: i, Trajectory: j.Sets[0].Starts[i].Trajectory, Start: j.Sets[0].Starts[i].Row}
+		for _, got := range []results.Row{row, other.Rows[i], random.Rows[i]} {
 			if got.Episode != want.Episode || got.Trajectory != want.Trajectory || got.Start != want.Start {
 				t.Errorf("row %d is of %d at %d, want %d at %d", i, got.Trajectory, got.Start, want.Trajectory, want.Start)
 			}
@@ -210,10 +210,10 @@ func TestEdges(t *testing.T) {
 	cases := []struct {
 		name string
 		x, y float64
-		want record.Row
+		want results.Row
 	}{
-		{"solved before it begins", goal[0], goal[1], record.Row{Success: true, Steps: 1, Replans: 1, PreSolved: true}},
-		{"out of reach", 0, 0, record.Row{Success: false, Steps: Budget, Replans: 2}},
+		{"solved before it begins", goal[0], goal[1], results.Row{Success: true, Steps: 1, Replans: 1, PreSolved: true}},
+		{"out of reach", 0, 0, results.Row{Success: false, Steps: Budget, Replans: 2}},
 	}
 	j.Sets = []Set{newSet("s101", []Start{{}})}
 	for _, tc := range cases {

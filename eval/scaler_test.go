@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"scalewm/dataset"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/weights"
@@ -112,7 +112,7 @@ func TestPlansAreScaledBy(t *testing.T) {
 	rows := func(j Job) []byte {
 		out, err := Run(context.Background(), j)
 		must(t, err)
-		b, err := json.Marshal([]record.Result{out[0].Result})
+		b, err := json.Marshal([]results.Result{out[0].Result})
 		must(t, err)
 		return b
 	}

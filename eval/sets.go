@@ -15,7 +15,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/rng/numpy"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // Start is one episode of a set: it begins at a row of a data-set episode and
@@ -94,7 +94,7 @@ const (
 // String is the pool's name in a cell's spec, "" for that of the published sets.
 func (p Pool) String() string {
 	if p == Full {
-		return record.FullPool
+		return results.FullPool
 	}
 	return ""
 }
@@ -102,9 +102,9 @@ func (p Pool) String() string {
 // ParsePool reads a pool's name.
 func ParsePool(s string) (Pool, error) {
 	switch s {
-	case record.MinusOnePool:
+	case results.MinusOnePool:
 		return MinusOne, nil
-	case record.FullPool:
+	case results.FullPool:
 		return Full, nil
 	}
 	return 0, fmt.Errorf("unknown pool %q (hint: minus-one, as published, or full)", s)

@@ -16,7 +16,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/eval/plan"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // The published evaluation (docs/sources.md#evaluation-loop): a plan of Horizon
@@ -87,7 +87,7 @@ var descent = map[string][2]int{"T1": {100, 90}, "T2": {75, 30}, "T3": {50, 10},
 // For is the tier as a solver runs it: gradient descent has restarts and steps
 // of its own and no elites.
 func (t Tier) For(solver string) (Tier, error) {
-	if solver != record.Descent {
+	if solver != results.Descent {
 		return t, nil
 	}
 	n, ok := descent[t.Name]
@@ -98,12 +98,12 @@ func (t Tier) For(solver string) (Tier, error) {
 }
 
 // Solvers are the names of the planners, those of the default grid first.
-func Solvers() []string { return []string{record.CEM, record.ICEM, record.MPPI, record.Descent} }
+func Solvers() []string { return []string{results.CEM, results.ICEM, results.MPPI, results.Descent} }
 
 // ParseSolvers reads a comma-separated list of planners; "all" is the paper's three.
 func ParseSolvers(s string) ([]string, error) {
 	if s == "all" {
-		return []string{record.CEM, record.ICEM, record.MPPI}, nil
+		return []string{results.CEM, results.ICEM, results.MPPI}, nil
 	}
 	var out []string
 	for name := range strings.SplitSeq(s, ",") {
@@ -121,7 +121,7 @@ func ParseSolvers(s string) ([]string, error) {
 // z-scored actions as in the original), env (the task's as z-scores) or none.
 func ParseClip(s string) (plan.Clip, error) {
 	switch s {
-	case record.RawClip:
+	case results.RawClip:
 		return plan.ClipRaw, nil
 	case string(plan.ClipEnv), string(plan.ClipNone):
 		return plan.Clip(s), nil
@@ -132,7 +132,7 @@ func ParseClip(s string) (plan.Clip, error) {
 // clipName is what a cell's spec says of the bounds.
 func clipName(c plan.Clip) string {
 	if c == plan.ClipRaw {
-		return record.RawClip
+		return results.RawClip
 	}
 	return string(c)
 }
@@ -141,13 +141,13 @@ func clipName(c plan.Clip) string {
 func (j Job) newSolver() (plan.Solver, error) {
 	t := j.Tier
 	switch j.Solver {
-	case record.CEM:
+	case results.CEM:
 		return plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}, nil
-	case record.ICEM:
+	case results.ICEM:
 		return plan.ICEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}, nil
-	case record.MPPI:
+	case results.MPPI:
 		return plan.MPPI{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites, Temperature: j.Temperature}, nil
-	case record.Descent:
+	case results.Descent:
 		return plan.Gradient{Candidates: t.Candidates, Iterations: t.Iterations}, nil
 	}
 	_, err := ParseSolvers(j.Solver)

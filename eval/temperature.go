@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"scalewm/dataset/cell"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -66,7 +66,7 @@ func (t Temperature) For(task, method string) (float64, error) {
 	case t.source == "value":
 		return t.value, nil
 	case t.source == "stock" || model.MethodOf(method).Group == "":
-		return record.StockTemperature, nil
+		return results.StockTemperature, nil
 	case t.source == "tuned" && t.value > 0:
 		return t.value, nil
 	case t.source == "tuned":
@@ -102,7 +102,7 @@ type choiceSpec struct {
 // tuning lists the ladder's jobs: the baseline on TuningSet, all tiers of each
 // temperature in turn.
 func (j Job) tuning() []Job {
-	j.Solver = record.MPPI
+	j.Solver = results.MPPI
 	var out []Job
 	for _, t := range Ladder() {
 		for _, tier := range Tiers() {
@@ -115,14 +115,14 @@ func (j Job) tuning() []Job {
 
 // choice is the cell that keeps the choice, of the ladder's cells as older or
 // present programs name them.
-func (j Job) choice(spec func(record.Spec) record.Spec) (id string, s choiceSpec, err error) {
-	if j.Arm.Method != model.Baseline || len(j.Sets) != 1 || j.Sets[0].Name != record.TuningSet {
-		return "", s, fmt.Errorf("tuning mppi with %s on %d sets: the temperature is chosen with %s on %s (hint: give the checkpoint of %[3]s)", j.Arm.Method, len(j.Sets), model.Baseline, record.TuningSet)
+func (j Job) choice(spec func(results.Spec) results.Spec) (id string, s choiceSpec, err error) {
+	if j.Arm.Method != model.Baseline || len(j.Sets) != 1 || j.Sets[0].Name != results.TuningSet {
+		return "", s, fmt.Errorf("tuning mppi with %s on %d sets: the temperature is chosen with %s on %s (hint: give the checkpoint of %[3]s)", j.Arm.Method, len(j.Sets), model.Baseline, results.TuningSet)
 	}
 	about := j.Spec(0)
 	s = choiceSpec{Protocol: about.Protocol, Task: about.Task, Data: about.Data, Precision: about.Precision}
 	for _, l := range j.tuning() {
-		id, err := cell.ID(record.Kind, spec(l.Spec(0)))
+		id, err := cell.ID(results.Kind, spec(l.Spec(0)))
 		if err != nil {
 			return "", s, err
 		}
@@ -135,7 +135,7 @@ func (j Job) choice(spec func(record.Spec) record.Spec) (id string, s choiceSpec
 // Tuned reads the choice that Tune left in the store; fs.ErrNotExist where
 // there is none.
 func Tuned(store cell.Store, j Job) (c Choice, err error) {
-	for _, spec := range []func(record.Spec) record.Spec{asIs, record.Spec.Older} {
+	for _, spec := range []func(results.Spec) results.Spec{asIs, results.Spec.Older} {
 		var id string
 		if id, _, err = j.choice(spec); err == nil {
 			err = store.Load(id, nil, &c)
@@ -147,7 +147,7 @@ func Tuned(store cell.Store, j Job) (c Choice, err error) {
 	return c, err
 }
 
-func asIs(s record.Spec) record.Spec { return s }
+func asIs(s results.Spec) results.Spec { return s }
 
 // FindChoice reads the choice in the store that was made for the job's task,
 // data, protocol and precision, with whichever baseline; fs.ErrNotExist where

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"scalewm/dataset/cell"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // The paper's temperatures (docs/sources.md#mppi-temperature); DINO-WM keeps 0.5 beside
@@ -62,7 +62,7 @@ func TestTemperatures(t *testing.T) {
 // TestTune: the choice is the best mean of the ladder's own cells, the lower of
 // equals, and is found again without a run and by other arms.
 func TestTune(t *testing.T) {
-	j := testJob(t, "T5", 3, record.TuningSet)
+	j := testJob(t, "T5", 3, results.TuningSet)
 	ctx, store := context.Background(), cell.Store{Dir: t.TempDir()}
 	if _, err := FindChoice(t.Context(), store, j); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("before tuning: %v", err)
@@ -79,7 +79,7 @@ func TestTune(t *testing.T) {
 	mean := 0.0
 	for _, tier := range Tiers() {
 		l := j
-		l.Solver, l.Tier, l.Temperature = record.MPPI, tier, 32
+		l.Solver, l.Tier, l.Temperature = results.MPPI, tier, 32
 		cells, _, err := Cells(ctx, store, l)
 		must(t, err)
 		mean += cells[0].Result.Rate() / 5

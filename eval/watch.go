@@ -11,7 +11,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/envs"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // Film is one episode to look at: the frame of the start and one after each step,
@@ -19,7 +19,7 @@ import (
 // frame all the time, as that of the goal, or one for each.
 type Film struct {
 	Frames, Beside [][]byte
-	Result         record.Row // of a film of an evaluation
+	Result         results.Row // of a film of an evaluation
 }
 
 // Watch runs one episode of the job's first set again, which gives the same

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"scalewm/envs"
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
@@ -108,11 +108,11 @@ func TestPeersEvaluate(t *testing.T) {
 	dir, converted := trained(t)
 	site := installed(t)
 	peer(t, site, "testdata/peers_evaluate.py", converted, dir+"/data/tworoom.h5", dir)
-	folder, err := record.Load(t.Context(), dir)
+	folder, err := results.Load(t.Context(), dir)
 	check(t, err)
-	rows := map[string][]record.Row{}
+	rows := map[string][]results.Row{}
 	for _, c := range folder.Cells {
-		rows[paired.ArmName(c.Spec)] = c.Result.Rows
+		rows[infer.ArmName(c.Spec)] = c.Result.Rows
 	}
 	for _, arm := range []string{"torch@cost", "torch@world"} {
 		discordant, sameSteps := 0, 0
@@ -152,11 +152,11 @@ func TestPeersPage(t *testing.T) {
 	path := filepath.Join(work, "page.py")
 	check(t, os.WriteFile(path, []byte(script), 0o644))
 	peer(t, installed(t), path)
-	folder, err := record.Load(t.Context(), filepath.Join(work, "results"))
+	folder, err := results.Load(t.Context(), filepath.Join(work, "results"))
 	check(t, err)
 	var arms []string
 	for _, c := range folder.Cells {
-		arms = append(arms, paired.ArmName(c.Spec))
+		arms = append(arms, infer.ArmName(c.Spec))
 	}
 	slices.Sort(arms)
 	if want := []string{"inverse@policy", "small@world", "small@world-proposal", "torch@cost"}; !slices.Equal(arms, want) {

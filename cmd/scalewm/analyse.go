@@ -18,9 +18,9 @@ import (
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/eval/analysis"
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/train"
@@ -93,7 +93,7 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return usagef("analyse: %v", err)
 	}
-	for name, flags := range map[string][]string{record.RolloutAnalysis: rolloutFlagNames, record.CostAnalysis: {"seconds"}} {
+	for name, flags := range map[string][]string{results.RolloutAnalysis: rolloutFlagNames, results.CostAnalysis: {"seconds"}} {
 		if !slices.Contains(names, name) {
 			if err := c.meaningless("without the analysis "+name, flags...); err != nil {
 				return err
@@ -223,7 +223,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 		return nil, err
 	}
 	failed, err = graph.Run(ctx, w.Listener)
-	arm := paired.ArmName(record.Spec{Task: task.Spec.Name, Method: side.Method, Q: recipe.Q, LossWeight: recipe.Weight})
+	arm := infer.ArmName(results.Spec{Task: task.Spec.Name, Method: side.Method, Q: recipe.Q, LossWeight: recipe.Weight})
 	a.tables.add(steps[0].Results, about{Task: task.Spec.Name, Method: arm, Seed: side.Seed})
 	return failed, err
 }
@@ -247,29 +247,29 @@ type about struct {
 type (
 	rankRow struct {
 		about
-		record.Rank
+		results.Rank
 	}
 	spectrumRow struct {
 		about
-		record.Spectrum
+		results.Spectrum
 	}
 	probeRow struct {
 		about
 		N int `json:"n"`
-		record.ProbeScore
+		results.ProbeScore
 	}
 	rolloutRow struct {
 		about
-		record.Rollout
+		results.Rollout
 	}
 	dynamicsRow struct {
 		about
-		record.Dynamics
+		results.Dynamics
 	}
 	costRow struct {
 		about
-		record.Cost
-		Times *record.CostTimes `json:"times"`
+		results.Cost
+		Times *results.CostTimes `json:"times"`
 	}
 )
 
@@ -283,7 +283,7 @@ type tables struct {
 	cost     []costRow
 }
 
-func (t *tables) add(r record.Results, of about) {
+func (t *tables) add(r results.Results, of about) {
 	for _, line := range r.Rank {
 		t.rank = append(t.rank, rankRow{of, line})
 	}
@@ -308,7 +308,7 @@ func (t *tables) add(r record.Results, of about) {
 
 // json is the object that --json prints: only what was asked for.
 func (t *tables) json(names, failed []string) map[string]any {
-	all := map[string]any{record.RankAnalysis: t.rank, record.SpectrumAnalysis: t.spectrum, record.ProbeAnalysis: t.probe, record.RolloutAnalysis: t.rollout, record.DynamicsAnalysis: t.dynamics, record.CostAnalysis: t.cost}
+	all := map[string]any{results.RankAnalysis: t.rank, results.SpectrumAnalysis: t.spectrum, results.ProbeAnalysis: t.probe, results.RolloutAnalysis: t.rollout, results.DynamicsAnalysis: t.dynamics, results.CostAnalysis: t.cost}
 	out := map[string]any{"failed": failed}
 	for _, name := range names {
 		out[name] = all[name]
@@ -329,7 +329,7 @@ func (t *tables) print(out io.Writer) error {
 	}
 	head(len(t.rank), "Distances of latents beside those of the task state", "state", "frames", "Spearman", "95 % over episodes", "Pearson")
 	for _, r := range t.rank {
-		row(r.about, cmp.Or(r.Q, record.DefaultQ), fmt.Sprint(r.N), number(r.Spearman, 3), "["+number(r.Lo, 3)+", "+number(r.Hi, 3)+"]", number(r.Pearson, 3))
+		row(r.about, cmp.Or(r.Q, results.DefaultQ), fmt.Sprint(r.N), number(r.Spearman, 3), "["+number(r.Lo, 3)+", "+number(r.Hi, 3)+"]", number(r.Pearson, 3))
 	}
 	head(len(t.spectrum), "Spectrum of the latents", "first shares", "participation", "effective rank", "stretch")
 	for _, r := range t.spectrum {
@@ -363,7 +363,7 @@ func (t *tables) print(out io.Writer) error {
 	trained := slices.DeleteFunc(slices.Clone(t.cost), func(r costRow) bool { return r.Batch == 0 || r.Times == nil })
 	head(len(trained), "Cost of training", "measured", "batch", "steps an epoch", "GFLOP a step", "ms a step", "steps/s", "s an epoch")
 	for _, r := range trained {
-		for _, s := range []*record.StepTime{r.Times.Recorded, r.Times.Step} {
+		for _, s := range []*results.StepTime{r.Times.Recorded, r.Times.Step} {
 			if s == nil {
 				continue
 			}
@@ -393,7 +393,7 @@ func (r costRow) seconds(i int) string {
 }
 
 // number shows a value that may be absent.
-func number(n record.Number, digits int) string {
+func number(n results.Number, digits int) string {
 	if n != n {
 		return "–"
 	}

@@ -21,7 +21,7 @@ import (
 	"scalewm/dataset/hdf5"
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model/weights"
 )
 
@@ -86,7 +86,7 @@ func TestCampaignBigGrid(t *testing.T) {
 		remove string // cells that are not there
 	}{{"all done", ""}, {"a sixteenth missing", "0*.json"}} {
 		if left.remove != "" {
-			gone, _ := filepath.Glob(filepath.Join(merged, record.CellsDir, left.remove))
+			gone, _ := filepath.Glob(filepath.Join(merged, results.CellsDir, left.remove))
 			for _, path := range gone {
 				if err := os.Remove(path); err != nil {
 					t.Fatal(err)
@@ -175,7 +175,7 @@ func fill(t *testing.T, dir, merged string) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := cell.Store{Dir: filepath.Join(folders[i%4], record.CellsDir)}
+		store := cell.Store{Dir: filepath.Join(folders[i%4], results.CellsDir)}
 		jobs <- func() error { return fakeCells(store, j, rand.New(rand.NewPCG(1, uint64(i)))) }
 	}
 	close(jobs)
@@ -186,13 +186,13 @@ func fill(t *testing.T, dir, merged string) []string {
 // fakeCells writes a job's cells, half of whose episodes succeed.
 func fakeCells(s cell.Store, j eval.Job, draws *rand.Rand) error {
 	for i := range j.Sets {
-		result := record.Result{Device: "test", Rows: make([]record.Row, len(j.Sets[i].Starts))}
+		result := results.Result{Device: "test", Rows: make([]results.Row, len(j.Sets[i].Starts))}
 		for k, start := range j.Sets[i].Starts {
-			result.Rows[k] = record.Row{Episode: k, Trajectory: start.Trajectory, Start: start.Row, Success: draws.IntN(2) == 0, Steps: 50, PlanCost: draws.Float64()}
+			result.Rows[k] = results.Row{Episode: k, Trajectory: start.Trajectory, Start: start.Row, Success: draws.IntN(2) == 0, Steps: 50, PlanCost: draws.Float64()}
 		}
-		id, err := cell.ID(record.Kind, j.Spec(i))
+		id, err := cell.ID(results.Kind, j.Spec(i))
 		if err == nil {
-			err = s.Save(id, record.Kind, j.Spec(i), result)
+			err = s.Save(id, results.Kind, j.Spec(i), result)
 		}
 		if err != nil {
 			return err

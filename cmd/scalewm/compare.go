@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"scalewm/eval/stats"
 )
 
@@ -19,12 +19,12 @@ func init() {
 }
 
 func runCompare(ctx context.Context, c *command, args []string) error {
-	var f paired.Filter
+	var f infer.Filter
 	c.StringVar(&f.Task, "task", "", "`task` of the cells, where there are several")
 	c.StringVar(&f.Solver, "solver", "", "`solver` of the cells, where there are several")
 	c.StringVar(&f.Seed, "seed", "", "training `seed` of the cells, where there are several")
 	c.StringVar(&f.Settings, "settings", "", "`words` that tell settings apart, where a folder holds several, as the report's titles have them")
-	var o paired.Options
+	var o infer.Options
 	c.BoolVar(&o.SameDevice, "same-device", false, "refuse plans that were made on different kinds of device, which are only noted otherwise")
 	asJSON := c.Bool("json", false, "print one JSON object")
 	pos, err := c.parse(args, 2, 2)
@@ -38,10 +38,10 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 		}
 		f.Seed = strconv.FormatInt(seed, 10)
 	}
-	var arms [2]*paired.Arm
+	var arms [2]*infer.Arm
 	var torn []string
 	for i, name := range pos {
-		if arms[i], err = paired.Load(ctx, name, f); err != nil {
+		if arms[i], err = infer.Load(ctx, name, f); err != nil {
 			return err
 		}
 		for _, t := range arms[i].Torn {
@@ -51,7 +51,7 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 		}
 	}
 	incomplete := c.unreadFiles(torn)
-	r := paired.Compare(arms[0], arms[1], o)
+	r := infer.Compare(arms[0], arms[1], o)
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 	return incomplete
 }
 
-func printComparison(out io.Writer, r *paired.Comparison) error {
+func printComparison(out io.Writer, r *infer.Comparison) error {
 	fmt.Fprintf(out, "A = %s\nB = %s\n\n", r.A, r.B)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "tier\tpairs\tsets\tA %%\tB %%\tonly A\tonly B\tA - B\t95 %% interval\tp\tHolm\twithin ±%d\t\n", stats.Margin)

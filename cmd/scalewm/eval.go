@@ -8,7 +8,7 @@ import (
 
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -34,7 +34,7 @@ func (c *command) evalFlags() evalFlags {
 		weights:  c.String("weights", "", "the checkpoint: a `folder` that train wrote, or a published one with weights.pt and config.json"),
 		random:   c.Bool("random", false, "evaluate uniform random actions instead of a checkpoint"),
 		data:     c.String("data", "", "the data set that starts and goals come from, a `file` in HDF5"),
-		solver:   c.String("solver", record.CEM, "`planners`, with commas: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three)"),
+		solver:   c.String("solver", results.CEM, "`planners`, with commas: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three)"),
 		tier:     c.String("tier", "all", "compute `tiers`, with commas: T1 to T5, T2p, or all"),
 		sets:     c.String("sets", "all", "evaluation `sets`, with commas: s101 to s106, all, or files of sets"),
 		episodes: c.Some("episodes", 100, "`episodes` of a set"),

@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // Lists and maps without entries are never null, however deep; what is left out, what writes itself and
@@ -24,12 +24,12 @@ func TestEmptyListsAreNotNull(t *testing.T) {
 		Any   any
 		At    *Inner
 		All   []Inner
-		NaN   record.Number
+		NaN   results.Number
 		Empty map[string]int
 	}
 	var b bytes.Buffer
 	c := &command{stdout: &b}
-	v := outer{Map: map[string][]int{"a": nil}, Any: Inner{}, At: &Inner{hidden: []int{1}}, All: []Inner{{List: []string{"x"}}}, NaN: record.Number(math.NaN())}
+	v := outer{Map: map[string][]int{"a": nil}, Any: Inner{}, At: &Inner{hidden: []int{1}}, All: []Inner{{List: []string{"x"}}}, NaN: results.Number(math.NaN())}
 	if err := c.printJSON(v); err != nil {
 		t.Fatal(err)
 	}

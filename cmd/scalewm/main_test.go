@@ -73,7 +73,7 @@ func TestFullStdout(t *testing.T) {
 		t.Skip(err)
 	}
 	defer full.Close()
-	dir := results(t)
+	dir := resultsFolder(t)
 	for _, line := range []string{"help", "--version", "tasks", "tasks --json", "report " + dir, "report " + dir + " --json", "compare " + dir + ":scale " + dir + ":lewm", "train --help", "doctor"} {
 		var errs bytes.Buffer
 		code := exitCode(run(t.Context(), strings.Fields(line), full, &errs), &errs)

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
 	"scalewm/eval/report"
+	"scalewm/eval/results"
 )
 
 func init() {
@@ -22,7 +22,7 @@ func init() {
 func runReport(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "`folder` of the report (default DIR/report)")
 	format := c.String("format", "all", "`formats`, with commas: "+strings.Join(report.Formats(), ", ")+", all of these, or "+report.Episodes+", a line an episode")
-	var o paired.Options
+	var o infer.Options
 	c.BoolVar(&o.SameDevice, "same-device", false, "pair only plans that were made on one kind of device; other pairs are noted otherwise")
 	force := c.forceFlag()
 	asJSON := c.Bool("json", false, "print report.json as the last line")
@@ -37,7 +37,7 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	if *out == "" {
 		*out = filepath.Join(pos[0], "report")
 	}
-	if filepath.Base(*out) == record.CellsDir {
+	if filepath.Base(*out) == results.CellsDir {
 		return usagef("report: --out %s is the name of the folder of cells in a results folder, where report.json would be taken for one (hint: another name)", *out)
 	}
 	r, path, err := pipeline.WriteReport(ctx, pos[0], *out, formats, o, *force)

@@ -13,28 +13,28 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
-// results writes the cells of two methods, one tier, two sets of four episodes:
+// resultsFolder writes the cells of two methods, one tier, two sets of four episodes:
 // LeWM solves 2 and 2 of them, SCALE 4 and 3.
-func results(t *testing.T) string {
+func resultsFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	store := cell.Store{Dir: filepath.Join(dir, record.CellsDir)}
+	store := cell.Store{Dir: filepath.Join(dir, results.CellsDir)}
 	for method, hits := range map[string][]int{"lewm": {2, 2}, "scale": {4, 3}} {
 		for i, set := range []string{"s101", "s102"} {
-			s := record.Spec{Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Solver: "cem", Tier: "T1",
+			s := results.Spec{Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Solver: "cem", Tier: "T1",
 				Candidates: 300, Iterations: 30, Budget: 50, Set: set, SetHash: set, Episodes: 4}
-			var r record.Result
+			var r results.Result
 			for e := range 4 {
-				r.Rows = append(r.Rows, record.Row{Episode: e, Success: e < hits[i], Steps: 10})
+				r.Rows = append(r.Rows, results.Row{Episode: e, Success: e < hits[i], Steps: 10})
 			}
-			id, err := cell.ID(record.Kind, s)
+			id, err := cell.ID(results.Kind, s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := store.Save(id, record.Kind, s, r); err != nil {
+			if err := store.Save(id, results.Kind, s, r); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -45,14 +45,14 @@ func results(t *testing.T) string {
 // A folder may be reached by a link. Cells and other files that cannot be read are named, and the report without
 // them ends with exit code 3, as compare does.
 func TestReportOfUnreadFiles(t *testing.T) {
-	dir, link := results(t), filepath.Join(t.TempDir(), "link")
+	dir, link := resultsFolder(t), filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
 	if out, errs, code := session("report", link); code != exitDone || errs != "" || !strings.Contains(out, "+37.5 points") {
 		t.Errorf("by a link: exit %d, %q, %q", code, out, errs)
 	}
-	if err := os.WriteFile(filepath.Join(dir, record.CellsDir, "torn \x1b[2J.json"), []byte("{"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, results.CellsDir, "torn \x1b[2J.json"), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"report", link}, {"compare", link + ":scale", link + ":lewm"}} {
@@ -86,7 +86,7 @@ func TestReportOfUnreadFiles(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	dir := results(t)
+	dir := resultsFolder(t)
 	out, errs, code := session("report", dir, "--json")
 	if code != exitDone || errs != "" {
 		t.Fatalf("exit %d, stderr %q", code, errs)
@@ -123,26 +123,26 @@ func TestReport(t *testing.T) {
 // of 20 episodes, in which the methods succeed on made-up shares.
 func TestSameCellsSameNumbers(t *testing.T) {
 	dir := t.TempDir()
-	store := cell.Store{Dir: filepath.Join(dir, record.CellsDir)}
-	var all []record.Cell
+	store := cell.Store{Dir: filepath.Join(dir, results.CellsDir)}
+	var all []results.Cell
 	for m, method := range []string{"lewm", "scale", "aux", "untrained"} {
 		for v, solver := range []string{"cem", "mppi"} {
 			for k, tier := range []string{"T1", "T3", "T5"} {
 				for set := range 6 {
-					s := record.Spec{Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Data: "d", Solver: solver, Tier: tier, Candidates: 300 >> k, Iterations: 30 >> k,
+					s := results.Spec{Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Data: "d", Solver: solver, Tier: tier, Candidates: 300 >> k, Iterations: 30 >> k,
 						Temperature: 64 * float64(v), Budget: 50, Set: "s" + strconv.Itoa(101+set), SetHash: strconv.Itoa(set), Episodes: 20}
-					var r record.Result
+					var r results.Result
 					for e := range 20 {
-						r.Rows = append(r.Rows, record.Row{Episode: e, Success: (7*e+13*set+5*k+3*v)%20 < 14-4*k+(m*(e+set))%5, Steps: 10})
+						r.Rows = append(r.Rows, results.Row{Episode: e, Success: (7*e+13*set+5*k+3*v)%20 < 14-4*k+(m*(e+set))%5, Steps: 10})
 					}
-					id, err := cell.ID(record.Kind, s)
+					id, err := cell.ID(results.Kind, s)
 					if err == nil {
-						err = store.Save(id, record.Kind, s, r)
+						err = store.Save(id, results.Kind, s, r)
 					}
 					if err != nil {
 						t.Fatal(err)
 					}
-					all = append(all, record.Cell{ID: id, Spec: s, Result: r})
+					all = append(all, results.Cell{ID: id, Spec: s, Result: r})
 				}
 			}
 		}
@@ -197,7 +197,7 @@ func TestSameCellsSameNumbers(t *testing.T) {
 }
 
 func TestReportFormats(t *testing.T) {
-	dir, out := results(t), filepath.Join(t.TempDir(), "here")
+	dir, out := resultsFolder(t), filepath.Join(t.TempDir(), "here")
 	if _, errs, code := session("report", "--format", "md,csv", dir, "--out", out); code != exitDone {
 		t.Fatalf("exit %d, stderr %q", code, errs)
 	}
@@ -209,7 +209,7 @@ func TestReportFormats(t *testing.T) {
 
 // A report replaces its own files and, unless it is told to, no others.
 func TestReportReplacesItsOwn(t *testing.T) {
-	dir, out := results(t), t.TempDir()
+	dir, out := resultsFolder(t), t.TempDir()
 	page := filepath.Join(out, "report.html")
 	if err := os.WriteFile(page, []byte("mine"), 0o666); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"scalewm/envs"
 	"scalewm/eval/analysis"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 )
@@ -114,7 +114,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(grid.Analyses, record.RolloutAnalysis) {
+	if !slices.Contains(grid.Analyses, results.RolloutAnalysis) {
 		if err := c.meaningless("without --analyses rollout", rolloutFlagNames...); err != nil {
 			return err
 		}

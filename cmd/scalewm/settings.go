@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/dinov2"
 	"scalewm/model/features"
@@ -22,10 +22,10 @@ func (c *command) settingFlags() settingFlags {
 	return settingFlags{
 		protocol:    c.String("protocol", "", "`rules`: paper or strict (held-out episodes only); without the flag the preset's, or else paper"),
 		temperature: c.String("temperature", "paper", "mppi's `temperature`: stock (0.5), paper (64/32/32/64/256 by task), tuned (chosen on s101 with lewm), or a number"),
-		clip:        c.String("icem-clip", record.RawClip, "`bounds` that icem clips z-scored actions to: raw (the task's own, as published), env (as z-scores) or none"),
+		clip:        c.String("icem-clip", results.RawClip, "`bounds` that icem clips z-scored actions to: raw (the task's own, as published), env (as z-scores) or none"),
 		actionClip:  c.Bool("action-clip", false, "clip what any planner found to the task's bounds before it is executed; as published, the simulator gets it as it is"),
 		noise:       c.Count("planner-noise", 0, "`number` of the planner's random draws, 0 being the published ones; others show how much of a result is their luck"),
-		pool:        c.String("pool", record.MinusOnePool, "`starts` that sets are drawn from: minus-one (without the last one, as published) or full"),
+		pool:        c.String("pool", results.MinusOnePool, "`starts` that sets are drawn from: minus-one (without the last one, as published) or full"),
 		batch:       c.Count("batch", 0, "`episodes` planned side by side; 0 is as many as keep the device busy (no result depends on it)"),
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/train"
 )
@@ -46,7 +46,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if err := c.required("task", "data", "out"); err != nil {
 		return err
 	}
-	if filepath.Base(*out) == record.CellsDir {
+	if filepath.Base(*out) == results.CellsDir {
 		return usagef("train: --out %s is the name of the folder of cells in a results folder (hint: a folder of its own, as %s)", *out, filepath.Join(filepath.Dir(*out), "train", *method))
 	}
 	m, err := parseMethod(*method)

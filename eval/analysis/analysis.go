@@ -12,12 +12,12 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // Names lists the analyses.
 func Names() []string {
-	return []string{record.RankAnalysis, record.SpectrumAnalysis, record.ProbeAnalysis, record.RolloutAnalysis, record.DynamicsAnalysis, record.CostAnalysis}
+	return []string{results.RankAnalysis, results.SpectrumAnalysis, results.ProbeAnalysis, results.RolloutAnalysis, results.DynamicsAnalysis, results.CostAnalysis}
 }
 
 // Parse reads a list of names with commas; all and none are lists too.
@@ -66,15 +66,15 @@ type Job struct {
 }
 
 // Spec determines the cell of an analysis.
-func (j Job) Spec(name string) record.AnalysisSpec {
+func (j Job) Spec(name string) results.AnalysisSpec {
 	a := j.Arm
-	s := record.AnalysisSpec{Schema: record.AnalysisSchema, Analysis: name, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
+	s := results.AnalysisSpec{Schema: results.AnalysisSchema, Analysis: name, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
 		Method: a.Method, TrainSeed: a.TrainSeed, Weights: a.Weights, Recipe: a.Recipe.Hash, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Backbone: a.Backbone,
 		Data: j.Data.Fingerprint, Device: j.Device}
 	if j.Task.Spec.Name == dataset.NoTask && len(j.Task.Spec.Qs) > 0 {
 		s.QColumns = strings.Join(j.Task.Spec.Qs[0].Parts, ",")
 	}
-	if name == record.RolloutAnalysis {
+	if name == results.RolloutAnalysis {
 		s.Starts, s.Candidates, s.Noise = j.Starts, j.Candidates, j.Noise
 	}
 	return s
@@ -83,7 +83,7 @@ func (j Job) Spec(name string) record.AnalysisSpec {
 // IDs are the cells of analyses.
 func (j Job) IDs(names []string) (ids []string, err error) {
 	for _, name := range names {
-		id, err := cell.ID(record.AnalysisKind, j.Spec(name))
+		id, err := cell.ID(results.AnalysisKind, j.Spec(name))
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func (j Job) IDs(names []string) (ids []string, err error) {
 
 // Load reads the results that the store has and lists those that are missing; a
 // torn cell is one of them. A store without a folder has none.
-func (j Job) Load(store cell.Store, names []string) (r record.Results, missing []string, err error) {
+func (j Job) Load(store cell.Store, names []string) (r results.Results, missing []string, err error) {
 	if store.Dir == "" {
 		return r, names, nil
 	}
@@ -108,8 +108,8 @@ func (j Job) Load(store cell.Store, names []string) (r record.Results, missing [
 			missing = append(missing, name)
 		case err != nil:
 			return r, nil, err
-		case name == record.CostAnalysis:
-			r.Cost.Times = new(record.CostTimes)
+		case name == results.CostAnalysis:
+			r.Cost.Times = new(results.CostTimes)
 			if store.LoadRun(ids[i], r.Cost.Times) != nil { // lost, as in a folder that was merged without them
 				r.Cost.Times = nil
 			}
@@ -120,7 +120,7 @@ func (j Job) Load(store cell.Store, names []string) (r record.Results, missing [
 
 // Make measures what is missing, into r, and writes it to the store. Analyses of
 // the same frames share their latents.
-func (j Job) Make(ctx context.Context, store cell.Store, r *record.Results, missing []string) error {
+func (j Job) Make(ctx context.Context, store cell.Store, r *results.Results, missing []string) error {
 	var shared *latents
 	for _, name := range missing {
 		if err := j.measure(ctx, name, &shared, r); err != nil {
@@ -130,12 +130,12 @@ func (j Job) Make(ctx context.Context, store cell.Store, r *record.Results, miss
 			continue
 		}
 		spec := j.Spec(name)
-		id, err := cell.ID(record.AnalysisKind, spec)
-		if err == nil && name == record.CostAnalysis {
+		id, err := cell.ID(results.AnalysisKind, spec)
+		if err == nil && name == results.CostAnalysis {
 			err = store.SaveRun(id, r.Cost.Times)
 		}
 		if err == nil {
-			err = store.Save(id, record.AnalysisKind, spec, r.Part(name))
+			err = store.Save(id, results.AnalysisKind, spec, r.Part(name))
 		}
 		if err != nil {
 			return err
@@ -144,15 +144,15 @@ func (j Job) Make(ctx context.Context, store cell.Store, r *record.Results, miss
 	return nil
 }
 
-func (j Job) measure(ctx context.Context, name string, shared **latents, r *record.Results) (err error) {
+func (j Job) measure(ctx context.Context, name string, shared **latents, r *results.Results) (err error) {
 	switch name {
-	case record.RolloutAnalysis:
+	case results.RolloutAnalysis:
 		r.Rollout, err = j.rollouts(ctx)
 		return err
-	case record.DynamicsAnalysis:
+	case results.DynamicsAnalysis:
 		r.Dynamics, err = j.dynamics(ctx)
 		return err
-	case record.CostAnalysis:
+	case results.CostAnalysis:
 		r.Cost, err = j.cost(ctx)
 		return err
 	}
@@ -162,9 +162,9 @@ func (j Job) measure(ctx context.Context, name string, shared **latents, r *reco
 		}
 	}
 	switch name {
-	case record.RankAnalysis:
+	case results.RankAnalysis:
 		r.Rank, err = (*shared).rank()
-	case record.SpectrumAnalysis:
+	case results.SpectrumAnalysis:
 		r.Spectrum, err = (*shared).spectrum()
 	default:
 		r.Probe, err = (*shared).probe()

@@ -12,7 +12,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/train"
 )
@@ -25,7 +25,7 @@ const maxTurns = 5
 const fewClips = 8
 
 // cost counts what training and planning take, and times both on this machine.
-func (j Job) cost(ctx context.Context) (*record.Cost, error) {
+func (j Job) cost(ctx context.Context) (*results.Cost, error) {
 	world, ok := j.Arm.World.(model.Counted)
 	if !ok {
 		return nil, fmt.Errorf("models of the family %s do not count their work (hint: a family's model implements model.Counted)", j.Arm.World.Info().Kind)
@@ -35,13 +35,13 @@ func (j Job) cost(ctx context.Context) (*record.Cost, error) {
 	if err != nil {
 		return nil, err
 	}
-	times := &record.CostTimes{Started: time.Now().UTC().Format(time.RFC3339), Host: eval.Host(), Threads: runtime.GOMAXPROCS(0), Version: j.Version}
-	c := &record.Cost{Params: declared.Params().Len(), Times: times}
-	sum, total := record.Plans{Tier: "sum"}, record.PlanTime{Tier: "sum"}
+	times := &results.CostTimes{Started: time.Now().UTC().Format(time.RFC3339), Host: eval.Host(), Threads: runtime.GOMAXPROCS(0), Version: j.Version}
+	c := &results.Cost{Params: declared.Params().Len(), Times: times}
+	sum, total := results.Plans{Tier: "sum"}, results.PlanTime{Tier: "sum"}
 	tiers := eval.Tiers()
 	for i, t := range tiers {
 		n := t.Candidates * t.Iterations
-		p := record.Plans{Tier: t.Name, Candidates: t.Candidates, Iterations: t.Iterations, Rollouts: n, PredictorCalls: n * world.PredictorCalls(eval.Horizon),
+		p := results.Plans{Tier: t.Name, Candidates: t.Candidates, Iterations: t.Iterations, Rollouts: n, PredictorCalls: n * world.PredictorCalls(eval.Horizon),
 			FLOP: g.EncodeFLOP(2) + float64(t.Iterations)*g.PlanFLOP(t.Candidates, eval.Horizon)}
 		took, err := j.timePlan(ctx, t)
 		if err != nil {
@@ -66,7 +66,7 @@ func (j Job) timed(done, of int, what string) {
 
 // timePlan times whole plans of a tier by CEM, one episode at a time, or of fewer
 // iterations where that would take too long.
-func (j Job) timePlan(ctx context.Context, t eval.Tier) (out record.PlanTime, err error) {
+func (j Job) timePlan(ctx context.Context, t eval.Tier) (out results.PlanTime, err error) {
 	few := t
 	few.Iterations = 1
 	plan := func() error {
@@ -79,7 +79,7 @@ func (j Job) timePlan(ctx context.Context, t eval.Tier) (out record.PlanTime, er
 		return out, err
 	}
 	few.Iterations = share(j.Timing, one, 1, t.Iterations)
-	out = record.PlanTime{Tier: t.Name, Iterations: few.Iterations}
+	out = results.PlanTime{Tier: t.Name, Iterations: few.Iterations}
 	out.Seconds, out.Turns, err = j.median(ctx, plan)
 	out.Seconds *= float64(t.Iterations) / float64(few.Iterations)
 	return out, err
@@ -87,7 +87,7 @@ func (j Job) timePlan(ctx context.Context, t eval.Tier) (out record.PlanTime, er
 
 // training fills in what a step and an epoch of the checkpoint's training take; a
 // checkpoint without a recipe, or one that was not trained, leaves it out.
-func (j Job) training(ctx context.Context, g model.Geometry, c *record.Cost) error {
+func (j Job) training(ctx context.Context, g model.Geometry, c *results.Cost) error {
 	side, err := model.Describe(j.Checkpoint)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (j Job) training(ctx context.Context, g model.Geometry, c *record.Cost) err
 
 // timeStep times steps of a training on made-up clips that lie on the device, on
 // fewer of them where the whole batch would take too long.
-func (j Job) timeStep(ctx context.Context, o train.Options, c *record.Cost) (*record.StepTime, error) {
+func (j Job) timeStep(ctx context.Context, o train.Options, c *results.Cost) (*results.StepTime, error) {
 	o.Config.Batch = min(fewClips, c.Batch)
 	one, _, err := j.steps(ctx, o)
 	if err != nil {
@@ -149,8 +149,8 @@ func (j Job) steps(ctx context.Context, o train.Options) (took float64, turns in
 }
 
 // stepTime is what follows from the milliseconds of a step.
-func stepTime(c *record.Cost, device string, ms float64) *record.StepTime {
-	return &record.StepTime{Device: device, MsStep: ms, StepsPerSec: 1000 / ms, EpochSeconds: float64(c.EpochSteps) * ms / 1000}
+func stepTime(c *results.Cost, device string, ms float64) *results.StepTime {
+	return &results.StepTime{Device: device, MsStep: ms, StepsPerSec: 1000 / ms, EpochSeconds: float64(c.EpochSteps) * ms / 1000}
 }
 
 // share is how many of all fit into a time, when so few of them took so many seconds.

@@ -9,7 +9,7 @@ import (
 	"scalewm/dataset/rng"
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -24,7 +24,7 @@ const (
 // is needed. Beside each error stand that of a latent that never changes and that of
 // the same model under the actions of another clip: a model that is no better than
 // the latter ignores its actions.
-func (j Job) dynamics(ctx context.Context) (*record.Dynamics, error) {
+func (j Job) dynamics(ctx context.Context) (*results.Dynamics, error) {
 	c, err := cutClips(j.Job)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (j Job) dynamics(ctx context.Context) (*record.Dynamics, error) {
 	width := info.Patches * info.Dim
 	at := func(clip, block int) []float32 { return z[(clip*(c.blocks+1)+block)*width:][:width] }
 	imagined := []int{nearest(z, at(0, 0))} // of the first clip, by block: a frame among all that were encoded
-	out := &record.Dynamics{Clips: c.n}
+	out := &results.Dynamics{Clips: c.n}
 	if out.Scale, _ = spread(z, width, rng.Stream("dynamics scale")); !(out.Scale > 0) {
 		return nil, fmt.Errorf("measuring dynamics: all frames have the same latent (hint: the model has collapsed)")
 	}
@@ -54,7 +54,7 @@ func (j Job) dynamics(ctx context.Context) (*record.Dynamics, error) {
 		if err != nil {
 			return nil, err
 		}
-		b := record.Block{Blocks: h}
+		b := results.Block{Blocks: h}
 		for i := range c.n {
 			end := at(i, h)
 			b.Error += squared(own[i*width:(i+1)*width], end) / out.Scale / float64(c.n)

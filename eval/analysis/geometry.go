@@ -14,7 +14,7 @@ import (
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/geometry"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 	"scalewm/model/objective"
 )
@@ -83,7 +83,7 @@ const draws = 1000
 
 // rank has a line for the full task state and, where the paper prints another one,
 // a line for that.
-func (l *latents) rank() (out []record.Rank, err error) {
+func (l *latents) rank() (out []results.Rank, err error) {
 	p, err := l.components()
 	if err != nil { // latents that are all equal have no distances
 		return nil, err
@@ -91,8 +91,8 @@ func (l *latents) rank() (out []record.Rank, err error) {
 	dz := geometry.SquaredDistances(l.z, p)
 	line := func(name string, q geometry.Samples[float64]) {
 		a := geometry.Compare(dz, q, l.Episodes).Align(draws, func(i int) *rand.Rand { return rng.Stream("alignment", i) })
-		out = append(out, record.Rank{Q: name, N: l.z.N, Episodes: distinct(l.Episodes), Pairs: a.Pairs,
-			Spearman: record.Number(a.Spearman), Pearson: record.Number(a.Pearson), Lo: record.Number(a.Lo), Hi: record.Number(a.Hi)})
+		out = append(out, results.Rank{Q: name, N: l.z.N, Episodes: distinct(l.Episodes), Pairs: a.Pairs,
+			Spearman: results.Number(a.Spearman), Pearson: results.Number(a.Pearson), Lo: results.Number(a.Lo), Hi: results.Number(a.Hi)})
 	}
 	line("", l.q)
 	for _, q := range l.data.Task().Spec.Qs {
@@ -109,13 +109,13 @@ func (l *latents) rank() (out []record.Rank, err error) {
 
 func distinct(x []int) int { return len(slices.Compact(slices.Sorted(slices.Values(x)))) }
 
-func (l *latents) spectrum() (*record.Spectrum, error) {
+func (l *latents) spectrum() (*results.Spectrum, error) {
 	p, err := l.components()
 	if err != nil {
 		return nil, err
 	}
-	s := &record.Spectrum{N: l.z.N, Eigenvalues: p.Spectrum(), Participation: p.ParticipationRatio(),
-		EffectiveRank: objective.EffectiveRank(p.Eigenvalues), Stretch: record.Number(geometry.Stretch(l.z, l.q, l.Pairs))}
+	s := &results.Spectrum{N: l.z.N, Eigenvalues: p.Spectrum(), Participation: p.ParticipationRatio(),
+		EffectiveRank: objective.EffectiveRank(p.Eigenvalues), Stretch: results.Number(geometry.Stretch(l.z, l.q, l.Pairs))}
 	for _, v := range p.Eigenvalues {
 		s.Variance += v
 	}
@@ -130,12 +130,12 @@ var probeSizes = []int{2, 4, 8, 1, 16, 32, 64, 128, 192, 256, 384}
 // that took 30 steps says little.
 const ownSeeds = 10
 
-func (l *latents) probe() (*record.Probe, error) {
+func (l *latents) probe() (*results.Probe, error) {
 	p, err := l.components()
 	if err != nil {
 		return nil, err
 	}
-	out := &record.Probe{N: l.z.N}
+	out := &results.Probe{N: l.z.N}
 	kept := len(p.Eigenvalues)
 	sizes := slices.DeleteFunc(slices.Sorted(slices.Values(probeSizes)), func(k int) bool { return k >= kept })
 	for _, k := range append(sizes, kept) {
@@ -179,11 +179,11 @@ func (l *latents) probe() (*record.Probe, error) {
 }
 
 // scores are the components' R2 and their mean; sd has one more number than r2, or none.
-func (l *latents) scores(probe string, k int, r2, sd []float64) (out []record.ProbeScore) {
+func (l *latents) scores(probe string, k int, r2, sd []float64) (out []results.ProbeScore) {
 	for i, v := range append(slices.Clone(r2), meanOf(r2)) {
-		s := record.ProbeScore{Probe: probe, K: k, Component: "mean", R2: record.Number(v), SD: record.Number(math.NaN())}
+		s := results.ProbeScore{Probe: probe, K: k, Component: "mean", R2: results.Number(v), SD: results.Number(math.NaN())}
 		if sd != nil {
-			s.SD = record.Number(sd[i])
+			s.SD = results.Number(sd[i])
 		}
 		if i < len(r2) {
 			s.Component = l.full.Parts[i]

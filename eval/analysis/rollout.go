@@ -11,7 +11,7 @@ import (
 	"scalewm/dataset/rng"
 	"scalewm/dataset/rng/torch"
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 )
 
@@ -100,7 +100,7 @@ func starts(j eval.Job, n int) ([]eval.Start, error) {
 
 // rollouts executes random candidates from each start in the simulator and predicts
 // the same.
-func (j Job) rollouts(ctx context.Context) (*record.Rollout, error) {
+func (j Job) rollouts(ctx context.Context) (*results.Rollout, error) {
 	from, err := starts(j.Job, j.Starts)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (j Job) rollouts(ctx context.Context) (*record.Rollout, error) {
 		return nil, err
 	}
 	defer u.Close()
-	m := measured{Rollout: record.Rollout{Candidates: j.Candidates, Dropped: []record.Dropped{}}}
+	m := measured{Rollout: results.Rollout{Candidates: j.Candidates, Dropped: []results.Dropped{}}}
 	for i, s := range from {
 		one, err := u.Unroll(ctx, s, actions[i*j.Candidates*width:(i+1)*j.Candidates*width])
 		if err != nil {
@@ -128,7 +128,7 @@ func (j Job) rollouts(ctx context.Context) (*record.Rollout, error) {
 
 // measured gathers starts.
 type measured struct {
-	record.Rollout
+	results.Rollout
 	reached []float32 // latents of all starts, those that are dropped included
 	width   int
 }
@@ -136,7 +136,7 @@ type measured struct {
 // add takes the measurement of one start.
 func (m *measured) add(start int, u eval.Unrolled) {
 	if u.Diverged != "" {
-		m.Dropped = append(m.Dropped, record.Dropped{Start: start, Reason: "the simulation diverged: " + u.Diverged})
+		m.Dropped = append(m.Dropped, results.Dropped{Start: start, Reason: "the simulation diverged: " + u.Diverged})
 		return
 	}
 	m.width = len(u.Goal)
@@ -150,12 +150,12 @@ func (m *measured) add(start int, u eval.Unrolled) {
 		errors += squared(p, r) / float64(n)
 	}
 	if spread := slices.Max(u.Distance) - slices.Min(u.Distance); spread <= liveSpread {
-		m.Dropped = append(m.Dropped, record.Dropped{Start: start, Reason: fmt.Sprintf("all candidates end equally far from the goal (they differ by %.2g)", spread)})
+		m.Dropped = append(m.Dropped, results.Dropped{Start: start, Reason: fmt.Sprintf("all candidates end equally far from the goal (they differ by %.2g)", spread)})
 		return
 	}
 	for _, costs := range [][]float64{predicted, encoded} { // orders of nothing but ties have no correlation
 		if slices.Max(costs) == slices.Min(costs) {
-			m.Dropped = append(m.Dropped, record.Dropped{Start: start, Reason: "the model tells no two candidates apart"})
+			m.Dropped = append(m.Dropped, results.Dropped{Start: start, Reason: "the model tells no two candidates apart"})
 			return
 		}
 	}
@@ -163,11 +163,11 @@ func (m *measured) add(start int, u eval.Unrolled) {
 	tau := add(&m.Predicted, predicted, encoded, elites)
 	add(&m.Encoded, encoded, u.Distance, elites)
 	add(&m.Total, predicted, u.Distance, elites)
-	m.PerStart = append(m.PerStart, record.PerStart{Start: start, Error: errors, Tau: tau})
+	m.PerStart = append(m.PerStart, results.PerStart{Start: start, Error: errors, Tau: tau})
 }
 
 // add adds one start to a channel.
-func add(c *record.Channel, first, second []float64, elites int) (tau float64) {
+func add(c *results.Channel, first, second []float64, elites int) (tau float64) {
 	r := stats.RankMetrics(first, second, elites)
 	c.Tau += r.Tau
 	c.Regret += r.Regret
@@ -177,7 +177,7 @@ func add(c *record.Channel, first, second []float64, elites int) (tau float64) {
 }
 
 // result turns sums into means.
-func (m *measured) result() (*record.Rollout, error) {
+func (m *measured) result() (*results.Rollout, error) {
 	m.Starts = len(m.PerStart)
 	if m.Starts == 0 {
 		return nil, fmt.Errorf("measuring rollouts: none of %d starts counts (hint: %s)", len(m.Dropped), m.Dropped[0].Reason)
@@ -187,7 +187,7 @@ func (m *measured) result() (*record.Rollout, error) {
 		return nil, fmt.Errorf("measuring rollouts: all frames have the same latent (hint: the model has collapsed)")
 	}
 	n := float64(m.Starts)
-	for _, c := range []*record.Channel{&m.Predicted, &m.Encoded, &m.Total} {
+	for _, c := range []*results.Channel{&m.Predicted, &m.Encoded, &m.Total} {
 		c.Tau, c.Regret, c.EliteRegret, c.Overlap = c.Tau/n, c.Regret/n, c.EliteRegret/n, c.Overlap/n
 	}
 	for _, s := range m.PerStart {

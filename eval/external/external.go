@@ -13,7 +13,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/eval"
 	"scalewm/eval/plan"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 )
@@ -24,7 +24,7 @@ type Says struct {
 	Weights   string `json:"weights"` // what tells it from others of the name: a SHA-256
 	Code      string `json:"code"`    // hash of its code; "" where it has none of its own
 	TrainSeed int    `json:"train_seed"`
-	Kind      string `json:"kind"`     // record.PythonWorld, PythonCost or PythonPolicy
+	Kind      string `json:"kind"`     // results.PythonWorld, PythonCost or PythonPolicy
 	Proposal  bool   `json:"proposal"` // it makes the solver's first mean too
 	FrameSize int    `json:"frame_size"`
 	Patches   int    `json:"patches"` // P and D of a world model's latents
@@ -37,13 +37,13 @@ type Says struct {
 // check refuses a description that fits no model of a task whose actions have actionDim numbers.
 func (s Says) check(actionDim int) error {
 	switch s.Kind {
-	case record.PythonWorld:
+	case results.PythonWorld:
 		if s.Patches < 1 || s.Dim < 1 || s.Patches > maxLatent/s.Dim {
 			return fmt.Errorf("latents of %d x %d numbers (hint: from 1 to %d in all)", s.Patches, s.Dim, maxLatent)
 		}
-	case record.PythonCost, record.PythonPolicy:
+	case results.PythonCost, results.PythonPolicy:
 	default:
-		return fmt.Errorf("a model of kind %q (hint: %s, %s or %s)", s.Kind, record.PythonWorld, record.PythonCost, record.PythonPolicy)
+		return fmt.Errorf("a model of kind %q (hint: %s, %s or %s)", s.Kind, results.PythonWorld, results.PythonCost, results.PythonPolicy)
 	}
 	if s.FrameSize < 1 || s.FrameSize > maxFrame {
 		return fmt.Errorf("frames of %d pixels (hint: their edge, from 1 to %d)", s.FrameSize, maxFrame)
@@ -51,7 +51,7 @@ func (s Says) check(actionDim int) error {
 	if n := len(s.ActionMean); n != len(s.ActionStd) || n != 0 && n != actionDim {
 		return fmt.Errorf("actions that were scaled by %d means and %d deviations (hint: the task has %d)", n, len(s.ActionStd), actionDim)
 	}
-	if s.Proposal && s.Kind == record.PythonPolicy {
+	if s.Proposal && s.Kind == results.PythonPolicy {
 		return fmt.Errorf("a proposal seeds a search, and a policy makes plans without one (hint: leave the proposal out, or give a world model or a cost)")
 	}
 	return nil
@@ -107,16 +107,16 @@ func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Model,
 	x.dev = host{dev, x}
 	a := eval.Arm{Method: s.Name, Weights: s.Weights, TrainSeed: s.TrainSeed, Python: s.Kind, Code: s.Code, Actions: dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd}}
 	switch s.Kind {
-	case record.PythonWorld:
+	case results.PythonWorld:
 		a.World = world{x}
-	case record.PythonCost:
+	case results.PythonCost:
 		a.Cost = costs{x}
-	case record.PythonPolicy:
+	case results.PythonPolicy:
 		a.Policy = policy{x, "plan"}
 	}
 	if s.Proposal {
 		a.Proposal = policy{x, "propose"}
-		a.Python += record.WithProposal
+		a.Python += results.WithProposal
 	}
 	return x, a, nil
 }

@@ -20,10 +20,10 @@ import (
 	_ "scalewm/envs/tworoom"
 	"scalewm/eval"
 	"scalewm/eval/external"
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
 	"scalewm/eval/report"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
@@ -229,18 +229,18 @@ func (m *mirror) says(name, kind string) external.Says {
 }
 
 // cellsOf are a folder's cells by arm, solver and set.
-func cellsOf(t *testing.T, dir string) map[string]record.Cell {
+func cellsOf(t *testing.T, dir string) map[string]results.Cell {
 	t.Helper()
-	f, err := record.Load(t.Context(), dir)
+	f, err := results.Load(t.Context(), dir)
 	must(t, err)
-	out := map[string]record.Cell{}
+	out := map[string]results.Cell{}
 	for _, c := range f.Cells {
-		out[strings.TrimSpace(paired.ArmName(c.Spec)+" "+c.Spec.Solver)] = c
+		out[strings.TrimSpace(infer.ArmName(c.Spec)+" "+c.Spec.Solver)] = c
 	}
 	return out
 }
 
-func rows(t *testing.T, c record.Cell) string {
+func rows(t *testing.T, c results.Cell) string {
 	t.Helper()
 	b, err := json.Marshal(c.Result.Rows)
 	must(t, err)
@@ -252,15 +252,15 @@ func rows(t *testing.T, c record.Cell) string {
 func TestExternalActsAsItsModel(t *testing.T) {
 	m := &mirror{World: natively(t)}
 	dir := native
-	for _, kind := range []string{record.PythonWorld, record.PythonCost, record.PythonPolicy} {
+	for _, kind := range []string{results.PythonWorld, results.PythonCost, results.PythonPolicy} {
 		must(t, visit(t, dir, m.says("mirror", kind), m.answer))
 	}
-	seeded := m.says("mirror", record.PythonWorld)
+	seeded := m.says("mirror", results.PythonWorld)
 	seeded.Proposal = true
 	must(t, visit(t, dir, seeded, m.answer))
 
 	cells := cellsOf(t, dir)
-	for _, solver := range []string{record.CEM, record.ICEM} {
+	for _, solver := range []string{results.CEM, results.ICEM} {
 		ours := cells["untrained "+solver]
 		if len(ours.Result.Rows) != 3 {
 			t.Fatalf("%d native rows", len(ours.Result.Rows))
@@ -298,18 +298,18 @@ func TestExternalActsAsItsModel(t *testing.T) {
 func shown(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{"mirror@world", "mirror@policy"} {
-		a, err := paired.Load(t.Context(), dir+":"+name, paired.Filter{Solver: "cem"})
+		a, err := infer.Load(t.Context(), dir+":"+name, infer.Filter{Solver: "cem"})
 		must(t, err)
-		b, err := paired.Load(t.Context(), dir+":untrained", paired.Filter{Solver: "cem"})
+		b, err := infer.Load(t.Context(), dir+":untrained", infer.Filter{Solver: "cem"})
 		must(t, err)
-		c := paired.Compare(a, b, paired.Options{})
+		c := infer.Compare(a, b, infer.Options{})
 		if len(c.Refused) > 0 || c.Mean == nil || name == "mirror@world" && c.Mean.Diff != 0 {
 			t.Errorf("%s against the model: %+v", name, c)
 		}
 	}
 	d, err := report.Load(t.Context(), dir)
 	must(t, err)
-	r, err := report.Build(d, paired.Options{})
+	r, err := report.Build(d, infer.Options{})
 	must(t, err)
 	for _, b := range r.Blocks {
 		var names []string
@@ -340,7 +340,7 @@ func TestExternalFails(t *testing.T) {
 		}
 		return m.answer(q)
 	}
-	if err := visit(t, dir, m.says("mirror", record.PythonWorld), failing); !errors.Is(err, boom) {
+	if err := visit(t, dir, m.says("mirror", results.PythonWorld), failing); !errors.Is(err, boom) {
 		t.Errorf("a failing model: %v", err)
 	}
 	cells := cellsOf(t, dir)
@@ -352,14 +352,14 @@ func TestExternalFails(t *testing.T) {
 		t.Error("a cell of a model that failed")
 	}
 	asked := 0
-	must(t, visit(t, dir, m.says("mirror", record.PythonWorld), func(q *external.Question) ([]float32, error) {
+	must(t, visit(t, dir, m.says("mirror", results.PythonWorld), func(q *external.Question) ([]float32, error) {
 		asked++
 		return m.answer(q)
 	}))
 	if c := cellsOf(t, dir)["mirror@world icem"]; rows(t, c) != rows(t, cells["untrained icem"]) || asked > 2*n {
 		t.Errorf("after %d questions: %s", asked, rows(t, c))
 	}
-	if err := visit(t, dir, m.says("mirror", record.PythonWorld), func(*external.Question) ([]float32, error) { return nil, boom }); err != nil {
+	if err := visit(t, dir, m.says("mirror", results.PythonWorld), func(*external.Question) ([]float32, error) { return nil, boom }); err != nil {
 		t.Errorf("nothing is left to do, and the model is asked: %v", err)
 	}
 }
@@ -371,7 +371,7 @@ func TestCodeAndReuse(t *testing.T) {
 	dir := t.TempDir()
 	evaluate := func(code string) (asked int) {
 		heard = nil
-		s := m.says("mirror", record.PythonWorld)
+		s := m.says("mirror", results.PythonWorld)
 		s.Code = code
 		must(t, visit(t, dir, s, func(q *external.Question) ([]float32, error) {
 			asked++
@@ -381,7 +381,7 @@ func TestCodeAndReuse(t *testing.T) {
 	}
 	for i, code := range []string{"", "aa", "bb"} {
 		asked := evaluate(code)
-		f, err := record.Load(t.Context(), dir)
+		f, err := results.Load(t.Context(), dir)
 		must(t, err)
 		if asked == 0 || len(f.Cells) != 2*(i+1) || strings.Contains(strings.Join(heard, ""), "reused") {
 			t.Errorf("code %q: %d questions, %d cells, notes %q", code, asked, len(f.Cells), heard)
@@ -411,7 +411,7 @@ func TestCodeAndReuse(t *testing.T) {
 	if i, err := os.Stat(film); err != nil || i.ModTime().Unix() == 1 {
 		t.Errorf("the film of the earlier cells is still there: %v", err)
 	}
-	f, err := record.Load(t.Context(), dir)
+	f, err := results.Load(t.Context(), dir)
 	must(t, err)
 	names := map[string]bool{}
 	for _, c := range pipeline.Scores(f.Cells) {
@@ -436,10 +436,10 @@ func TestRefused(t *testing.T) {
 		"of kind":                 func(s *external.Says) { s.Kind = "nosuch" },
 		"latents of":              func(s *external.Says) { s.Dim = 0 },
 		"frames of":               func(s *external.Says) { s.FrameSize = 1 << 20 },
-		"a policy makes":          func(s *external.Says) { s.Kind, s.Proposal = record.PythonPolicy, true },
+		"a policy makes":          func(s *external.Says) { s.Kind, s.Proposal = results.PythonPolicy, true },
 		"3 means":                 func(s *external.Says) { s.ActionMean, s.ActionStd = []float64{0, 0, 0}, []float64{1, 1, 1} },
 	} {
-		s := m.says("mirror", record.PythonWorld)
+		s := m.says("mirror", results.PythonWorld)
 		change(&s)
 		if err := visit(t, dir, s, m.answer); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
 			t.Errorf("%v, want %q and a hint", err, want)
@@ -448,7 +448,7 @@ func TestRefused(t *testing.T) {
 	gd := settings
 	settings.Solver = "gd"
 	defer func() { settings = gd }()
-	if err := visit(t, dir, m.says("mirror", record.PythonWorld), m.answer); err == nil || !strings.Contains(err.Error(), "needs a gradient") {
+	if err := visit(t, dir, m.says("mirror", results.PythonWorld), m.answer); err == nil || !strings.Contains(err.Error(), "needs a gradient") {
 		t.Errorf("gradient descent: %v", err)
 	}
 }

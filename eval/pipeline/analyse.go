@@ -11,7 +11,7 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/eval"
 	"scalewm/eval/analysis"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model/weights"
 )
 
@@ -23,8 +23,8 @@ type Analyse struct {
 	arm
 	names []string
 
-	Results record.Results // after Run: what is there
-	ids     []string       // of its cells
+	Results results.Results // after Run: what is there
+	ids     []string        // of its cells
 }
 
 // imagined is what films of that kind are called, in place of a tier.
@@ -35,7 +35,7 @@ const imagined = "imagined"
 func analyseSteps(w *Workspace, a arm) []Step {
 	names := w.Grid.Analyses
 	if !a.method.Trained() || a.task.New == nil {
-		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == record.RolloutAnalysis })
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == results.RolloutAnalysis })
 	}
 	if !a.method.Plans() || len(names) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func (s *Analyse) Part(ours func(cell int) bool) Divisible {
 }
 
 func (s *Analyse) State(ctx context.Context) (State, error) {
-	if slices.Contains(s.names, record.RolloutAnalysis) {
+	if slices.Contains(s.names, results.RolloutAnalysis) {
 		if err := s.w.Grid.Rollouts.Check(s.task.Spec.Name, s.w.Grid.Protocol); err != nil {
 			return State{}, Requestf("%v", err)
 		}
@@ -131,18 +131,18 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var r record.Results
+	var r results.Results
 	var missing []string
 	store, err := s.w.missing(func(c cell.Store) (int, error) {
 		r, missing, err = j.Load(c, s.names)
 		return len(missing), err
 	})
-	if err == nil && s.seed == s.w.Grid.Seeds[0] && slices.Contains(s.names, record.DynamicsAnalysis) {
+	if err == nil && s.seed == s.w.Grid.Seeds[0] && slices.Contains(s.names, results.DynamicsAnalysis) {
 		var film string
 		if film, err = s.w.missingFilm(s.arm, j.Arm, imagined); film != "" {
 			j.Film = func(f eval.Film) error { return f.Save(film) }
-			if !slices.Contains(missing, record.DynamicsAnalysis) {
-				missing = append(missing, record.DynamicsAnalysis) // which leaves the bytes of its cell
+			if !slices.Contains(missing, results.DynamicsAnalysis) {
+				missing = append(missing, results.DynamicsAnalysis) // which leaves the bytes of its cell
 			}
 		}
 	}

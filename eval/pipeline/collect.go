@@ -15,7 +15,7 @@ import (
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // Collect makes a task's data set, data/TASK.h5, and checks that this machine
@@ -113,25 +113,25 @@ func (w *Workspace) Collect(ctx context.Context, path string, s collect.Spec, sh
 // RenderGate compares frames that are drawn here with the task's stored ones and
 // keeps the verdict in the results folder, with the episodes of the sets. A folder
 // of other results is refused.
-func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (record.Gate, error) {
+func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (results.Gate, error) {
 	t, err := w.openSets(task)
 	if err == nil {
 		err = w.belongs(task, t.data.Fingerprint)
 	}
 	if err != nil {
-		return record.Gate{}, err
+		return results.Gate{}, err
 	}
 	diff, err := eval.RenderGate(ctx, t.data)
 	if err != nil {
-		return record.Gate{}, err
+		return results.Gate{}, err
 	}
-	gate := record.Gate{Task: task.Spec.Name, Data: t.data.Fingerprint, Error: diff, Limit: eval.MaxRenderError}
+	gate := results.Gate{Task: task.Spec.Name, Data: t.data.Fingerprint, Error: diff, Limit: eval.MaxRenderError}
 	verdict, err := json.Marshal(gate)
 	if err != nil {
 		return gate, fmt.Errorf("writing the verdict of the render gate: %w", err)
 	}
-	err = w.keep(filepath.Join(w.Dir, record.GatesDir, gate.Task+".json"), append(verdict, '\n'), func(there []byte) bool {
-		_, err := record.ParseGate(there)
+	err = w.keep(filepath.Join(w.Dir, results.GatesDir, gate.Task+".json"), append(verdict, '\n'), func(there []byte) bool {
+		_, err := results.ParseGate(there)
 		return err == nil
 	})
 	for _, s := range t.sets {

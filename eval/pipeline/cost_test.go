@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -49,8 +49,8 @@ func TestTrialMakesNoFilm(t *testing.T) {
 // A tier that was not measured costs by its rollouts: T1 has 9,000, T5 has 30.
 func TestPlanIsScaled(t *testing.T) {
 	tiers := eval.Tiers()
-	s := &Evaluate{solver: record.CEM, tier: tiers[0]}
-	r := &Rates{planned: map[[2]string]map[eval.Tier]Seconds{{"", record.CEM}: {tiers[4]: {1, 2}}}}
+	s := &Evaluate{solver: results.CEM, tier: tiers[0]}
+	r := &Rates{planned: map[[2]string]map[eval.Tier]Seconds{{"", results.CEM}: {tiers[4]: {1, 2}}}}
 	if got := r.plan(s); got != (Seconds{300, 600}) {
 		t.Errorf("T1 from T5: %+v", got)
 	}

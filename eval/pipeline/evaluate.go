@@ -11,8 +11,8 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/eval"
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/model/weights"
 )
 
@@ -31,7 +31,7 @@ type Evaluate struct {
 	done   bool            // nothing was missing when it was asked last
 	made   map[string]bool // after Run: the sets whose cells it made or failed to make
 
-	Cells []record.Cell // after Run: the cells that are there
+	Cells []results.Cell // after Run: the cells that are there
 }
 
 // evaluateSteps are an arm's evaluations: one for each solver and tier, one in
@@ -47,7 +47,7 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 		return []Step{&all}
 	}
 	for i, solver := range g.Solvers {
-		if solver == record.Descent && a.method.NoGradient {
+		if solver == results.Descent && a.method.NoGradient {
 			continue
 		}
 		for k, tier := range g.Tiers {
@@ -57,7 +57,7 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 			s := all
 			s.solver, s.tier, s.film = solver, tier, i == 0 && k == 0 && a.seed == g.Seeds[0]
 			s.id = strings.Join([]string{"evaluate", a.name(), solver, tier.Name}, " ")
-			if solver == record.MPPI && g.tuned(a.method) {
+			if solver == results.MPPI && g.tuned(a.method) {
 				s.tune = newTune(w, a)
 			}
 			out = append(out, &s)
@@ -149,7 +149,7 @@ func (s *Evaluate) Job() (eval.Job, error) {
 		return j, nil
 	}
 	j.Solver = s.solver
-	if j.Tier, err = s.tier.For(s.solver); err != nil || s.solver != record.MPPI {
+	if j.Tier, err = s.tier.For(s.solver); err != nil || s.solver != results.MPPI {
 		return j, err
 	}
 	temperature := s.w.Grid.Temperature
@@ -183,7 +183,7 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	for _, id := range torn {
 		s.w.Listener.Note(fmt.Sprintf("cell %s is torn and is made again", id))
 	}
-	if t := s.w.now; s.solver == record.MPPI && s.w.Grid.Temperature.Assumed(s.task.Spec.Name) && !t.assumed {
+	if t := s.w.now; s.solver == results.MPPI && s.w.Grid.Temperature.Assumed(s.task.Spec.Name) && !t.assumed {
 		s.w.Listener.Note(fmt.Sprintf("the paper has no temperature of mppi on %s: %g is assumed", s.task.Spec.Name, j.Temperature))
 		t.assumed = true
 	}
@@ -228,7 +228,7 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 		success += c.Result.Rate() / float64(len(cells))
 	}
 	outcome := fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(todo)-len(failed), len(s.sets), success, since(began))
-	if note := paired.ScoreOf(cells).Note(); note != "" {
+	if note := infer.ScoreOf(cells).Note(); note != "" {
 		outcome += "; " + note
 	}
 	if len(parts) > 0 {
@@ -244,7 +244,7 @@ func (s *Evaluate) reused() string {
 		if s.made[c.Spec.Set] {
 			continue
 		}
-		var run record.Run
+		var run results.Run
 		if s.w.cells().LoadRun(c.ID, &run) != nil || run.Started == "" { // which no result depends on
 			run.Started = "at an unknown time"
 		}
@@ -275,7 +275,7 @@ func (s *Evaluate) found() (ids []string, err error) {
 		return nil, err
 	}
 	for i := range j.Sets {
-		switch id, err := record.Find(store, j.Spec(i)); {
+		switch id, err := results.Find(store, j.Spec(i)); {
 		case err == nil:
 			ids = append(ids, id)
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, cell.ErrTorn):

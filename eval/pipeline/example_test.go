@@ -7,7 +7,7 @@ import (
 	_ "scalewm/envs/tworoom"
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -25,7 +25,7 @@ func ExampleWorkspace_Graph() {
 	}
 	w := &pipeline.Workspace{Grid: pipeline.Grid{
 		Tasks: []envs.Task{task}, Methods: []model.Method{scale}, Seeds: []int64{3072},
-		Solvers: []string{record.CEM}, Tiers: eval.Tiers()[:1], Sets: []string{"s101"},
+		Solvers: []string{results.CEM}, Tiers: eval.Tiers()[:1], Sets: []string{"s101"},
 	}}
 	for _, s := range w.Graph() {
 		fmt.Println(s.ID(), s.Needs())

@@ -13,7 +13,7 @@ import (
 
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/dinowm"
 	"scalewm/model/lewm"
@@ -45,7 +45,7 @@ func (w *Workspace) Admits(task envs.Task) error {
 // joins refuses a training by itself among those of a results folder that is another one.
 func (w *Workspace) joins(task envs.Task, dir string) error {
 	folder := filepath.Dir(filepath.Dir(dir))
-	if filepath.Base(filepath.Dir(dir)) != "train" || !isThere(setsDir(folder)) && !isThere(filepath.Join(folder, record.CellsDir)) {
+	if filepath.Base(filepath.Dir(dir)) != "train" || !isThere(setsDir(folder)) && !isThere(filepath.Join(folder, results.CellsDir)) {
 		return nil
 	}
 	data, err := w.fingerprint(task)

@@ -17,7 +17,7 @@ import (
 	_ "scalewm/envs/pusht"
 	_ "scalewm/envs/tworoom"
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -37,7 +37,7 @@ func lookUp[T any](t *testing.T, find func(string) (T, error), names ...string) 
 // random floor.
 func smallGrid(t *testing.T) Grid {
 	g := Grid{Tasks: lookUp(t, envs.Lookup, "pusht", "cube"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "random"), Seeds: []int64{1, 2},
-		Solvers: []string{record.CEM, record.MPPI}, Sets: []string{"s101", "s102", "s103"}}
+		Solvers: []string{results.CEM, results.MPPI}, Sets: []string{"s101", "s102", "s103"}}
 	g.Tiers = append(g.Tiers, eval.Tiers()[0], eval.Tiers()[4])
 	g.Preset.Eval.SetsAtMost = map[string]int{"cube": 1}
 	var err error
@@ -79,11 +79,11 @@ func TestGraph(t *testing.T) {
 			t.Errorf("%s needs %v", s.ID(), s.Needs())
 		}
 	}
-	w.Grid.Preset.Eval.TiersOf = map[string][]string{record.MPPI: {"T5"}}
+	w.Grid.Preset.Eval.TiersOf = map[string][]string{results.MPPI: {"T5"}}
 	if got := names(w.Graph()); !slices.Equal(got, slices.DeleteFunc(want, func(step string) bool { return strings.Contains(step, "mppi T1") })) {
 		t.Errorf("mppi at T5 alone: got\n%s", strings.Join(got, "\n"))
 	}
-	w.Grid.Solvers = []string{record.CEM}
+	w.Grid.Solvers = []string{results.CEM}
 	if got := names(w.Graph()); strings.Contains(strings.Join(got, "\n"), "tune") {
 		t.Errorf("tuned without mppi: %v", got)
 	}

@@ -17,7 +17,7 @@ import (
 	"scalewm/envs"
 	_ "scalewm/envs/mjenv/pendulum"
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
@@ -34,7 +34,7 @@ func tinyWorkspace(t *testing.T, task string) *Workspace {
 		t.Fatal(err)
 	}
 	g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, task), Methods: lookUp(t, model.LookUp, model.Random), Seeds: []int64{3072},
-		Protocol: dataset.Paper, Solvers: []string{record.CEM}, Tiers: eval.Tiers()[4:], Sets: []string{"s101"}, Episodes: 2}
+		Protocol: dataset.Paper, Solvers: []string{results.CEM}, Tiers: eval.Tiers()[4:], Sets: []string{"s101"}, Episodes: 2}
 	if g.Temperature, err = eval.ParseTemperature("paper"); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"scalewm/dataset/collect"
 	"scalewm/dataset/remote"
 	"scalewm/envs/parallel"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model/weights"
 )
 
@@ -69,7 +69,7 @@ func (s *Evaluate) place() (p place, err error) {
 		return p, err
 	}
 	for i := range j.Sets {
-		id, err := cell.ID(record.Kind, j.Spec(i))
+		id, err := cell.ID(results.Kind, j.Spec(i))
 		if err != nil {
 			return p, err
 		}
@@ -88,7 +88,7 @@ func (s *Analyse) place() (p place, err error) {
 	}
 	p.files = []string{filepath.ToSlash(filmName(s.task, s.label(), imagined))}
 	if s.w.Analyser == nil { // made on any device, so that no cell can be named
-		p.files = append(p.files, record.CellsDir+"/*")
+		p.files = append(p.files, results.CellsDir+"/*")
 		return p, nil
 	}
 	ids, err := j.IDs(s.names)
@@ -99,7 +99,7 @@ func (s *Analyse) place() (p place, err error) {
 }
 
 func cellFiles(id string) []string {
-	return []string{record.CellsDir + "/" + id + ".run.json", record.CellsDir + "/" + id + ".json"}
+	return []string{results.CellsDir + "/" + id + ".run.json", results.CellsDir + "/" + id + ".json"}
 }
 
 func (s *Report) place() (place, error) { return place{work: "report"}, nil }

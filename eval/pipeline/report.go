@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"scalewm/dataset/cell"
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"scalewm/eval/report"
 	"scalewm/model"
 )
@@ -62,7 +62,7 @@ func (s *Report) Run(ctx context.Context) (_ string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s.Page, s.Path, err = writeReport(ctx, s.w.Dir, s.w.Dir, report.Formats(), paired.Options{}, false, func(d *report.Data) { d.Only(cells) })
+	s.Page, s.Path, err = writeReport(ctx, s.w.Dir, s.w.Dir, report.Formats(), infer.Options{}, false, func(d *report.Data) { d.Only(cells) })
 	if errors.Is(err, report.ErrNothing) { // all that plans has failed, and was told of
 		return report.ErrNothing.Error(), nil
 	}
@@ -97,12 +97,12 @@ func (s *Report) cells(ctx context.Context) (map[string]bool, error) {
 // WriteReport reads the results below dir and writes the report's files into
 // out, where it replaces those of an earlier report, and any others if force says
 // so. It returns the path of the first.
-func WriteReport(ctx context.Context, dir, out string, formats []string, o paired.Options, force bool) (*report.Report, string, error) {
+func WriteReport(ctx context.Context, dir, out string, formats []string, o infer.Options, force bool) (*report.Report, string, error) {
 	return writeReport(ctx, dir, out, formats, o, force, func(*report.Data) {})
 }
 
 // writeReport is WriteReport of what choose leaves of the folder.
-func writeReport(ctx context.Context, dir, out string, formats []string, o paired.Options, force bool, choose func(*report.Data)) (*report.Report, string, error) {
+func writeReport(ctx context.Context, dir, out string, formats []string, o infer.Options, force bool, choose func(*report.Data)) (*report.Report, string, error) {
 	d, err := report.Load(ctx, dir)
 	if err != nil {
 		return nil, "", err

@@ -1,8 +1,8 @@
 package pipeline
 
 import (
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 )
 
 // Score is one line of the table of results: the success of an arm at a tier,
@@ -23,7 +23,7 @@ type Score struct {
 
 // Scores sums up what the evaluations among the graph's steps left, a line each.
 func (g Graph) Scores() []Score {
-	var cells []record.Cell
+	var cells []results.Cell
 	for _, s := range Of[*Evaluate](g) {
 		cells = append(cells, s.Cells...)
 	}
@@ -31,10 +31,10 @@ func (g Graph) Scores() []Score {
 }
 
 // Scores sums up cells in their order, each in the table to which it belongs.
-func Scores(cells []record.Cell) []Score {
+func Scores(cells []results.Cell) []Score {
 	out := []Score{} // in JSON an empty list, never null
-	placed, _ := paired.Place(cells)
-	lines := map[Score][]record.Cell{} // by what names a line
+	placed, _ := infer.Place(cells)
+	lines := map[Score][]results.Cell{} // by what names a line
 	for _, c := range placed {
 		name := Score{Task: c.Spec.Task, Method: c.Arm, Seed: c.Spec.TrainSeed, Solver: c.Table, Tier: c.Spec.Tier}
 		if lines[name] == nil {
@@ -43,7 +43,7 @@ func Scores(cells []record.Cell) []Score {
 		lines[name] = append(lines[name], c.Cell)
 	}
 	for i := range out {
-		s := paired.ScoreOf(lines[out[i]])
+		s := infer.ScoreOf(lines[out[i]])
 		out[i].Sets, out[i].N, out[i].Mean = len(s.BySet), s.N, s.Mean
 		out[i].Note = s.Note()
 		if len(s.BySet) > 1 {

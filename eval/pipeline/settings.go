@@ -7,7 +7,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -91,7 +91,7 @@ func (e Evaluation) Workspace() (*Workspace, error) {
 // Ready does what comes before the evaluations of a grid of one task: the data set's frames are
 // compared with those that are drawn here, and MPPI's temperature is chosen where that is
 // asked for and it may. Nothing is written to a folder of other results.
-func (w *Workspace) Ready(ctx context.Context, mayChoose bool) (record.Gate, error) {
+func (w *Workspace) Ready(ctx context.Context, mayChoose bool) (results.Gate, error) {
 	gate, err := w.RenderGate(ctx, w.Grid.Tasks[0])
 	if err == nil {
 		err = w.UseChoice(ctx, w.Grid.Tasks[0], mayChoose)

@@ -11,7 +11,7 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/weights"
 )
@@ -50,7 +50,7 @@ func baseline() model.Method {
 
 // tuned says whether a method's evaluations with MPPI wait for the choice.
 func (g *Grid) tuned(m model.Method) bool {
-	return g.Temperature.NeedsTuning() && slices.Contains(g.Solvers, record.MPPI) && m.Plans() && m.Group == baseline().Group
+	return g.Temperature.NeedsTuning() && slices.Contains(g.Solvers, results.MPPI) && m.Plans() && m.Group == baseline().Group
 }
 
 func (s *Tune) ID() string      { return "tune " + s.name() }
@@ -95,7 +95,7 @@ func (s *Tune) job(read func(*openTask, string) (eval.Arm, error)) (j eval.Job, 
 	if err != nil {
 		return j, err
 	}
-	set, err := t.data.Set(record.TuningSet, len(t.sets[0].Starts))
+	set, err := t.data.Set(results.TuningSet, len(t.sets[0].Starts))
 	return s.w.job(t, a, []eval.Set{set}), err
 }
 

@@ -17,8 +17,8 @@ import (
 	"scalewm/dataset/remote"
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/dinov2"
@@ -50,11 +50,11 @@ type Workspace struct {
 	Listener     Listener
 
 	now    *openTask
-	seen   *cell.Store                    // the cells, as they were listed last; nil once there may be others
-	made   map[record.AnalysisSpec]string // ids of the analyses that are there, whatever their device
-	asked  map[string]bool                // cells that were read for it
-	known  known                          // of the store Remote
-	loaded struct {                       // the model that was used last
+	seen   *cell.Store                     // the cells, as they were listed last; nil once there may be others
+	made   map[results.AnalysisSpec]string // ids of the analyses that are there, whatever their device
+	asked  map[string]bool                 // cells that were read for it
+	known  known                           // of the store Remote
+	loaded struct {                        // the model that was used last
 		dir string
 		dev device.Device
 		arm eval.Arm
@@ -115,7 +115,7 @@ func (w *Workspace) cells() cell.Store {
 	if w.Dir == "" { // nothing is kept
 		return cell.Store{}
 	}
-	return cell.Store{Dir: filepath.Join(w.Dir, record.CellsDir)}
+	return cell.Store{Dir: filepath.Join(w.Dir, results.CellsDir)}
 }
 
 // listed are the cells as they were listed last or, where that may be too long ago, are now.
@@ -131,16 +131,16 @@ func (w *Workspace) listed(now bool) (cell.Store, error) {
 }
 
 // analyses are the ids of the analyses that are there by their specs, without the device.
-func (w *Workspace) analyses(ctx context.Context) (map[record.AnalysisSpec]string, error) {
+func (w *Workspace) analyses(ctx context.Context) (map[results.AnalysisSpec]string, error) {
 	if w.made == nil {
-		w.made, w.asked = map[record.AnalysisSpec]string{}, map[string]bool{}
+		w.made, w.asked = map[results.AnalysisSpec]string{}, map[string]bool{}
 	}
 	return w.made, w.cells().EachNew(ctx, w.asked, func(e cell.Entry, err error) error {
 		if err != nil && !errors.Is(err, cell.ErrTorn) {
 			return err
 		}
-		var spec record.AnalysisSpec
-		if err == nil && e.Kind == record.AnalysisKind && e.Into(&spec, nil) == nil {
+		var spec results.AnalysisSpec
+		if err == nil && e.Kind == results.AnalysisKind && e.Into(&spec, nil) == nil {
 			spec.Device = ""
 			w.made[spec] = e.ID
 		}
@@ -238,8 +238,8 @@ func (w *Workspace) Invite(a eval.Arm) error {
 	m := model.MethodOf(a.Method)
 	if a.Policy != nil {
 		m.Family = "" // it does not search
-	} else if slices.Contains(w.Grid.Solvers, record.Descent) {
-		return Requestf("solver %s needs a gradient, which a model in another program does not give (hint: %s)", record.Descent, strings.Join([]string{record.CEM, record.ICEM, record.MPPI}, ", "))
+	} else if slices.Contains(w.Grid.Solvers, results.Descent) {
+		return Requestf("solver %s needs a gradient, which a model in another program does not give (hint: %s)", results.Descent, strings.Join([]string{results.CEM, results.ICEM, results.MPPI}, ", "))
 	}
 	w.External, w.Grid.Methods, w.Grid.Seeds = &a, []model.Method{m}, []int64{int64(a.TrainSeed)}
 	return nil
@@ -339,7 +339,7 @@ func (w *Workspace) describe(t *openTask, dir string, side *weights.Sidecar) (ev
 func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error) {
 	label := a.label()
 	if w.Weights != "" || w.External != nil { // which say what they are a variant of
-		label = paired.ArmName(record.Spec{Task: a.task.Spec.Name, Method: found.Method, Q: found.Recipe.Q, LossWeight: found.Recipe.Weight, Python: found.Python})
+		label = infer.ArmName(results.Spec{Task: a.task.Spec.Name, Method: found.Method, Q: found.Recipe.Q, LossWeight: found.Recipe.Weight, Python: found.Python})
 	}
 	if w.Dir == "" {
 		return "", nil

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 	"scalewm/model"
 )
@@ -25,12 +25,12 @@ type measured struct {
 	device       string
 	data         string   // fingerprint of the data set
 	left         []string // what was measured and is not shown, and why
-	record.Results
+	results.Results
 }
 
 // take adds a result. Of rollouts under several settings the one with the most candidates
 // in all stays.
-func (m *measured) take(r record.Results) {
+func (m *measured) take(r results.Results) {
 	if old := m.Rollout; old != nil && r.Rollout != nil {
 		few, many := r.Rollout, old
 		if few.Starts*few.Candidates > many.Starts*many.Candidates {
@@ -58,7 +58,7 @@ func (r *Report) measuredOn(task string) []*measured {
 		if s.Task != task {
 			continue
 		}
-		arm := paired.ArmName(record.Spec{Task: s.Task, Method: s.Method, Q: s.Q, LossWeight: s.LossWeight})
+		arm := infer.ArmName(results.Spec{Task: s.Task, Method: s.Method, Q: s.Q, LossWeight: s.LossWeight})
 		k := key{arm, s.TrainSeed, s.Protocol, s.Weights, s.Device, s.Data}
 		m := found[k]
 		if m == nil {
@@ -120,7 +120,7 @@ func (r *Report) analyses(task string) (out []Section) {
 	return out
 }
 
-func scalar(n record.Number, digits int) Field {
+func scalar(n results.Number, digits int) Field {
 	v := float64(n)
 	if math.IsNaN(v) {
 		return none()
@@ -134,13 +134,13 @@ func beside(task, method string, of func(PaperAnalysis) float64, digits int) Fie
 	if !ok {
 		return none()
 	}
-	f := scalar(record.Number(of(p)), digits)
+	f := scalar(results.Number(of(p)), digits)
 	f.muted = true
 	return f
 }
 
 // span is the interval of a correlation.
-func span(r record.Rank) Field {
+func span(r results.Rank) Field {
 	if math.IsNaN(float64(r.Lo)) {
 		return none()
 	}
@@ -152,7 +152,7 @@ func rankTable(task string, all []*measured) Table {
 		Caption: taskName(task) + ": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames; the interval is a bootstrap over episodes."}
 	for _, m := range all {
 		for _, r := range m.Rank {
-			t.Rows = append(t.Rows, []Field{words(m.name), words(cmp.Or(r.Q, record.DefaultQ)), whole(r.N), scalar(r.Spearman, 3),
+			t.Rows = append(t.Rows, []Field{words(m.name), words(cmp.Or(r.Q, results.DefaultQ)), whole(r.N), scalar(r.Spearman, 3),
 				span(r), scalar(r.Pearson, 3),
 				beside(task, m.method, func(p PaperAnalysis) float64 { return p.Spearman }, 2)})
 		}
@@ -170,7 +170,7 @@ func probeTable(task string, all []*measured) Table {
 		if m.Probe == nil {
 			continue
 		}
-		at := func(probe string, k int) Field { return scalar(record.Number(m.r2(probe, k, "mean")), 3) }
+		at := func(probe string, k int) Field { return scalar(results.Number(m.r2(probe, k, "mean")), 3) }
 		row := []Field{words(m.name), words("ours")}
 		for _, k := range probeSizes {
 			row = append(row, at("ridge", k))
@@ -179,7 +179,7 @@ func probeTable(task string, all []*measured) Table {
 		if p, ok := published.analysis(task, m.method); ok {
 			row = []Field{words(m.name), words("paper")}
 			for _, v := range slices.Concat(p.Top, []float64{p.Linear, p.MLP}) {
-				row = append(row, scalar(record.Number(v), 3))
+				row = append(row, scalar(results.Number(v), 3))
 			}
 			t.Rows = append(t.Rows, muted(row))
 		}
@@ -248,9 +248,9 @@ func componentTable(task string, all []*measured) Table {
 		for _, name := range t.Head[3:] {
 			x, f := paper[name][r.probe], none()
 			if i := place[r.probe]; i < len(x) && r.component != "mean" {
-				f = scalar(record.Number(x[i]), 4)
+				f = scalar(results.Number(x[i]), 4)
 			} else if len(x) > 0 && r.component == "mean" {
-				f = scalar(record.Number(x[len(x)-1]), 4)
+				f = scalar(results.Number(x[len(x)-1]), 4)
 			}
 			row = append(row, f)
 		}
@@ -315,7 +315,7 @@ func change(x, base float64) Field {
 
 // overStarts is Wilcoxon's p of the differences in τ over the starts that both have; NaN
 // where none differs.
-func overStarts(a, b *record.Rollout) float64 {
+func overStarts(a, b *results.Rollout) float64 {
 	var diffs []float64
 	for _, x := range a.PerStart {
 		for _, y := range b.PerStart {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // The paper prints its rollout numbers twice: as values and as changes against LeWM
@@ -41,21 +41,21 @@ func TestPublishedRolloutsAgree(t *testing.T) {
 }
 
 // analysed are analyses of two methods, the second without its probe.
-func analysed() (out []record.Analysis) {
-	add := func(method, name string, r record.Results) {
-		out = append(out, record.Analysis{ID: fmt.Sprint(len(out)), Spec: record.AnalysisSpec{Analysis: name, Task: "tworoom", Method: method, TrainSeed: 1, Weights: method, Device: "cpu"}, Results: r})
+func analysed() (out []results.Analysis) {
+	add := func(method, name string, r results.Results) {
+		out = append(out, results.Analysis{ID: fmt.Sprint(len(out)), Spec: results.AnalysisSpec{Analysis: name, Task: "tworoom", Method: method, TrainSeed: 1, Weights: method, Device: "cpu"}, Results: r})
 	}
 	for i, m := range []string{"lewm", "scale"} {
-		rho := record.Number(0.25 + 0.5*float64(i))
-		add(m, "rank", record.Results{Rank: []record.Rank{{N: 1500, Spearman: rho, Pearson: rho, Lo: rho - 0.125, Hi: rho + 0.125}}})
-		add(m, "spectrum", record.Results{Spectrum: &record.Spectrum{Eigenvalues: []float64{0.6, 0.3, 0.1}}})
-		add(m, "rollout", record.Results{Rollout: &record.Rollout{RollErr: 0.375, Tau: 0.5, Starts: 19, Dropped: []record.Dropped{{Start: 4, Reason: "nothing <moves>"}}}})
-		add(m, "dynamics", record.Results{Dynamics: &record.Dynamics{PerBlock: []record.Block{{Blocks: 1, Error: 0.1, OtherActions: 0.5}, {Blocks: 2, Error: 0.2, OtherActions: 0.6}}}})
+		rho := results.Number(0.25 + 0.5*float64(i))
+		add(m, "rank", results.Results{Rank: []results.Rank{{N: 1500, Spearman: rho, Pearson: rho, Lo: rho - 0.125, Hi: rho + 0.125}}})
+		add(m, "spectrum", results.Results{Spectrum: &results.Spectrum{Eigenvalues: []float64{0.6, 0.3, 0.1}}})
+		add(m, "rollout", results.Results{Rollout: &results.Rollout{RollErr: 0.375, Tau: 0.5, Starts: 19, Dropped: []results.Dropped{{Start: 4, Reason: "nothing <moves>"}}}})
+		add(m, "dynamics", results.Results{Dynamics: &results.Dynamics{PerBlock: []results.Block{{Blocks: 1, Error: 0.1, OtherActions: 0.5}, {Blocks: 2, Error: 0.2, OtherActions: 0.6}}}})
 	}
-	score := func(probe string, k int, component string, r2 float64) record.ProbeScore {
-		return record.ProbeScore{Probe: probe, K: k, Component: component, R2: record.Number(r2)}
+	score := func(probe string, k int, component string, r2 float64) results.ProbeScore {
+		return results.ProbeScore{Probe: probe, K: k, Component: component, R2: results.Number(r2)}
 	}
-	add("lewm", "probe", record.Results{Probe: &record.Probe{Scores: []record.ProbeScore{
+	add("lewm", "probe", results.Results{Probe: &results.Probe{Scores: []results.ProbeScore{
 		score("ridge", 2, "agent x", 0.1), score("ridge", 2, "mean", 0.125), score("ridge", 3, "agent x", 0.75), score("ridge", 3, "mean", 0.8125),
 		score("mlp", 3, "agent x", math.NaN()), score("mlp", 3, "mean", 0.625)}}})
 	return out
@@ -102,17 +102,17 @@ func TestAnalysesInTheReport(t *testing.T) {
 // Kendall's τ of five starts, SCALE above LeWM on all: p = 2/32; the error is 10 % lower.
 // A smaller rollout of the same checkpoint stands back, and protocols stay apart.
 func TestRolloutTable(t *testing.T) {
-	roll := func(err, tau float64, starts int) record.Results {
-		r := &record.Rollout{RollErr: err, Tau: tau, Starts: starts, Candidates: 64}
+	roll := func(err, tau float64, starts int) results.Results {
+		r := &results.Rollout{RollErr: err, Tau: tau, Starts: starts, Candidates: 64}
 		for s := range starts {
-			r.PerStart = append(r.PerStart, record.PerStart{Start: s, Tau: tau + .01*float64(s*s)*tau})
+			r.PerStart = append(r.PerStart, results.PerStart{Start: s, Tau: tau + .01*float64(s*s)*tau})
 		}
-		return record.Results{Rollout: r}
+		return results.Results{Rollout: r}
 	}
-	of := func(method, protocol string, r record.Results) record.Analysis {
-		return record.Analysis{Spec: record.AnalysisSpec{Analysis: "rollout", Protocol: protocol, Task: "tworoom", Method: method, Weights: method, Device: "cpu"}, Results: r}
+	of := func(method, protocol string, r results.Results) results.Analysis {
+		return results.Analysis{Spec: results.AnalysisSpec{Analysis: "rollout", Protocol: protocol, Task: "tworoom", Method: method, Weights: method, Device: "cpu"}, Results: r}
 	}
-	r := &Report{Analyses: []record.Analysis{of(lewm, "paper", roll(.5, .4, 5)), of(scale, "paper", roll(.45, .6, 5)), of(scale, "paper", roll(.1, .1, 2)), of(scale, "strict", roll(.3, .3, 5))}}
+	r := &Report{Analyses: []results.Analysis{of(lewm, "paper", roll(.5, .4, 5)), of(scale, "paper", roll(.45, .6, 5)), of(scale, "paper", roll(.1, .1, 2)), of(scale, "strict", roll(.3, .3, 5))}}
 	all := r.measuredOn("tworoom")
 	text := string(markdown([]Section{{Title: "x", Level: 2, Parts: []Part{rolloutTable("tworoom", all), droppedText(all)}}}))
 	for _, want := range []string{

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 	"scalewm/model"
 )
@@ -27,8 +27,8 @@ type Report struct {
 	Warnings []string
 	Unread   []string // files that could not be used, and why; warnings have them too
 	Training []Training
-	Analyses []record.Analysis
-	Cells    []record.Cell
+	Analyses []results.Analysis
+	Cells    []results.Cell
 	Clips    []Clip
 	Origin   Origin
 }
@@ -49,19 +49,19 @@ type Group struct {
 
 // Block holds the arms of one task and solver under the same settings.
 type Block struct {
-	Task, Solver string // Solver as paired.Place names the table
+	Task, Solver string // Solver as infer.Place names the table
 	Settings     string // what differs from other blocks of the same task and solver; "" for the only one and the main one
 	Tiers        []Tier // most compute first
 	Sets         []string
 	Arms         []Arm
-	Pairs        []*paired.Comparison
-	Fresh        *paired.Comparison // the headline without starts that are solved already; nil where there are none
-	// Main is the block that this one varies in the factors of these names, as paired.Settings have them; nil
+	Pairs        []*infer.Comparison
+	Fresh        *infer.Comparison // the headline without starts that are solved already; nil where there are none
+	// Main is the block that this one varies in the factors of these names, as infer.Settings have them; nil
 	// of a main one. Numbers over blocks are taken over main ones.
 	Main   *Block
 	Varied []string
 
-	arms map[string]*paired.Arm // by name, all training seeds of each together
+	arms map[string]*infer.Arm // by name, all training seeds of each together
 }
 
 // Tier is a compute budget of the planner.
@@ -78,7 +78,7 @@ func (t Tier) Rollouts() int { return t.Candidates * t.Iterations }
 
 // Arm is one trained model (or floor) on a block.
 type Arm struct {
-	Name    string // as paired.Place names it: the method, and what makes it a variant
+	Name    string // as infer.Place names it: the method, and what makes it a variant
 	Method  string
 	Seed    int
 	Weights string           // SHA-256 of the weights file
@@ -88,7 +88,7 @@ type Arm struct {
 
 // Score is the success of an arm at a tier.
 type Score struct {
-	paired.Score
+	infer.Score
 	Solved   []float64 // Solved[k]: percent solved within k env steps, k = 0..budget
 	PreRate  float64   // share of starts that already meet the goal, percent
 	Filtered float64   // success without those starts, percent; NaN where none is left
@@ -105,8 +105,8 @@ type slot struct {
 // blockCells are a block and the cells that it is computed from.
 type blockCells struct {
 	Block
-	settings *paired.Settings
-	cells    map[slot]record.Cell
+	settings *infer.Settings
+	cells    map[slot]results.Cell
 }
 
 // ErrNothing says that no cell of a folder is of a method that plans.
@@ -114,11 +114,11 @@ var ErrNothing = errors.New("nothing to compare")
 
 // Build computes the report of a folder. It fails where there is nothing to
 // report; everything less becomes a warning.
-func Build(d *Data, o paired.Options) (*Report, error) {
+func Build(d *Data, o infer.Options) (*Report, error) {
 	if len(d.Cells) == 0 {
 		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because(d.Unread))
 	}
-	placed, notes := paired.Place(d.Cells)
+	placed, notes := infer.Place(d.Cells)
 	r := &Report{Protocol: listing(protocols(d.Cells)), Training: d.Training, Analyses: d.Analyses, Cells: d.Cells, Clips: d.Clips, Origin: originOf(d), Unread: d.Unread, Warnings: slices.Concat(d.Unread, notes)}
 	blocks, err := blocksOf(placed, d.Runs)
 	if err != nil {
@@ -127,7 +127,7 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 	if len(blocks) == 0 {
 		return nil, fmt.Errorf("report: %w: the folder holds cells of random actions and policies only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
 	}
-	var settings []*paired.Settings
+	var settings []*infer.Settings
 	var of []*Block
 	for _, b := range blocks {
 		b.pair(o)
@@ -138,7 +138,7 @@ func Build(d *Data, o paired.Options) (*Report, error) {
 		}
 	}
 	r.Factors = factorsOf(blocks, o)
-	for _, g := range paired.Groups(settings) {
+	for _, g := range infer.Groups(settings) {
 		r.Groups = append(r.Groups, r.group(g, of, o))
 	}
 	adjustVaried(r.Blocks)
@@ -155,7 +155,7 @@ func because(problems []string) string {
 	return "; unusable: " + strings.Join(problems, "; ")
 }
 
-func protocols(cells []record.Cell) []string {
+func protocols(cells []results.Cell) []string {
 	seen := map[string]bool{}
 	for _, c := range cells {
 		seen[c.Spec.Protocol] = true
@@ -164,13 +164,13 @@ func protocols(cells []record.Cell) []string {
 }
 
 // group computes what is taken over several blocks.
-func (r *Report) group(of paired.Group, among []*Block, o paired.Options) Group {
+func (r *Report) group(of infer.Group, among []*Block, o infer.Options) Group {
 	g := Group{Name: of.Name}
 	for _, i := range of.Members {
 		g.Blocks = append(g.Blocks, among[i])
 	}
 	main := mainOf(g.Blocks)
-	paired.Adjust(pairsOf(main))
+	infer.Adjust(pairsOf(main))
 	g.SetTests, g.Tallies, g.Gains, g.Aggregates = setTests(g.Blocks, o), tallies(main), gains(main, o), aggregates(main)
 	g.Seeds, g.Sources, g.Foretold = seedsOf(main), r.sources(main), r.foretold(main)
 	return g
@@ -181,7 +181,7 @@ func mainOf(blocks []*Block) []*Block {
 	return slices.DeleteFunc(slices.Clone(blocks), func(b *Block) bool { return b.Main != nil })
 }
 
-func pairsOf(blocks []*Block) (out []*paired.Comparison) {
+func pairsOf(blocks []*Block) (out []*infer.Comparison) {
 	for _, b := range blocks {
 		out = append(out, b.Pairs...)
 	}
@@ -198,17 +198,17 @@ func adjustVaried(blocks []*Block) {
 		}
 	}
 	for _, family := range families {
-		paired.Adjust(pairsOf(family))
+		infer.Adjust(pairsOf(family))
 	}
 }
 
 // blocksOf lays the cells out: a block for each task, table and settings that hold a
 // method with a solver, and random actions in all that they can stand beside.
-func blocksOf(placed []paired.Placed, runs map[string]record.Run) ([]*blockCells, error) {
-	by := map[*paired.Settings]*blockCells{}
+func blocksOf(placed []infer.Placed, runs map[string]results.Run) ([]*blockCells, error) {
+	by := map[*infer.Settings]*blockCells{}
 	for _, p := range placed {
 		if p.Table != "" && by[p.Settings] == nil {
-			by[p.Settings] = &blockCells{Block: Block{Task: p.Settings.Task, Solver: p.Table, Settings: p.Settings.Name}, settings: p.Settings, cells: map[slot]record.Cell{}}
+			by[p.Settings] = &blockCells{Block: Block{Task: p.Settings.Task, Solver: p.Table, Settings: p.Settings.Name}, settings: p.Settings, cells: map[slot]results.Cell{}}
 		}
 	}
 	blocks := slices.SortedFunc(maps.Values(by), func(a, b *blockCells) int {
@@ -256,7 +256,7 @@ func (b *blockCells) sum(millis map[string][]float64) {
 
 // compareArms orders arms as tables do: by method, the plain one before its variants.
 func compareArms(a, b string) int {
-	return cmp.Or(model.CompareMethods(paired.MethodOf(a).Name, paired.MethodOf(b).Name), strings.Compare(a, b))
+	return cmp.Or(model.CompareMethods(infer.MethodOf(a).Name, infer.MethodOf(b).Name), strings.Compare(a, b))
 }
 
 // tiers lists the tiers of a block, most compute first.
@@ -275,8 +275,8 @@ func (b *blockCells) tiers(millis map[string][]float64) []Tier {
 
 // at lists an arm's cells at a tier, by set; those of arms that do not search stand
 // at every tier.
-func (b *blockCells) at(a Arm, tier string) (cells []record.Cell) {
-	if !paired.MethodOf(a.Name).Plans() {
+func (b *blockCells) at(a Arm, tier string) (cells []results.Cell) {
+	if !infer.MethodOf(a.Name).Plans() {
 		tier = ""
 	}
 	for _, set := range b.Sets {
@@ -289,7 +289,7 @@ func (b *blockCells) at(a Arm, tier string) (cells []record.Cell) {
 
 // each lists the cells of a block in the order of arms, tiers and sets, those of
 // arms that do not search once.
-func (b *blockCells) each(f func(record.Cell)) {
+func (b *blockCells) each(f func(results.Cell)) {
 	seen := map[string]bool{}
 	for _, a := range b.Arms {
 		for _, t := range b.Tiers {
@@ -311,7 +311,7 @@ func (b *blockCells) score(a *Arm) {
 			a.Scores[t.Name] = scoreOf(cells)
 		}
 	}
-	var scores []paired.Score
+	var scores []infer.Score
 	for _, t := range b.averaged() {
 		if s, ok := a.Scores[t]; ok {
 			scores = append(scores, s.Score)
@@ -320,7 +320,7 @@ func (b *blockCells) score(a *Arm) {
 			break
 		}
 	}
-	a.Mean = Score{Score: paired.MeanScore(scores)}
+	a.Mean = Score{Score: infer.MeanScore(scores)}
 }
 
 // averaged are the tiers that a mean over tiers is of.
@@ -328,7 +328,7 @@ func (b *Block) averaged() (tiers []string) {
 	for _, t := range b.Tiers {
 		tiers = append(tiers, t.Name)
 	}
-	return paired.Averaged(tiers)
+	return infer.Averaged(tiers)
 }
 
 // meanNote says which tiers and training seeds the means of the block's tables are not of.
@@ -363,8 +363,8 @@ func (b *Block) meanNote() (note string) {
 }
 
 // scoreOf is the success of an arm at one tier, and when it came.
-func scoreOf(cells []record.Cell) Score {
-	s := Score{Score: paired.ScoreOf(cells)}
+func scoreOf(cells []results.Cell) Score {
+	s := Score{Score: infer.ScoreOf(cells)}
 	budget := 0
 	for _, c := range cells {
 		budget = max(budget, c.Spec.Budget)
@@ -407,11 +407,11 @@ func median(x []float64) float64 {
 
 // pair compares the arms of a block with those that the table of methods sets
 // against them, all training seeds together.
-func (b *blockCells) pair(o paired.Options) {
-	b.arms = map[string]*paired.Arm{}
+func (b *blockCells) pair(o infer.Options) {
+	b.arms = map[string]*infer.Arm{}
 	for _, a := range b.Arms {
 		if b.arms[a.Name] == nil {
-			b.arms[a.Name] = &paired.Arm{Name: a.Name}
+			b.arms[a.Name] = &infer.Arm{Name: a.Name}
 		}
 	}
 	for p, c := range b.cells {
@@ -421,14 +421,14 @@ func (b *blockCells) pair(o paired.Options) {
 	}
 	names := armsOf(b.Arms)
 	for _, x := range names {
-		for _, method := range paired.MethodOf(x).Against {
+		for _, method := range infer.MethodOf(x).Against {
 			for _, y := range names {
-				if x == y || paired.MethodOf(y).Name != method {
+				if x == y || infer.MethodOf(y).Name != method {
 					continue
 				}
-				c := paired.Compare(b.arms[x], b.arms[y], o)
+				c := infer.Compare(b.arms[x], b.arms[y], o)
 				c.Task = b.Task
-				slices.SortStableFunc(c.ByTier, func(x, y paired.Difference) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
+				slices.SortStableFunc(c.ByTier, func(x, y infer.Difference) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
 				b.Pairs = append(b.Pairs, c)
 			}
 		}
@@ -437,24 +437,24 @@ func (b *blockCells) pair(o paired.Options) {
 
 // fresh repeats the comparison that the block leads with, without the starts that are
 // solved already.
-func (b *blockCells) fresh(o paired.Options) {
+func (b *blockCells) fresh(o infer.Options) {
 	c := b.headline()
 	if c == nil {
 		return
 	}
-	arms := map[string]*paired.Arm{c.A: {Name: c.A}, c.B: {Name: c.B}}
+	arms := map[string]*infer.Arm{c.A: {Name: c.A}, c.B: {Name: c.B}}
 	solved := false
 	for p, x := range b.cells {
 		if arms[p.arm] == nil || !slices.Contains(b.Sets, p.set) {
 			continue
 		}
 		rows := len(x.Result.Rows)
-		x.Result.Rows = slices.DeleteFunc(slices.Clone(x.Result.Rows), func(r record.Row) bool { return r.PreSolved })
+		x.Result.Rows = slices.DeleteFunc(slices.Clone(x.Result.Rows), func(r results.Row) bool { return r.PreSolved })
 		solved = solved || len(x.Result.Rows) < rows
 		arms[p.arm].Add(x)
 	}
 	if solved {
-		b.Fresh = paired.Compare(arms[c.A], arms[c.B], o)
+		b.Fresh = infer.Compare(arms[c.A], arms[c.B], o)
 	}
 }
 
@@ -491,7 +491,7 @@ func versus(blocks []*Block) (out [][2]string) {
 		}
 	}
 	place := func(v [2]string) int { // of the second in the list that the first is set against
-		return slices.Index(paired.MethodOf(v[0]).Against, paired.MethodOf(v[1]).Name)
+		return slices.Index(infer.MethodOf(v[0]).Against, infer.MethodOf(v[1]).Name)
 	}
 	slices.SortStableFunc(out, func(v, w [2]string) int {
 		return cmp.Or(compareArms(v[0], w[0]), place(v)-place(w), compareArms(v[1], w[1]))
@@ -600,12 +600,12 @@ func (b *Block) several() bool {
 
 // headline is the comparison a block leads with: the first method that is no
 // floor against the baseline, or the first that was paired.
-func (b *Block) headline() *paired.Comparison {
-	var first *paired.Comparison
+func (b *Block) headline() *infer.Comparison {
+	var first *infer.Comparison
 	for _, c := range b.Pairs {
 		switch {
 		case c.Mean == nil:
-		case paired.MethodOf(c.B).Name == model.Baseline && !paired.MethodOf(c.A).Floor:
+		case infer.MethodOf(c.B).Name == model.Baseline && !infer.MethodOf(c.A).Floor:
 			return c
 		case first == nil:
 			first = c

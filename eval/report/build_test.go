@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 )
 
 func near(t *testing.T, what string, got, want, tol float64) {
@@ -50,17 +50,17 @@ func TestScores(t *testing.T) {
 		n, hits        int
 		mean, sd, at10 float64 // at10: percent solved within 10 steps, episodes 0 and 1 of each set
 	}{
-		{lewm, "T1", 30, 24, 80, 10, 20},                                               // 80, 70, 90
-		{scale, "T1", 30, 29, 290.0 / 3, 10 / math.Sqrt(3), 20},                        // 100, 90, 100
-		{aux, "T1", 30, 24, 80, 0, 20},                                                 // 80, 80, 80
-		{scale, "T5", 30, 19, 190.0 / 3, 10 / math.Sqrt(3), 20},                        // 60, 60, 70
-		{random, "T3", 30, 6, 20, 10, 100 * 5.0 / 30},                                  // 20, 10, 30
-		{untrained, "T5", 30, 7, 70.0 / 3, 10 / math.Sqrt(3), 20},                      // 20, 30, 20
-		{lewm, paired.Mean, 30, 0, 610.0 / 9, math.Sqrt(11400.0 / 81 / 2), math.NaN()}, // 200/3, 60, 230/3: deviations -10/9, -70/9, 80/9
+		{lewm, "T1", 30, 24, 80, 10, 20},                                              // 80, 70, 90
+		{scale, "T1", 30, 29, 290.0 / 3, 10 / math.Sqrt(3), 20},                       // 100, 90, 100
+		{aux, "T1", 30, 24, 80, 0, 20},                                                // 80, 80, 80
+		{scale, "T5", 30, 19, 190.0 / 3, 10 / math.Sqrt(3), 20},                       // 60, 60, 70
+		{random, "T3", 30, 6, 20, 10, 100 * 5.0 / 30},                                 // 20, 10, 30
+		{untrained, "T5", 30, 7, 70.0 / 3, 10 / math.Sqrt(3), 20},                     // 20, 30, 20
+		{lewm, infer.Mean, 30, 0, 610.0 / 9, math.Sqrt(11400.0 / 81 / 2), math.NaN()}, // 200/3, 60, 230/3: deviations -10/9, -70/9, 80/9
 	} {
 		a := armOf(t, b, c.method)
 		s := a.Scores[c.tier]
-		if c.tier == paired.Mean {
+		if c.tier == infer.Mean {
 			s = a.Mean
 		} else {
 			near(t, c.method+" "+c.tier+" solved within 10 steps", s.Solved[10], c.at10, 1e-9)
@@ -103,7 +103,7 @@ func TestDifferences(t *testing.T) {
 	// Over the tiers SCALE gains 14 of 90 outcomes, on 11 episodes, and loses none:
 	// the sign flips of 11 equal signs have p = 2/2^11.
 	m := b.Pairs[0].Mean
-	if m.Tier != paired.Mean || m.Binary() || m.N != 30 {
+	if m.Tier != infer.Mean || m.Binary() || m.N != 30 {
 		t.Errorf("mean: %+v, want 30 episodes, not binary", m)
 	}
 	near(t, "mean difference", m.Diff, 100*14.0/90, 1e-9)
@@ -139,19 +139,19 @@ func TestAdjustedOverTiers(t *testing.T) {
 }
 
 func TestPairingIsRefused(t *testing.T) {
-	of := func(method, tier string, c *record.Cell) bool {
+	of := func(method, tier string, c *results.Cell) bool {
 		return c.Spec.Method == method && c.Spec.Tier == tier
 	}
 	for _, c := range []struct {
 		name string
-		edit func(*record.Cell)
+		edit func(*results.Cell)
 		want string
 	}{
-		{"seeds", func(c *record.Cell) { c.Result.Rows[3].PlannerSeed += uint32(len(c.Spec.Method)) }, "tier T3, set s101, episode 3: planner seed is "},
-		{"starts", func(c *record.Cell) { c.Result.Rows[4].Start += len(c.Spec.Method) }, "tier T3, set s101, episode 4: start is "},
+		{"seeds", func(c *results.Cell) { c.Result.Rows[3].PlannerSeed += uint32(len(c.Spec.Method)) }, "tier T3, set s101, episode 3: planner seed is "},
+		{"starts", func(c *results.Cell) { c.Result.Rows[4].Start += len(c.Spec.Method) }, "tier T3, set s101, episode 4: start is "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := built(t, handPlan, func(cell *record.Cell) {
+			r := built(t, handPlan, func(cell *results.Cell) {
 				if of(scale, "T3", cell) || of(lewm, "T3", cell) {
 					c.edit(cell)
 				}
@@ -170,7 +170,7 @@ func TestPairingIsRefused(t *testing.T) {
 
 // A damaged cell is left out whole: its rates would be wrong too.
 func TestDoubleEpisodesAreLeftOut(t *testing.T) {
-	r := built(t, handPlan, func(c *record.Cell) {
+	r := built(t, handPlan, func(c *results.Cell) {
 		if c.Spec.Method == scale && c.Spec.Tier == "T3" && c.Spec.Set == "s101" {
 			c.Result.Rows[4].Episode = 5
 		}
@@ -186,12 +186,12 @@ func TestDoubleEpisodesAreLeftOut(t *testing.T) {
 // Plans of two kinds of device are paired, and a note says so beside the
 // differences; on demand they are refused.
 func TestKindsOfDevice(t *testing.T) {
-	cells := cellsOf(t, handPlan, func(c *record.Cell) {
+	cells := cellsOf(t, handPlan, func(c *results.Cell) {
 		if c.Spec.Method == scale {
 			c.Result.Device = "cuda"
 		}
 	})
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestKindsOfDevice(t *testing.T) {
 	if c := r.Blocks[0].Pairs[0]; len(c.All()) != 4 || !strings.Contains(page, "SCALE − LeWM: scale planned on cuda, lewm on cpu avx2 fp32") {
 		t.Errorf("%d rows, or no note on the page:\n%s", len(c.All()), page)
 	}
-	if r, err = Build(&Data{Cells: cells}, paired.Options{SameDevice: true}); err != nil {
+	if r, err = Build(&Data{Cells: cells}, infer.Options{SameDevice: true}); err != nil {
 		t.Fatal(err)
 	}
 	if c := r.Blocks[0].Pairs[0]; len(c.All()) != 0 || !strings.Contains(strings.Join(c.Refused, "\n"), "device is cuda in one arm and cpu avx2 fp32 in the other") {
@@ -210,15 +210,15 @@ func TestKindsOfDevice(t *testing.T) {
 // A set that only one arm has, and an episode that only one arm has, are left
 // out and said.
 func TestPairingIntersects(t *testing.T) {
-	cells := cellsOf(t, handPlan, func(c *record.Cell) {
+	cells := cellsOf(t, handPlan, func(c *results.Cell) {
 		if c.Spec.Method == lewm && c.Spec.Tier == "T1" && c.Spec.Set == "s102" {
 			c.Result.Rows = c.Result.Rows[:9]
 		}
 	})
-	cells = slices.DeleteFunc(cells, func(c record.Cell) bool {
+	cells = slices.DeleteFunc(cells, func(c results.Cell) bool {
 		return c.Spec.Method == scale && c.Spec.Tier == "T1" && c.Spec.Set == "s103"
 	})
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,8 +237,8 @@ func TestPairingIntersects(t *testing.T) {
 func TestSeedsAreAveraged(t *testing.T) {
 	plans := handPlan[:6] // LeWM and SCALE
 	cells := cellsOf(t, plans, nil)
-	cells = append(cells, cellsOf(t, plans, func(c *record.Cell) { c.Spec.TrainSeed = 1 })...)
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	cells = append(cells, cellsOf(t, plans, func(c *results.Cell) { c.Spec.TrainSeed = 1 })...)
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,11 +257,11 @@ func TestSeedsAreAveraged(t *testing.T) {
 func TestSeedsInTables(t *testing.T) {
 	plans := handPlan[:6]
 	cells := cellsOf(t, plans, nil)
-	more := cellsOf(t, plans, func(c *record.Cell) { c.Spec.TrainSeed = 1 })
-	c := &more[slices.IndexFunc(more, func(c record.Cell) bool { return c.Spec.Method == lewm && c.Spec.Tier == "T1" })]
-	miss := slices.IndexFunc(c.Result.Rows, func(r record.Row) bool { return !r.Success })
+	more := cellsOf(t, plans, func(c *results.Cell) { c.Spec.TrainSeed = 1 })
+	c := &more[slices.IndexFunc(more, func(c results.Cell) bool { return c.Spec.Method == lewm && c.Spec.Tier == "T1" })]
+	miss := slices.IndexFunc(c.Result.Rows, func(r results.Row) bool { return !r.Success })
 	c.Result.Rows[miss].Success = true
-	r, err := Build(&Data{Cells: append(cells, more...)}, paired.Options{})
+	r, err := Build(&Data{Cells: append(cells, more...)}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,14 +287,14 @@ func TestSeedsInTables(t *testing.T) {
 // Two trainings of one method and seed are two arms, whichever was evaluated later.
 // Seed 2 was evaluated at T1 alone, and LeWM at T2p too. SCALE - LeWM at T1: seed 1 +20 points, seed 2 +40; at T2 seed 1 +10.
 func TestSeedsWithoutATier(t *testing.T) {
-	var cells []record.Cell
+	var cells []results.Cell
 	for seed, plans := range map[int][]plan{
 		1: {{lewm, "T1", []int{5, 5}}, {scale, "T1", []int{7, 7}}, {lewm, "T2", []int{4, 4}}, {scale, "T2", []int{5, 5}}, {lewm, "T2p", []int{0, 0}}},
 		2: {{lewm, "T1", []int{4, 4}}, {scale, "T1", []int{8, 8}}},
 	} {
-		cells = append(cells, cellsOf(t, plans, func(c *record.Cell) { c.Spec.TrainSeed, c.Spec.Weights = seed, c.Spec.Weights+itoa(seed) })...)
+		cells = append(cells, cellsOf(t, plans, func(c *results.Cell) { c.Spec.TrainSeed, c.Spec.Weights = seed, c.Spec.Weights+itoa(seed) })...)
 	}
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,14 +327,14 @@ func TestSeedsWithoutATier(t *testing.T) {
 
 // The interval beside the test over sets is of the same cells. T3 is seed 1's alone, and T2p stands in for no T2.
 func TestPooledOverTheSameCells(t *testing.T) {
-	var cells []record.Cell
+	var cells []results.Cell
 	for seed, plans := range map[int][]plan{
 		1: {{lewm, "T1", []int{5, 5}}, {scale, "T1", []int{7, 7}}, {lewm, "T3", []int{4, 4}}, {scale, "T3", []int{5, 5}}, {lewm, "T2p", []int{0, 0}}, {scale, "T2p", []int{9, 9}}},
 		2: {{lewm, "T1", []int{4, 4}}, {scale, "T1", []int{8, 8}}, {lewm, "T2p", []int{0, 0}}, {scale, "T2p", []int{9, 9}}},
 	} {
-		cells = append(cells, cellsOf(t, plans, func(c *record.Cell) { c.Spec.TrainSeed, c.Spec.Weights = seed, c.Spec.Weights+itoa(seed) })...)
+		cells = append(cells, cellsOf(t, plans, func(c *results.Cell) { c.Spec.TrainSeed, c.Spec.Weights = seed, c.Spec.Weights+itoa(seed) })...)
 	}
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,13 +362,13 @@ func TestMeanNeedsAllTiers(t *testing.T) {
 }
 
 func TestTwoTrainingsAreTwoArms(t *testing.T) {
-	other := cellsOf(t, handPlan[:1], func(c *record.Cell) { c.Spec.Weights = "0123456789abcdef"; c.Result.Rows[0].Success = false })
+	other := cellsOf(t, handPlan[:1], func(c *results.Cell) { c.Spec.Weights = "0123456789abcdef"; c.Result.Rows[0].Success = false })
 	cells := append(other, cellsOf(t, handPlan, nil)...)
-	runs := map[string]record.Run{}
+	runs := map[string]results.Run{}
 	for i, c := range cells {
-		runs[c.ID] = record.Run{Started: map[bool]string{true: "2030-01-01T00:00:00Z", false: "2026-01-02T00:00:00Z"}[i < len(other)]}
+		runs[c.ID] = results.Run{Started: map[bool]string{true: "2030-01-01T00:00:00Z", false: "2026-01-02T00:00:00Z"}[i < len(other)]}
 	}
-	r, err := Build(&Data{Cells: cells, Runs: runs}, paired.Options{})
+	r, err := Build(&Data{Cells: cells, Runs: runs}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,12 +387,12 @@ func TestTwoTrainingsAreTwoArms(t *testing.T) {
 // The task state and the weight of the method's own term are variants of a method;
 // what is the method's default is not said.
 func TestVariants(t *testing.T) {
-	cells := append(cellsOf(t, handPlan[:6], func(c *record.Cell) {
+	cells := append(cellsOf(t, handPlan[:6], func(c *results.Cell) {
 		if c.Spec.Schema = 2; c.Spec.Method == scale {
 			c.Spec.Q, c.Spec.LossWeight = "full", .1
 		}
-	}), cellsOf(t, handPlan[3:4], func(c *record.Cell) { c.Spec.Q, c.Spec.LossWeight, c.Spec.Weights = "half", .3, "w" })...)
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	}), cellsOf(t, handPlan[3:4], func(c *results.Cell) { c.Spec.Q, c.Spec.LossWeight, c.Spec.Weights = "half", .3, "w" })...)
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,26 +412,26 @@ func TestSettingsStandApart(t *testing.T) {
 			*s = v
 		}
 	}
-	for want, edit := range map[string]func(s *record.Spec){
-		"protocol strict":                    func(s *record.Spec) { s.Protocol = "strict" },
-		"data other":                         func(s *record.Spec) { s.Data = "other" },
-		"recipe 0a":                          func(s *record.Spec) { s.Recipe = "0a" },
-		"planned in bf16":                    func(s *record.Spec) { s.Precision = "bf16" },
-		"3 episodes a set":                   func(s *record.Spec) { s.Episodes, s.SetHash = 3, "3"+s.Set },
-		"pool full":                          func(s *record.Spec) { s.Pool, s.SetHash = "full", "full"+s.Set },
-		"40 steps allowed":                   func(s *record.Spec) { s.Budget = 40 },
-		"goals 20 rows on":                   func(s *record.Spec) { s.GoalOffset = 20 },
-		"horizon 4":                          func(s *record.Spec) { s.Horizon = 4 },
-		"actions scaled as the checkpoint's": func(s *record.Spec) { s.Actions = "checkpoint" },
-		"s102 starts other":                  func(s *record.Spec) { on(s.Set == "s102", &s.SetHash, "other") },
-		"T3 60 candidates":                   func(s *record.Spec) { s.Candidates += map[string]int{"T3": 10}[s.Tier] },
+	for want, edit := range map[string]func(s *results.Spec){
+		"protocol strict":                    func(s *results.Spec) { s.Protocol = "strict" },
+		"data other":                         func(s *results.Spec) { s.Data = "other" },
+		"recipe 0a":                          func(s *results.Spec) { s.Recipe = "0a" },
+		"planned in bf16":                    func(s *results.Spec) { s.Precision = "bf16" },
+		"3 episodes a set":                   func(s *results.Spec) { s.Episodes, s.SetHash = 3, "3"+s.Set },
+		"pool full":                          func(s *results.Spec) { s.Pool, s.SetHash = "full", "full"+s.Set },
+		"40 steps allowed":                   func(s *results.Spec) { s.Budget = 40 },
+		"goals 20 rows on":                   func(s *results.Spec) { s.GoalOffset = 20 },
+		"horizon 4":                          func(s *results.Spec) { s.Horizon = 4 },
+		"actions scaled as the checkpoint's": func(s *results.Spec) { s.Actions = "checkpoint" },
+		"s102 starts other":                  func(s *results.Spec) { on(s.Set == "s102", &s.SetHash, "other") },
+		"T3 60 candidates":                   func(s *results.Spec) { s.Candidates += map[string]int{"T3": 10}[s.Tier] },
 	} {
 		t.Run(want, func(t *testing.T) {
-			base := func(c *record.Cell) { c.Spec.Schema, c.Spec.Recipe, c.Spec.Clip = 2, "ff", "raw" }
-			cells := append(cellsOf(t, handPlan, base), cellsOf(t, handPlan[:6], func(c *record.Cell) { base(c); edit(&c.Spec) })...)
-			slices.SortFunc(cells, func(a, b record.Cell) int { return strings.Compare(a.ID, b.ID) })
-			cells = slices.CompactFunc(cells, func(a, b record.Cell) bool { return a.ID == b.ID })
-			r, err := Build(&Data{Cells: cells}, paired.Options{})
+			base := func(c *results.Cell) { c.Spec.Schema, c.Spec.Recipe, c.Spec.Clip = 2, "ff", "raw" }
+			cells := append(cellsOf(t, handPlan, base), cellsOf(t, handPlan[:6], func(c *results.Cell) { base(c); edit(&c.Spec) })...)
+			slices.SortFunc(cells, func(a, b results.Cell) int { return strings.Compare(a.ID, b.ID) })
+			cells = slices.CompactFunc(cells, func(a, b results.Cell) bool { return a.ID == b.ID })
+			r, err := Build(&Data{Cells: cells}, infer.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -466,17 +466,17 @@ func TestSettingsStandApart(t *testing.T) {
 // factorCells are LeWM and SCALE of three seeds on three sets: CEM at T1 and T3, iCEM and MPPI at T3. At T3 two seeds
 // are varied: other planner noise, no clip, the stock temperature. There SCALE succeeds in 9 of 10, else in
 // 7, in 6 with seed 2.
-func factorCells(t *testing.T) (cells []record.Cell) {
+func factorCells(t *testing.T) (cells []results.Cell) {
 	t.Helper()
-	add := func(solver string, tiers []string, seeds int, hits func(seed int) int, edit func(*record.Spec)) {
+	add := func(solver string, tiers []string, seeds int, hits func(seed int) int, edit func(*results.Spec)) {
 		for seed := 1; seed <= seeds; seed++ {
 			var plans []plan
 			for _, tier := range tiers {
 				n := hits(seed)
 				plans = append(plans, plan{lewm, tier, []int{5, 5, 5}}, plan{scale, tier, []int{n, n, n}})
 			}
-			cells = append(cells, cellsOf(t, plans, func(c *record.Cell) {
-				c.Spec.Schema, c.Spec.Recipe, c.Spec.Solver, c.Spec.TrainSeed = record.Schema, "r", solver, seed
+			cells = append(cells, cellsOf(t, plans, func(c *results.Cell) {
+				c.Spec.Schema, c.Spec.Recipe, c.Spec.Solver, c.Spec.TrainSeed = results.Schema, "r", solver, seed
 				c.Spec.Weights += itoa(seed)
 				switch solver {
 				case "icem":
@@ -489,14 +489,14 @@ func factorCells(t *testing.T) (cells []record.Cell) {
 		}
 	}
 	main := func(seed int) int { return 7 - (seed+1)%2 }
-	same := func(*record.Spec) {}
+	same := func(*results.Spec) {}
 	add("cem", []string{"T1", "T3"}, 3, main, same)
 	add("icem", []string{"T3"}, 3, main, same)
 	add("mppi", []string{"T3"}, 3, main, same)
 	other := func(int) int { return 9 }
-	add("cem", []string{"T3"}, 2, other, func(s *record.Spec) { s.PlannerNoise = 1 })
-	add("icem", []string{"T3"}, 2, other, func(s *record.Spec) { s.Clip = "none" })
-	add("mppi", []string{"T3"}, 2, other, func(s *record.Spec) { s.Temperature = 0.5 })
+	add("cem", []string{"T3"}, 2, other, func(s *results.Spec) { s.PlannerNoise = 1 })
+	add("icem", []string{"T3"}, 2, other, func(s *results.Spec) { s.Clip = "none" })
+	add("mppi", []string{"T3"}, 2, other, func(s *results.Spec) { s.Temperature = 0.5 })
 	return cells
 }
 
@@ -505,13 +505,13 @@ func factorCells(t *testing.T) (cells []record.Cell) {
 // leads by 10 (7 + 6) / 2 - 50 = 15 points, beside theirs of 40.
 func TestFactorsStandAside(t *testing.T) {
 	all := factorCells(t)
-	r, err := Build(&Data{Cells: all}, paired.Options{})
+	r, err := Build(&Data{Cells: all}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := Build(&Data{Cells: slices.DeleteFunc(slices.Clone(all), func(c record.Cell) bool {
+	plain, err := Build(&Data{Cells: slices.DeleteFunc(slices.Clone(all), func(c results.Cell) bool {
 		return c.Spec.PlannerNoise == 1 || c.Spec.Clip == "none" || c.Spec.Temperature == 0.5
-	})}, paired.Options{})
+	})}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -568,7 +568,7 @@ func TestBuildErrors(t *testing.T) {
 		{"only random", &Data{Cells: cellsOf(t, handPlan[len(handPlan)-1:], nil)}, "random actions and policies only (hint:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := Build(c.d, paired.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Build(c.d, infer.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})

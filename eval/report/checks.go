@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 	"scalewm/model"
 )
@@ -41,15 +41,15 @@ const (
 )
 
 // checks runs the gates over all cells in use.
-func checks(r *Report, blocks []*blockCells, gates []record.Gate) []Check {
+func checks(r *Report, blocks []*blockCells, gates []results.Gate) []Check {
 	return []Check{
 		checkRender(gates),
-		unique(blocks, "Same episodes", "every arm and tier saw the same episodes of each set", func(_ *blockCells, s record.Spec) (string, string) {
+		unique(blocks, "Same episodes", "every arm and tier saw the same episodes of each set", func(_ *blockCells, s results.Spec) (string, string) {
 			return strings.TrimSpace(fmt.Sprintf("%s %s of %s, protocol %s %s", s.Task, s.Set, count(s.Episodes, "episode"), s.Protocol, s.Pool)), s.SetHash
 		}),
-		unique(blocks, "Same data", "every cell of a task was evaluated on the same data", func(_ *blockCells, s record.Spec) (string, string) { return s.Task, s.Data }),
-		unique(blocks, "One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(b *blockCells, s record.Spec) (string, string) {
-			return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s seed %d", s.Task, b.Settings, armTitle(paired.ArmName(s)), s.TrainSeed)), " "), strings.TrimSpace(s.Weights + " " + s.Code)
+		unique(blocks, "Same data", "every cell of a task was evaluated on the same data", func(_ *blockCells, s results.Spec) (string, string) { return s.Task, s.Data }),
+		unique(blocks, "One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(b *blockCells, s results.Spec) (string, string) {
+			return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s seed %d", s.Task, b.Settings, armTitle(infer.ArmName(s)), s.TrainSeed)), " "), strings.TrimSpace(s.Weights + " " + s.Code)
 		}),
 		oneDevice(blocks),
 		sameSeeds(blocks),
@@ -63,10 +63,10 @@ func checks(r *Report, blocks []*blockCells, gates []record.Gate) []Check {
 }
 
 // unique checks that cells with the same key have the same value.
-func unique(blocks []*blockCells, title, good string, of func(*blockCells, record.Spec) (key, value string)) Check {
+func unique(blocks []*blockCells, title, good string, of func(*blockCells, results.Spec) (key, value string)) Check {
 	values := map[string]map[string]bool{}
 	for _, b := range blocks {
-		b.each(func(c record.Cell) {
+		b.each(func(c results.Cell) {
 			k, v := of(b, c.Spec)
 			if values[k] == nil {
 				values[k] = map[string]bool{}
@@ -100,7 +100,7 @@ func verdict(title, good string, bad []string) Check {
 func oneDevice(blocks []*blockCells) Check {
 	kinds := map[string]bool{}
 	for _, b := range blocks {
-		b.each(func(c record.Cell) {
+		b.each(func(c results.Cell) {
 			if c.Spec.Solver != "" {
 				kinds[c.Result.Device] = true
 			}
@@ -124,7 +124,7 @@ func sameSeeds(blocks []*blockCells) Check {
 	bad := map[string]bool{}
 	for _, b := range blocks {
 		seeds := map[place]uint32{}
-		b.each(func(c record.Cell) {
+		b.each(func(c results.Cell) {
 			if c.Spec.Solver == "" {
 				return
 			}
@@ -287,7 +287,7 @@ func checkPreSolved(r *Report) Check {
 func noNaN(blocks []*blockCells) Check {
 	costs, cells := 0, 0
 	for _, b := range blocks {
-		b.each(func(c record.Cell) {
+		b.each(func(c results.Cell) {
 			n := 0
 			for _, row := range c.Result.Rows {
 				n += row.NaNCosts
@@ -306,7 +306,7 @@ func noNaN(blocks []*blockCells) Check {
 
 // checkRender says whether frames drawn here are those that were recorded
 // (docs/sources.md#render-gate).
-func checkRender(gates []record.Gate) Check {
+func checkRender(gates []results.Gate) Check {
 	const title = "Frames drawn as recorded"
 	if len(gates) == 0 {
 		return Check{title, Skipped, "the folder does not say"}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 )
 
@@ -36,43 +36,43 @@ func TestChecksPass(t *testing.T) {
 func TestChecksWarn(t *testing.T) {
 	for _, c := range []struct {
 		check string
-		edit  func(*record.Cell)
+		edit  func(*results.Cell)
 		want  string
 	}{
-		{"Same episodes", func(c *record.Cell) {
+		{"Same episodes", func(c *results.Cell) {
 			if c.Spec.Method == aux && c.Spec.Set == "s102" {
 				c.Spec.SetHash = "another"
 			}
 		}, "tworoom s102 of 10 episodes, protocol paper has 2"},
-		{"Same data", func(c *record.Cell) {
+		{"Same data", func(c *results.Cell) {
 			if c.Spec.Method == aux {
 				c.Spec.Data = "another"
 			}
 		}, "tworoom has 2"},
-		{"One model per arm", func(c *record.Cell) {
+		{"One model per arm", func(c *results.Cell) {
 			if c.Spec.Tier == "T5" && c.Spec.Method == scale {
 				c.Spec.Weights = "another"
 			}
 		}, "SCALE seed 0 has 2"},
-		{"One device kind", func(c *record.Cell) {
+		{"One device kind", func(c *results.Cell) {
 			if c.Spec.Method == scale {
 				c.Result.Device = "cuda"
 			}
 		}, "cpu avx2 fp32 and cuda"},
-		{"Equal planner noise", func(c *record.Cell) {
+		{"Equal planner noise", func(c *results.Cell) {
 			if c.Spec.Method == untrained && c.Spec.Tier == "T3" && c.Spec.Set == "s103" {
 				c.Result.Rows[9].PlannerSeed++
 			}
 		}, "tworoom T3 s103"},
-		{"More compute does not hurt", func(c *record.Cell) {
+		{"More compute does not hurt", func(c *results.Cell) {
 			if c.Spec.Method == aux && c.Spec.Tier == "T1" {
-				*c = record.Cell{Spec: c.Spec, Result: fakeResult(plan{aux, "T1", nil}, 6)}
+				*c = results.Cell{Spec: c.Spec, Result: fakeResult(plan{aux, "T1", nil}, 6)}
 			}
 		}, "Aux rises by 10.0 points from T1 to T3"}, // 60 to 70
-		{"No start is solved already", func(c *record.Cell) {
+		{"No start is solved already", func(c *results.Cell) {
 			c.Result.Rows[0].PreSolved = true
 		}, "10.0 % of the starts; without them success at T1 is LeWM 77.8, SCALE 96.3, "}, // (24-3)/27, (29-3)/27
-		{"Finite costs", func(c *record.Cell) {
+		{"Finite costs", func(c *results.Cell) {
 			if c.Spec.Method == lewm && c.Spec.Set == "s101" {
 				c.Result.Rows[1].NaNCosts = 2
 			}
@@ -98,9 +98,9 @@ func TestCheckComplete(t *testing.T) {
 
 // score makes an arm's score from the rates of sets of n episodes.
 func score(n int, rates ...float64) Score {
-	s := paired.Score{N: n * len(rates)}
+	s := infer.Score{N: n * len(rates)}
 	for i, r := range rates {
-		s.BySet = append(s.BySet, paired.SetRate{Set: "s" + itoa(101+i), N: n, Rate: r})
+		s.BySet = append(s.BySet, infer.SetRate{Set: "s" + itoa(101+i), N: n, Rate: r})
 	}
 	s.Mean, s.SD = stats.MeanSD(rates)
 	return Score{Score: s}
@@ -214,7 +214,7 @@ func TestPublished(t *testing.T) {
 // costs in each of 10 episodes, 60 of 600.
 func TestCostNotes(t *testing.T) {
 	const want = "T5: 3.33 % of the costs were NaN or infinite, and counted as the worst" // 60 of 1800 in three sets
-	r := built(t, handPlan, func(c *record.Cell) {
+	r := built(t, handPlan, func(c *results.Cell) {
 		for i := range c.Result.Rows {
 			c.Result.Rows[i].Replans = 2
 		}

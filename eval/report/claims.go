@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -29,10 +29,10 @@ type Claim struct {
 	Line  int    `json:"line"`  // of its LaTeX source,
 	Mark  string `json:"mark"`  // which has these words
 	// Measure names the numbers that decide it, those of A minus those of each B.
-	Measure string      `json:"measure"`
-	A       string      `json:"a"`
-	B       []string    `json:"b"`
-	Need    paired.Need `json:"need"`
+	Measure string     `json:"measure"`
+	A       string     `json:"a"`
+	B       []string   `json:"b"`
+	Need    infer.Need `json:"need"`
 	// Want is what the numbers shall be by task, "*" standing for all: "up", "down", "same" (within the
 	// margin of 0), "> x", "< x", or a number, within the margin of it.
 	Want   map[string]string `json:"want"`
@@ -53,7 +53,7 @@ var claims = func() []Claim {
 
 // allows is the range that a claim wants of a task's numbers; false where it does not
 // speak of the task.
-func (c Claim) allows(task string) (r paired.Range, ok bool) {
+func (c Claim) allows(task string) (r infer.Range, ok bool) {
 	want, ok := c.Want[task]
 	if !ok {
 		if want, ok = c.Want["*"]; !ok {
@@ -64,34 +64,34 @@ func (c Claim) allows(task string) (r paired.Range, ok bool) {
 	limit := func(sign string) float64 { x, _ := strconv.ParseFloat(strings.TrimPrefix(want, sign), 64); return x }
 	switch {
 	case want == "up":
-		return paired.Range{Lo: 0, Hi: none}, true
+		return infer.Range{Lo: 0, Hi: none}, true
 	case want == "down":
-		return paired.Range{Lo: -none, Hi: 0}, true
+		return infer.Range{Lo: -none, Hi: 0}, true
 	case want == "same":
-		return paired.Range{Lo: -c.Margin, Hi: c.Margin}, true
+		return infer.Range{Lo: -c.Margin, Hi: c.Margin}, true
 	case want[0] == '>':
-		return paired.Range{Lo: limit("> "), Hi: none}, true
+		return infer.Range{Lo: limit("> "), Hi: none}, true
 	case want[0] == '<':
-		return paired.Range{Lo: -none, Hi: limit("< ")}, true
+		return infer.Range{Lo: -none, Hi: limit("< ")}, true
 	}
-	return paired.Range{Lo: limit("") - c.Margin, Hi: limit("") + c.Margin}, true
+	return infer.Range{Lo: limit("") - c.Margin, Hi: limit("") + c.Margin}, true
 }
 
 // part is one of the numbers that a claim is about.
 type part struct {
 	name string // a task, or more
 	task string
-	paired.Estimate
+	infer.Estimate
 	n       string // what it is taken over
 	missing bool
 	at      string // anchor of the section that has it
-	stand   paired.Verdict
+	stand   infer.Verdict
 }
 
 // Finding is a claim and what the folder says of it.
 type Finding struct {
 	Claim
-	Verdict paired.Verdict
+	Verdict infer.Verdict
 	parts   []part
 	unit    func(float64) string
 }
@@ -149,10 +149,10 @@ func (r *Report) findings() (out []Finding) {
 				f.parts = append(f.parts, p)
 			}
 		}
-		var stands []paired.Verdict
+		var stands []infer.Verdict
 		for i := range f.parts {
 			p := &f.parts[i]
-			p.stand, p.missing = paired.Undecided, p.missing || math.IsNaN(p.Value) || math.IsInf(p.Value, 0)
+			p.stand, p.missing = infer.Undecided, p.missing || math.IsNaN(p.Value) || math.IsInf(p.Value, 0)
 			if allowed, _ := c.allows(p.task); !p.missing {
 				p.stand = p.Stand(allowed, len(f.parts))
 			}
@@ -176,14 +176,14 @@ func (c Claim) ofTasks() (out []string) {
 
 // difference is a part from a paired difference, which may be missing. Its interval covers the choice of
 // episodes, and with several training seeds, whose differences are given too, their luck instead.
-func difference(name, task, at string, d *paired.Difference, bySeed []float64) part {
+func difference(name, task, at string, d *infer.Difference, bySeed []float64) part {
 	p := part{name: name, task: task, at: at, missing: d == nil}
 	switch {
 	case d == nil:
 	case len(bySeed) > 1:
-		p.Estimate, p.n = paired.MeanOf(bySeed), count(len(bySeed), "training seed")
+		p.Estimate, p.n = infer.MeanOf(bySeed), count(len(bySeed), "training seed")
 	default:
-		p.Estimate, p.n = paired.Estimate{Value: d.Diff, Lo: d.Lo, Hi: d.Hi}, count(d.N, "episode")
+		p.Estimate, p.n = infer.Estimate{Value: d.Diff, Lo: d.Lo, Hi: d.Hi}, count(d.N, "episode")
 	}
 	return p
 }
@@ -213,7 +213,7 @@ func (e evidence) average(task, solver, a, b string) part {
 
 func (e evidence) underICEM(c Claim, b string) (out []part) {
 	for _, task := range c.ofTasks() {
-		out = append(out, e.average(task, record.ICEM, c.A, b))
+		out = append(out, e.average(task, results.ICEM, c.A, b))
 	}
 	return out
 }
@@ -236,8 +236,8 @@ func (e evidence) tiers(c Claim, b string) (out []part) {
 			}
 		}
 		p := part{name: tier, task: "*", missing: true, at: "everything"}
-		if t, ok := paired.TestSets(cells); ok {
-			p.missing, p.Estimate, p.n = false, paired.MeanOf(t.Points), count(len(t.Sets), "set")
+		if t, ok := infer.TestSets(cells); ok {
+			p.missing, p.Estimate, p.n = false, infer.MeanOf(t.Points), count(len(t.Sets), "set")
 			var x []float64
 			for _, v := range bySeed {
 				if len(v) == len(cells) {
@@ -245,7 +245,7 @@ func (e evidence) tiers(c Claim, b string) (out []part) {
 				}
 			}
 			if slices.Sort(x); len(x) > 1 {
-				p.Estimate, p.n = paired.MeanOf(x), count(len(x), "training seed")
+				p.Estimate, p.n = infer.MeanOf(x), count(len(x), "training seed")
 			}
 			p.n += ", " + count(t.Cells, "cell")
 		}
@@ -273,7 +273,7 @@ func (e evidence) tasks(c Claim, b string) (out []part) {
 func (e evidence) selection(c Claim, b string) (out []part) {
 	for _, task := range c.ofTasks() {
 		of := tested(e.Blocks, task)
-		t, _ := setTest(of, fourSolvers, c.A, b, paired.Options{})
+		t, _ := setTest(of, fourSolvers, c.A, b, infer.Options{})
 		_, bySeed := seedPoints(of, fourSolvers, c.A, b)
 		out = append(out, difference(taskName(task), task, "everything", t.Pooled, bySeed))
 	}
@@ -315,7 +315,7 @@ func (e evidence) both(task, a, b string, has func(*measured) bool) (out [][2]*m
 // mean over training seeds where there are several.
 func (e evidence) alignment(c Claim, b string) (out []part) {
 	for _, task := range c.ofTasks() {
-		var diffs []paired.Estimate
+		var diffs []infer.Estimate
 		for _, x := range e.both(task, c.A, b, func(m *measured) bool { return len(m.Rank) > 0 }) {
 			diffs = append(diffs, rho(x[0]).Minus(rho(x[1])))
 		}
@@ -324,13 +324,13 @@ func (e evidence) alignment(c Claim, b string) (out []part) {
 	return out
 }
 
-func rho(m *measured) paired.Estimate {
+func rho(m *measured) infer.Estimate {
 	r := m.Rank[0] // against the full state
-	return paired.Estimate{Value: float64(r.Spearman), Lo: float64(r.Lo), Hi: float64(r.Hi)}
+	return infer.Estimate{Value: float64(r.Spearman), Lo: float64(r.Lo), Hi: float64(r.Hi)}
 }
 
 // overSeeds is the mean over training seeds, or what there is of the only one.
-func overSeeds(task, section string, x []paired.Estimate, of string) part {
+func overSeeds(task, section string, x []infer.Estimate, of string) part {
 	p := part{name: taskName(task), task: task, missing: len(x) == 0, at: task + section}
 	switch len(x) {
 	case 0:
@@ -344,7 +344,7 @@ func overSeeds(task, section string, x []paired.Estimate, of string) part {
 		for _, e := range x {
 			values = append(values, e.Value)
 		}
-		p.Estimate, p.n = paired.MeanOf(values), count(len(x), "training seed")
+		p.Estimate, p.n = infer.MeanOf(values), count(len(x), "training seed")
 	}
 	return p
 }
@@ -354,7 +354,7 @@ func overSeeds(task, section string, x []paired.Estimate, of string) part {
 func ofCheckpoints(number func(*measured) float64) func(evidence, Claim, string) []part {
 	return func(e evidence, c Claim, b string) (out []part) {
 		for _, task := range c.ofTasks() {
-			var diffs []paired.Estimate
+			var diffs []infer.Estimate
 			for _, x := range e.both(task, c.A, b, func(m *measured) bool { return !math.IsNaN(number(m)) }) {
 				diffs = append(diffs, lone(number(x[0])-number(x[1])))
 			}
@@ -365,8 +365,8 @@ func ofCheckpoints(number func(*measured) float64) func(evidence, Claim, string)
 }
 
 // lone is a number without an interval.
-func lone(x float64) paired.Estimate {
-	return paired.Estimate{Value: x, Lo: math.NaN(), Hi: math.NaN()}
+func lone(x float64) infer.Estimate {
+	return infer.Estimate{Value: x, Lo: math.NaN(), Hi: math.NaN()}
 }
 
 // leadingVariance is the share of the variance in the first 8 directions.
@@ -396,7 +396,7 @@ func allComponents(m *measured) float64 { return m.r2("ridge", 0, "mean") }
 func (e evidence) worstComponent(c Claim, b string) (out []part) {
 	for _, arm := range []string{c.A, b} {
 		for _, task := range c.ofTasks() {
-			var least []paired.Estimate
+			var least []infer.Estimate
 			for _, m := range e.of(task, arm, func(m *measured) bool { return m.Probe != nil }) {
 				worst := math.Inf(1)
 				for _, s := range m.Probe.Scores {
@@ -427,7 +427,7 @@ func (e evidence) rolloutError(c Claim, b string) []part {
 // byStart pairs the starts of rollouts; of several training seeds each is a unit, with the mean of its starts.
 func (e evidence) byStart(c Claim, b string, number func(m *measured, i int) float64) (out []part) {
 	for _, task := range c.ofTasks() {
-		var seeds []paired.Estimate
+		var seeds []infer.Estimate
 		starts := 0
 		for _, x := range e.both(task, c.A, b, func(m *measured) bool { return m.Rollout != nil }) {
 			var diffs []float64
@@ -439,7 +439,7 @@ func (e evidence) byStart(c Claim, b string, number func(m *measured, i int) flo
 				}
 			}
 			if starts = len(diffs); starts > 0 {
-				seeds = append(seeds, paired.MeanOf(diffs))
+				seeds = append(seeds, infer.MeanOf(diffs))
 			}
 		}
 		out = append(out, overSeeds(task, "-predictions", seeds, count(starts, "start")))
@@ -459,7 +459,7 @@ func ratioOf(cost func(*measured) float64) func(evidence, Claim, string) []part 
 		}
 		p := part{name: "Mean over tasks", task: "*", missing: len(ratios) == 0, at: "cost"}
 		if p.n = count(len(ratios), "task"); !p.missing {
-			p.Estimate = paired.MeanOf(ratios)
+			p.Estimate = infer.MeanOf(ratios)
 			if len(ratios) == 1 {
 				p.n += ", no interval"
 			}
@@ -494,7 +494,7 @@ func planningWork(m *measured) float64 {
 // claimList is the chapter of the paper's claims.
 func (r *Report) claimList() []Section {
 	found := r.Findings
-	n := map[paired.Verdict]int{}
+	n := map[infer.Verdict]int{}
 	list, silent := Text{Style: "claims"}, Text{Style: "claims"}
 	for _, f := range found {
 		n[f.Verdict]++
@@ -504,7 +504,7 @@ func (r *Report) claimList() []Section {
 			silent.Items = append(silent.Items, i)
 		}
 	}
-	list.Body = fmt.Sprintf("%d claims, judged by the models of this folder: %d hold, %d fail, %d are undecided.", len(found), n[paired.Holds], n[paired.Fails], n[paired.Undecided])
+	list.Body = fmt.Sprintf("%d claims, judged by the models of this folder: %d hold, %d fail, %d are undecided.", len(found), n[infer.Holds], n[infer.Fails], n[infer.Undecided])
 	if r.Groups[0].Name != "" {
 		list.Body += " The numbers are those under " + r.Groups[0].Name + "."
 	}
@@ -522,7 +522,7 @@ func (r *Report) claimList() []Section {
 }
 
 // weight orders what stands against a claim before what is open and what stands for it.
-var weight = map[paired.Verdict]int{paired.Fails: 0, paired.Undecided: 1, paired.Holds: 2}
+var weight = map[infer.Verdict]int{infer.Fails: 0, infer.Undecided: 1, infer.Holds: 2}
 
 // slack is how far a number's interval, or without one the number, lies within what the claim allows.
 func (f Finding) slack(p part) float64 {
@@ -551,7 +551,7 @@ func (f Finding) item() Item {
 	if len(here) == 0 {
 		return i
 	}
-	stands := map[paired.Verdict]int{}
+	stands := map[infer.Verdict]int{}
 	for _, p := range here {
 		stands[p.stand]++
 	}
@@ -562,7 +562,7 @@ func (f Finding) item() Item {
 	}
 	i.Text += ", " + telling.n + "."
 	if len(f.parts) > 1 {
-		i.Text += fmt.Sprintf(" Of %d numbers %d as claimed, %d otherwise, %d open", len(f.parts), stands[paired.Holds], stands[paired.Fails], stands[paired.Undecided])
+		i.Text += fmt.Sprintf(" Of %d numbers %d as claimed, %d otherwise, %d open", len(f.parts), stands[infer.Holds], stands[infer.Fails], stands[infer.Undecided])
 		if missing := len(f.parts) - len(here); missing > 0 {
 			i.Text += fmt.Sprintf(", %d missing", missing)
 		}
@@ -581,7 +581,7 @@ func toMake(found []Finding) Text {
 	absent := map[string]bool{}
 	for _, f := range found {
 		for _, p := range f.parts {
-			if !p.missing || f.Verdict != paired.Undecided {
+			if !p.missing || f.Verdict != infer.Undecided {
 				continue
 			}
 			w := by[f.Make]
@@ -595,7 +595,7 @@ func toMake(found []Finding) Text {
 				}
 			}
 			for _, arm := range append([]string{f.A}, f.B...) {
-				name := paired.MethodOf(arm).Name
+				name := infer.MethodOf(arm).Name
 				if _, err := model.LookUp(name); err != nil {
 					absent[methodName(name)] = true
 					continue

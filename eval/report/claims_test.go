@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 )
 
 // Every claim says how it is decided in words that the program knows.
@@ -21,7 +21,7 @@ func TestClaimsAreDecidable(t *testing.T) {
 			t.Errorf("%s stands there twice", c.ID)
 		}
 		ids[c.ID] = true
-		if _, ok := measures[c.Measure]; !ok || !slices.Contains([]paired.Need{paired.All, paired.Most, paired.NotAll}, c.Need) || len(c.B) == 0 || c.Make == "" {
+		if _, ok := measures[c.Measure]; !ok || !slices.Contains([]infer.Need{infer.All, infer.Most, infer.NotAll}, c.Need) || len(c.B) == 0 || c.Make == "" {
 			t.Errorf("%s: %+v", c.ID, c)
 		}
 		for task, want := range c.Want {
@@ -35,7 +35,7 @@ func TestClaimsAreDecidable(t *testing.T) {
 func TestAllows(t *testing.T) {
 	c := Claim{Margin: 2, Want: map[string]string{"a": "up", "b": "down", "c": "same", "d": "> 0.5", "e": "< -1", "f": "10.5"}}
 	inf := math.Inf(1)
-	for task, want := range map[string]paired.Range{"a": {Lo: 0, Hi: inf}, "b": {Lo: -inf, Hi: 0}, "c": {Lo: -2, Hi: 2}, "d": {Lo: .5, Hi: inf}, "e": {Lo: -inf, Hi: -1}, "f": {Lo: 8.5, Hi: 12.5}} {
+	for task, want := range map[string]infer.Range{"a": {Lo: 0, Hi: inf}, "b": {Lo: -inf, Hi: 0}, "c": {Lo: -2, Hi: 2}, "d": {Lo: .5, Hi: inf}, "e": {Lo: -inf, Hi: -1}, "f": {Lo: 8.5, Hi: 12.5}} {
 		if got, ok := c.allows(task); !ok || got != want {
 			t.Errorf("%s: %v, want %v", task, got, want)
 		}
@@ -60,23 +60,23 @@ func found(t *testing.T, r *Report, id string) Finding {
 // A claim on all 15 averages holds where each interval is above 0, is undecided with one
 // open or missing, and fails with one clearly below; "not all" is the reverse.
 func TestClaimsOnAverages(t *testing.T) {
-	grid := func(edit func(b *Block, d *paired.Difference)) *Report {
+	grid := func(edit func(b *Block, d *infer.Difference)) *Report {
 		var g Group
 		for _, tab := range published.Tables {
 			for _, solver := range solversOf {
 				b := &Block{Task: tab.Task, Solver: solver}
 				for _, a := range []string{scale, aux} {
-					d := &paired.Difference{N: 600, Diff: 4, Lo: 2, Hi: 6}
+					d := &infer.Difference{N: 600, Diff: 4, Lo: 2, Hi: 6}
 					edit(b, d)
-					b.Pairs = append(b.Pairs, &paired.Comparison{A: a, B: lewm, Mean: d})
+					b.Pairs = append(b.Pairs, &infer.Comparison{A: a, B: lewm, Mean: d})
 				}
 				g.Blocks = append(g.Blocks, b)
 			}
 		}
 		return &Report{Groups: []Group{g}}
 	}
-	at := func(lo, hi float64) func(*Block, *paired.Difference) {
-		return func(b *Block, d *paired.Difference) {
+	at := func(lo, hi float64) func(*Block, *infer.Difference) {
+		return func(b *Block, d *infer.Difference) {
 			if b.Task == "cube" && b.Solver == "icem" {
 				d.Diff, d.Lo, d.Hi = (lo+hi)/2, lo, hi
 			}
@@ -84,12 +84,12 @@ func TestClaimsOnAverages(t *testing.T) {
 	}
 	for _, c := range []struct {
 		lo, hi   float64
-		all, not paired.Verdict
+		all, not infer.Verdict
 		evidence string
 	}{
-		{2, 6, paired.Holds, paired.Fails, "Push-T, CEM +4.0 (+2.0 to +6.0), 600 episodes. Of 15 numbers 15 as claimed, 0 otherwise, 0 open."},
-		{-1, 3, paired.Undecided, paired.Undecided, "OGBench Cube, iCEM +1.0 (−1.0 to +3.0), 600 episodes. Of 15 numbers 14 as claimed, 0 otherwise, 1 open."},
-		{-9, -7, paired.Fails, paired.Holds, "OGBench Cube, iCEM −8.0 (−9.0 to −7.0), 600 episodes. Of 15 numbers 14 as claimed, 1 otherwise, 0 open."},
+		{2, 6, infer.Holds, infer.Fails, "Push-T, CEM +4.0 (+2.0 to +6.0), 600 episodes. Of 15 numbers 15 as claimed, 0 otherwise, 0 open."},
+		{-1, 3, infer.Undecided, infer.Undecided, "OGBench Cube, iCEM +1.0 (−1.0 to +3.0), 600 episodes. Of 15 numbers 14 as claimed, 0 otherwise, 1 open."},
+		{-9, -7, infer.Fails, infer.Holds, "OGBench Cube, iCEM −8.0 (−9.0 to −7.0), 600 episodes. Of 15 numbers 14 as claimed, 1 otherwise, 0 open."},
 	} {
 		r := grid(at(c.lo, c.hi))
 		all, not := found(t, r, "scale-every-average"), found(t, r, "aux-not-every-average")
@@ -100,12 +100,12 @@ func TestClaimsOnAverages(t *testing.T) {
 	r := grid(at(2, 6))
 	r.Groups[0].Blocks = slices.DeleteFunc(r.Groups[0].Blocks, func(b *Block) bool { return b.Task == "cube" })
 	f := found(t, r, "scale-every-average")
-	if f.Verdict != paired.Undecided || !strings.HasSuffix(f.item().Text, "Of 15 numbers 12 as claimed, 0 otherwise, 0 open, 3 missing.") {
+	if f.Verdict != infer.Undecided || !strings.HasSuffix(f.item().Text, "Of 15 numbers 12 as claimed, 0 otherwise, 0 open, 3 missing.") {
 		t.Errorf("without Cube: %s, %s", f.Verdict, f.item().Text)
 	}
 	// Published gains under iCEM are 4.3, 3.1, 5.2, 10.0, 3.1: +4 (3.5 to 4.5) is within 2 points of all but Two-Room's.
-	r = grid(func(_ *Block, d *paired.Difference) { d.Lo, d.Hi = 3.5, 4.5 })
-	if f := found(t, r, "scale-icem-gains"); f.Verdict != paired.Fails || !strings.HasPrefix(f.item().Text, "Two-Room") {
+	r = grid(func(_ *Block, d *infer.Difference) { d.Lo, d.Hi = 3.5, 4.5 })
+	if f := found(t, r, "scale-icem-gains"); f.Verdict != infer.Fails || !strings.HasPrefix(f.item().Text, "Two-Room") {
 		t.Errorf("gains under iCEM: %s, %s", f.Verdict, f.item().Text)
 	}
 }
@@ -116,7 +116,7 @@ func TestClaimsOnCheckpoints(t *testing.T) {
 	r := &Report{Analyses: analysed(), Groups: []Group{{}}}
 	f := found(t, r, "scale-alignment")
 	// .75 (.625 to .875) less .25 (.125 to .375): half widths .125 each, together .125 √2 = .177.
-	if text := f.item().Text; f.Verdict != paired.Undecided || !strings.HasPrefix(text, "Two-Room +0.500 (+0.323 to +0.677), 1 training seed, bootstrap of episodes.") || !strings.Contains(text, "1 as claimed, 0 otherwise, 0 open, 4 missing") || f.item().Link != "tworoom-geometry" {
+	if text := f.item().Text; f.Verdict != infer.Undecided || !strings.HasPrefix(text, "Two-Room +0.500 (+0.323 to +0.677), 1 training seed, bootstrap of episodes.") || !strings.Contains(text, "1 as claimed, 0 otherwise, 0 open, 4 missing") || f.item().Link != "tworoom-geometry" {
 		t.Errorf("%s: %s", f.Verdict, text)
 	}
 	if f := found(t, r, "scale-spectrum"); !strings.HasPrefix(f.item().Text, "Two-Room against LeWM 0.000, 1 training seed, no interval.") && !strings.HasPrefix(f.item().Text, "Two-Room against LeWM +0.000, 1 training seed, no interval.") {
@@ -133,7 +133,7 @@ func TestClaimsOnCheckpoints(t *testing.T) {
 			if a.Spec.Method == scale {
 				tau += .1 * float64(s+1)
 			}
-			roll.PerStart = append(roll.PerStart, record.PerStart{Start: s, Tau: tau})
+			roll.PerStart = append(roll.PerStart, results.PerStart{Start: s, Tau: tau})
 		}
 		r.Analyses[i].Rollout = &roll
 	}
@@ -147,12 +147,12 @@ func TestClaimsWithoutNumbers(t *testing.T) {
 	r := &Report{Groups: []Group{{}}}
 	for _, a := range analysed() {
 		if a.Rollout != nil {
-			a.Rollout = &record.Rollout{PerStart: []record.PerStart{{Start: 1, Error: .5, Tau: math.NaN()}}}
+			a.Rollout = &results.Rollout{PerStart: []results.PerStart{{Start: 1, Error: .5, Tau: math.NaN()}}}
 		}
 		r.Analyses = append(r.Analyses, a)
 	}
 	for _, id := range []string{"scale-ranking", "aux-rollout-error"} {
-		if f := found(t, r, id); f.Verdict != paired.Undecided || f.item().Text != "" {
+		if f := found(t, r, id); f.Verdict != infer.Undecided || f.item().Text != "" {
 			t.Errorf("%s: %s, %q", id, f.Verdict, f.item().Text)
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 )
 
 // forestRow is one line of a forest plot.
 type forestRow struct {
 	group, label string // a group's name stands above its first row
-	d            paired.Difference
+	d            infer.Difference
 	a            string // the method whose lead is positive
 	strong       bool
 }
@@ -99,7 +99,7 @@ func (b *Block) forest() template.HTML {
 	var rows []forestRow
 	for _, c := range b.learned() {
 		for _, d := range c.All() {
-			r := forestRow{group: minus(c.A, c.B), label: d.Tier, d: d, a: c.A, strong: d.Tier == paired.Mean}
+			r := forestRow{group: minus(c.A, c.B), label: d.Tier, d: d, a: c.A, strong: d.Tier == infer.Mean}
 			if r.strong {
 				r.label = "mean of tiers"
 			}
@@ -128,9 +128,9 @@ func (r *Report) overviewForest() template.HTML {
 
 // discordFigure shows, tier by tier, how many episodes only one of two methods
 // solved; most is the longest bar of all pairs. "" where no tier is paired.
-func discordFigure(b *Block, p *paired.Comparison, most int) template.HTML {
+func discordFigure(b *Block, p *infer.Comparison, most int) template.HTML {
 	const width, rowHeight, top = 330, 24, 28
-	rows := slices.DeleteFunc(slices.Clone(p.ByTier), func(d paired.Difference) bool { return !d.Binary() })
+	rows := slices.DeleteFunc(slices.Clone(p.ByTier), func(d infer.Difference) bool { return !d.Binary() })
 	if len(rows) == 0 {
 		return ""
 	}
@@ -170,6 +170,6 @@ func (b *Block) discordFigures() (out []template.HTML) {
 
 // learned leaves out the pairs with a floor: their large differences would
 // squeeze the others in a figure. The tables have them all.
-func (b *Block) learned() []*paired.Comparison {
-	return slices.DeleteFunc(slices.Clone(b.Pairs), func(c *paired.Comparison) bool { return paired.MethodOf(c.A).Floor })
+func (b *Block) learned() []*infer.Comparison {
+	return slices.DeleteFunc(slices.Clone(b.Pairs), func(c *infer.Comparison) bool { return infer.MethodOf(c.A).Floor })
 }

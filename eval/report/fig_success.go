@@ -7,7 +7,7 @@ import (
 	"sort"
 	"strings"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 )
 
 // computeFigure shows success against rollouts per plan: of one training seed with its 95 % Wilson band,
@@ -53,7 +53,7 @@ type endLabel struct {
 // series draws one line and returns its name's place.
 func (p panel) series(b *Block, l series) endLabel {
 	c, title := class(l.name), armTitle(l.name)
-	if !paired.MethodOf(l.name).Plans() {
+	if !infer.MethodOf(l.name).Plans() {
 		mean := l.scores[len(b.Tiers)].Mean
 		y := p.y.at(mean)
 		p.line(point{p.x.from, y}, point{p.x.to, y}, "floor "+c)
@@ -190,7 +190,7 @@ func stepsFigure(b *Block, at int) template.HTML {
 			ps = append(ps, p.at(float64(k), v))
 		}
 		kind := "curve thin "
-		if !paired.MethodOf(l.name).Plans() {
+		if !infer.MethodOf(l.name).Plans() {
 			kind = "floor "
 		}
 		p.polyline(ps, kind+class(l.name))

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 )
 
@@ -19,8 +19,8 @@ type Foretold struct {
 	Methods       int // that they are of, variants counted apart
 	// Rank correlations with success (%), which is averaged over the blocks and tiers that all
 	// checkpoints have: of all, and of the deviations from each method's mean.
-	All, Within                      record.Number
-	AllLo, AllHi, WithinLo, WithinHi record.Number // 95 % intervals
+	All, Within                      results.Number
+	AllLo, AllHi, WithinLo, WithinHi results.Number // 95 % intervals
 }
 
 // judgedBy are what a checkpoint may be judged by; NaN where it was not measured.
@@ -35,30 +35,32 @@ var judgedBy = []struct {
 		return float64(m.Rank[0].Spearman)
 	}},
 	{"participation ratio", func(m *measured) float64 {
-		return ofSpectrum(m, func(s *record.Spectrum) float64 { return s.Participation })
+		return ofSpectrum(m, func(s *results.Spectrum) float64 { return s.Participation })
 	}},
 	{"effective rank", func(m *measured) float64 {
-		return ofSpectrum(m, func(s *record.Spectrum) float64 { return s.EffectiveRank })
+		return ofSpectrum(m, func(s *results.Spectrum) float64 { return s.EffectiveRank })
 	}},
 	{"linear probe of 4 components", func(m *measured) float64 { return m.r2("ridge", 4, "mean") }},
 	{"linear probe of all", func(m *measured) float64 { return m.r2("ridge", 0, "mean") }},
 	{"hidden-layer probe of all", func(m *measured) float64 { return m.r2("mlp", 0, "mean") }},
-	{"rollout error", func(m *measured) float64 { return ofRollout(m, func(r *record.Rollout) float64 { return r.RollErr }) }},
-	{"rollout τ", func(m *measured) float64 { return ofRollout(m, func(r *record.Rollout) float64 { return r.Tau }) }},
+	{"rollout error", func(m *measured) float64 { return ofRollout(m, func(r *results.Rollout) float64 { return r.RollErr }) }},
+	{"rollout τ", func(m *measured) float64 { return ofRollout(m, func(r *results.Rollout) float64 { return r.Tau }) }},
 	{"τ of encoded goals beside the simulator", func(m *measured) float64 {
-		return ofRollout(m, func(r *record.Rollout) float64 { return r.Encoded.Tau })
+		return ofRollout(m, func(r *results.Rollout) float64 { return r.Encoded.Tau })
 	}},
-	{"τ of predicted costs beside the simulator", func(m *measured) float64 { return ofRollout(m, func(r *record.Rollout) float64 { return r.Total.Tau }) }},
+	{"τ of predicted costs beside the simulator", func(m *measured) float64 {
+		return ofRollout(m, func(r *results.Rollout) float64 { return r.Total.Tau })
+	}},
 }
 
-func ofSpectrum(m *measured, of func(*record.Spectrum) float64) float64 {
+func ofSpectrum(m *measured, of func(*results.Spectrum) float64) float64 {
 	if m.Spectrum == nil {
 		return math.NaN()
 	}
 	return of(m.Spectrum)
 }
 
-func ofRollout(m *measured, of func(*record.Rollout) float64) float64 {
+func ofRollout(m *measured, of func(*results.Rollout) float64) float64 {
 	if m.Rollout == nil {
 		return math.NaN()
 	}
@@ -71,7 +73,7 @@ func (r *Report) foretold(blocks []*Block) (out []Foretold) {
 	perMeasure := map[string][]Foretold{}
 	for _, task := range tasksOf(blocks) {
 		success := successOf(blocks, task)
-		all := slices.DeleteFunc(r.measuredOn(task), func(m *measured) bool { return len(success[m.weights]) == 0 || paired.MethodOf(m.method).Floor })
+		all := slices.DeleteFunc(r.measuredOn(task), func(m *measured) bool { return len(success[m.weights]) == 0 || infer.MethodOf(m.method).Floor })
 		blocks := 0
 		for _, m := range all {
 			blocks = max(blocks, len(success[m.weights]))
@@ -118,10 +120,10 @@ func successOf(blocks []*Block, task string) map[string][]float64 {
 
 func (f *Foretold) correlate(x, y []float64, methods []string) {
 	f.Methods = len(slices.Compact(slices.Sorted(slices.Values(methods))))
-	put := func(rho, lo, hi *record.Number, x, y []float64, groups int) {
+	put := func(rho, lo, hi *results.Number, x, y []float64, groups int) {
 		v := stats.Spearman(x, y)
 		i := stats.SpearmanInterval(v, len(x), groups, 0.95)
-		*rho, *lo, *hi = record.Number(v), record.Number(i.Lo), record.Number(i.Hi)
+		*rho, *lo, *hi = results.Number(v), results.Number(i.Lo), results.Number(i.Hi)
 	}
 	put(&f.All, &f.AllLo, &f.AllHi, x, y, 1)
 	put(&f.Within, &f.WithinLo, &f.WithinHi, centred(x, methods), centred(y, methods), f.Methods)
@@ -145,7 +147,7 @@ func centred(x []float64, groups []string) []float64 {
 // its checkpoints.
 func together(of []Foretold) Foretold {
 	out := Foretold{Measure: of[0].Measure}
-	join := func(part func(*Foretold) [3]*record.Number) {
+	join := func(part func(*Foretold) [3]*results.Number) {
 		var z, variance, weights float64
 		for i := range of {
 			p, w := part(&of[i]), float64(of[i].Checkpoints)
@@ -158,11 +160,11 @@ func together(of []Foretold) Foretold {
 		}
 		z, half := z/weights, math.Sqrt(variance)/weights
 		for i, v := range []float64{z, z - half, z + half} {
-			*part(&out)[i] = record.Number(math.Tanh(v))
+			*part(&out)[i] = results.Number(math.Tanh(v))
 		}
 	}
-	join(func(f *Foretold) [3]*record.Number { return [3]*record.Number{&f.All, &f.AllLo, &f.AllHi} })
-	join(func(f *Foretold) [3]*record.Number { return [3]*record.Number{&f.Within, &f.WithinLo, &f.WithinHi} })
+	join(func(f *Foretold) [3]*results.Number { return [3]*results.Number{&f.All, &f.AllLo, &f.AllHi} })
+	join(func(f *Foretold) [3]*results.Number { return [3]*results.Number{&f.Within, &f.WithinLo, &f.WithinHi} })
 	for _, f := range of {
 		out.Checkpoints, out.Methods = out.Checkpoints+f.Checkpoints, max(out.Methods, f.Methods)
 	}
@@ -173,7 +175,7 @@ func together(of []Foretold) Foretold {
 func (g *Group) foretoldTable() Table {
 	t := Table{Anchor: "foretold", Head: []string{"Task", "Measure", "Checkpoints", "Methods", "With success", "95 % interval", "Within methods", "95 % interval"},
 		Caption: "Does a measure of a checkpoint foretell how well it plans? Rank correlation over learned checkpoints of the measure with success, averaged over solvers and tiers; within methods, both as deviations from their method's mean. Intervals by Fisher's transformation. One of ±1, whose transformation is infinite, is taken half a step of the ranks nearer to 0. The mean over tasks is taken there too."}
-	cells := func(rho, lo, hi record.Number) []Field {
+	cells := func(rho, lo, hi results.Number) []Field {
 		if math.IsNaN(float64(rho)) || math.IsNaN(float64(lo)) {
 			return []Field{scalar(rho, 2), none()}
 		}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 )
 
 // Two methods of three checkpoints each. Within each method better alignment goes with less
@@ -19,9 +19,9 @@ func TestForetold(t *testing.T) {
 	r := &Report{}
 	add := func(b *Block, method string, seed int, alignment, success float64) {
 		weights := fmt.Sprint(b.Task, method, seed)
-		spec := record.AnalysisSpec{Analysis: "rank", Task: b.Task, Method: method, TrainSeed: seed, Weights: weights, Device: "cpu"}
-		r.Analyses = append(r.Analyses, record.Analysis{ID: weights, Spec: spec, Results: record.Results{Rank: []record.Rank{{Spearman: record.Number(alignment)}}}})
-		b.Arms = append(b.Arms, Arm{Name: method, Weights: weights, Mean: Score{Score: paired.Score{Mean: success, BySet: make([]paired.SetRate, 1)}}})
+		spec := results.AnalysisSpec{Analysis: "rank", Task: b.Task, Method: method, TrainSeed: seed, Weights: weights, Device: "cpu"}
+		r.Analyses = append(r.Analyses, results.Analysis{ID: weights, Spec: spec, Results: results.Results{Rank: []results.Rank{{Spearman: results.Number(alignment)}}}})
+		b.Arms = append(b.Arms, Arm{Name: method, Weights: weights, Mean: Score{Score: infer.Score{Mean: success, BySet: make([]infer.SetRate, 1)}}})
 	}
 	blocks := []*Block{{Task: "tworoom"}, {Task: "reacher"}}
 	for _, b := range blocks {

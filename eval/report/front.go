@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"scalewm/envs"
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"scalewm/eval/stats"
 )
 
@@ -63,7 +63,7 @@ func (r *Report) lead() string {
 }
 
 // over says what a difference averages.
-func over(d *paired.Difference) string {
+func over(d *infer.Difference) string {
 	if len(d.Tiers) == 1 {
 		return "at " + d.Tiers[0]
 	}
@@ -71,7 +71,7 @@ func over(d *paired.Difference) string {
 }
 
 // reading says what the interval allows to conclude.
-func reading(c *paired.Comparison) string {
+func reading(c *infer.Comparison) string {
 	switch {
 	case c.Mean.Lo > 0:
 		return armTitle(c.A) + " is ahead by more than the draw of episodes explains."
@@ -83,7 +83,7 @@ func reading(c *paired.Comparison) string {
 
 func (g *Group) lead() string {
 	up, down, clear, n := 0, 0, 0, 0
-	var pair *paired.Comparison
+	var pair *infer.Comparison
 	for _, b := range mainOf(g.Blocks) {
 		c := b.headline()
 		if pair == nil {
@@ -112,11 +112,11 @@ func (g *Group) lead() string {
 
 // leadOverSeeds says what training seeds as the unit leave of a difference, where there are several: tests and
 // intervals over episodes speak of these checkpoints alone.
-func (g *Group) leadOverSeeds(pair *paired.Comparison) string {
+func (g *Group) leadOverSeeds(pair *infer.Comparison) string {
 	var of []string
 	for _, l := range g.Seeds {
 		if l.A == pair.A && l.B == pair.B && len(l.Seeds) > 1 {
-			e := paired.MeanOf(l.Points)
+			e := infer.MeanOf(l.Points)
 			of = append(of, fmt.Sprintf("%s %s (95 %% interval %s, %s)", taskName(l.Task), signed(e.Value), interval(e.Lo, e.Hi), count(len(l.Seeds), "seed")))
 		}
 	}
@@ -144,7 +144,7 @@ func (r *Report) tiles() (out []Item) {
 		out = append(out, Item{Name: minus(c.A, c.B) + ", points", Value: signed(c.Mean.Diff), Text: "95 % interval " + interval(c.Mean.Lo, c.Mean.Hi), Class: class(c.A)})
 	}
 	for _, l := range b.series() {
-		m, top := paired.MethodOf(l.name), l.at(0)
+		m, top := infer.MethodOf(l.name), l.at(0)
 		if top == nil || m.Floor && m.Plans() {
 			continue
 		}

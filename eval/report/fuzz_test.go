@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"scalewm/envs/fuzztest"
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/model/train/metrics"
 )
 
@@ -18,7 +18,7 @@ func FuzzBuild(f *testing.F) {
 		f.Add(text(f, fakeSpec(p, 0)), text(f, fakeResult(p, 4)), text(f, fakeRun), text(f, fakeGate), text(f, fakeMetrics(scale)[0]))
 	}
 	f.Fuzz(func(t *testing.T, spec, result, run, gate, row string) {
-		c, d, g, r := record.Cell{ID: "hostile"}, &Data{Runs: map[string]record.Run{}}, record.Gate{}, metrics.Row{}
+		c, d, g, r := results.Cell{ID: "hostile"}, &Data{Runs: map[string]results.Run{}}, results.Gate{}, metrics.Row{}
 		for _, part := range []struct {
 			text string
 			into any
@@ -30,13 +30,13 @@ func FuzzBuild(f *testing.F) {
 		twin := c
 		twin.ID, twin.Spec.Method = "twin", lewm
 		d.Cells = append(cellsOf(t, []plan{{aux, "T1", []int{4, 5}}}, nil), c, twin)
-		d.Gates, d.Training = []record.Gate{g}, []Training{{Task: c.Spec.Task, Method: c.Spec.Method, Rows: []metrics.Row{r, r}}}
-		var times record.Run
+		d.Gates, d.Training = []results.Gate{g}, []Training{{Task: c.Spec.Task, Method: c.Spec.Method, Rows: []metrics.Row{r, r}}}
+		var times results.Run
 		if json.Unmarshal([]byte(run), &times) == nil {
 			d.Runs[c.ID] = times
 		}
 		fuzztest.Read(t, len(spec)+len(result)+len(run)+len(gate)+len(row), func() {
-			if report, err := Build(d, paired.Options{}); err == nil {
+			if report, err := Build(d, infer.Options{}); err == nil {
 				_, _ = report.Render(Formats())
 			}
 		})

@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 )
 
 // asMPPI makes the made-up cells MPPI's at a temperature.
-func asMPPI(temperature float64) func(*record.Cell) {
-	return func(c *record.Cell) {
+func asMPPI(temperature float64) func(*results.Cell) {
+	return func(c *results.Cell) {
 		if c.Spec.Method != random {
-			c.Spec.Solver, c.Spec.Temperature = record.MPPI, temperature
+			c.Spec.Solver, c.Spec.Temperature = results.MPPI, temperature
 		}
 	}
 }
@@ -45,13 +45,13 @@ func TestTuningSetIsLeftOut(t *testing.T) {
 
 func TestRenderGate(t *testing.T) {
 	for _, tc := range []struct {
-		gates []record.Gate
+		gates []results.Gate
 		state Verdict
 		text  string
 	}{
 		{nil, Skipped, "does not say"},
-		{[]record.Gate{{Task: "tworoom", Limit: 3}, {Task: "reacher", Error: 2.34, Limit: 3}}, Passed, "2.34 levels at most (Reacher)"},
-		{[]record.Gate{{Task: "tworoom", Limit: 3}, {Task: "reacher", Error: 4.83, Limit: 3}}, Warned, "Reacher differs by 4.83 levels"},
+		{[]results.Gate{{Task: "tworoom", Limit: 3}, {Task: "reacher", Error: 2.34, Limit: 3}}, Passed, "2.34 levels at most (Reacher)"},
+		{[]results.Gate{{Task: "tworoom", Limit: 3}, {Task: "reacher", Error: 4.83, Limit: 3}}, Warned, "Reacher differs by 4.83 levels"},
 	} {
 		if c := checkRender(tc.gates); c.Verdict != tc.state || !strings.Contains(c.Text, tc.text) {
 			t.Errorf("%+v, want %v: %s", c, tc.state, tc.text)
@@ -63,11 +63,11 @@ func TestRenderGate(t *testing.T) {
 // the paper's test over sets reads the stock one, which has all six sets.
 func TestStockTemperatureBesideTheChosenOne(t *testing.T) {
 	d := &Data{Cells: append(cellsOf(t, handPlan, asMPPI(64)), cellsOf(t, handPlan[:len(handPlan)-1], asMPPI(0.5))...)}
-	r, err := Build(d, paired.Options{})
+	r, err := Build(d, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Blocks) != 2 || r.Blocks[0].Solver != record.MPPI || r.Blocks[1].Solver != paired.StockMPPI {
+	if len(r.Blocks) != 2 || r.Blocks[0].Solver != results.MPPI || r.Blocks[1].Solver != infer.StockMPPI {
 		t.Fatalf("blocks %+v", r.Blocks)
 	}
 	if a, b := r.Blocks[0].Sets, r.Blocks[1].Sets; len(a) != 2 || len(b) != 3 {
@@ -80,7 +80,7 @@ func TestStockTemperatureBesideTheChosenOne(t *testing.T) {
 	}
 	dino := []plan{{"dinowm", "T1", []int{8, 8, 8}}}
 	d.Cells = append(d.Cells, cellsOf(t, dino, asMPPI(0.5))...)
-	if r, err = Build(d, paired.Options{}); err != nil {
+	if r, err = Build(d, infer.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range r.Blocks {

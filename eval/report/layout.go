@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -57,7 +57,7 @@ func (g *Group) crossTable() Table {
 		Caption: "iCEM on all tasks, success (%), mean ± SD over sets, as the paper's table tab:cross-task. A mean is over the tiers that are here, the paper's over the same. Bold marks the best of a task's column, ours and the paper's apart."}
 	tasks := 0
 	for _, task := range tasksOf(g.Blocks) {
-		if rows := g.besideRows(task, record.ICEM, taskName(task)); len(rows) > 0 {
+		if rows := g.besideRows(task, results.ICEM, taskName(task)); len(rows) > 0 {
 			tasks++
 			t.Rows = append(t.Rows, rows...)
 		}
@@ -272,7 +272,7 @@ func selectionRow(of map[string]*Block, method string) ([]Field, bool) {
 		}
 	}
 	diff, between := none(), none()
-	if t, ok := setTest(of, fourSolvers, method, stateArm(method, "half"), paired.Options{}); ok && t.Pooled != nil {
+	if t, ok := setTest(of, fourSolvers, method, stateArm(method, "half"), infer.Options{}); ok && t.Pooled != nil {
 		diff, between = number(signed(t.Pooled.Diff), t.Pooled.Diff), number(interval(t.Pooled.Lo, t.Pooled.Hi), t.Pooled.Lo)
 	}
 	return append(row, diff, between), true
@@ -396,7 +396,7 @@ func costTables(tasks []string, by map[string][]*measured) (training, planning T
 			}
 			shown[m.method+m.device] = true
 			c, head := m.Cost, []Field{words(taskName(task)), words(armTitle(m.method)), words("ours")}
-			var step record.StepTime
+			var step results.StepTime
 			plans := map[string]float64{}
 			if c.Times != nil {
 				if c.Times.Step != nil {

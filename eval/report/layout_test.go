@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 )
 
 // From the paper's own means (plus half a point, fromPaper) the tables have the paper's
@@ -47,9 +47,9 @@ func TestFullTableGaps(t *testing.T) {
 
 // SCALE with half the state succeeds in 6 of 10 at two tiers on two sets, with all of it in 7 and 9: 60 and 80 %.
 func TestSelection(t *testing.T) {
-	cells := cellsOf(t, []plan{{scale, "T1", []int{6, 6}}, {scale, "T3", []int{6, 6}}}, func(c *record.Cell) { c.Spec.Schema, c.Spec.Q, c.Spec.Weights = 2, "half", "half" })
-	cells = append(cells, cellsOf(t, []plan{{scale, "T1", []int{7, 7}}, {scale, "T3", []int{9, 9}}}, func(c *record.Cell) { c.Spec.Schema, c.Spec.Q = 2, "full" })...)
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	cells := cellsOf(t, []plan{{scale, "T1", []int{6, 6}}, {scale, "T3", []int{6, 6}}}, func(c *results.Cell) { c.Spec.Schema, c.Spec.Q, c.Spec.Weights = 2, "half", "half" })
+	cells = append(cells, cellsOf(t, []plan{{scale, "T1", []int{7, 7}}, {scale, "T3", []int{9, 9}}}, func(c *results.Cell) { c.Spec.Schema, c.Spec.Q = 2, "full" })...)
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,9 +62,9 @@ func TestSelection(t *testing.T) {
 func TestLatentsOverTasks(t *testing.T) {
 	r := complete(t)
 	r.Analyses = analysed()
-	r.Analyses = append(r.Analyses, record.Analysis{Spec: r.Analyses[0].Spec, Results: record.Results{Cost: &record.Cost{Params: 12345, Batch: 8, StepFLOP: 3e9,
-		Tiers: []record.Plans{{Tier: "T1", FLOP: 1e12}, {Tier: "sum", FLOP: 2e12, Rollouts: 9000, PredictorCalls: 45000}},
-		Times: &record.CostTimes{Plans: []record.PlanTime{{Tier: "T1", Seconds: 1.5}, {Tier: "sum", Seconds: 2.5}}, Step: &record.StepTime{StepsPerSec: 4, EpochSeconds: 20}}}}})
+	r.Analyses = append(r.Analyses, results.Analysis{Spec: r.Analyses[0].Spec, Results: results.Results{Cost: &results.Cost{Params: 12345, Batch: 8, StepFLOP: 3e9,
+		Tiers: []results.Plans{{Tier: "T1", FLOP: 1e12}, {Tier: "sum", FLOP: 2e12, Rollouts: 9000, PredictorCalls: 45000}},
+		Times: &results.CostTimes{Plans: []results.PlanTime{{Tier: "T1", Seconds: 1.5}, {Tier: "sum", Seconds: 2.5}}, Step: &results.StepTime{StepsPerSec: 4, EpochSeconds: 20}}}}})
 	sections := r.latents()
 	text := string(markdown(sections))
 	for _, want := range []string{"| Two-Room | LeWM | ours | 12,345 | 8 | 4 | 20 | 3 |", "| any | SCALE | authors | – | 128 | 3.85 |",

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"scalewm/dataset/cell"
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/model/train/metrics"
 )
 
@@ -22,10 +22,10 @@ const watchDir = "watch"
 
 // Data is a results folder as it was read.
 type Data struct {
-	Cells    []record.Cell         // sorted by ID
-	Runs     map[string]record.Run // measured times, by cell ID
-	Gates    []record.Gate         // of the tasks' frames
-	Analyses []record.Analysis     // sorted by ID
+	Cells    []results.Cell         // sorted by ID
+	Runs     map[string]results.Run // measured times, by cell ID
+	Gates    []results.Gate         // of the tasks' frames
+	Analyses []results.Analysis     // sorted by ID
 	Training []Training
 	Clips    []Clip
 	Unread   []string // files that could not be used, and why
@@ -48,7 +48,7 @@ type Clip struct {
 // clips, wherever below dir they lie. A missing folder is an error; what is
 // missing or broken inside is told of in Unread.
 func Load(ctx context.Context, dir string) (*Data, error) {
-	f, err := record.Load(ctx, dir)
+	f, err := results.Load(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -76,17 +76,17 @@ func (d *Data) Only(ids map[string]bool) {
 		seed         int
 	}
 	arms, methods, tasks := map[arm]bool{}, map[arm]bool{}, map[string]bool{}
-	d.Cells = slices.DeleteFunc(d.Cells, func(c record.Cell) bool { return !ids[c.ID] })
+	d.Cells = slices.DeleteFunc(d.Cells, func(c results.Cell) bool { return !ids[c.ID] })
 	for _, c := range d.Cells {
-		for _, name := range []string{c.Spec.Method, paired.ArmName(c.Spec)} { // folders call what a preset trains by its method alone
+		for _, name := range []string{c.Spec.Method, infer.ArmName(c.Spec)} { // folders call what a preset trains by its method alone
 			arms[arm{c.Spec.Task, name, c.Spec.TrainSeed}], methods[arm{task: c.Spec.Task, method: name}] = true, true
 		}
 		tasks[c.Spec.Task] = true
 	}
-	d.Analyses = slices.DeleteFunc(d.Analyses, func(a record.Analysis) bool { return !ids[a.ID] })
+	d.Analyses = slices.DeleteFunc(d.Analyses, func(a results.Analysis) bool { return !ids[a.ID] })
 	d.Training = slices.DeleteFunc(d.Training, func(t Training) bool { return !arms[arm{t.Task, t.Method, t.Seed}] })
 	d.Clips = slices.DeleteFunc(d.Clips, func(c Clip) bool { return c.Task != "" && !methods[arm{task: c.Task, method: c.Method}] })
-	d.Gates = slices.DeleteFunc(d.Gates, func(g record.Gate) bool { return !tasks[g.Task] })
+	d.Gates = slices.DeleteFunc(d.Gates, func(g results.Gate) bool { return !tasks[g.Task] })
 }
 
 // take reads a file if it is a training log or a clip.
@@ -142,7 +142,7 @@ func loadClip(path string) (Clip, error) {
 	if err := cell.CheckNames(c); err != nil {
 		return Clip{}, fmt.Errorf("reading the clip %q: %w", path, err)
 	}
-	if !paired.MethodOf(c.Method).Plans() {
+	if !infer.MethodOf(c.Method).Plans() {
 		c.Tier = "" // it plans nothing
 	}
 	b, err := cell.ReadFile(path, cell.MaxFilm)

@@ -3,7 +3,7 @@ package report
 import (
 	"os"
 	"path/filepath"
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"strings"
 	"testing"
 
@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model/train/metrics"
 )
 
@@ -34,7 +34,7 @@ func TestLoadWithProblems(t *testing.T) {
 		put(t, filepath.Join(dir, "train", "tworoom-"+m+"-s0", metrics.FileName), logged(t, fakeMetrics(m)))
 		put(t, filepath.Join(dir, watchDir, m+"-T1.gif"), tinyGIF)
 	}
-	put(t, filepath.Join(dir, record.CellsDir, "torn.json"), `{"id":`)
+	put(t, filepath.Join(dir, results.CellsDir, "torn.json"), `{"id":`)
 	put(t, filepath.Join(dir, "train", "tworoom-lewm-s1", metrics.FileName), "{\"step\":0,\"loss\":1}\nnot json\n{\"step\":2,\"loss\":1}\n")
 	put(t, filepath.Join(dir, "train", "somewhere", metrics.FileName), "{\"step\":0}\n")
 	put(t, filepath.Join(dir, watchDir, "scale-T3.gif"), "PNG")
@@ -100,7 +100,7 @@ func TestLoadOlderSchema(t *testing.T) {
 	if err != nil || len(d.Cells) != 14 || len(d.Unread) != 0 {
 		t.Fatalf("%d cells, problems %q, %v", len(d.Cells), d.Unread, err)
 	}
-	r, err := Build(d, paired.Options{})
+	r, err := Build(d, infer.Options{})
 	if err != nil || len(r.Blocks) != 1 {
 		t.Fatalf("%d blocks, %v", len(r.Blocks), err)
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"scalewm/eval/stats"
 )
 
@@ -23,7 +23,7 @@ type Sources struct {
 // second draw.
 func (r *Report) sources(blocks []*Block) (out []Sources) {
 	for _, v := range versus(blocks) {
-		if paired.MethodOf(v[0]).Floor {
+		if infer.MethodOf(v[0]).Floor {
 			continue
 		}
 		for _, b := range blocks {
@@ -60,7 +60,7 @@ func (s *Sources) split(first, second *Block) bool {
 		if b.arms[s.A] == nil || b.arms[s.B] == nil {
 			return false
 		}
-		seeds[i], points[i] = paired.BySeed(b.arms[s.A], b.arms[s.B], s.Tier)
+		seeds[i], points[i] = infer.BySeed(b.arms[s.A], b.arms[s.B], s.Tier)
 	}
 	var common [2][][][]float64
 	for i, seed := range seeds[0] {

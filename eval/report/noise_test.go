@@ -5,23 +5,23 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 )
 
 // With the second draw SCALE solves one more episode of ten, of each seed and set: differences of
 // 100 points in a tenth of the episodes, so a variance of 0.1 * 100^2 / 2 = 500.
 func TestSources(t *testing.T) {
-	var cells []record.Cell
+	var cells []results.Cell
 	for noise := range 2 {
 		for seed, hits := range map[int]int{1: 7, 2: 4} {
-			cells = append(cells, cellsOf(t, []plan{{lewm, "T1", []int{5, 5}}, {scale, "T1", []int{hits + noise, hits + noise}}}, func(c *record.Cell) {
+			cells = append(cells, cellsOf(t, []plan{{lewm, "T1", []int{5, 5}}, {scale, "T1", []int{hits + noise, hits + noise}}}, func(c *results.Cell) {
 				c.Spec.TrainSeed, c.Spec.PlannerNoise = seed, noise
 				c.Spec.Weights += itoa(seed)
 			})...)
 		}
 	}
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

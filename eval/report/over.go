@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 )
 
 // What is taken over several blocks: the paper's test task by task, its counts, what
@@ -16,16 +16,16 @@ import (
 // SetTest is the paper's significance test on one task: its solvers and tiers
 // averaged, set by set, MPPI at stock temperature where it was run.
 type SetTest struct {
-	Task, A, B     string
-	paired.SetTest                    // without Points where no two sets are in all cells
-	Pooled         *paired.Difference // over the same cells, the episode as unit; nil where no episode, or not every training seed, is in all
-	Missing        []string           // cells and sets of the paper's test that are not here
+	Task, A, B    string
+	infer.SetTest                   // without Points where no two sets are in all cells
+	Pooled        *infer.Difference // over the same cells, the episode as unit; nil where no episode, or not every training seed, is in all
+	Missing       []string          // cells and sets of the paper's test that are not here
 }
 
 // Gain is what a method gains from iCEM over CEM on a task, mean over tiers.
 type Gain struct {
 	Task, Arm string
-	paired.Difference
+	infer.Difference
 }
 
 // Tally counts where method A leads B.
@@ -40,17 +40,17 @@ type Tally struct {
 type Aggregate struct {
 	Arm            string
 	Cells          int
-	Mean, IQM, Gap paired.Estimate // Gap: how far success falls short of 100 %
+	Mean, IQM, Gap infer.Estimate // Gap: how far success falls short of 100 %
 }
 
 // solversOf are the solvers of the paper's tables.
-var solversOf = []string{record.CEM, record.ICEM, record.MPPI}
+var solversOf = []string{results.CEM, results.ICEM, results.MPPI}
 
 // fourSolvers are those and gradient descent, which the authors ran beside them.
-var fourSolvers = append(slices.Clip(solversOf), record.Descent)
+var fourSolvers = append(slices.Clip(solversOf), results.Descent)
 
 // setTests has a line for every task and pair of methods.
-func setTests(blocks []*Block, o paired.Options) (out []SetTest) {
+func setTests(blocks []*Block, o infer.Options) (out []SetTest) {
 	for _, v := range versus(blocks) {
 		for _, task := range tasksOf(blocks) {
 			if t, ok := setTest(tested(blocks, task), solversOf, v[0], v[1], o); ok {
@@ -68,8 +68,8 @@ func tested(blocks []*Block, task string) map[string]*Block {
 	for _, b := range blocks {
 		switch {
 		case b.Task != task:
-		case b.Solver == paired.StockMPPI && (b.Main == nil || b.asFullAs(b.Main)):
-			of[record.MPPI] = b
+		case b.Solver == infer.StockMPPI && (b.Main == nil || b.asFullAs(b.Main)):
+			of[results.MPPI] = b
 		case slices.Contains(fourSolvers, b.Solver) && of[b.Solver] == nil:
 			of[b.Solver] = b
 		}
@@ -82,7 +82,7 @@ func (b *Block) asFullAs(o *Block) bool {
 	for _, want := range o.Arms {
 		i := slices.IndexFunc(b.Arms, func(a Arm) bool { return a.Name == want.Name && a.Seed == want.Seed })
 		for tier := range want.Scores {
-			if !paired.MethodOf(want.Name).Floor && (i < 0 || len(b.Arms[i].Scores[tier].BySet) == 0) {
+			if !infer.MethodOf(want.Name).Floor && (i < 0 || len(b.Arms[i].Scores[tier].BySet) == 0) {
 				return false
 			}
 		}
@@ -91,11 +91,11 @@ func (b *Block) asFullAs(o *Block) bool {
 }
 
 // setTest is the test of two arms over blocks of a task, those of some solvers; false where no cell has both.
-func setTest(of map[string]*Block, solvers []string, a, b string, o paired.Options) (t SetTest, ok bool) {
+func setTest(of map[string]*Block, solvers []string, a, b string, o infer.Options) (t SetTest, ok bool) {
 	t = SetTest{A: a, B: b}
 	var cells []map[string]float64
 	var named []string
-	as, bs := map[string]*paired.Arm{}, map[string]*paired.Arm{}
+	as, bs := map[string]*infer.Arm{}, map[string]*infer.Arm{}
 	for _, solver := range solvers {
 		var without []string
 		for _, tier := range published.Tiers {
@@ -121,13 +121,13 @@ func setTest(of map[string]*Block, solvers []string, a, b string, o paired.Optio
 	if len(cells) == 0 {
 		return t, false
 	}
-	t.SetTest, ok = paired.TestSets(cells)
-	if n, want := len(t.Sets), published.Sets[record.CEM]; n < want {
+	t.SetTest, ok = infer.TestSets(cells)
+	if n, want := len(t.Sets), published.Sets[results.CEM]; n < want {
 		t.Missing = append(t.Missing, count(want-n, "set"))
 	}
 	if ok {
 		o.MeanOnly = true
-		if d := paired.Compare(paired.Join(a, as), paired.Join(b, bs), o).Mean; d != nil && slices.Equal(slices.Sorted(slices.Values(named)), d.Tiers) {
+		if d := infer.Compare(infer.Join(a, as), infer.Join(b, bs), o).Mean; d != nil && slices.Equal(slices.Sorted(slices.Values(named)), d.Tiers) {
 			t.Pooled = d
 		}
 	}
@@ -135,20 +135,20 @@ func setTest(of map[string]*Block, solvers []string, a, b string, o paired.Optio
 }
 
 // gains has a line for every task and method with both solvers.
-func gains(blocks []*Block, o paired.Options) (out []Gain) {
+func gains(blocks []*Block, o infer.Options) (out []Gain) {
 	o.MeanOnly = true
 	for _, task := range tasksOf(blocks) {
 		of := tested(blocks, task)
-		cem, icem := of[record.CEM], of[record.ICEM]
+		cem, icem := of[results.CEM], of[results.ICEM]
 		if cem == nil || icem == nil {
 			continue
 		}
 		for _, arm := range names([]*Block{cem, icem}) {
 			a, b := icem.arms[arm], cem.arms[arm]
-			if a == nil || b == nil || !paired.MethodOf(arm).Plans() {
+			if a == nil || b == nil || !infer.MethodOf(arm).Plans() {
 				continue
 			}
-			if d := paired.Compare(a, b, o).Mean; d != nil {
+			if d := infer.Compare(a, b, o).Mean; d != nil {
 				out = append(out, Gain{task, arm, *d})
 			}
 		}
@@ -166,7 +166,7 @@ func (b *Block) setDifferences(tier, armA, armB string) map[string]float64 {
 		}
 	}
 	var as, bs []int
-	for _, s := range paired.SeedPairs(seeds[armA], seeds[armB]) {
+	for _, s := range infer.SeedPairs(seeds[armA], seeds[armB]) {
 		as, bs = append(as, s[0]), append(bs, s[1])
 	}
 	out := map[string]float64{}
@@ -265,7 +265,7 @@ func mean(x []float64) float64 {
 
 // aggregates are the arms' numbers over the cells that all of them have, each the mean of their training seeds.
 func aggregates(blocks []*Block) []Aggregate {
-	names := slices.DeleteFunc(names(blocks), func(arm string) bool { return !paired.MethodOf(arm).Plans() })
+	names := slices.DeleteFunc(names(blocks), func(arm string) bool { return !infer.MethodOf(arm).Plans() })
 	cells := map[string][][]float64{}
 	for _, b := range blocks {
 		for _, tier := range b.averaged() {
@@ -288,7 +288,7 @@ func aggregates(blocks []*Block) []Aggregate {
 	for _, m := range names {
 		if c := cells[m]; len(c) > 0 {
 			a := Aggregate{Arm: m, Cells: len(c)}
-			a.Mean, a.IQM, a.Gap = paired.Aggregate(m, c)
+			a.Mean, a.IQM, a.Gap = infer.Aggregate(m, c)
 			out = append(out, a)
 		}
 	}
@@ -332,7 +332,7 @@ func (g *Group) aggregateTable() Table {
 		Caption: "Success (%) over all cells (task, solver, tier) that every method has, with 95 % intervals from a bootstrap of sets within cells. The intervals of two methods do not say whether they differ: the paired tables do."}
 	for _, a := range g.Aggregates {
 		row := []Field{words(armTitle(a.Arm)), whole(a.Cells)}
-		for _, e := range []paired.Estimate{a.Mean, a.IQM, a.Gap} {
+		for _, e := range []infer.Estimate{a.Mean, a.IQM, a.Gap} {
 			row = append(row, number(points(e.Value), e.Value), words(points(e.Lo)+" to "+points(e.Hi)))
 		}
 		t.Rows = append(t.Rows, row)
@@ -431,8 +431,8 @@ func (g *Group) gainTable() Table {
 		name := words(armTitle(l.Arm))
 		t.Rows = append(t.Rows, []Field{words(taskName(l.Task)), name, words("ours"), whole(l.N), number(points(l.RateB), l.RateB), number(points(l.RateA), l.RateA),
 			number(signed(l.Diff), l.Diff), number(interval(l.Lo, l.Hi), l.Lo), number(pvalue(l.P), l.P)})
-		cem, _, ok := published.row(l.Task, record.CEM, l.Arm)
-		icem, _, too := published.row(l.Task, record.ICEM, l.Arm)
+		cem, _, ok := published.row(l.Task, results.CEM, l.Arm)
+		icem, _, too := published.row(l.Task, results.ICEM, l.Arm)
 		if ok && too {
 			d := icem.Average - cem.Average
 			t.Rows = append(t.Rows, muted([]Field{words(taskName(l.Task)), name, words("paper"), none(), number(points(cem.Average), cem.Average), number(points(icem.Average), icem.Average),

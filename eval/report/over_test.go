@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 )
 
@@ -16,18 +16,18 @@ import (
 func fromPaper() (out []*Block) {
 	for _, tab := range published.Tables {
 		for _, solver := range []string{"cem", "icem", "mppi"} {
-			b := &Block{Task: tab.Task, Solver: solver, arms: map[string]*paired.Arm{}}
+			b := &Block{Task: tab.Task, Solver: solver, arms: map[string]*infer.Arm{}}
 			for _, row := range tab.Rows {
 				if row.Solver != solver {
 					continue
 				}
 				a := Arm{Name: row.Method, Method: row.Method, Scores: map[string]Score{}}
-				b.arms[row.Method] = &paired.Arm{Name: row.Method} // without outcomes
+				b.arms[row.Method] = &infer.Arm{Name: row.Method} // without outcomes
 				b.Tiers = nil
 				for i, mean := range row.Mean {
 					var s Score
 					for k, set := range []string{"s101", "s102", "s103", "s104", "s105", "s106"} {
-						s.BySet = append(s.BySet, paired.SetRate{Set: set, N: 100, Rate: mean + float64(k-2)})
+						s.BySet = append(s.BySet, infer.SetRate{Set: set, N: 100, Rate: mean + float64(k-2)})
 					}
 					s.Mean, s.SD = mean+0.5, math.Sqrt(3.5) // of -2, ..., 3
 					a.Scores[published.Tiers[i]] = s
@@ -36,7 +36,7 @@ func fromPaper() (out []*Block) {
 				b.Arms = append(b.Arms, a)
 			}
 			for _, m := range []string{scale, aux, "dinowm"} {
-				b.Pairs = append(b.Pairs, &paired.Comparison{A: m, B: lewm})
+				b.Pairs = append(b.Pairs, &infer.Comparison{A: m, B: lewm})
 			}
 			out = append(out, b)
 		}
@@ -48,7 +48,7 @@ func fromPaper() (out []*Block) {
 // for every comparison, whose difference is the mean over the task's 15 cells,
 // summed here from the tables; equal differences on six sets have p = 2/64.
 func TestSetTestsArePerTask(t *testing.T) {
-	tests := setTests(fromPaper(), paired.Options{})
+	tests := setTests(fromPaper(), infer.Options{})
 	if len(tests) != 15 {
 		t.Fatalf("%d lines, want 3 comparisons x 5 tasks", len(tests))
 	}
@@ -90,7 +90,7 @@ func TestTallies(t *testing.T) {
 
 // Published numbers stand under ours where the paper has the comparison.
 func TestPaperStandsBesideOurTests(t *testing.T) {
-	g := &Group{SetTests: setTests(fromPaper(), paired.Options{}), Tallies: tallies(fromPaper())}
+	g := &Group{SetTests: setTests(fromPaper(), infer.Options{}), Tallies: tallies(fromPaper())}
 	text := string(markdown([]Section{{Title: "x", Level: 2, Parts: []Part{g.setTestTable(), g.tallyTable()}}}))
 	for _, want := range []string{
 		"| DINO-WM − LeWM | Push-T | authors | 15 | 6 | −7.9 | – | 0.031 | – |", "| DINO-WM − LeWM | Reacher | authors | 15 | 6 | −0.1 | – | 0.438 | – |",
@@ -153,7 +153,7 @@ func TestAggregates(t *testing.T) {
 		t.Errorf("LeWM %+v, SCALE %+v; mean of the tables %v", l, s, sum)
 	}
 	for _, a := range got {
-		for _, e := range []paired.Estimate{a.Mean, a.IQM, a.Gap} {
+		for _, e := range []infer.Estimate{a.Mean, a.IQM, a.Gap} {
 			if !(e.Lo <= e.Value && e.Value <= e.Hi && e.Hi-e.Lo < 3) {
 				t.Errorf("%s: %+v", a.Arm, e)
 			}
@@ -167,14 +167,14 @@ func TestAggregates(t *testing.T) {
 // sixSets are cells of LeWM and SCALE with CEM and iCEM at all tiers and six sets, of 10
 // episodes: LeWM succeeds in 5 with CEM and 6 with iCEM, SCALE in 2 more on every set but the
 // first, where it is one behind.
-func sixSets(t *testing.T, edit func(*record.Cell)) []record.Cell {
+func sixSets(t *testing.T, edit func(*results.Cell)) []results.Cell {
 	t.Helper()
 	var plans []plan
 	for _, tier := range published.Tiers {
 		plans = append(plans, plan{lewm, tier, []int{5, 5, 5, 5, 5, 5}}, plan{scale, tier, []int{4, 7, 7, 7, 7, 7}})
 	}
 	cells := cellsOf(t, plans, edit)
-	return append(cells, cellsOf(t, plans, func(c *record.Cell) {
+	return append(cells, cellsOf(t, plans, func(c *results.Cell) {
 		c.Spec.Solver, c.Spec.Clip = "icem", "raw"
 		k := c.Result.Hits()
 		c.Result.Rows[k].Success = true
@@ -190,7 +190,7 @@ func sixSets(t *testing.T, edit func(*record.Cell)) []record.Cell {
 // Of the 60 episodes 55 count (2 x 5 for SCALE less 1): +15 points as well. iCEM gains
 // 10 points for both. What is missing is named.
 func TestSetTestOfCells(t *testing.T) {
-	r, err := Build(&Data{Cells: sixSets(t, nil)}, paired.Options{})
+	r, err := Build(&Data{Cells: sixSets(t, nil)}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,11 +218,11 @@ func TestSetTestOfCells(t *testing.T) {
 
 // A cell that lacks a set takes it from the test, a tier that lacks an arm its cell, and both are named.
 func TestSetTestNamesGaps(t *testing.T) {
-	cells := slices.DeleteFunc(sixSets(t, nil), func(c record.Cell) bool {
+	cells := slices.DeleteFunc(sixSets(t, nil), func(c results.Cell) bool {
 		s := c.Spec
 		return s.Method == scale && s.Solver == "icem" && (s.Tier == "T2" || s.Set == "s106")
 	})
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"scalewm/dataset/cell"
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 )
 
 // Formats lists what a report is written as unless told.
@@ -153,15 +153,15 @@ type JSONPair struct {
 // JSONClaim is a claim of the paper, what the folder says of it, and the number that the page
 // shows beside it, in the unit of the page, with its interval; no number has no N.
 type JSONClaim struct {
-	ID      string         `json:"id"` // as in claims.json
-	Claim   string         `json:"claim"`
-	Verdict paired.Verdict `json:"verdict"` // holds, fails or undecided
-	Number  string         `json:"number"`  // which one, as in "Two-Room, iCEM"
-	Value   value          `json:"value"`
-	Lo      value          `json:"lo"`
-	Hi      value          `json:"hi"`
-	N       string         `json:"n"`       // what it is taken over, as in "300 episodes"
-	Section string         `json:"section"` // of the page that has it
+	ID      string        `json:"id"` // as in claims.json
+	Claim   string        `json:"claim"`
+	Verdict infer.Verdict `json:"verdict"` // holds, fails or undecided
+	Number  string        `json:"number"`  // which one, as in "Two-Room, iCEM"
+	Value   value         `json:"value"`
+	Lo      value         `json:"lo"`
+	Hi      value         `json:"hi"`
+	N       string        `json:"n"`       // what it is taken over, as in "300 episodes"
+	Section string        `json:"section"` // of the page that has it
 }
 
 // value is a number that JSON writes as null where it is NaN.
@@ -181,7 +181,7 @@ func (r *Report) JSON() JSON {
 	r.eachScore(func(b *Block, a Arm, t Tier, s Score) {
 		out.Cells = append(out.Cells, JSONCell{b.Task, a.Method, a.Seed, b.Solver, t.Name, len(s.BySet), s.N, value(s.Mean), value(s.SD), b.Settings, a.variant(), s.Note()})
 	})
-	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Difference) {
+	r.eachPair(func(b *Block, c *infer.Comparison, d infer.Difference) {
 		out.Paired = append(out.Paired, JSONPair{c.A, c.B, b.Task, b.Solver, d.Tier, d.N, value(d.Diff), value(d.Lo), value(d.Hi), value(d.P), b.Settings})
 	})
 	for _, f := range r.Findings {
@@ -210,7 +210,7 @@ func (r *Report) eachScore(f func(*Block, Arm, Tier, Score)) {
 }
 
 // eachPair calls f for every paired row.
-func (r *Report) eachPair(f func(*Block, *paired.Comparison, paired.Difference)) {
+func (r *Report) eachPair(f func(*Block, *infer.Comparison, infer.Difference)) {
 	for i := range r.Blocks {
 		for _, c := range r.Blocks[i].Pairs {
 			for _, d := range c.All() {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 )
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files of testdata anew
 // complete is the report of the whole made-up folder.
 func complete(t *testing.T) *Report {
 	t.Helper()
-	r, err := Build(wholeData(t), paired.Options{})
+	r, err := Build(wholeData(t), infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestJSONLayout(t *testing.T) {
 	if len(p) != 10 || p["a"] != "scale" || p["b"] != "lewm" || p["tier"] != "T1" || p["n"] != 30.0 || p["p"] != 0.0625 {
 		t.Errorf("first pair %v", p)
 	}
-	if got.Paired[3]["tier"] != paired.Mean {
+	if got.Paired[3]["tier"] != infer.Mean {
 		t.Errorf("fourth row %v, want the mean over tiers", got.Paired[3])
 	}
 }
@@ -239,7 +239,7 @@ func TestSeveralBlocks(t *testing.T) {
 			cells = append(cells, c)
 		}
 	}
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

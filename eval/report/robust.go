@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 	"scalewm/model"
 )
@@ -31,13 +31,13 @@ type BySeed struct {
 
 // bySeed pairs two methods on the solvers that both have, one training seed at a time.
 func bySeed(of map[string]*Block, solvers []string, a, b string, tiers ...string) (among []string, seeds []int, points [][][]float64) {
-	as, bs := map[string]*paired.Arm{}, map[string]*paired.Arm{}
+	as, bs := map[string]*infer.Arm{}, map[string]*infer.Arm{}
 	for _, solver := range solvers {
 		if x := of[solver]; x != nil && x.arms[a] != nil && x.arms[b] != nil {
 			among, as[solver], bs[solver] = append(among, solver), x.arms[a], x.arms[b]
 		}
 	}
-	seeds, points = paired.BySeed(paired.Join(a, as), paired.Join(b, bs), tiers...)
+	seeds, points = infer.BySeed(infer.Join(a, as), infer.Join(b, bs), tiers...)
 	return among, seeds, points
 }
 
@@ -57,7 +57,7 @@ func means(points [][][]float64) (x []float64) {
 // seedsOf has a line for every task and pair of learned methods.
 func seedsOf(blocks []*Block) (out []BySeed) {
 	for _, v := range versus(blocks) {
-		if paired.MethodOf(v[0]).Floor {
+		if infer.MethodOf(v[0]).Floor {
 			continue
 		}
 		for _, task := range tasksOf(blocks) {
@@ -117,7 +117,7 @@ func seedRow(head []Field, seeds []int, x []float64) []Field {
 	for _, s := range seeds {
 		names = append(names, itoa(s))
 	}
-	e := paired.MeanOf(x)
+	e := infer.MeanOf(x)
 	_, sd := stats.MeanSD(x)
 	between := none()
 	if e.Lo <= e.Hi {
@@ -183,7 +183,7 @@ func (g *Group) seedCounts() Table {
 	t := Table{Anchor: "seed-counts", Head: []string{"Comparison", "Source", "Seed", "Averages led", "of"},
 		Caption: "Averages of a task and a solver that the first method leads, by training seed. The paper's count is that of seed 3072; the others are counted in its authors' files."}
 	for _, v := range versus(g.Blocks) {
-		if m := paired.MethodOf(v[0]); m.Floor || paired.MethodOf(v[1]).Name != model.Baseline {
+		if m := infer.MethodOf(v[0]); m.Floor || infer.MethodOf(v[1]).Name != model.Baseline {
 			continue
 		}
 		led, of := map[int]int{}, map[int]int{}
@@ -323,7 +323,7 @@ func (g *Group) powerTable() Table {
 type Factor struct{ Varied, Main *Block }
 
 // factorsOf has one for each block that varies another.
-func factorsOf(blocks []*blockCells, o paired.Options) (out []Factor) {
+func factorsOf(blocks []*blockCells, o infer.Options) (out []Factor) {
 	o.MeanOnly = true
 	for _, b := range blocks {
 		for _, main := range blocks {
@@ -338,9 +338,9 @@ func factorsOf(blocks []*blockCells, o paired.Options) (out []Factor) {
 }
 
 // within is the block of the cells whose places another block has too.
-func (b *blockCells) within(other *blockCells, o paired.Options) *Block {
+func (b *blockCells) within(other *blockCells, o infer.Options) *Block {
 	w := &blockCells{Block: Block{Task: b.Task, Solver: b.Solver, Settings: b.Settings}, cells: maps.Clone(b.cells)}
-	maps.DeleteFunc(w.cells, func(s slot, _ record.Cell) bool { _, both := other.cells[s]; return !both })
+	maps.DeleteFunc(w.cells, func(s slot, _ results.Cell) bool { _, both := other.cells[s]; return !both })
 	w.sum(nil)
 	w.pair(o)
 	return &w.Block
@@ -351,7 +351,7 @@ func (r *Report) factorTable() Table {
 	t := Table{Anchor: "factors", Head: []string{"Task", "Solver", "Evaluated with", "Tiers", "Seeds"},
 		Caption: "The same task and solver under settings that differ in what is named; the main setting has the default planner noise, clips and temperature. Success (%) averaged over tiers and training seeds, and the paired difference that each block leads with. " +
 			"Of the main setting and one that varies it, a pair of rows has the tiers, seeds and sets that both were evaluated on. Rows are not paired with each other: their episodes or rules differ."}
-	arms := slices.DeleteFunc(names(r.Blocks), func(a string) bool { return paired.MethodOf(a).Floor })
+	arms := slices.DeleteFunc(names(r.Blocks), func(a string) bool { return infer.MethodOf(a).Floor })
 	for _, a := range arms {
 		t.Head = append(t.Head, armTitle(a))
 	}
@@ -368,7 +368,7 @@ func (r *Report) factorTable() Table {
 			t.Rows, last = append(t.Rows, row), row
 		}
 		what := f.Varied.Settings
-		if f.Varied.Solver == paired.StockMPPI {
+		if f.Varied.Solver == infer.StockMPPI {
 			what = strings.TrimPrefix(what+", stock temperature", ", ")
 		}
 		t.Rows = append(t.Rows, f.Varied.factorRow(what, arms))
@@ -407,7 +407,7 @@ func (r *Report) tierReadings() Table {
 		for _, a := range b.Arms {
 			ran, okRan := a.Scores["T2"]
 			printed, okPrinted := a.Scores["T2p"]
-			if okRan && okPrinted && paired.MethodOf(a.Name).Plans() {
+			if okRan && okPrinted && infer.MethodOf(a.Name).Plans() {
 				d := printed.Mean - ran.Mean
 				t.Rows = append(t.Rows, []Field{words(b.title()), words(b.label(a)), number(pm(ran), ran.Mean), number(pm(printed), printed.Mean), number(signed(d), d)})
 			}
@@ -437,7 +437,7 @@ func (r *Report) factorGaps() Text {
 			add(f.flags)
 		}
 	}
-	if !slices.ContainsFunc(r.Blocks, func(b *Block) bool { return b.Solver == paired.StockMPPI }) {
+	if !slices.ContainsFunc(r.Blocks, func(b *Block) bool { return b.Solver == infer.StockMPPI }) {
 		missing = append(missing, "MPPI's temperature")
 		add("--solvers mppi --temperature stock --out DIR")
 	}

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 )
 
 // The authors' counts by seed, from their averages: 15 of 15 at 3072, 11 of 15 at 3073
@@ -32,10 +32,10 @@ func TestPublishedLeads(t *testing.T) {
 
 // twoSeeds are LeWM and SCALE on two sets at one tier: with seed 1 SCALE succeeds in 2 of 10 more, with
 // seed 2 in 1 fewer.
-func twoSeeds(t *testing.T, edit func(*record.Cell)) (cells []record.Cell) {
+func twoSeeds(t *testing.T, edit func(*results.Cell)) (cells []results.Cell) {
 	t.Helper()
 	for seed, hits := range map[int]int{1: 7, 2: 4} {
-		cells = append(cells, cellsOf(t, []plan{{lewm, "T1", []int{5, 5}}, {scale, "T1", []int{hits, hits}}}, func(c *record.Cell) {
+		cells = append(cells, cellsOf(t, []plan{{lewm, "T1", []int{5, 5}}, {scale, "T1", []int{hits, hits}}}, func(c *results.Cell) {
 			c.Spec.TrainSeed = seed
 			c.Spec.Weights += itoa(seed)
 			if edit != nil {
@@ -48,7 +48,7 @@ func twoSeeds(t *testing.T, edit func(*record.Cell)) (cells []record.Cell) {
 
 // Differences of +20 and -10 points: mean 5, SD 21.2, Student's half width 12.706 × 15 = 190.6.
 func TestSeeds(t *testing.T) {
-	r, err := Build(&Data{Cells: twoSeeds(t, nil)}, paired.Options{})
+	r, err := Build(&Data{Cells: twoSeeds(t, nil)}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +82,12 @@ func TestSeeds(t *testing.T) {
 // Of SCALE's 7 successes and LeWM's 5, the first two are of starts that meet the goal: without
 // them the difference is 2 of 8.
 func TestWithoutSolvedStarts(t *testing.T) {
-	cells := cellsOf(t, []plan{{lewm, "T1", []int{5, 5}}, {scale, "T1", []int{7, 7}}}, func(c *record.Cell) {
+	cells := cellsOf(t, []plan{{lewm, "T1", []int{5, 5}}, {scale, "T1", []int{7, 7}}}, func(c *results.Cell) {
 		for i := range 2 {
 			c.Result.Rows[i].PreSolved = true
 		}
 	})
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +101,8 @@ func TestWithoutSolvedStarts(t *testing.T) {
 func TestFactors(t *testing.T) {
 	plans := []plan{{lewm, "T2", []int{5, 5}}, {scale, "T2", []int{7, 7}}}
 	cells := cellsOf(t, append(plans, plan{lewm, "T2p", []int{4, 4}}), nil)
-	cells = append(cells, cellsOf(t, plans, func(c *record.Cell) { c.Spec.Protocol, c.Spec.SetHash = "strict", "other"+c.Spec.Set })...)
-	r, err := Build(&Data{Cells: cells}, paired.Options{})
+	cells = append(cells, cellsOf(t, plans, func(c *results.Cell) { c.Spec.Protocol, c.Spec.SetHash = "strict", "other"+c.Spec.Set })...)
+	r, err := Build(&Data{Cells: cells}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

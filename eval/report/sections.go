@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 )
 
 // Section is a headed piece of the report. Every format draws every section,
@@ -165,7 +165,7 @@ func orNaN(p *float64) float64 {
 // adjusted is the one adjusted p-value of a row that a reader should use: Holm's
 // for a mean over tiers (or the only tier), Benjamini and Hochberg's for a tier
 // among others.
-func adjusted(r paired.Difference) float64 {
+func adjusted(r infer.Difference) float64 {
 	if math.IsNaN(r.BH) {
 		return orNaN(r.HolmP)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 )
 
 // Between these comments docs/study.md has the report's table of that name.
@@ -91,7 +91,7 @@ func reported(t *testing.T, dir string) (*Data, *Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Build(d, paired.Options{})
+	r, err := Build(d, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

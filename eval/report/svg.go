@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"scalewm/model"
 )
 
@@ -112,13 +112,13 @@ func tip(title string) string {
 var learned = model.MethodNames(func(m model.Method) bool { return !m.Floor })
 
 // styleOf is the number of an arm's method among them, or -1.
-func styleOf(arm string) int { return slices.Index(learned, paired.MethodOf(arm).Name) }
+func styleOf(arm string) int { return slices.Index(learned, infer.MethodOf(arm).Name) }
 
 // class is an arm's style class on the page: its method's, whose style has colours for the
 // first methods of the table, the two kinds of floors and all others.
 func class(arm string) string {
 	const coloured = 4
-	m := paired.MethodOf(arm)
+	m := infer.MethodOf(arm)
 	switch i := styleOf(arm); {
 	case m.Floor && !m.Plans():
 		return "m-random"

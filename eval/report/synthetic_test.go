@@ -16,8 +16,8 @@ import (
 	_ "scalewm/envs/pusht"
 	_ "scalewm/envs/reacher"
 	_ "scalewm/envs/tworoom"
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/train/metrics"
 )
@@ -53,8 +53,8 @@ var handPlan = []plan{
 // episodes of a set of the made-up folder.
 const fakeEpisodes = 10
 
-func fakeSpec(p plan, set int) record.Spec {
-	s := record.Spec{Schema: 1, Protocol: "paper", Task: "tworoom", Method: p.method, Data: "d0d0d0d0d0d0d0d0",
+func fakeSpec(p plan, set int) results.Spec {
+	s := results.Spec{Schema: 1, Protocol: "paper", Task: "tworoom", Method: p.method, Data: "d0d0d0d0d0d0d0d0",
 		Budget: 50, GoalOffset: 25, Set: fmt.Sprintf("s%d", 101+set), SetHash: fmt.Sprintf("hash-of-s%d", 101+set), Episodes: fakeEpisodes}
 	if p.method == random {
 		return s
@@ -65,10 +65,10 @@ func fakeSpec(p plan, set int) record.Spec {
 	return s
 }
 
-func fakeResult(p plan, hits int) record.Result {
-	r := record.Result{Device: "cpu avx2 fp32"}
+func fakeResult(p plan, hits int) results.Result {
+	r := results.Result{Device: "cpu avx2 fp32"}
 	for e := range fakeEpisodes {
-		row := record.Row{Episode: e, Trajectory: e * 3, Start: e, Steps: 50, Success: e < hits}
+		row := results.Row{Episode: e, Trajectory: e * 3, Start: e, Steps: 50, Success: e < hits}
 		if p.method != random {
 			row.PlannerSeed = crc32.ChecksumIEEE([]byte(fmt.Sprintf("%d|%s", e, p.tier))) & 0x7fffffff
 		}
@@ -81,17 +81,17 @@ func fakeResult(p plan, hits int) record.Result {
 }
 
 // cellsOf makes the cells of plans; edit may change them before they are named.
-func cellsOf(t *testing.T, plans []plan, edit func(*record.Cell)) []record.Cell {
+func cellsOf(t *testing.T, plans []plan, edit func(*results.Cell)) []results.Cell {
 	t.Helper()
-	var out []record.Cell
+	var out []results.Cell
 	for _, p := range plans {
 		for set, hits := range p.hits {
-			c := record.Cell{Spec: fakeSpec(p, set), Result: fakeResult(p, hits)}
+			c := results.Cell{Spec: fakeSpec(p, set), Result: fakeResult(p, hits)}
 			if edit != nil {
 				edit(&c)
 			}
 			var err error
-			if c.ID, err = cell.ID(record.Kind, c.Spec); err != nil {
+			if c.ID, err = cell.ID(results.Kind, c.Spec); err != nil {
 				t.Fatal(err)
 			}
 			out = append(out, c)
@@ -101,9 +101,9 @@ func cellsOf(t *testing.T, plans []plan, edit func(*record.Cell)) []record.Cell 
 }
 
 // built is the report of plans that never touched a disk.
-func built(t *testing.T, plans []plan, edit func(*record.Cell)) *Report {
+func built(t *testing.T, plans []plan, edit func(*results.Cell)) *Report {
 	t.Helper()
-	r, err := Build(&Data{Cells: cellsOf(t, plans, edit), Gates: []record.Gate{fakeGate}}, paired.Options{})
+	r, err := Build(&Data{Cells: cellsOf(t, plans, edit), Gates: []results.Gate{fakeGate}}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,10 +111,10 @@ func built(t *testing.T, plans []plan, edit func(*record.Cell)) *Report {
 }
 
 // fakeRun is the measured times of every cell of the made-up folder.
-var fakeRun = record.Run{Started: "2026-01-02T03:04:05Z", Host: "host", Seconds: 1.5, PlanMillis: 12, Workers: 2, Version: "scalewm test"}
+var fakeRun = results.Run{Started: "2026-01-02T03:04:05Z", Host: "host", Seconds: 1.5, PlanMillis: 12, Workers: 2, Version: "scalewm test"}
 
 // fakeGate is the verdict on the made-up folder's frames.
-var fakeGate = record.Gate{Task: "tworoom", Data: "d0d0d0d0d0d0d0d0", Error: 0.25, Limit: 3}
+var fakeGate = results.Gate{Task: "tworoom", Data: "d0d0d0d0d0d0d0d0", Error: 0.25, Limit: 3}
 
 // fakeMetrics is the training curve of a method.
 func fakeMetrics(method string) (rows []metrics.Row) {
@@ -143,8 +143,8 @@ func logged(t *testing.T, rows []metrics.Row) string {
 // wholeData is the made-up folder as Load reads it from a disk.
 func wholeData(t *testing.T) *Data {
 	t.Helper()
-	d := &Data{Cells: cellsOf(t, handPlan, nil), Gates: []record.Gate{fakeGate}, Runs: map[string]record.Run{}}
-	slices.SortFunc(d.Cells, func(a, b record.Cell) int { return strings.Compare(a.ID, b.ID) })
+	d := &Data{Cells: cellsOf(t, handPlan, nil), Gates: []results.Gate{fakeGate}, Runs: map[string]results.Run{}}
+	slices.SortFunc(d.Cells, func(a, b results.Cell) int { return strings.Compare(a.ID, b.ID) })
 	for _, c := range d.Cells {
 		d.Runs[c.ID] = fakeRun
 	}
@@ -160,16 +160,16 @@ func wholeData(t *testing.T) *Data {
 // folder writes it to a disk as `reproduce` leaves it.
 func folder(t *testing.T, dir string) {
 	t.Helper()
-	s := cell.Store{Dir: filepath.Join(dir, record.CellsDir)}
+	s := cell.Store{Dir: filepath.Join(dir, results.CellsDir)}
 	for _, c := range wholeData(t).Cells {
-		if err := s.Save(c.ID, record.Kind, c.Spec, c.Result); err != nil {
+		if err := s.Save(c.ID, results.Kind, c.Spec, c.Result); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.SaveRun(c.ID, fakeRun); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put(t, filepath.Join(dir, record.GatesDir, "tworoom.json"), `{"task":"tworoom","data":"d0d0d0d0d0d0d0d0","error":0.25,"limit":3}`)
+	put(t, filepath.Join(dir, results.GatesDir, "tworoom.json"), `{"task":"tworoom","data":"d0d0d0d0d0d0d0d0","error":0.25,"limit":3}`)
 	for _, m := range []string{lewm, scale, aux} {
 		put(t, filepath.Join(dir, "train", "tworoom-"+m+"-s0", metrics.FileName), logged(t, fakeMetrics(m)))
 		put(t, filepath.Join(dir, watchDir, m+"-T1.gif"), tinyGIF)

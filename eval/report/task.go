@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 	"scalewm/eval/stats"
 	"scalewm/model"
 )
@@ -164,7 +164,7 @@ func (b *Block) tableOfSuccess(anchor, caption string) Table {
 }
 
 func (b *Block) successRow(label, name string, scores []Score) []Field {
-	floor := paired.MethodOf(name).Floor
+	floor := infer.MethodOf(name).Floor
 	head := words(label)
 	head.muted = floor
 	row := []Field{head}
@@ -199,9 +199,9 @@ func (b *Block) pairTable() Table {
 }
 
 // strong sets the row of a mean over tiers in bold.
-func strong(row []Field, d paired.Difference) []Field {
+func strong(row []Field, d infer.Difference) []Field {
 	for i := range row {
-		row[i].bold = d.Tier == paired.Mean
+		row[i].bold = d.Tier == infer.Mean
 	}
 	return row
 }
@@ -226,7 +226,7 @@ func (b *Block) testTable() Table {
 
 // otherTests are mid-p, p over sets, Holm, step-down and BH, NaN where a row
 // does not have them. (Holm over the tiers of one comparison is another family.)
-func otherTests(d paired.Difference) []float64 {
+func otherTests(d infer.Difference) []float64 {
 	holm := orNaN(d.HolmP)
 	if !math.IsNaN(d.BH) {
 		holm = math.NaN()

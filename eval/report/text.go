@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 )
 
 // The formats without pictures. Each has one function that makes foreign text
@@ -260,7 +260,7 @@ func (r *Report) successRows() [][]string {
 }
 
 // episodeRows is episodes.csv: one line an episode of an evaluation, with the names that
-// record.Row has; compare reads those of one arm.
+// results.Row has; compare reads those of one arm.
 func (r *Report) episodeRows() [][]string {
 	rows := [][]string{{"task", "solver", "method", "seed", "tier", "set", "episode", "trajectory", "start", "success", "steps", "replans", "forwards",
 		"planner_seed", "pre_solved", "nan_costs", "plan_cost", "diverged", "cell"}}
@@ -273,7 +273,7 @@ func (r *Report) episodeRows() [][]string {
 	for _, c := range r.Cells {
 		s := c.Spec
 		for _, e := range c.Result.Rows {
-			rows = append(rows, []string{s.Task, s.Solver, paired.ArmName(s), itoa(s.TrainSeed), s.Tier, s.Set, itoa(e.Episode), itoa(e.Trajectory), itoa(e.Start),
+			rows = append(rows, []string{s.Task, s.Solver, infer.ArmName(s), itoa(s.TrainSeed), s.Tier, s.Set, itoa(e.Episode), itoa(e.Trajectory), itoa(e.Start),
 				bit(e.Success), itoa(e.Steps), itoa(e.Replans), itoa(e.PredictorCalls), strconv.FormatUint(uint64(e.PlannerSeed), 10), bit(e.PreSolved),
 				itoa(e.NaNCosts), exact(e.PlanCost), e.Diverged, c.ID})
 		}
@@ -284,7 +284,7 @@ func (r *Report) episodeRows() [][]string {
 // pairRows is report-paired.csv: one line a paired difference, with all its tests.
 func (r *Report) pairRows() [][]string {
 	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin", "settings"}}
-	r.eachPair(func(b *Block, c *paired.Comparison, d paired.Difference) {
+	r.eachPair(func(b *Block, c *infer.Comparison, d infer.Difference) {
 		counts := []string{"", "", "", ""}
 		if d.Binary() {
 			counts = []string{itoa(d.Both), itoa(d.OnlyA), itoa(d.OnlyB), itoa(d.Neither)}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"scalewm/envs"
-	"scalewm/eval/paired"
-	"scalewm/eval/record"
+	"scalewm/eval/infer"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -177,7 +177,7 @@ func taskIndex(task string) int {
 	return len(published.Tables)
 }
 
-var solverNames = map[string]string{record.CEM: "CEM", record.ICEM: "iCEM", record.MPPI: "MPPI", paired.StockMPPI: "MPPI at stock temperature"}
+var solverNames = map[string]string{results.CEM: "CEM", results.ICEM: "iCEM", results.MPPI: "MPPI", infer.StockMPPI: "MPPI at stock temperature"}
 
 // title names a block.
 func (b *Block) title() string {

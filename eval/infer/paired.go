@@ -1,4 +1,4 @@
-// Package paired sets arms of an evaluation against each other, and is the only
+// Package infer sets arms of an evaluation against each other, and is the only
 // place that does: it pairs outcomes episode by episode, refuses what does not
 // pair, and gives the intervals, tests and adjustments that `compare`, `report`
 // and the table of scores show, so that the same cells have the same numbers
@@ -17,7 +17,7 @@
 // The statistics themselves are in eval/stats. The package knows nothing of
 // pages, and draws nothing but fixed streams for its Monte-Carlo tests and
 // bootstraps.
-package paired
+package infer
 
 import (
 	"cmp"

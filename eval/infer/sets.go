@@ -1,4 +1,4 @@
-package paired
+package infer
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"scalewm/dataset/rng"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 )
 
@@ -30,7 +30,7 @@ type SetRate struct {
 }
 
 // ScoreOf sums up the cells of an arm at a tier, one a set, in any order.
-func ScoreOf(cells []record.Cell) Score {
+func ScoreOf(cells []results.Cell) Score {
 	var s Score
 	bad, costs := 0, 0
 	for _, c := range cells {

@@ -1,11 +1,11 @@
-package paired
+package infer
 
 import (
 	"fmt"
 	"math"
 	"testing"
 
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // bySet names values s101, s102, ...
@@ -60,23 +60,23 @@ func TestSetsInCommon(t *testing.T) {
 	}
 }
 
-func cellOf(set string, hits, n int) record.Cell {
-	c := record.Cell{Spec: record.Spec{Set: set}}
+func cellOf(set string, hits, n int) results.Cell {
+	c := results.Cell{Spec: results.Spec{Set: set}}
 	for e := range n {
-		c.Result.Rows = append(c.Result.Rows, record.Row{Episode: e, Success: e < hits})
+		c.Result.Rows = append(c.Result.Rows, results.Row{Episode: e, Success: e < hits})
 	}
 	return c
 }
 
 // 70, 80 and 90 %: mean 80, SD 10; the order of the cells does not matter.
 func TestScoreOf(t *testing.T) {
-	s := ScoreOf([]record.Cell{cellOf("s103", 9, 10), cellOf("s101", 7, 10), cellOf("s102", 8, 10)})
+	s := ScoreOf([]results.Cell{cellOf("s103", 9, 10), cellOf("s101", 7, 10), cellOf("s102", 8, 10)})
 	if s.N != 30 || s.Hits != 24 || s.BySet[0].Set != "s101" || s.BySet[2].Rate != 90 {
 		t.Errorf("%+v", s)
 	}
 	near(t, "mean", s.Mean, 80, 1e-12)
 	near(t, "SD", s.SD, 10, 1e-12)
-	if s := ScoreOf([]record.Cell{cellOf("s101", 7, 10)}); !math.IsNaN(s.SD) || s.Mean != 70 {
+	if s := ScoreOf([]results.Cell{cellOf("s101", 7, 10)}); !math.IsNaN(s.SD) || s.Mean != 70 {
 		t.Errorf("one set: %+v", s)
 	}
 }

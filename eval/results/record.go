@@ -1,7 +1,7 @@
-// Package record holds the types of an evaluation that is written down: the
+// Package results holds the types of an evaluation that is written down: the
 // spec of a cell, its rows and its measured times. Runner, analyses, statistics
 // and report share them; it knows nothing of how they come about.
-package record
+package results
 
 import (
 	"encoding/json"
@@ -40,7 +40,7 @@ const (
 
 // Spec determines an evaluation cell: one arm on one set at one tier. Its
 // canonical JSON names the cell's file. What each field is to a comparison (a
-// place, the arm, a setting) says the table of package paired.
+// place, the arm, a setting) says the table of package infer.
 type Spec struct {
 	Schema    int    `json:"schema"`
 	Protocol  string `json:"protocol"` // paper or strict

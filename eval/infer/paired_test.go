@@ -1,4 +1,4 @@
-package paired
+package infer
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/envs/fuzztest"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 func parse(t *testing.T, name, text string) *Arm {
@@ -166,27 +166,27 @@ func TestBadCSV(t *testing.T) {
 	}
 }
 
-func spec(method, tier, set string, seed int) record.Spec {
-	s := record.Spec{Task: "tworoom", Method: method, TrainSeed: seed, Data: "d", Solver: "cem", Tier: tier, Candidates: 300, Set: set, SetHash: "h" + set, Episodes: 4}
+func spec(method, tier, set string, seed int) results.Spec {
+	s := results.Spec{Task: "tworoom", Method: method, TrainSeed: seed, Data: "d", Solver: "cem", Tier: tier, Candidates: 300, Set: set, SetHash: "h" + set, Episodes: 4}
 	if method == "random" {
 		s.Solver, s.Tier, s.Candidates = "", "", 0
 	}
 	return s
 }
 
-func store(t *testing.T, dir, device string, s record.Spec, wins int) string {
+func store(t *testing.T, dir, device string, s results.Spec, wins int) string {
 	t.Helper()
-	re := record.Result{Device: device}
+	re := results.Result{Device: device}
 	for e := range 4 {
-		r := record.Row{Episode: e, Trajectory: 10 * e, Success: e < wins, PlannerSeed: uint32(e)}
+		r := results.Row{Episode: e, Trajectory: 10 * e, Success: e < wins, PlannerSeed: uint32(e)}
 		if s.Tier == "" {
 			r.PlannerSeed = 0
 		}
 		re.Rows = append(re.Rows, r)
 	}
-	id, err := cell.ID(record.Kind, s)
+	id, err := cell.ID(results.Kind, s)
 	if err == nil {
-		err = (cell.Store{Dir: dir}).Save(id, record.Kind, s, re)
+		err = (cell.Store{Dir: dir}).Save(id, results.Kind, s, re)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func store(t *testing.T, dir, device string, s record.Spec, wins int) string {
 
 func TestCells(t *testing.T) {
 	dir := t.TempDir()
-	cells := filepath.Join(dir, record.CellsDir)
+	cells := filepath.Join(dir, results.CellsDir)
 	for _, set := range []string{"s101", "s102"} {
 		for _, tier := range []string{"T1", "T3"} {
 			store(t, cells, "cpu", spec("scale", tier, set, 0), 3)
@@ -236,7 +236,7 @@ func TestCells(t *testing.T) {
 
 func TestLoadRefuses(t *testing.T) {
 	dir := t.TempDir()
-	cells := filepath.Join(dir, record.CellsDir)
+	cells := filepath.Join(dir, results.CellsDir)
 	store(t, cells, "cpu", spec("scale", "T1", "s101", 0), 3)
 	store(t, cells, "cpu", spec("scale", "T1", "s101", 1), 3)
 	if err := os.WriteFile(filepath.Join(dir, "x.json"), []byte("{"), 0o644); err != nil {
@@ -268,12 +268,12 @@ func TestLoadRefuses(t *testing.T) {
 
 // The share of costs that are not finite is noted of the arm and tier that have it.
 func TestNotesCosts(t *testing.T) {
-	store := cell.Store{Dir: filepath.Join(t.TempDir(), record.CellsDir)}
+	store := cell.Store{Dir: filepath.Join(t.TempDir(), results.CellsDir)}
 	for set := range 2 {
-		spec := record.Spec{Schema: record.Schema, Task: "tworoom", Method: "lewm", Weights: "w", Solver: "cem", Tier: "T5", Candidates: 10, Iterations: 3, Budget: 50, Episodes: 1, Set: fmt.Sprintf("s10%d", set)}
-		id, err := cell.ID(record.Kind, spec)
+		spec := results.Spec{Schema: results.Schema, Task: "tworoom", Method: "lewm", Weights: "w", Solver: "cem", Tier: "T5", Candidates: 10, Iterations: 3, Budget: 50, Episodes: 1, Set: fmt.Sprintf("s10%d", set)}
+		id, err := cell.ID(results.Kind, spec)
 		if err == nil {
-			err = store.Save(id, record.Kind, spec, record.Result{Rows: []record.Row{{Steps: 50, Replans: 2, NaNCosts: 15 * set}}})
+			err = store.Save(id, results.Kind, spec, results.Result{Rows: []results.Row{{Steps: 50, Replans: 2, NaNCosts: 15 * set}}})
 		}
 		if err != nil {
 			t.Fatal(err)

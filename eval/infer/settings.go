@@ -1,4 +1,4 @@
-package paired
+package infer
 
 import (
 	"cmp"
@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // Settings are what cells that stand together share, beside their places and arms.
@@ -37,7 +37,7 @@ const unknown = "unknown"
 const apart = "apart"
 
 // valuesOf are those of a cell.
-func valuesOf(c record.Cell) values {
+func valuesOf(c results.Cell) values {
 	v := values{}
 	for _, f := range fields {
 		if s := f.value(c); f.role == ofSettings && s != "" {
@@ -91,7 +91,7 @@ func (s *Settings) Joins(o *Settings) bool { return s.Task == o.Task && s.value.
 // split finds the different settings among the cells of one task and solver, and
 // those that each cell belongs to: one, or all that agree with a cell that lacks an
 // open setting.
-func split(cells []record.Cell) (all []*Settings, of map[string][]*Settings) {
+func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 	type said struct {
 		values
 		id, text string

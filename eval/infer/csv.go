@@ -1,4 +1,4 @@
-package paired
+package infer
 
 import (
 	"cmp"

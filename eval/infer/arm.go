@@ -1,4 +1,4 @@
-package paired
+package infer
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"scalewm/dataset/cell"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // Arm is one side of a comparison: the outcomes of a method on one task with
@@ -45,7 +45,7 @@ type outcome struct {
 const anyTier = ""
 
 // Add takes the outcomes of a cell.
-func (a *Arm) Add(c record.Cell) error {
+func (a *Arm) Add(c results.Cell) error {
 	all := ofCell(c)
 	for _, r := range c.Result.Rows {
 		if err := a.add(unit{c.Spec.TrainSeed, c.Spec.Tier}, c.Spec.Set, r.Episode, outcome{r.Success, all.ofRow(c, r)}); err != nil {
@@ -161,7 +161,7 @@ func splitMethod(name string) (path, method string) {
 }
 
 func (a *Arm) loadFolder(ctx context.Context, dir, method string, f Filter) error {
-	folder, err := record.Load(ctx, dir)
+	folder, err := results.Load(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -173,21 +173,21 @@ func (a *Arm) loadFolder(ctx context.Context, dir, method string, f Filter) erro
 
 func (a *Arm) loadCell(path, method string, f Filter) error {
 	id := strings.TrimSuffix(filepath.Base(path), ".json")
-	c, err := record.Read(cell.Store{Dir: filepath.Dir(path)}, id)
+	c, err := results.Read(cell.Store{Dir: filepath.Dir(path)}, id)
 	if err != nil {
 		return err
 	}
-	return a.take([]record.Cell{c}, method, f)
+	return a.take([]results.Cell{c}, method, f)
 }
 
 // take adds the cells that fit.
-func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
+func (a *Arm) take(cells []results.Cell, method string, f Filter) error {
 	placed, notes := Place(cells)
 	a.Notes = notes
 	fits := func(want, got string) bool { return want == "" || got == "" || want == got }
 	exact := slices.ContainsFunc(placed, func(p Placed) bool { return p.Arm == method })
 	found := map[string]bool{} // arms among the chosen cells
-	tiers := map[string][]record.Cell{}
+	tiers := map[string][]results.Cell{}
 	for _, c := range placed {
 		s := c.Spec
 		if method != "" && c.Arm != method && (exact || s.Method != method) || !fits(f.Task, s.Task) || !fits(f.Solver, c.Table) ||
@@ -212,7 +212,7 @@ func (a *Arm) take(cells []record.Cell, method string, f Filter) error {
 		}
 	}
 	if len(cells) == 0 {
-		return fmt.Errorf("it holds no evaluation cells (hint: give the --out folder of `scalewm eval` or `scalewm reproduce`, above or at its folder %s)", record.CellsDir)
+		return fmt.Errorf("it holds no evaluation cells (hint: give the --out folder of `scalewm eval` or `scalewm reproduce`, above or at its folder %s)", results.CellsDir)
 	}
 	switch len(found) {
 	case 0:

@@ -1,4 +1,4 @@
-package paired
+package infer
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"scalewm/dataset/cell"
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 )
 
 // Every field of a spec is a place, an arm's or a setting, so that a new one must
 // be given a role before it can be written.
 func TestEveryFieldHasARole(t *testing.T) {
-	spec := reflect.TypeFor[record.Spec]()
+	spec := reflect.TypeFor[results.Spec]()
 	for i := range spec.NumField() {
 		name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
 		n := 0
@@ -37,9 +37,9 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	for round := range 30 {
 		seen := map[string]bool{}
-		var cells []record.Cell
+		var cells []results.Cell
 		for range 60 {
-			s := record.Spec{Schema: 2, Protocol: pick("paper", "paper", "strict"), Task: pick("cube", "tworoom"), Method: pick("lewm", "scale", "random"), Data: pick("d", "d", "e"),
+			s := results.Spec{Schema: 2, Protocol: pick("paper", "paper", "strict"), Task: pick("cube", "tworoom"), Method: pick("lewm", "scale", "random"), Data: pick("d", "d", "e"),
 				Set: pick("s101", "s102", "s103"), Episodes: 2 + r.IntN(2), Budget: 50, GoalOffset: 25, Pool: pick("", "", "full")}
 			s.SetHash = fmt.Sprint(s.Set, s.Episodes, s.Pool, s.Data, r.IntN(8) == 0)
 			if s.Method != "random" {
@@ -60,14 +60,14 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 			if r.IntN(3) == 0 {
 				s = s.Older()
 			}
-			id, err := cell.ID(record.Kind, s)
+			id, err := cell.ID(results.Kind, s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			older, _ := cell.ID(record.Kind, s.Older())
+			older, _ := cell.ID(results.Kind, s.Older())
 			if !seen[older] { // a folder has the older copy of a cell or the cell
 				seen[older] = true
-				cells = append(cells, record.Cell{ID: id, Spec: s})
+				cells = append(cells, results.Cell{ID: id, Spec: s})
 			}
 		}
 		type slot struct {
@@ -94,7 +94,7 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 			names[n] = p.Settings
 		}
 		for _, c := range cells {
-			if !there[c.ID] && !(c.Spec.Solver == record.MPPI && c.Spec.Set == record.TuningSet) {
+			if !there[c.ID] && !(c.Spec.Solver == results.MPPI && c.Spec.Set == results.TuningSet) {
 				t.Fatalf("round %d: cell %+v is nowhere", round, c.Spec)
 			}
 		}
@@ -113,12 +113,12 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 
 // settingsOf places cells that differ from a common one and gives the names of
 // their settings, in order.
-func settingsOf(changes ...func(*record.Spec)) (out []string) {
-	var cells []record.Cell
+func settingsOf(changes ...func(*results.Spec)) (out []string) {
+	var cells []results.Cell
 	for i, change := range changes {
-		s := record.Spec{Schema: 2, Protocol: "paper", Task: "cube", Method: "lewm", Weights: fmt.Sprint("w", i), Recipe: "0a", Data: "d", Solver: "mppi", Temperature: 32, Tier: "T4", Set: "s102", SetHash: "h", Episodes: 5}
+		s := results.Spec{Schema: 2, Protocol: "paper", Task: "cube", Method: "lewm", Weights: fmt.Sprint("w", i), Recipe: "0a", Data: "d", Solver: "mppi", Temperature: 32, Tier: "T4", Set: "s102", SetHash: "h", Episodes: 5}
 		change(&s)
-		cells = append(cells, record.Cell{ID: fmt.Sprint(i), Spec: s})
+		cells = append(cells, results.Cell{ID: fmt.Sprint(i), Spec: s})
 	}
 	placed, _ := Place(cells)
 	for _, p := range placed {
@@ -129,13 +129,13 @@ func settingsOf(changes ...func(*record.Spec)) (out []string) {
 
 // What an older cell does not say puts it beside the others, unless these differ in it.
 func TestOlderCellsStandBeside(t *testing.T) {
-	same := func(*record.Spec) {}
-	old := func(s *record.Spec) { *s = s.Older() }
-	recipe := func(s *record.Spec) { s.Recipe = "0b" }
+	same := func(*results.Spec) {}
+	old := func(s *results.Spec) { *s = s.Older() }
+	recipe := func(s *results.Spec) { s.Recipe = "0b" }
 	for want, got := range map[string][]string{
 		"mppi, mppi": settingsOf(old, same),
 		"mppi recipe 0a, mppi recipe 0b, mppi recipe unknown": settingsOf(same, recipe, old),
-		"mppi recipe 0a, mppi recipe 0b, mppi recipe 0b":      settingsOf(same, recipe, func(s *record.Spec) { old(s); s.Weights, s.Tier = "w1", "T5" }), // the weights tell
+		"mppi recipe 0a, mppi recipe 0b, mppi recipe 0b":      settingsOf(same, recipe, func(s *results.Spec) { old(s); s.Weights, s.Tier = "w1", "T5" }), // the weights tell
 	} {
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%q, want %q", strings.Join(got, ", "), want)
@@ -146,8 +146,8 @@ func TestOlderCellsStandBeside(t *testing.T) {
 // MPPI has the tables of the chosen and of the stock temperature; further ones stand
 // apart, and a method that plans at the stock temperature only stands with all.
 func TestTemperatures(t *testing.T) {
-	at := func(x float64) func(*record.Spec) { return func(s *record.Spec) { s.Temperature = x } }
-	dino := func(s *record.Spec) { s.Method, s.Temperature = "dinowm", .5 }
+	at := func(x float64) func(*results.Spec) { return func(s *results.Spec) { s.Temperature = x } }
+	dino := func(s *results.Spec) { s.Method, s.Temperature = "dinowm", .5 }
 	for want, got := range map[string][]string{
 		"mppi":             settingsOf(at(.5)),
 		"mppi, mppi-stock": settingsOf(at(32), at(.5)),
@@ -163,13 +163,13 @@ func TestTemperatures(t *testing.T) {
 // What varies the planner's noise, a clip or the temperature alone stands beside the main settings, which
 // need no name; what differs in more, or has no main settings beside it, does not.
 func TestMainSettings(t *testing.T) {
-	at := func(noise int, clip bool, temperature float64, precision string) record.Spec {
-		return record.Spec{Schema: 2, Task: "cube", Method: "lewm", Weights: "w", Solver: "mppi", Tier: "T4", Set: "s102", SetHash: "h", PlannerNoise: noise, ActionClip: clip, Temperature: temperature, Precision: precision}
+	at := func(noise int, clip bool, temperature float64, precision string) results.Spec {
+		return results.Spec{Schema: 2, Task: "cube", Method: "lewm", Weights: "w", Solver: "mppi", Tier: "T4", Set: "s102", SetHash: "h", PlannerNoise: noise, ActionClip: clip, Temperature: temperature, Precision: precision}
 	}
-	var cells []record.Cell
-	for i, s := range []record.Spec{at(0, false, 32, "fp32"), at(1, false, 32, "fp32"), at(1, true, 32, "fp32"), at(0, false, .5, "fp32"), at(1, false, 32, "bf16")} {
+	var cells []results.Cell
+	for i, s := range []results.Spec{at(0, false, 32, "fp32"), at(1, false, 32, "fp32"), at(1, true, 32, "fp32"), at(0, false, .5, "fp32"), at(1, false, 32, "bf16")} {
 		s.Episodes = 5
-		cells = append(cells, record.Cell{ID: fmt.Sprint(i), Spec: s, Result: record.Result{Rows: []record.Row{{Success: i == 2}}}})
+		cells = append(cells, results.Cell{ID: fmt.Sprint(i), Spec: s, Result: results.Result{Rows: []results.Row{{Success: i == 2}}}})
 	}
 	placed, _ := Place(cells)
 	var got []string
@@ -206,10 +206,10 @@ func TestMainSettings(t *testing.T) {
 
 // Equal episodes under two names count once.
 func TestSetAliases(t *testing.T) {
-	s := record.Spec{Task: "cube", Method: "lewm", Weights: "w", Solver: "cem", Tier: "T4", Set: "s7", SetHash: "h"}
+	s := results.Spec{Task: "cube", Method: "lewm", Weights: "w", Solver: "cem", Tier: "T4", Set: "s7", SetHash: "h"}
 	alias := s
 	alias.Set = "s07"
-	placed, notes := Place([]record.Cell{{ID: "a", Spec: alias}, {ID: "b", Spec: s}})
+	placed, notes := Place([]results.Cell{{ID: "a", Spec: alias}, {ID: "b", Spec: s}})
 	if len(placed) != 1 || placed[0].ID != "b" || len(notes) != 1 || notes[0] != "cube: the sets s7 and s07 are the same episodes, which count once" {
 		t.Errorf("%+v, %q", placed, notes)
 	}

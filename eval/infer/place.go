@@ -1,4 +1,4 @@
-package paired
+package infer
 
 import (
 	"cmp"
@@ -7,18 +7,18 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/eval/record"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
 // StockMPPI is the table of MPPI at the stock temperature, where there is one at a
-// chosen temperature too, which is record.MPPI's.
+// chosen temperature too, which is results.MPPI's.
 const StockMPPI = "mppi-stock"
 
 // Placed is a cell and where it belongs. Two different cells never have the same
 // table, settings, arm, training seed, tier and set.
 type Placed struct {
-	record.Cell
+	results.Cell
 	Table    string // a solver's name or StockMPPI; "" of random actions
 	Settings *Settings
 	Arm      string // who acts, see ArmName
@@ -29,10 +29,10 @@ type Placed struct {
 // has a table of its own where the task has MPPI at another one and is else set
 // alike; a method that always plans at the stock temperature stands in both. The
 // notes say which cells belong to none.
-func Place(cells []record.Cell) (placed []Placed, notes []string) {
+func Place(cells []results.Cell) (placed []Placed, notes []string) {
 	cells, notes = usable(complete(cells))
 	type solver struct{ task, name string }
-	bySolver := map[solver][]record.Cell{}
+	bySolver := map[solver][]results.Cell{}
 	for _, c := range cells {
 		s := solver{c.Spec.Task, c.Spec.Solver}
 		bySolver[s] = append(bySolver[s], c)
@@ -58,7 +58,7 @@ func Place(cells []record.Cell) (placed []Placed, notes []string) {
 	}
 	for t, all := range tables {
 		for _, s := range all {
-			for _, o := range tables[solver{t.task, record.MPPI}] {
+			for _, o := range tables[solver{t.task, results.MPPI}] {
 				if t.name == StockMPPI && s.Main == nil && o.chosen() && o.Joins(s) {
 					s.Main, s.Varied = o, []string{temperatureKey.name}
 				}
@@ -71,13 +71,13 @@ func Place(cells []record.Cell) (placed []Placed, notes []string) {
 	others := map[*Settings]bool{} // MPPI at a chosen temperature with other sets than the tuning set
 	for _, c := range cells {
 		for _, s := range places[c.ID] {
-			others[s] = others[s] || s.chosen() && c.Spec.Set != record.TuningSet
+			others[s] = others[s] || s.chosen() && c.Spec.Set != results.TuningSet
 		}
 	}
 	dropped := map[string]int{}
 	for _, c := range cells {
 		for _, s := range places[c.ID] {
-			if others[s] && c.Spec.Set == record.TuningSet {
+			if others[s] && c.Spec.Set == results.TuningSet {
 				dropped[s.Task]++
 				continue
 			}
@@ -85,7 +85,7 @@ func Place(cells []record.Cell) (placed []Placed, notes []string) {
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(dropped)) {
-		notes = append(notes, fmt.Sprintf("%s, MPPI: %d cells of set %s left out, since that set chose the temperature", task, dropped[task], record.TuningSet))
+		notes = append(notes, fmt.Sprintf("%s, MPPI: %d cells of set %s left out, since that set chose the temperature", task, dropped[task], results.TuningSet))
 	}
 	nameArms(placed)
 	return placed, notes
@@ -93,7 +93,7 @@ func Place(cells []record.Cell) (placed []Placed, notes []string) {
 
 // complete fills in what a cell of the older schema does not say of its weights and
 // another cell of the same weights does.
-func complete(cells []record.Cell) []record.Cell {
+func complete(cells []results.Cell) []results.Cell {
 	type training struct {
 		recipe, q string
 		weight    float64
@@ -121,9 +121,9 @@ func complete(cells []record.Cell) []record.Cell {
 
 // usable leaves out damaged cells, and those of a set whose episodes an arm has
 // under another name too: they would count twice.
-func usable(cells []record.Cell) (out []record.Cell, notes []string) {
-	names := map[record.Spec]string{} // the set of what is else the same
-	same := func(s record.Spec) record.Spec {
+func usable(cells []results.Cell) (out []results.Cell, notes []string) {
+	names := map[results.Spec]string{} // the set of what is else the same
+	same := func(s results.Spec) results.Spec {
 		s.Set, s.Schema, s.Pool = "", 0, ""
 		return s
 	}
@@ -155,14 +155,14 @@ var temperatureKey = setKey{name: "temperature"}
 // chosen says that the settings are MPPI's at a temperature that was chosen.
 func (s *Settings) chosen() bool {
 	t := s.value[temperatureKey]
-	return s.Table == record.MPPI && t != "" && t != number(record.StockTemperature)
+	return s.Table == results.MPPI && t != "" && t != number(results.StockTemperature)
 }
 
 // stock are the settings of MPPI at stock temperature that stand beside a chosen
 // one. Their table's name says their temperature.
 func stock(all []*Settings) (out []*Settings) {
 	for _, s := range all {
-		if s.Table != record.MPPI || s.value[temperatureKey] != number(record.StockTemperature) {
+		if s.Table != results.MPPI || s.value[temperatureKey] != number(results.StockTemperature) {
 			continue
 		}
 		rest := maps.Clone(s.value)
@@ -178,12 +178,12 @@ func stock(all []*Settings) (out []*Settings) {
 // ArmName names who acts in a cell: the method, behind an @ each the task state
 // that its loss saw and the weight of its own term where these are not the
 // method's defaults, "scale@half@w=0.3". A model in Python says what it is, "mine@policy".
-func ArmName(s record.Spec) string {
+func ArmName(s results.Spec) string {
 	name := s.Method
 	if s.Python != "" {
 		name += "@" + s.Python
 	}
-	if s.Q != "" && s.Q != record.DefaultQ {
+	if s.Q != "" && s.Q != results.DefaultQ {
 		name += "@" + s.Q
 	}
 	for _, t := range model.MethodOf(s.Method).Terms {
@@ -198,7 +198,7 @@ func ArmName(s record.Spec) string {
 func MethodOf(arm string) model.Method {
 	method, variant, _ := strings.Cut(arm, "@")
 	m := model.MethodOf(method)
-	if variant, _, _ = strings.Cut(variant, "@"); variant == record.PythonPolicy {
+	if variant, _, _ = strings.Cut(variant, "@"); variant == results.PythonPolicy {
 		m.Family = ""
 	}
 	return m
@@ -216,7 +216,7 @@ func nameArms(placed []Placed) {
 	for i := range placed {
 		placed[i].Arm = ArmName(placed[i].Spec)
 	}
-	for _, hash := range []func(record.Spec) string{func(s record.Spec) string { return s.Weights }, func(s record.Spec) string { return cmp.Or(s.Code, "no-code") }} {
+	for _, hash := range []func(results.Spec) string{func(s results.Spec) string { return s.Weights }, func(s results.Spec) string { return cmp.Or(s.Code, "no-code") }} {
 		hashes := map[training]map[string]bool{}
 		of := func(p Placed) training { return training{p.Settings, p.Arm, p.Spec.TrainSeed} }
 		for _, p := range placed {

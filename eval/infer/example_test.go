@@ -1,4 +1,4 @@
-package paired_test
+package infer_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"scalewm/eval/paired"
+	"scalewm/eval/infer"
 )
 
 // Two arms from CSV files are paired episode by episode: of 100 both solve 90, only
@@ -19,7 +19,7 @@ func ExampleCompare() {
 		return
 	}
 	defer os.RemoveAll(dir)
-	var arms [2]*paired.Arm
+	var arms [2]*infer.Arm
 	for i, solved := range []func(e int) bool{
 		func(e int) bool { return e < 97 },
 		func(e int) bool { return e < 90 || e == 99 },
@@ -34,12 +34,12 @@ func ExampleCompare() {
 			fmt.Println(err)
 			return
 		}
-		if arms[i], err = paired.Load(context.Background(), path, paired.Filter{}); err != nil {
+		if arms[i], err = infer.Load(context.Background(), path, infer.Filter{}); err != nil {
 			fmt.Println(err)
 			return
 		}
 	}
-	r := paired.Compare(arms[0], arms[1], paired.Options{}).ByTier[0]
+	r := infer.Compare(arms[0], arms[1], infer.Options{}).ByTier[0]
 	fmt.Printf("%s: %+.0f points [%.1f, %.1f], p = %.4f, %d and %d\n", r.Tier, r.Diff, r.Lo, r.Hi, r.P, r.OnlyA, r.OnlyB)
 	// Output: T1: +6 points [0.0, 13.0], p = 0.0703, 7 and 1
 }
