@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"scalewm/dataset/parallel"
 	"scalewm/envs"
-	"scalewm/envs/parallel"
 )
 
 // maxProblems is how many problems a check lists; the rest are counted.

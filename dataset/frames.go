@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"scalewm/dataset/cell"
-	"scalewm/envs/parallel"
+	"scalewm/dataset/parallel"
+	"scalewm/dataset/safefile"
 )
 
 // FrameReader hands out frames of (size, size, 3) bytes by row, to many
@@ -188,7 +188,7 @@ func sidecar(ctx context.Context, src Source, opt ResizeOptions, bytes int64, pr
 }
 
 func mapSidecar(path, header string, bytes int64, size int) (*ResizedSet, error) {
-	f, err := cell.Open(path, cell.MaxData)
+	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func mapSidecar(path, header string, bytes int64, size int) (*ResizedSet, error)
 
 // makeSidecar writes the file aside through a mapping and renames it.
 func makeSidecar(ctx context.Context, src Source, opt ResizeOptions, path, header string, bytes int64, progress func(done, total int64, note string)) error {
-	return cell.Fill(path, func(f *os.File) error {
+	return safefile.Fill(path, func(f *os.File) error {
 		// Fallocate, so that a full disk is an error here and not a fault in the mapping.
 		if err := syscall.Fallocate(int(f.Fd()), 0, 0, sidecarHeader+bytes); err != nil {
 			return fmt.Errorf("a resized set of %d MB: %w", bytes>>20, err)

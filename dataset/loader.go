@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"scalewm/dataset/parallel"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
-	"scalewm/envs/parallel"
 )
 
 // Batch is B clips of T frames. Its memory is reused: it is valid until the

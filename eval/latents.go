@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"scalewm/dataset"
-	"scalewm/envs/parallel"
+	"scalewm/dataset/parallel"
 	"scalewm/model"
 )
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"scalewm/dataset"
+	"scalewm/dataset/parallel"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
-	"scalewm/envs/parallel"
 	"scalewm/envs/policy"
 	"scalewm/eval/results"
 )

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"scalewm/dataset"
-	"scalewm/dataset/cell"
 	"scalewm/dataset/rng/numpy"
+	"scalewm/dataset/safefile"
 	"scalewm/eval/results"
 )
 
@@ -197,7 +197,7 @@ type Origin struct {
 
 // OriginOf reads the file of a set.
 func OriginOf(path string) (Origin, error) {
-	b, err := cell.ReadFile(path, cell.MaxSet)
+	b, err := safefile.Read(path, safefile.MaxSet)
 	if err != nil {
 		return Origin{}, err
 	}
@@ -207,7 +207,7 @@ func OriginOf(path string) (Origin, error) {
 
 // readSet reads a set that was drawn from this data under this protocol.
 func (d *Data) readSet(path string) (Set, error) {
-	b, err := cell.ReadFile(path, cell.MaxSet)
+	b, err := safefile.Read(path, safefile.MaxSet)
 	if err != nil {
 		return Set{}, fmt.Errorf("reading an evaluation set: %w (hint: give a name such as s101, or a file that eval left in sets/)", err)
 	}
@@ -237,7 +237,7 @@ func parseSet(b []byte) (f setFile, err error) {
 	if err := d.Decode(&f); err != nil {
 		return f, fmt.Errorf("it is no set: %w (hint: compare with a file that eval left in sets/)", err)
 	}
-	if err := cell.CheckNames(f); err != nil {
+	if err := safefile.CheckNames(f); err != nil {
 		return f, err
 	}
 	if f.Name == "" || len(f.Episodes) == 0 || f.GoalOffset != GoalOffset {

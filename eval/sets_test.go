@@ -14,7 +14,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/rng"
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 // drawn is a set as evalsets/reference.json holds it.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"scalewm/dataset"
+	"scalewm/dataset/parallel"
 	"scalewm/envs"
-	"scalewm/envs/parallel"
 	"scalewm/model"
 )
 

@@ -9,7 +9,7 @@ import (
 	"image/gif"
 	"io"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval/results"
 )
@@ -63,13 +63,13 @@ const (
 
 // Save writes the film as a GIF.
 func (f Film) Save(path string) error {
-	return cell.WriteFile(path, f.encode)
+	return safefile.Write(path, f.encode)
 }
 
 // WholeFilm says whether a file begins as a GIF and ends as one; fs.ErrNotExist where
 // there is none.
 func WholeFilm(path string) (bool, error) {
-	f, err := cell.Open(path, cell.MaxData)
+	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return false, fmt.Errorf("looking at a film: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
-	"scalewm/envs/parallel"
+	"scalewm/dataset/parallel"
 )
 
 // clips are those of a data set as a training sees them: its split, order and scaling.

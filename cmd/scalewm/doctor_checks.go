@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/safefile"
 	"scalewm/envs/cube"
 	"scalewm/model/device/cpu"
 	"scalewm/mujoco"
@@ -231,7 +231,7 @@ func (m machine) isFile(path string) bool {
 
 // read returns a small file, or "" where it cannot be read.
 func (m machine) read(path string) string {
-	b, err := cell.ReadFile(m.root+path, cell.MaxRecord)
+	b, err := safefile.Read(m.root+path, safefile.MaxRecord)
 	if err != nil {
 		return ""
 	}

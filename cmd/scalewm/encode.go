@@ -8,8 +8,8 @@ import (
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/encode"
 	"scalewm/model"
+	"scalewm/model/encode"
 )
 
 func init() {

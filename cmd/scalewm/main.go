@@ -20,8 +20,8 @@ import (
 	"syscall"
 	"time"
 
-	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
+	"scalewm/dataset/safefile"
 	"scalewm/eval/pipeline"
 )
 
@@ -66,7 +66,7 @@ func main() {
 	context.AfterFunc(ctx, func() {
 		stop() // a second signal ends the program at once, see start.c
 		time.Sleep(grace)
-		if release := cell.HoldRenames(); complete() {
+		if release := safefile.HoldRenames(); complete() {
 			release() // the verb has done its work and ends the program
 			return
 		}
@@ -149,7 +149,7 @@ type printed struct {
 }
 
 func (p *printed) Write(b []byte) (int, error) {
-	_, err := io.WriteString(p.Writer, cell.Visible(string(b)))
+	_, err := io.WriteString(p.Writer, safefile.Visible(string(b)))
 	p.err = cmp.Or(p.err, err)
 	return len(b), err
 }

@@ -13,7 +13,7 @@ import (
 // than those of the kernel.
 var byPath = regexp.MustCompile(`os\.(ReadFile|Open)\([^"\n]`)
 
-// All files are opened by package cell, which refuses what is no regular file of
+// All files are opened by package safefile, which refuses what is no regular file of
 // a sensible size; it alone opens folders.
 func TestOneReader(t *testing.T) {
 	root := "../.."
@@ -25,12 +25,12 @@ func TestOneReader(t *testing.T) {
 			return filepath.SkipDir
 		}
 		where, err := filepath.Rel(root, path)
-		if err != nil || !strings.HasSuffix(where, ".go") || strings.HasSuffix(where, "_test.go") || filepath.Dir(where) == "dataset/cell" {
+		if err != nil || !strings.HasSuffix(where, ".go") || strings.HasSuffix(where, "_test.go") || filepath.Dir(where) == "dataset/safefile" {
 			return err
 		}
 		b, err := os.ReadFile(path)
 		if call := byPath.Find(b); call != nil {
-			t.Errorf("%s has %s (hint: cell.Open and cell.ReadFile refuse named pipes and endless files)", where, call)
+			t.Errorf("%s has %s (hint: safefile.Open and safefile.Read refuse named pipes and endless files)", where, call)
 		}
 		return err
 	})

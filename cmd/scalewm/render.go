@@ -15,8 +15,8 @@ import (
 	"sort"
 	"strings"
 
-	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/safefile"
 )
 
 func init() {
@@ -93,7 +93,7 @@ func saveGIF(_ context.Context, path string, frames [][]byte) error {
 		g.Image, g.Delay = append(g.Image, img), append(g.Delay, 100/framesPerSecond)
 	}
 	g.Delay[len(g.Delay)-1] = 100
-	return cell.WriteFile(path, func(w io.Writer) error { return gif.EncodeAll(w, &g) })
+	return safefile.Write(path, func(w io.Writer) error { return gif.EncodeAll(w, &g) })
 }
 
 // ink maps colours to a palette of the most frequent ones of an episode: the
@@ -149,7 +149,7 @@ func saveStrip(_ context.Context, path string, frames [][]byte) error {
 			img.SetRGBA(k*size+i%size, i/size, color.RGBA{f[3*i], f[3*i+1], f[3*i+2], 255})
 		}
 	}
-	return cell.WriteFile(path, func(w io.Writer) error { return png.Encode(w, img) })
+	return safefile.Write(path, func(w io.Writer) error { return png.Encode(w, img) })
 }
 
 // saveMP4 hands raw frames to ffmpeg.
@@ -158,7 +158,7 @@ func saveMP4(ctx context.Context, path string, frames [][]byte) error {
 	if err != nil {
 		return fmt.Errorf("rendering %s: there is no ffmpeg on PATH (hint: install ffmpeg, or choose --out with .gif or .png)", path)
 	}
-	return cell.Fill(path, func(f *os.File) error { return encodeMP4(ctx, ffmpeg, f.Name(), frames) })
+	return safefile.Fill(path, func(f *os.File) error { return encodeMP4(ctx, ffmpeg, f.Name(), frames) })
 }
 
 func encodeMP4(ctx context.Context, ffmpeg, path string, frames [][]byte) error {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/eval/pipeline"
 )
 
@@ -51,12 +51,12 @@ func (r restarts) after(ctx context.Context, err error) error {
 		return err
 	}
 	if states(context.WithoutCancel(ctx), r.steps) != r.before {
-		return errors.Join(err, cell.Remove(r.path))
+		return errors.Join(err, safefile.Remove(r.path))
 	}
-	text, _ := cell.ReadFile(r.path, cell.MaxRecord) // none is 0
+	text, _ := safefile.Read(r.path, safefile.MaxRecord) // none is 0
 	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	if n++; n > r.limit {
 		return fmt.Errorf("%w: the time was up %d times in a row without a new cell or checkpoint (hint: give the job more --time, and delete %s)", errStalled, n, r.path)
 	}
-	return errors.Join(err, cell.WriteFile(r.path, func(w io.Writer) error { _, err := fmt.Fprintln(w, n); return err }))
+	return errors.Join(err, safefile.Write(r.path, func(w io.Writer) error { _, err := fmt.Fprintln(w, n); return err }))
 }

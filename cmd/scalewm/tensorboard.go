@@ -8,7 +8,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/model/train/metrics"
 )
 
@@ -29,7 +29,7 @@ func runTensorboard(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	var files []string
-	unread, err := cell.Walk(ctx, pos[0], func(path string, _ bool) error {
+	unread, err := safefile.Walk(ctx, pos[0], func(path string, _ bool) error {
 		if filepath.Base(path) != metrics.FileName {
 			return nil
 		}
@@ -66,9 +66,9 @@ func exportCurves(training, file string, force bool) error {
 		return fmt.Errorf("%s: %w", training, err)
 	}
 	if !force {
-		if ours, err := cell.Marked(file, metrics.EventsHead()); err != nil || !ours {
+		if ours, err := safefile.Marked(file, metrics.EventsHead()); err != nil || !ours {
 			return cmp.Or(err, fmt.Errorf("%s is there and is no export (hint: move it away, or give another --out or --force)", file))
 		}
 	}
-	return cell.WriteFile(file, func(w io.Writer) error { _, err := w.Write(events.Bytes()); return err })
+	return safefile.Write(file, func(w io.Writer) error { _, err := w.Write(events.Bytes()); return err })
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval/pipeline"
 	"scalewm/model"
@@ -193,7 +193,7 @@ func (j weightsJob) write(path string, c model.Checkpoint, s *weights.Sidecar) e
 		if ts, config, err = c.Published(*j.spelling); err != nil {
 			return err
 		}
-		err = cell.WriteFile(filepath.Join(filepath.Dir(path), weights.HydraName), func(w io.Writer) error { _, err := w.Write(config); return err })
+		err = safefile.Write(filepath.Join(filepath.Dir(path), weights.HydraName), func(w io.Writer) error { _, err := w.Write(config); return err })
 		if err != nil {
 			return err
 		}

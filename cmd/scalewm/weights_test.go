@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/model/lewm"
 )
 
@@ -114,7 +114,7 @@ func TestWeightsConvertAgain(t *testing.T) {
 			weightsSession(t, "convert", published, in)
 			ending = "weights.pt"
 		}
-		blocked := cell.Aside(filepath.Join(out, ending)) // a folder, as little writable as a full disk
+		blocked := safefile.Aside(filepath.Join(out, ending)) // a folder, as little writable as a full disk
 		if err := os.MkdirAll(blocked, 0o777); err != nil {
 			t.Fatal(err)
 		}

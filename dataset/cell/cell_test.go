@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -18,7 +17,8 @@ import (
 	"syscall"
 	"testing"
 
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 type spec struct {
@@ -205,130 +205,6 @@ func TestEachWithoutFolder(t *testing.T) {
 	}
 }
 
-func TestWriteFileKeepsTheOldOneOnFailure(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	text := func(s string, err error) func(io.Writer) error {
-		return func(w io.Writer) error { io.WriteString(w, s); return err }
-	}
-	if err := WriteFile(path, text("old", nil)); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteFile(path, text("new", io.ErrUnexpectedEOF)); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), path) {
-		t.Errorf("error %v, want the writer's own with the path", err)
-	}
-	if b, _ := os.ReadFile(path); string(b) != "old" {
-		t.Errorf("the file holds %q, want the old text", b)
-	}
-	onlyFile(t, path)
-}
-
-// onlyFile fails when anything but path is in its folder.
-func onlyFile(t *testing.T, path string) {
-	t.Helper()
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-	hidden, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
-	if left = append(left, hidden...); err != nil || len(left) != 1 || left[0] != path {
-		t.Errorf("the folder holds %v, %v; want only %s", left, err, path)
-	}
-}
-
-// A longer leftover of a killed writer must neither be seen nor show through.
-func TestLeftoverOfAKilledWriter(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".f"+asideSuffix), []byte("half of something long"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
-		t.Fatal(err)
-	}
-	if b, _ := os.ReadFile(path); string(b) != "new" {
-		t.Errorf("the file holds %q", b)
-	}
-	onlyFile(t, path)
-}
-
-// What is left beside a file that is there goes, unless a writer has it; beside one
-// that is missing its next writer uses it up.
-func TestTidy(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"f", ".f" + asideSuffix, "busy", ".busy" + asideSuffix, ".missing" + asideSuffix, asideSuffix, "f" + asideSuffix} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := openAside(Aside(filepath.Join(dir, "busy")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	Tidy(dir)
-	var left []string
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		left = append(left, e.Name())
-	}
-	want := []string{asideSuffix, ".busy" + asideSuffix, ".missing" + asideSuffix, "busy", "f", "f" + asideSuffix}
-	if slices.Sort(want); !slices.Equal(left, want) {
-		t.Errorf("left %q, want %q", left, want)
-	}
-}
-
-func TestErrorsCarryHints(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	under := WriteFile(filepath.Join(dir, "file", "f"), func(io.Writer) error { return nil })
-	full := WriteFile(filepath.Join(dir, "g"), func(io.Writer) error {
-		return &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
-	})
-	for want, err := range map[string]error{"free space": full, "compete": under} {
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("error %q, want one line with a hint %q", err, want)
-		}
-	}
-	if got := hint(fs.ErrPermission); !strings.Contains(got, "may read and write") {
-		t.Errorf("hint for a refused write: %q", got)
-	}
-}
-
-// /dev/full gives ENOSPC to every write: the real thing, where Linux has it.
-func TestFullDisk(t *testing.T) {
-	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skip("no /dev/full here")
-	}
-	defer f.Close()
-	path := filepath.Join(t.TempDir(), "f")
-	err = WriteFile(path, func(io.Writer) error { _, err := f.Write([]byte("x")); return err })
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free space") {
-		t.Errorf("error %v, want a full disk with its hint", err)
-	}
-	if _, err := os.Stat(path); err == nil {
-		t.Error("a file was left")
-	}
-}
-
-func TestConcurrentWriters(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for range 10 {
-				line := bytes.Repeat([]byte{byte('a' + i)}, 1000*(i+1))
-				if err := WriteFile(path, func(w io.Writer) error { _, err := w.Write(line); return err }); err != nil {
-					t.Error(err)
-				}
-				if b, err := os.ReadFile(path); err != nil || len(b) != 1000*(int(b[0]-'a')+1) || len(bytes.Trim(b, string(b[:1]))) != 0 {
-					t.Errorf("a reader saw %d mixed bytes, %v", len(b), err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	onlyFile(t, path)
-}
-
 // TestHelperKilledWriter is no test by itself: TestKill starts it as a process
 // of its own, which writes until it is killed.
 func TestHelperKilledWriter(t *testing.T) {
@@ -376,7 +252,9 @@ func TestKill(t *testing.T) {
 			t.Errorf("after the kills and a new write: %v", err)
 		}
 	}
-	onlyFile(t, s.Path(id))
+	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 1 {
+		t.Errorf("the folder holds %v, %v; want only the cell", left, err)
+	}
 }
 
 // An object that is sorted as text is what decoding and encoding makes of it.
@@ -445,23 +323,6 @@ func BenchmarkSave(b *testing.B) {
 		if err := s.Save(id, "test", someSpec, someResult); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-func TestRemove(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x")
-	for _, name := range []string{path, Aside(path)} {
-		if err := os.WriteFile(name, nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 2 { // the second time there is nothing to remove
-		if err := Remove(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 0 {
-		t.Errorf("%v left, %v", left, err)
 	}
 }
 
@@ -540,64 +401,36 @@ func TestRace(t *testing.T) {
 	all.Wait()
 }
 
-// Parts go, with what killed writers left aside of them and the lock; whatever else
-// lies in their folder stays, and so the folder.
-func TestRemoveParts(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "x.h5.parts")
-	make := func(names ...string) {
-		t.Helper()
-		for _, name := range names {
-			if err := WriteFile(filepath.Join(dir, name), func(io.Writer) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	make("a.part", ".b.part.host.aside", ".lock", "notes.txt", "folder.part/inside")
-	if err := RemoveParts(dir, ".part"); err != nil {
+// A pipe, a folder or a file of half a gigabyte in place of a cell is a torn cell.
+func TestUnfitCells(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	if err := syscall.Mkfifo(s.Path("pipe"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	var left []string
-	there, _ := os.ReadDir(dir)
-	for _, e := range there {
-		left = append(left, e.Name())
+	if err := os.WriteFile(s.Path("big"), nil, 0o666); err != nil {
+		t.Fatal(err)
 	}
-	if got := strings.Join(left, " "); got != "folder.part notes.txt" {
-		t.Errorf("left: %s", got)
+	if err := os.Truncate(s.Path("big"), 540<<20); err != nil {
+		t.Fatal(err)
 	}
-	os.RemoveAll(dir)
-	make("a.part")
-	for range 2 { // a folder that is gone is no error
-		if err := RemoveParts(dir, ".part"); err != nil {
-			t.Fatal(err)
+	for id, want := range map[string]string{"pipe": "named pipe", "big": "540.0 MB"} {
+		if err := s.Load(id, nil, nil); !errors.Is(err, ErrTorn) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%s: %v, want a torn cell, %q and a hint", id, err, want)
 		}
 	}
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the folder is there: %v", err)
+	if all := sums(t, s); len(all) != 0 {
+		t.Errorf("visited %v", all)
 	}
 }
 
-// Nothing is written through a link that lies where a file of ours is to be, nor into a pipe.
-func TestOpenOurs(t *testing.T) {
-	dir := t.TempDir()
-	path, precious := filepath.Join(dir, "out.json"), filepath.Join(dir, "precious")
-	if err := os.WriteFile(precious, []byte("mine"), 0o666); err != nil {
-		t.Fatal(err)
+// What would not be read is not written.
+func TestSaveRefusesWhatIsTooLarge(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	id, err := ID("test", someSpec)
+	if err == nil {
+		err = s.Save(id, "test", someSpec, strings.Repeat("x", int(safefile.MaxCell)))
 	}
-	if err := os.Symlink(precious, Aside(path)); err != nil {
-		t.Fatal(err)
-	}
-	err := WriteFile(path, func(w io.Writer) error { _, err := w.Write([]byte("{}")); return err })
-	if err == nil || !strings.Contains(err.Error(), "it is a link, and nothing is written through links (hint: ") {
-		t.Errorf("writing beside a link: %v", err)
-	}
-	if b, _ := os.ReadFile(precious); string(b) != "mine" {
-		t.Errorf("the file behind the link holds %q", b)
-	}
-	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenOurs(pipe, os.O_CREATE); !errors.Is(err, ErrUnfit) {
-		t.Errorf("opening a pipe: %v", err)
+	if left, _ := os.ReadDir(s.Dir); err == nil || !strings.Contains(err.Error(), "16.0 MB") || len(left) != 0 {
+		t.Errorf("%v, left %v", err, left)
 	}
 }

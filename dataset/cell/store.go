@@ -1,3 +1,9 @@
+// Package cell stores units of work on disk. A cell is a pure function of its
+// canonical spec: its file is named by the hash of that spec and holds a checksum. A
+// cell that is present and valid is done; resuming, sharding and merging follow from
+// that.
+//
+// It does not know what the work is, nor how a file is written safely (package safefile).
 package cell
 
 import (
@@ -14,6 +20,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"scalewm/dataset/safefile"
 )
 
 // Store is a folder of cells.
@@ -31,7 +39,7 @@ type Store struct {
 func (s Store) Listed() (Store, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return s, fmt.Errorf("listing the cells of %s: %w%s", s.Dir, plain(err), hint(err))
+		return s, fmt.Errorf("listing the cells of %s: %w", s.Dir, safefile.Explain(err))
 	}
 	s.listed, s.whole = make(map[string]bool, len(entries)), new(sync.Map)
 	for _, e := range entries {
@@ -89,7 +97,7 @@ func (s Store) Save(id, kind string, spec, result any) error {
 	if err != nil {
 		return fmt.Errorf("saving cell %s of kind %s: %w", id, kind, err)
 	}
-	return writeJSON(s.Path(id), f, MaxCell)
+	return writeJSON(s.Path(id), f, safefile.MaxCell)
 }
 
 // seal makes the file of a cell, checksum included.
@@ -113,24 +121,24 @@ func checksum(kind string, spec, result []byte) string {
 // SaveRun writes what belongs to the computing of a cell and not to the cell:
 // times, host, date. It goes to <id>.run.json, which no comparison reads.
 func (s Store) SaveRun(id string, run any) error {
-	return writeJSON(filepath.Join(s.Dir, id+runSuffix), run, MaxRecord)
+	return writeJSON(filepath.Join(s.Dir, id+runSuffix), run, safefile.MaxRecord)
 }
 
 // LoadRun reads what SaveRun wrote, fs.ErrNotExist where there is nothing.
 func (s Store) LoadRun(id string, run any) error {
 	path := filepath.Join(s.Dir, id+runSuffix)
-	b, err := ReadFile(path, MaxRecord)
+	b, err := safefile.Read(path, safefile.MaxRecord)
 	if err == nil {
 		err = json.Unmarshal(b, run)
 	}
 	if err != nil {
-		return fmt.Errorf("reading the measured times %s: %w", path, plain(err))
+		return fmt.Errorf("reading the measured times %s: %w", path, safefile.Explain(err))
 	}
 	return nil
 }
 
 // writeJSON refuses to write what would not be read.
-func writeJSON(path string, v any, limit Limit) error {
+func writeJSON(path string, v any, limit safefile.Limit) error {
 	b, err := canonical(v)
 	if err == nil && int64(len(b)) >= int64(limit) {
 		err = fmt.Errorf("it would have %.1f MB, and a file of this kind has at most %.0f", float64(len(b))/(1<<20), float64(limit)/(1<<20))
@@ -138,7 +146,7 @@ func writeJSON(path string, v any, limit Limit) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return WriteFile(path, func(w io.Writer) error {
+	return safefile.Write(path, func(w io.Writer) error {
 		_, err := w.Write(append(b, '\n'))
 		return err
 	})
@@ -165,7 +173,7 @@ func (s Store) Load(id string, spec, result any) error {
 		err = f.into(spec, result)
 	}
 	if err != nil {
-		return fmt.Errorf("reading cell %s: %w%s", s.Path(id), plain(err), loadHint(err))
+		return fmt.Errorf("reading cell %s: %w", s.Path(id), explain(err))
 	}
 	if s.whole != nil {
 		s.whole.Store(id, true)
@@ -173,11 +181,11 @@ func (s Store) Load(id string, spec, result any) error {
 	return nil
 }
 
-func loadHint(err error) string {
+func explain(err error) error {
 	if errors.Is(err, ErrTorn) {
-		return " (hint: delete the file and run the same command again; it makes only what is missing)"
+		return fmt.Errorf("%w (hint: delete the file and run the same command again; it makes only what is missing)", err)
 	}
-	return hint(err)
+	return safefile.Explain(err)
 }
 
 func (f file) into(spec, result any) error {
@@ -195,9 +203,9 @@ func (f file) into(spec, result any) error {
 }
 
 func read(path string) (file, error) {
-	b, err := ReadFile(path, MaxCell)
-	if errors.Is(err, ErrUnfit) {
-		err = fmt.Errorf("%w: %w", ErrTorn, plain(err))
+	b, err := safefile.Read(path, safefile.MaxCell)
+	if errors.Is(err, safefile.ErrUnfit) {
+		err = fmt.Errorf("%w: %w", ErrTorn, safefile.Explain(err))
 	}
 	if err != nil {
 		return file{}, err
@@ -275,7 +283,7 @@ func (e Entry) Path() string { return e.path }
 // Into reads spec and result, as Load does.
 func (e Entry) Into(spec, result any) error {
 	if err := e.file.into(spec, result); err != nil {
-		return fmt.Errorf("reading cell %s: %w%s", e.path, plain(err), loadHint(err))
+		return fmt.Errorf("reading cell %s: %w", e.path, explain(err))
 	}
 	return nil
 }
@@ -291,7 +299,7 @@ func (s Store) Each(ctx context.Context, visit func(Entry, error) error) error {
 func (s Store) EachNew(ctx context.Context, seen map[string]bool, visit func(Entry, error) error) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("listing the cells of %s: %w%s", s.Dir, plain(err), hint(err))
+		return fmt.Errorf("listing the cells of %s: %w", s.Dir, safefile.Explain(err))
 	}
 	for _, d := range entries {
 		name, isJSON := strings.CutSuffix(d.Name(), ".json")
@@ -310,7 +318,7 @@ func (s Store) EachNew(ctx context.Context, seen map[string]bool, visit func(Ent
 			err = fmt.Errorf("%w: it holds cell %s", ErrTorn, f.ID)
 		}
 		if err != nil {
-			err = fmt.Errorf("reading cell %s: %w%s", s.Path(name), plain(err), loadHint(err))
+			err = fmt.Errorf("reading cell %s: %w", s.Path(name), explain(err))
 		}
 		if err := visit(Entry{f.ID, f.Kind, f.SHA256, s.Path(name), f}, err); err != nil {
 			return err

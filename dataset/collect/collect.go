@@ -22,6 +22,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 )
 
@@ -340,7 +341,7 @@ func (j *Job) Run(ctx context.Context, workers int, progress func(done, total in
 
 // finish removes the parts and describes the file, of which rows are new.
 func (j *Job) finish(rows int) (Result, error) {
-	if err := cell.RemoveParts(j.folder, partSuffix); err != nil {
+	if err := safefile.RemoveParts(j.folder, partSuffix); err != nil {
 		return Result{}, fmt.Errorf("removing the parts of %s: %w", j.Out, err)
 	}
 	f, err := hdf5.Open(j.Out)
@@ -392,10 +393,10 @@ func (j *Job) attrs() map[string]string {
 // claim makes the parts' folder and locks it, so that two runs never work on
 // the same output; jobs with shares of it share the lock. A killed run's is gone with it.
 func (j *Job) claim() error {
-	if err := cell.MakeFolder(j.folder); err != nil {
+	if err := safefile.MakeFolder(j.folder); err != nil {
 		return fmt.Errorf("collecting into %s: %w", j.Out, err)
 	}
-	f, err := cell.OpenOurs(filepath.Join(j.folder, ".lock"), os.O_CREATE)
+	f, err := safefile.OpenOurs(filepath.Join(j.folder, ".lock"), os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("collecting into %s: %w", j.Out, err)
 	}

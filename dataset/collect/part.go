@@ -11,7 +11,7 @@ import (
 	"math"
 	"slices"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 )
 
@@ -45,7 +45,7 @@ func (p *contents) fits(columns []envs.Column, n int) bool {
 
 // writePart writes a finished part aside and renames it.
 func writePart(path string, columns []envs.Column, eps []episode) error {
-	return cell.WriteFile(path, func(w io.Writer) error {
+	return safefile.Write(path, func(w io.Writer) error {
 		sum := crc32.New(castagnoli)
 		if err := encodePart(io.MultiWriter(w, sum), columns, eps); err != nil {
 			return err
@@ -90,7 +90,7 @@ func encodePart(w io.Writer, columns []envs.Column, eps []episode) error {
 }
 
 func readPart(path string) (*contents, error) {
-	b, err := cell.ReadFile(path, cell.MaxPart)
+	b, err := safefile.Read(path, safefile.MaxPart)
 	if err != nil {
 		return nil, err
 	}

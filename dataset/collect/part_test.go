@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"scalewm/dataset/safefile/fuzztest"
 	"scalewm/envs"
-	"scalewm/envs/fuzztest"
 )
 
 var partColumns = []envs.Column{{Name: "action", DType: "float32", Width: 2}, {Name: "x", DType: "int32", Width: 1}}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"sync"
 
-	"scalewm/envs/parallel"
+	"scalewm/dataset/parallel"
 )
 
 // made counts what the workers of a job have made.

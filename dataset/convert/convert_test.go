@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"scalewm/dataset/hdf5"
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 func run(t *testing.T, in ...string) (*hdf5.File, []string, error) {

@@ -21,8 +21,8 @@ import (
 	"time"
 	"unicode"
 
-	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/safefile"
 )
 
 // film decodes a film from its first frame on with the program ffmpeg, which writes each frame
@@ -57,7 +57,7 @@ var (
 
 // openFilm starts ffmpeg. With fps > 0, frame i must have the time i/fps.
 func openFilm(ctx context.Context, path string, fps float64) (*film, error) {
-	r, err := cell.Open(path, cell.MaxData)
+	r, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 func needsFFmpeg(t *testing.T) {

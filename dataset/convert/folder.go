@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // folder is a data set as stable_worldmodel records films and pictures: ep_len.npz, a .npz file
@@ -166,7 +166,7 @@ func (f *folder) frames(i int) (array, error) {
 		for _, ending := range endings {
 			path := name(step, ending)
 			var b []byte
-			if b, err = cell.ReadFile(path, cell.MaxPicture); err == nil {
+			if b, err = safefile.Read(path, safefile.MaxPicture); err == nil {
 				p, err = readPicture(b)
 			}
 			if !errors.Is(err, fs.ErrNotExist) {

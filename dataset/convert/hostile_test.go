@@ -14,7 +14,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 // member is one of an archive.

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // leRobot is a LeRobot set of version 2 (a table and a film for each episode) or 3 (many episodes
@@ -72,7 +72,7 @@ var leRobotIndices = []string{"index", "episode_index", "frame_index"}
 
 func openLeRobot(ctx context.Context, path, camera string, note func(string)) (*leRobot, error) {
 	l := &leRobot{ctx: ctx, path: path, note: note, uses: map[string]*leRobotUse{}}
-	b, err := cell.ReadFile(filepath.Join(path, "meta", "info.json"), cell.MaxRecord)
+	b, err := safefile.Read(filepath.Join(path, "meta", "info.json"), safefile.MaxRecord)
 	if err == nil {
 		err = l.info.parse(b)
 	}
@@ -207,7 +207,7 @@ func (i *leRobotInfo) place(at map[string]float64, camera string) (e leRobotEpis
 
 // list makes the episodes of version 2, which are those of meta/episodes.jsonl where it exists.
 func (l *leRobot) list() error {
-	b, err := cell.ReadFile(filepath.Join(l.path, "meta", "episodes.jsonl"), cell.MaxMetrics)
+	b, err := safefile.Read(filepath.Join(l.path, "meta", "episodes.jsonl"), safefile.MaxMetrics)
 	if errors.Is(err, fs.ErrNotExist) {
 		for i := range l.info.Episodes {
 			l.located = append(l.located, leRobotEpisode{index: i})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 // A row of a table without frame_index, and with it.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/safefile"
 )
 
 // npzFiles are .npz files, an episode each.
@@ -30,7 +30,7 @@ func (f npzFiles) episode(i int) (e episode, err error) {
 // readNPZ reads the arrays of a .npz file by name, without those that the writer makes.
 // It appends to leftOut which members are no columns.
 func readNPZ(path string, leftOut *[]string) (map[string]array, error) {
-	f, err := cell.Open(path, cell.MaxData)
+	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return nil, err
 	}

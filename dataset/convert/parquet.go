@@ -14,7 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // table is a Parquet file.
@@ -36,7 +36,7 @@ func maxValues(size int64) int64 { return 1<<18 + 32*size }
 
 func openTable(path string) (t *table, err error) {
 	defer hostile(path, &err)
-	f, err := cell.Open(path, cell.MaxData)
+	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 
 	"scalewm/dataset"
+	"scalewm/dataset/parallel"
 	"scalewm/envs"
-	"scalewm/envs/parallel"
 )
 
 // Convert copies a data set into our own chunks with the given filter. Episodes

@@ -24,7 +24,7 @@ import (
 	"strings"
 
 	"scalewm/dataset"
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 )
 
@@ -73,7 +73,7 @@ var _ dataset.Source = (*File)(nil)
 // Open opens a data set, ours or a published one. Errors name the file and say
 // what is wrong with it in one line.
 func Open(path string) (*File, error) {
-	f, err := cell.Open(path, cell.MaxData)
+	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		hint := "`scalewm collect` makes one"
 		if isLance(path) {
@@ -253,7 +253,7 @@ func NameFault(name string) string {
 		return "HDF5 has no such name"
 	case len(name) > maxName:
 		return fmt.Sprintf("its name is longer than %d bytes", maxName)
-	case cell.Visible(name) != name || strings.ContainsAny(name, "\n\t"):
+	case safefile.Visible(name) != name || strings.ContainsAny(name, "\n\t"):
 		return "control characters in its name"
 	}
 	return ""

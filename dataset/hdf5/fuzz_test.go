@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"scalewm/dataset/safefile/fuzztest"
 	"scalewm/envs"
-	"scalewm/envs/fuzztest"
 )
 
 // stages are the filters the fuzzers go through.

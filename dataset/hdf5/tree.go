@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // Tree is any HDF5 file as arrays and attributes by path, read whole through
@@ -28,7 +28,7 @@ type Tree struct {
 func OpenTree(path string) (*Tree, error) {
 	// libhdf5 does not say which of many reasons it is that a file is not there, and
 	// waits where it is a pipe.
-	f, err := cell.Open(path, cell.MaxData)
+	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return nil, fmt.Errorf("opening a file: %w (hint: is the path right?)", err)
 	}

@@ -17,9 +17,9 @@ import (
 	"syscall"
 	"unsafe"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/parallel"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
-	"scalewm/envs/parallel"
 )
 
 // columnChunk is the rows of a chunk of a numeric column.
@@ -43,7 +43,7 @@ type EpisodeData struct {
 	Encoded [][]byte             // instead of Frames: stored bytes of Len chunks
 }
 
-// Writer writes a data set beside its place (cell.Aside) and renames it in Close, so
+// Writer writes a data set beside its place (safefile.Aside) and renames it in Close, so
 // that no half-written file ever has the final name. Equal episodes give equal bytes.
 type Writer struct {
 	path, tmp string
@@ -75,7 +75,7 @@ func Create(path string, opt WriterOptions) (*Writer, error) {
 			return nil, fmt.Errorf("writing %s: column %s of type %q and width %d", path, c.Name, c.DType, c.Width)
 		}
 	}
-	w := &Writer{path: path, tmp: cell.Aside(path), opt: opt, file: -1}
+	w := &Writer{path: path, tmp: safefile.Aside(path), opt: opt, file: -1}
 	if err := w.claim(); err != nil {
 		return nil, fmt.Errorf("writing the data set: %w", err)
 	}
@@ -89,10 +89,10 @@ func Create(path string, opt WriterOptions) (*Writer, error) {
 // claim makes and locks the file aside. What a killed writer left there is
 // unlocked and used again; another writer at work is an error.
 func (w *Writer) claim() error {
-	if err := cell.MakeFolder(filepath.Dir(w.path)); err != nil {
+	if err := safefile.MakeFolder(filepath.Dir(w.path)); err != nil {
 		return err
 	}
-	f, err := cell.OpenOurs(w.tmp, os.O_CREATE)
+	f, err := safefile.OpenOurs(w.tmp, os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (w *Writer) Close() error {
 		w.Abort()
 		return w.err
 	}
-	if err := cell.Publish(w.lock, w.path); err != nil {
+	if err := safefile.Publish(w.lock, w.path); err != nil {
 		w.err = fmt.Errorf("writing the data set %s: %w", w.path, err)
 	}
 	w.release()

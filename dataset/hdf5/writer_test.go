@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"scalewm/dataset"
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 )
 
@@ -39,7 +39,7 @@ func TestWriterAside(t *testing.T) {
 		t.Errorf("Abort left %v", left)
 	}
 	// What a killed writer left is used again.
-	if err := os.WriteFile(cell.Aside(path), []byte("torn"), 0o666); err != nil {
+	if err := os.WriteFile(safefile.Aside(path), []byte("torn"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	writeTest(t, path, Deflate, 2)

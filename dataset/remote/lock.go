@@ -14,12 +14,12 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // lease is the content of a lock.
 type lease struct {
-	cell.Owner
+	safefile.Owner
 	Token string `json:"token"` // of this locking: process numbers are the same in many containers
 	Beat  int    `json:"beat"`  // counts how often it was renewed
 }
@@ -32,9 +32,9 @@ type lease struct {
 //
 // A lock is the object .locks/NAME.G with the highest number G. Who finds it free puts
 // G+1 under the condition that it is not there, so that one process gets it.
-func (s *Store) Lock(ctx context.Context, name string, o cell.LockOptions) (release func(), err error) {
+func (s *Store) Lock(ctx context.Context, name string, o safefile.LockOptions) (release func(), err error) {
 	prefix, said := ".locks/"+name+".", false
-	mine, _ := json.Marshal(lease{Owner: cell.Self(), Token: rand.Text()})
+	mine, _ := json.Marshal(lease{Owner: safefile.Self(), Token: rand.Text()})
 	var seen string // what the lock was when it was looked at, and since when
 	var since time.Time
 	for {
@@ -127,7 +127,7 @@ func (s *Store) text(ctx context.Context, name string) (text string) {
 			return err
 		}
 		defer body.Close()
-		b, err := io.ReadAll(io.LimitReader(body, int64(cell.MaxRecord)))
+		b, err := io.ReadAll(io.LimitReader(body, int64(safefile.MaxRecord)))
 		text = string(b)
 		return err
 	})

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"scalewm/dataset/cell"
 	"scalewm/dataset/remote/s3test"
+	"scalewm/dataset/safefile"
 )
 
 // testPace makes waiting quick: the first retry comes after a tenth of a millisecond.
@@ -318,7 +318,7 @@ func TestInterrupted(t *testing.T) {
 		"list": func() error { _, err := s.List(ctx, ""); return err },
 		"get":  func() error { return s.Get(ctx, "x", filepath.Join(t.TempDir(), "x"), nil) },
 		"put":  func() error { return s.Put(ctx, file(t, s, "x", nil), nil) },
-		"lock": func() error { _, err := s.Lock(ctx, "x", cell.LockOptions{}); return err },
+		"lock": func() error { _, err := s.Lock(ctx, "x", safefile.LockOptions{}); return err },
 	} {
 		if err := do(); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
@@ -353,7 +353,7 @@ func TestLock(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			release, err := s.Lock(t.Context(), "train/x", cell.LockOptions{})
+			release, err := s.Lock(t.Context(), "train/x", safefile.LockOptions{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -384,7 +384,7 @@ func TestLockOfLostMachine(t *testing.T) {
 	s.pace = lockPace
 	server.Change("a/run/.locks/x.4", []byte(`{"host":"elsewhere","pid":7}`))
 	var note string
-	release, err := s.Lock(t.Context(), "x", cell.LockOptions{Note: func(text string) { note += text }})
+	release, err := s.Lock(t.Context(), "x", safefile.LockOptions{Note: func(text string) { note += text }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,10 +396,10 @@ func TestLockOfLostMachine(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 2*lockExpiry*lockPace) // ours is renewed
 	defer stop()
-	if _, err := s.Lock(ctx, "x", cell.LockOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Lock(ctx, "x", safefile.LockOptions{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it was taken from one that is alive: %v", err)
 	}
-	second, err := s.Lock(t.Context(), "x", cell.LockOptions{Break: true})
+	second, err := s.Lock(t.Context(), "x", safefile.LockOptions{Break: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestReleaseOfABrokenLock(t *testing.T) {
 	server, s := start(t)
 	s.pace = lockPace
 	lock := func() (release func()) {
-		release, err := s.Lock(t.Context(), "x", cell.LockOptions{Break: true})
+		release, err := s.Lock(t.Context(), "x", safefile.LockOptions{Break: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"scalewm/dataset/cell"
-	"scalewm/envs/parallel"
+	"scalewm/dataset/parallel"
+	"scalewm/dataset/safefile"
 )
 
 const (
@@ -42,7 +42,7 @@ type Snapshot struct {
 
 // Snapshot opens a file that is to be put under a name.
 func (s *Store) Snapshot(name, path string) (*Snapshot, error) {
-	f, err := cell.Open(path, cell.MaxData)
+	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (s *Store) putParts(ctx context.Context, p *Snapshot, once bool, moved Move
 // Get writes a file of the store to path, which has its name only once its bytes are
 // known to be those that were put. A transfer that breaks off goes on where it was.
 func (s *Store) Get(ctx context.Context, name, path string, moved Moved) error {
-	err := cell.Fill(path, func(f *os.File) error {
+	err := safefile.Fill(path, func(f *os.File) error {
 		d := download{s: s, key: s.key(name), f: f, sum: sha256.New()}
 		for {
 			before := d.at

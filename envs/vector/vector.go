@@ -6,13 +6,14 @@
 package vector
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"scalewm/envs"
-	"scalewm/envs/parallel"
 )
 
 // Worlds are n worlds of one task, numbered from 0. One goroutine at a time
@@ -47,7 +48,10 @@ func New(task envs.Task, n, workers int, o envs.Options) (*Worlds, error) {
 // Of puts worlds of one task side by side that are made already. They are the Worlds' from
 // then on.
 func Of(spec *envs.Spec, made []envs.Env, workers int) *Worlds {
-	return &Worlds{spec: spec, worlds: made, workers: parallel.Workers(workers, len(made)), errs: make([]error, len(made))}
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	return &Worlds{spec: spec, worlds: made, workers: max(1, min(workers, len(made))), errs: make([]error, len(made))}
 }
 
 // Len is the number of worlds.
@@ -135,17 +139,30 @@ func (w *Worlds) each(what string, work func(i int) error) error {
 	return w.Each(what, 0, len(w.worlds), work)
 }
 
-// Each does work of the caller's for the worlds from ... to-1, in runs of neighbours: enough
-// of them that slow worlds are shared out, and long enough that a fast step outweighs the claim.
+// Each does work of the caller's for the worlds from ... to-1. Its goroutines claim runs of
+// neighbours: enough runs to balance slow worlds, and long enough that a fast step outweighs
+// the claim.
 func (w *Worlds) Each(what string, from, to int, work func(i int) error) error {
 	const runsPerWorker = 8
 	length := max(1, (to-from)/(w.workers*runsPerWorker))
-	parallel.For(context.Background(), w.workers, (to-from+length-1)/length, func(_, run int) error {
-		for i := from + run*length; i < min(from+(run+1)*length, to); i++ {
-			w.errs[i] = work(i)
+	var claimed atomic.Int64
+	serve := func() {
+		for {
+			end := from + int(claimed.Add(int64(length)))
+			if end-length >= to {
+				return
+			}
+			for i := end - length; i < min(end, to); i++ {
+				w.errs[i] = work(i)
+			}
 		}
-		return nil
-	})
+	}
+	var others sync.WaitGroup
+	for range min(w.workers, (to-from+length-1)/length) - 1 {
+		others.Go(serve)
+	}
+	serve()
+	others.Wait()
 	for i := from; i < to; i++ {
 		if w.errs[i] != nil {
 			return w.failed(what, i, w.errs[i])

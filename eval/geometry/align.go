@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"scalewm/envs/parallel"
+	"scalewm/dataset/parallel"
 	"scalewm/eval/stats"
 )
 

@@ -16,7 +16,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"scalewm/envs/parallel"
+	"scalewm/dataset/parallel"
 )
 
 // Samples are N samples of D numbers each, sample by sample: latents as `encode`

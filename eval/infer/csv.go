@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // required are the columns of an arm in CSV; columns named as Conditions
@@ -18,7 +18,7 @@ import (
 var required = []string{"set", "episode", "tier", "success"}
 
 func (a *Arm) loadCSV(path string) error {
-	f, err := cell.Open(path, cell.MaxCSV)
+	f, err := safefile.Open(path, safefile.MaxCSV)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c columns) row(fields []string) (u unit, set string, e int, o outcome, err
 	if set == "" {
 		return u, set, e, o, errors.New("the set has no name")
 	}
-	if err := cmp.Or(cell.CheckName(set), cell.CheckName(u.tier)); err != nil {
+	if err := cmp.Or(safefile.CheckName(set), safefile.CheckName(u.tier)); err != nil {
 		return u, set, e, o, err
 	}
 	if e, err = strconv.Atoi(strings.TrimSpace(fields[c.episode])); err != nil || e < 0 {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"scalewm/dataset/cell"
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile/fuzztest"
 	"scalewm/eval/results"
 )
 

@@ -13,6 +13,7 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/results"
@@ -147,7 +148,7 @@ func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (results.Gat
 func (w *Workspace) keep(path string, text []byte, whole func(there []byte) bool) error {
 	same := false
 	err := w.setAside(path, func() (bool, error) {
-		there, err := cell.ReadFile(path, cell.MaxSet)
+		there, err := safefile.Read(path, safefile.MaxSet)
 		same = err == nil && bytes.Equal(there, text)
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
@@ -157,5 +158,5 @@ func (w *Workspace) keep(path string, text []byte, whole func(there []byte) bool
 	if err != nil || same {
 		return err
 	}
-	return cell.WriteBytes(path, text)
+	return safefile.WriteBytes(path, text)
 }

@@ -51,7 +51,7 @@ func (g *Grid) episodes(task string) int { return atMost(g.Episodes, g.Preset.Ev
 // Check is a RequestError where preset and tasks rule a result out whatever is collected: clips longer than
 // episodes, fewer clips than a batch, fewer starts than a set, blocks that are not those of the evaluation's plans.
 func (g *Grid) Check() error {
-	const maxSet = 50_000 // episodes of a cell, in cell.MaxCell
+	const maxSet = 50_000 // episodes of a cell, in safefile.MaxCell
 	if g.Preset.Train.QColumns != "" {
 		return Requestf("train.q_columns is for data sets without a task, which only `scalewm train` takes (hint: leave it out)")
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval/analysis"
 	"scalewm/model"
@@ -146,7 +146,7 @@ func LoadPreset(name string, changes ...string) (*Preset, error) {
 	known := strings.Join(PresetNames(), ", ")
 	text, err := presetFiles.ReadFile(path.Join("presets", name+".toml"))
 	if strings.HasSuffix(name, ".toml") {
-		if text, err = cell.ReadFile(name, cell.MaxRecord); err != nil {
+		if text, err = safefile.Read(name, safefile.MaxRecord); err != nil {
 			return nil, fmt.Errorf("reading a preset: %w (hint: %s need no file)", err, known)
 		}
 	} else if err != nil {
@@ -341,7 +341,7 @@ func (p *Preset) WriteTo(dir string) error {
 	if err != nil {
 		return err
 	}
-	return cell.WriteBytes(filepath.Join(dir, configName), []byte(text))
+	return safefile.WriteBytes(filepath.Join(dir, configName), []byte(text))
 }
 
 func (p *Preset) encode() (string, error) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"scalewm/dataset"
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	_ "scalewm/envs/mjenv/pendulum"
 	"scalewm/eval"
@@ -111,7 +111,7 @@ func (s *countRows) Run(context.Context) (string, error) {
 		return "", err
 	}
 	rows := fmt.Sprint(t.file.Rows(), " rows")
-	return rows, cell.WriteFile(s.path(), func(w io.Writer) error { _, err := io.WriteString(w, rows); return err })
+	return rows, safefile.Write(s.path(), func(w io.Writer) error { _, err := io.WriteString(w, rows); return err })
 }
 
 func TestNewKindOfStep(t *testing.T) {

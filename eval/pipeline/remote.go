@@ -17,8 +17,9 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
+	"scalewm/dataset/parallel"
 	"scalewm/dataset/remote"
-	"scalewm/envs/parallel"
+	"scalewm/dataset/safefile"
 	"scalewm/eval/results"
 	"scalewm/model/weights"
 )
@@ -173,7 +174,7 @@ func (w *Workspace) runShared(s Step, ctx context.Context) (outcome string, err 
 		return s.Run(ctx)
 	}
 	if p.alone && !w.isDone(ctx, s) {
-		release, err := w.Remote.Lock(ctx, strings.ReplaceAll(s.ID(), " ", "-"), cell.LockOptions{Break: w.BreakLock, Note: w.Listener.Note})
+		release, err := w.Remote.Lock(ctx, strings.ReplaceAll(s.ID(), " ", "-"), safefile.LockOptions{Break: w.BreakLock, Note: w.Listener.Note})
 		if err != nil {
 			return "", err
 		}

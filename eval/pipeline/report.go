@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/eval/infer"
 	"scalewm/eval/report"
 	"scalewm/model"
@@ -124,7 +124,7 @@ func writeReport(ctx context.Context, dir, out string, formats []string, o infer
 	first := ""
 	for _, f := range files {
 		path := filepath.Join(out, f.Name)
-		if err := cell.WriteBytes(path, f.Bytes); err != nil {
+		if err := safefile.WriteBytes(path, f.Bytes); err != nil {
 			return nil, "", fmt.Errorf("writing the report: %w", err)
 		}
 		if first == "" {

@@ -15,6 +15,7 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
 	"scalewm/dataset/remote"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/infer"
@@ -77,7 +78,7 @@ type openTask struct {
 // that were killed left aside in the results folder.
 func (w *Workspace) Close() {
 	for _, dir := range append(entries(w.Dir), w.Dir) {
-		cell.Tidy(dir)
+		safefile.Tidy(dir)
 	}
 	w.leave()
 }
@@ -221,7 +222,7 @@ func (w *Workspace) job(t *openTask, a eval.Arm, sets []eval.Set) eval.Job {
 // Invite makes a loaded model that is no checkpoint the grid's only arm. Its name must
 // be its own.
 func (w *Workspace) Invite(a eval.Arm) error {
-	if err := cell.CheckName(a.Method); err != nil || a.Method == "" || strings.ContainsAny(a.Method, "@=") {
+	if err := safefile.CheckName(a.Method); err != nil || a.Method == "" || strings.ContainsAny(a.Method, "@=") {
 		return Requestf("the model's name %q is none (hint: letters and digits, and behind the first one also _ - .)", a.Method)
 	}
 	for _, m := range model.Methods() {
@@ -229,10 +230,10 @@ func (w *Workspace) Invite(a eval.Arm) error {
 			return Requestf("the model's name %q is that of a method here (hint: choose another)", a.Method)
 		}
 	}
-	if err := cell.CheckName(a.Weights); err != nil || a.Weights == "" {
+	if err := safefile.CheckName(a.Weights); err != nil || a.Weights == "" {
 		return Requestf("the model's weights are named %q, which is no name (hint: the SHA-256 of what it was loaded from)", a.Weights)
 	}
-	if err := cell.CheckName(a.Code); err != nil {
+	if err := safefile.CheckName(a.Code); err != nil {
 		return Requestf("the hash of the model's code is %q (hint: hexadecimal digits)", a.Code)
 	}
 	m := model.MethodOf(a.Method)
@@ -362,7 +363,7 @@ func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error
 
 // setAside keeps a file that is damaged aside, which may be somebody's own, and says so.
 func (w *Workspace) setAside(path string, damaged func() (bool, error)) error {
-	aside, err := cell.SetAside(path, damaged)
+	aside, err := safefile.SetAside(path, damaged)
 	if aside != "" {
 		w.Listener.Note(fmt.Sprintf("%s is damaged and is made again; what is there becomes %s", path, filepath.Base(aside)))
 	}

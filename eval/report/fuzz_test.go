@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile/fuzztest"
 	"scalewm/eval/infer"
 	"scalewm/eval/results"
 	"scalewm/model/train/metrics"

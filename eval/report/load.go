@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/eval/infer"
 	"scalewm/eval/results"
 	"scalewm/model/train/metrics"
@@ -53,7 +53,7 @@ func Load(ctx context.Context, dir string) (*Data, error) {
 		return nil, err
 	}
 	d := &Data{Cells: f.Cells, Runs: f.Runs, Gates: f.Gates, Analyses: f.Analyses, Unread: slices.Concat(f.Torn, f.Problems)}
-	_, err = cell.Walk(ctx, dir, func(path string, folder bool) error {
+	_, err = safefile.Walk(ctx, dir, func(path string, folder bool) error {
 		if !folder {
 			d.take(path)
 		}
@@ -124,7 +124,7 @@ func runName(folder string) (Training, bool) {
 	}
 	seed, err := strconv.Atoi(m[3])
 	t := Training{Task: m[1], Method: m[2], Seed: seed}
-	return t, err == nil && cell.CheckNames(t) == nil
+	return t, err == nil && safefile.CheckNames(t) == nil
 }
 
 // loadClip reads <method>-<tier>.gif; <task>-<method>-<tier>.gif names the task too.
@@ -139,13 +139,13 @@ func loadClip(path string) (Clip, error) {
 	default:
 		c.Task, c.Method, c.Tier = parts[0], strings.Join(parts[1:last], "-"), parts[last]
 	}
-	if err := cell.CheckNames(c); err != nil {
+	if err := safefile.CheckNames(c); err != nil {
 		return Clip{}, fmt.Errorf("reading the clip %q: %w", path, err)
 	}
 	if !infer.MethodOf(c.Method).Plans() {
 		c.Tier = "" // it plans nothing
 	}
-	b, err := cell.ReadFile(path, cell.MaxFilm)
+	b, err := safefile.Read(path, safefile.MaxFilm)
 	if err != nil {
 		return Clip{}, fmt.Errorf("reading the clip: %w (hint: it is left out of the page)", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -71,7 +71,7 @@ func TestLoadMissing(t *testing.T) {
 
 func TestLargeClipIsLeftOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lewm-T1.gif")
-	if err := os.WriteFile(path, append([]byte("GIF89a"), make([]byte, cell.MaxFilm)...), 0o666); err != nil {
+	if err := os.WriteFile(path, append([]byte("GIF89a"), make([]byte, safefile.MaxFilm)...), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := loadClip(path); err == nil || !strings.Contains(err.Error(), "left out") {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/eval/infer"
 )
 
@@ -47,7 +47,7 @@ func (r *Report) Render(formats []string) ([]File, error) {
 			return nil, err
 		}
 		for _, file := range files {
-			if v := cell.Visible(string(file.Bytes)); len(v) != len(file.Bytes) {
+			if v := safefile.Visible(string(file.Bytes)); len(v) != len(file.Bytes) {
 				file.Bytes = []byte(v)
 			}
 			out = append(out, file)
@@ -94,7 +94,7 @@ var marks = map[string]string{
 // Ours says whether what is in a folder under the name of a report's file is a
 // report's, or nothing: what may be replaced.
 func Ours(dir, name string) (bool, error) {
-	return cell.Marked(filepath.Join(dir, name), []byte(marks[name]))
+	return safefile.Marked(filepath.Join(dir, name), []byte(marks[name]))
 }
 
 // Foreign names a file of a folder that stands where a report's file is to be and is none, "" where there is none.

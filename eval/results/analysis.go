@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // AnalysisKind is the cell kind of an analysis of a checkpoint (dataset/cell).
@@ -47,7 +47,7 @@ func (s *AnalysisSpec) UnmarshalJSON(b []byte) error {
 	if s.Schema > AnalysisSchema {
 		return fmt.Errorf("it has schema %d, this program reads up to %d (hint: use the program that wrote it, or a later one)", s.Schema, AnalysisSchema)
 	}
-	return cell.CheckNames(s)
+	return safefile.CheckNames(s)
 }
 
 // Names of the analyses.

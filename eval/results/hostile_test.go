@@ -13,7 +13,8 @@ import (
 	"testing"
 
 	"scalewm/dataset/cell"
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 // A cell whose names are none is a problem of the folder, whatever it would do to
@@ -174,7 +175,7 @@ func FuzzSpec(f *testing.F) {
 	f.Add([]byte(`{"task":"\u002e\u002e/x"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s Spec
-		if json.Unmarshal(b, &s) == nil && (cell.CheckName(s.Task) != nil || cell.CheckName(s.Method) != nil || cell.CheckName(s.Set) != nil) {
+		if json.Unmarshal(b, &s) == nil && (safefile.CheckName(s.Task) != nil || safefile.CheckName(s.Method) != nil || safefile.CheckName(s.Set) != nil) {
 			t.Errorf("%q has the names %q, %q, %q", b, s.Task, s.Method, s.Set)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // CellsDir is the name of the folders that hold cells below a results folder.
@@ -34,7 +35,7 @@ type Folder struct {
 func Load(ctx context.Context, dir string) (Folder, error) {
 	f := Folder{Runs: map[string]Run{}}
 	seen := map[string]found{}
-	unread, err := cell.Walk(ctx, dir, func(path string, folder bool) error {
+	unread, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
 		switch {
 		case folder && filepath.Base(path) == CellsDir:
 			if err := f.readStore(ctx, cell.Store{Dir: path}, seen); !errors.Is(err, fs.ErrPermission) { // which the walk tells of
@@ -82,7 +83,7 @@ func (f *Folder) dropOlder() error {
 // addGate reads the verdict on a task's frames.
 func (f *Folder) addGate(path string) {
 	var g Gate
-	b, err := cell.ReadFile(path, cell.MaxRecord)
+	b, err := safefile.Read(path, safefile.MaxRecord)
 	if err == nil {
 		g, err = ParseGate(b)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // Kind is the cell kind of an evaluation (dataset/cell).
@@ -107,7 +108,7 @@ func (s *Spec) UnmarshalJSON(b []byte) error {
 	if s.Schema > Schema {
 		return fmt.Errorf("it has schema %d, this program reads up to %d (hint: use the program that wrote it, or a later one)", s.Schema, Schema)
 	}
-	return cell.CheckNames(s)
+	return safefile.CheckNames(s)
 }
 
 // Row is the outcome of one episode.
@@ -251,7 +252,7 @@ func ParseGate(b []byte) (g Gate, err error) {
 	if g.Task == "" {
 		return g, errors.New("it names no task")
 	}
-	return g, cell.CheckNames(g)
+	return g, safefile.CheckNames(g)
 }
 
 // Passed says whether the frames are those that were recorded.

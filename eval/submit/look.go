@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // Queue counts the jobs of the last submission of a results folder by state; none without a batch system.
@@ -79,7 +79,7 @@ func modTime(e os.DirEntry) time.Time {
 
 // lastError is the last line of a log that tells of a failure.
 func lastError(path string) (found string) {
-	f, err := cell.Open(path, cell.MaxMetrics)
+	f, err := safefile.Open(path, safefile.MaxMetrics)
 	if err != nil {
 		return ""
 	}

@@ -18,7 +18,7 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/eval/pipeline"
 )
 
@@ -124,7 +124,7 @@ func (p *Plan) Keep(out string, asked map[pipeline.Stage]int) error {
 }
 
 func readPlan(path string) (p Plan, err error) {
-	text, err := cell.ReadFile(path, cell.MaxRecord)
+	text, err := safefile.Read(path, safefile.MaxRecord)
 	if err != nil {
 		return p, fmt.Errorf("reading the plan of the jobs: %w", err)
 	}
@@ -136,7 +136,7 @@ func readPlan(path string) (p Plan, err error) {
 
 // write writes one of the files of jobs/.
 func write(path, text string) error {
-	return cell.WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+	return safefile.Write(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 }
 
 // commandLine is the shell's line of a job, without its shard.

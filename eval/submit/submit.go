@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/eval/pipeline"
 )
 
@@ -72,7 +72,7 @@ func (p Plan) Refuse(ctx context.Context, out string) error {
 
 // running says whether submit.sh of an engine that has it wait is at work here.
 func running(dir string) bool {
-	f, err := cell.Open(filepath.Join(dir, "running"), cell.MaxRecord)
+	f, err := safefile.Open(filepath.Join(dir, "running"), safefile.MaxRecord)
 	if err != nil {
 		return false // it never ran
 	}
@@ -82,7 +82,7 @@ func running(dir string) bool {
 
 // Submitted are the ids of the jobs of the last submission to Slurm; none where there was none.
 func Submitted(out string) (ids []string, err error) {
-	text, err := cell.ReadFile(filepath.Join(out, Dir, "submitted"), cell.MaxRecord)
+	text, err := safefile.Read(filepath.Join(out, Dir, "submitted"), safefile.MaxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -120,6 +120,6 @@ func (p Plan) Submit(ctx context.Context, out string) (string, error) {
 		return "", fmt.Errorf("submitting to Slurm: %s (hint: what was submitted before stands in %s/submitted; scancel it or wait, fix the options, run the same command again)",
 			strings.TrimSpace(said.String()), dir)
 	}
-	text, err := cell.ReadFile(filepath.Join(dir, "submitted"), cell.MaxRecord)
+	text, err := safefile.Read(filepath.Join(dir, "submitted"), safefile.MaxRecord)
 	return string(text), err
 }

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/model/device"
 	"scalewm/model/nn"
 	"scalewm/model/weights"
@@ -47,7 +47,7 @@ func Read(path string) (*File, error) {
 	if err := weights.Check(path); err != nil {
 		return nil, err
 	}
-	b, err := cell.ReadFile(path, cell.MaxWeights)
+	b, err := safefile.Read(path, safefile.MaxWeights)
 	if err != nil {
 		return nil, fmt.Errorf("opening the backbone: %w (hint: give DINOv2's model.safetensors as Hugging Face publishes it, its folder, or the hub's .pth file)", err)
 	}
@@ -108,7 +108,7 @@ func describe(path string) (d described, err error) {
 	if filepath.Base(path) != publishedName {
 		return d, nil
 	}
-	b, err := cell.ReadFile(filepath.Join(filepath.Dir(path), describedName), cell.MaxRecord)
+	b, err := safefile.Read(filepath.Join(filepath.Dir(path), describedName), safefile.MaxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile/fuzztest"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"

@@ -13,8 +13,9 @@ import (
 	"path/filepath"
 
 	"scalewm/dataset/cell"
+	"scalewm/dataset/parallel"
 	"scalewm/dataset/rng"
-	"scalewm/envs/parallel"
+	"scalewm/dataset/safefile"
 )
 
 // cache is a folder of shards. Each holds the features of some successive rows and
@@ -80,7 +81,7 @@ func (c *cache) path(s shard) string { return filepath.Join(c.dir, fmt.Sprintf("
 // there says whether a shard is, whole and of this cache. Anything else of its name is
 // made anew.
 func (c *cache) there(s shard) (bool, error) {
-	f, err := cell.Open(c.path(s), cell.MaxData)
+	f, err := safefile.Open(c.path(s), safefile.MaxData)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -122,7 +123,7 @@ func (c *cache) describe() error {
 	if err != nil {
 		return err
 	}
-	return cell.WriteFile(filepath.Join(c.dir, keyName), func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
+	return safefile.Write(filepath.Join(c.dir, keyName), func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
 }
 
 // others says in words what else lies beside the cache.
@@ -166,7 +167,7 @@ func (c *cache) fill(ctx context.Context) (made int, err error) {
 		if _, err := os.Lstat(c.path(s)); err == nil {
 			c.replaced++
 		}
-		err := cell.WriteFile(c.path(s), func(w io.Writer) error { return c.write(ctx, w, s) })
+		err := safefile.Write(c.path(s), func(w io.Writer) error { return c.write(ctx, w, s) })
 		if err != nil && !errors.Is(err, errThere) {
 			return made, err
 		}
@@ -222,7 +223,7 @@ func (c *cache) Features(ctx context.Context, rows []int32, dst []uint16) error 
 }
 
 func (c *cache) readRow(s shard, row int, dst []uint16) error {
-	f, err := cell.Open(c.path(s), cell.MaxData)
+	f, err := safefile.Open(c.path(s), safefile.MaxData)
 	if err != nil {
 		return err
 	}

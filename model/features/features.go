@@ -16,7 +16,7 @@ import (
 	"syscall"
 
 	"scalewm/dataset"
-	"scalewm/envs/parallel"
+	"scalewm/dataset/parallel"
 )
 
 // Source hands out features.

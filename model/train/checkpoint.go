@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/train/metrics"
@@ -92,17 +93,17 @@ func (l *loop) keepStep() error {
 		return nil
 	}
 	path := filepath.Join(l.o.Out, stepName(old))
-	if err := cell.Remove(weights.SidecarOf(path)); err != nil {
+	if err := safefile.Remove(weights.SidecarOf(path)); err != nil {
 		return err
 	}
-	return cell.Remove(path)
+	return safefile.Remove(path)
 }
 
 // finish writes the last weights, their sidecar at the end, and drops the resume point.
 func (l *loop) finish() error {
 	if l.o.Method.Trained() {
 		for _, name := range beside {
-			sum, err := cell.SHA256(filepath.Join(l.o.Out, name))
+			sum, err := safefile.SHA256(filepath.Join(l.o.Out, name))
 			if errors.Is(err, fs.ErrNotExist) { // nothing was validated
 				continue
 			}
@@ -158,7 +159,7 @@ func Damaged(dir string) (string, error) {
 		if name == weights.FileName {
 			want = side.SHA256
 		}
-		sum, err := cell.SHA256(filepath.Join(dir, name))
+		sum, err := safefile.SHA256(filepath.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -193,7 +194,7 @@ func Reached(dir string) int {
 	return step
 }
 
-func (l *loop) dropResume() error { return cell.Remove(filepath.Join(l.o.Out, resumeName)) }
+func (l *loop) dropResume() error { return safefile.Remove(filepath.Join(l.o.Out, resumeName)) }
 
 // point is where a training goes on.
 type point struct {
@@ -231,7 +232,7 @@ func (l *loop) save() (err error) {
 	if l.at.due {
 		meta["due"] = "true"
 	}
-	return cell.WriteFile(filepath.Join(l.o.Out, resumeName), func(w io.Writer) error { return weights.Write(w, meta, ts) })
+	return safefile.Write(filepath.Join(l.o.Out, resumeName), func(w io.Writer) error { return weights.Write(w, meta, ts) })
 }
 
 // tensor downloads a row in the device's own precision, so that nothing is lost.

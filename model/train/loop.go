@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"scalewm/dataset"
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/train/metrics"
@@ -34,7 +34,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if o.Resume && !l.begun() {
 		return Result{}, fmt.Errorf("--resume: %s has no resume point (hint: leave --resume out to train from the start)", o.Out)
 	}
-	release, err := cell.Lock(ctx, o.Out, cell.LockOptions{Break: o.BreakLock, Note: o.Note})
+	release, err := safefile.Lock(ctx, o.Out, safefile.LockOptions{Break: o.BreakLock, Note: o.Note})
 	r := Result{Weights: filepath.Join(o.Out, weights.FileName), ID: l.side.ID, Steps: l.total}
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) { // nothing need be written where it is finished
 		if r.Skipped, _ = l.finished(); !r.Skipped {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/objective"
@@ -87,7 +87,7 @@ const clockName = "run.json"
 
 // ReadClock reads that of a training's folder, fs.ErrNotExist where there is none.
 func ReadClock(folder string) (c Clock, err error) {
-	b, err := cell.ReadFile(filepath.Join(folder, clockName), cell.MaxRecord)
+	b, err := safefile.Read(filepath.Join(folder, clockName), safefile.MaxRecord)
 	if err == nil {
 		err = json.Unmarshal(b, &c)
 	}
@@ -103,5 +103,5 @@ func (c Clock) write(out string) error {
 	if err != nil {
 		return fmt.Errorf("writing run.json: %w", err)
 	}
-	return cell.WriteFile(filepath.Join(out, clockName), func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
+	return safefile.Write(filepath.Join(out, clockName), func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
 }

@@ -9,7 +9,7 @@ import (
 	"sort"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // File is the tensors of a parsed file, of either format.
@@ -32,7 +32,7 @@ func Open(path string) (*File, error) {
 	if err := Check(path); err != nil {
 		return nil, err
 	}
-	b, err := cell.ReadFile(path, cell.MaxWeights)
+	b, err := safefile.Read(path, safefile.MaxWeights)
 	if err != nil {
 		return nil, fmt.Errorf("opening weights: %w (hint: train first, or give the path of weights.safetensors or weights.pt)", err)
 	}
@@ -43,7 +43,7 @@ func Open(path string) (*File, error) {
 // before memory is taken for it. What cannot be read, reading it will report.
 func Check(path string) error {
 	const small = 64 << 20
-	f, err := cell.Open(path, cell.MaxWeights)
+	f, err := safefile.Open(path, safefile.MaxWeights)
 	if err != nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // Names of a checkpoint's files in its folder. A published one has PTName and
@@ -41,7 +41,7 @@ func Load(path string) (*File, *Sidecar, error) {
 	if err := Check(path); err != nil {
 		return nil, nil, err
 	}
-	b, err := cell.ReadFile(path, cell.MaxWeights)
+	b, err := safefile.Read(path, safefile.MaxWeights)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening weights: %w %s", err, whereHint)
 	}
@@ -109,7 +109,7 @@ func SidecarOf(path string) string { return strings.TrimSuffix(path, filepath.Ex
 
 func published(path, sum string) (*Sidecar, error) {
 	config := filepath.Join(filepath.Dir(path), HydraName)
-	b, err := cell.ReadFile(config, cell.MaxRecord)
+	b, err := safefile.Read(config, safefile.MaxRecord)
 	if err != nil {
 		return nil, fmt.Errorf("opening the config of %s: %w (hint: put the config.json that was published with it beside it)", path, err)
 	}
@@ -121,7 +121,7 @@ func published(path, sum string) (*Sidecar, error) {
 
 // ReadSidecar reads a sidecar file.
 func ReadSidecar(path string) (*Sidecar, error) {
-	b, err := cell.ReadFile(path, cell.MaxRecord)
+	b, err := safefile.Read(path, safefile.MaxRecord)
 	if err != nil {
 		return nil, fmt.Errorf("opening the sidecar of a checkpoint: %w (hint: give the folder that train --out wrote)", err)
 	}
@@ -141,7 +141,7 @@ func ParseSidecar(b []byte) (*Sidecar, error) {
 	if s.Kind == "" || s.SHA256 == "" {
 		return nil, fmt.Errorf("not a sidecar: kind or sha256 is missing (hint: is this the weights.json that train wrote?)")
 	}
-	if err := cell.CheckNames(s); err != nil {
+	if err := safefile.CheckNames(s); err != nil {
 		return nil, fmt.Errorf("not a sidecar that train wrote: %w", err)
 	}
 	if s.Digest != "" && s.Digest != digest(bytes.Replace(b, digestLine(s.Digest), digestLine(""), 1)) {
@@ -174,7 +174,7 @@ func digestLine(of string) []byte { return fmt.Appendf(nil, "\"digest\": %q", of
 // then the sidecar s, whose SHA256 it sets. Both appear whole or not at all.
 func Save(path string, tensors []Tensor, s *Sidecar) error {
 	sum := sha256.New()
-	err := cell.WriteFile(path, func(w io.Writer) error {
+	err := safefile.Write(path, func(w io.Writer) error {
 		w = io.MultiWriter(w, sum)
 		if filepath.Ext(path) == ".pt" {
 			return WritePT(w, tensors)
@@ -189,5 +189,5 @@ func Save(path string, tensors []Tensor, s *Sidecar) error {
 	if err != nil {
 		return fmt.Errorf("writing the sidecar of %s: %w", path, err)
 	}
-	return cell.WriteFile(SidecarOf(path), func(w io.Writer) error { _, err := w.Write(side); return err })
+	return safefile.Write(SidecarOf(path), func(w io.Writer) error { _, err := w.Write(side); return err })
 }

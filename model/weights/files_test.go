@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"scalewm/dataset/cell"
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 // write puts a checkpoint of the sample tensors into a folder.
@@ -106,7 +106,7 @@ func FuzzSidecar(f *testing.F) {
 		var s *Sidecar
 		var err error
 		fuzztest.Read(t, len(b), func() { s, err = ParseSidecar(b) })
-		if err == nil && (s.Kind == "" || cell.CheckName(s.Method) != nil || cell.CheckName(s.Task) != nil) {
+		if err == nil && (s.Kind == "" || safefile.CheckName(s.Method) != nil || safefile.CheckName(s.Task) != nil) {
 			t.Errorf("a sidecar without names: %+v", s)
 		}
 	})

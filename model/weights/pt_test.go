@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 // Files that torch.save wrote, with what PyTorch says they hold

@@ -4,7 +4,7 @@ import "encoding/json"
 
 // Sidecar stands beside a checkpoint and says what it is. Everything in it is
 // determined by the training's spec, so that two equal trainings write equal
-// bytes. Its texts are names (cell.CheckNames).
+// bytes. Its texts are names (safefile.CheckNames).
 type Sidecar struct {
 	Kind   string          `json:"kind"`   // lewm, or Published
 	Schema int             `json:"schema"` // model.Schema

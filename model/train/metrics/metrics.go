@@ -12,7 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"scalewm/dataset/cell"
+	"scalewm/dataset/safefile"
 )
 
 // FileName is the file in a training's folder: one Row a line.
@@ -60,7 +60,7 @@ type Diagnostics struct {
 // Read reads the rows in the folder of a training. A torn last line, which a
 // killed training leaves and its resumption cuts off, is no row.
 func Read(folder string) ([]Row, error) {
-	f, err := cell.Open(filepath.Join(folder, FileName), cell.MaxMetrics)
+	f, err := safefile.Open(filepath.Join(folder, FileName), safefile.MaxMetrics)
 	if err != nil {
 		return nil, fmt.Errorf("reading metrics: %w (hint: give the folder that train --out wrote)", err)
 	}
@@ -114,10 +114,10 @@ type Log struct {
 // Open opens the file in a folder for appending, cut back to its first n bytes.
 func Open(folder string, n int64) (*Log, error) {
 	path := filepath.Join(folder, FileName)
-	if err := cell.MakeFolder(folder); err != nil {
+	if err := safefile.MakeFolder(folder); err != nil {
 		return nil, fmt.Errorf("opening metrics: %w", err)
 	}
-	f, err := cell.OpenOurs(path, os.O_CREATE)
+	f, err := safefile.OpenOurs(path, os.O_CREATE)
 	if err != nil {
 		return nil, fmt.Errorf("opening metrics: %w (hint: choose another --out)", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/envs/fuzztest"
+	"scalewm/dataset/safefile/fuzztest"
 )
 
 // What was written is read; a torn last line is no row, a torn one before it an error.

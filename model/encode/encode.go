@@ -16,6 +16,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/safefile"
 	"scalewm/model"
 )
 
@@ -111,7 +112,7 @@ func (j Job) run(ctx context.Context) (Result, error) {
 	if r.NaN, err = j.assemble(ctx, p, attrs); err != nil {
 		return r, err
 	}
-	return r, cell.RemoveParts(p.dir, partSuffix)
+	return r, safefile.RemoveParts(p.dir, partSuffix)
 }
 
 func (j Job) column() string {

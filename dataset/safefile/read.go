@@ -1,4 +1,4 @@
-package cell
+package safefile
 
 import (
 	"bytes"
@@ -77,8 +77,8 @@ func Marked(path string, mark []byte) (bool, error) {
 	return bytes.Contains(head, mark), err
 }
 
-// ReadFile reads a regular file of at most limit bytes whole.
-func ReadFile(path string, limit Limit) ([]byte, error) {
+// Read reads a regular file of at most limit bytes whole.
+func Read(path string, limit Limit) ([]byte, error) {
 	f, err := Open(path, limit)
 	if err != nil {
 		return nil, err

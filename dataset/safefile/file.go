@@ -1,10 +1,10 @@
-// Package cell is a unit of work on disk: a pure function of its canonical
-// spec, in a file that is named by the hash of that spec, holds a checksum, is
-// written aside and renamed. A cell that is present and valid is done; resuming,
-// sharding and merging follow from that.
+// Package safefile reads and writes files that other processes, crashes and
+// strangers may touch. A file gets its name only when it is complete, a folder is
+// locked by one process at a time, and a reader opens only regular files of a
+// bounded size. It also checks the names that become parts of paths.
 //
-// It does not know what the work is.
-package cell
+// It does not know what the files hold.
+package safefile
 
 import (
 	"bufio"
@@ -23,13 +23,13 @@ import (
 	"syscall"
 )
 
-// WriteFile writes path so that a reader sees the whole old file, the whole new
+// Write writes path so that a reader sees the whole old file, the whole new
 // one or none: the bytes go to a hidden file beside it, which is flushed to the
 // disk and renamed. Missing folders are made. When write fails nothing is left.
 // Writers of the same path on one host, in this process or others, take turns; the
 // file that a killed writer left aside is used again by the next one. Of writers on different
 // hosts each has a file of its own, and the last to finish wins.
-func WriteFile(path string, write func(io.Writer) error) error {
+func Write(path string, write func(io.Writer) error) error {
 	return Fill(path, func(f *os.File) error {
 		w := bufio.NewWriterSize(f, 1<<16)
 		if err := write(w); err != nil {
@@ -39,21 +39,21 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	})
 }
 
-// WriteBytes is WriteFile of bytes, and writes nothing where the file has them: a finished folder may be read-only.
+// WriteBytes is Write of bytes, and writes nothing where the file has them: a finished folder may be read-only.
 func WriteBytes(path string, b []byte) error {
-	if there, err := ReadFile(path, Limit(len(b))); err == nil && bytes.Equal(there, b) {
+	if there, err := Read(path, Limit(len(b))); err == nil && bytes.Equal(there, b) {
 		return nil
 	}
-	return WriteFile(path, func(w io.Writer) error { _, err := w.Write(b); return err })
+	return Write(path, func(w io.Writer) error { _, err := w.Write(b); return err })
 }
 
-// Fill is WriteFile for who needs the empty file itself, to map it for instance.
+// Fill is Write for who needs the empty file itself, to map it for instance.
 func Fill(path string, fill func(*os.File) error) error {
 	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if err := fillAside(path, fill); err != nil {
-		return fmt.Errorf("writing %s: %w%s", path, plain(err), hint(err))
+		return fmt.Errorf("writing %s: %w", path, Explain(err))
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func fillAside(path string, fill func(*os.File) error) error {
 // MakeFolder makes a folder, and those above it, where they are missing.
 func MakeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("making the folder %s: %w%s", dir, plain(err), hint(err))
+		return fmt.Errorf("making the folder %s: %w", dir, Explain(err))
 	}
 	return nil
 }
@@ -118,17 +118,17 @@ func SHA256(path string) (string, error) {
 	defer f.Close()
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
-		return "", fmt.Errorf("reading %s: %w", path, plain(err))
+		return "", fmt.Errorf("reading %s: %w", path, Explain(err))
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Remove removes what WriteFile wrote to path, and what a killed writer of it
+// Remove removes what Write wrote to path, and what a killed writer of it
 // left aside. A file that is not there is no error.
 func Remove(path string) error {
 	for _, name := range []string{path, Aside(path)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("removing %s: %w%s", path, plain(err), hint(err))
+			return fmt.Errorf("removing %s: %w", path, Explain(err))
 		}
 	}
 	return nil
@@ -272,29 +272,24 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// plain drops the paths of a file-system error, since the caller names the file
-// that the user knows.
-func plain(err error) error {
+// Explain returns a file-system error for a message that names the file itself: without
+// the path, since the caller knows the one that the user wrote, and with a hint.
+func Explain(err error) error {
 	switch e := err.(type) {
 	case *fs.PathError:
-		return fmt.Errorf("%s: %w", e.Op, e.Err)
+		err = fmt.Errorf("%s: %w", e.Op, e.Err)
 	case *os.LinkError:
-		return fmt.Errorf("%s: %w", e.Op, e.Err)
+		err = fmt.Errorf("%s: %w", e.Op, e.Err)
 	}
-	return err
-}
-
-// hint says what a user can do about a file-system error.
-func hint(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return " (hint: free space on that disk, or write to another folder)"
+		return fmt.Errorf("%w (hint: free space on that disk, or write to another folder)", err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return " (hint: check who may read and write there, or take another folder)"
+		return fmt.Errorf("%w (hint: check who may read and write there, or take another folder)", err)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
-		return " (hint: a folder and a file compete for that name; choose another one)"
+		return fmt.Errorf("%w (hint: a folder and a file compete for that name; choose another one)", err)
 	}
-	return ""
+	return err
 }
 
 // SetAside renames a file to PATH.damaged, PATH.damaged-2, ... if damaged says that it is, and returns its new name, "" if it
@@ -320,7 +315,7 @@ func SetAside(path string, damaged func() (bool, error)) (aside string, err erro
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	case err != nil:
-		return "", fmt.Errorf("keeping what is damaged of %s: %w%s", path, plain(err), hint(err))
+		return "", fmt.Errorf("keeping what is damaged of %s: %w", path, Explain(err))
 	}
 	return aside, nil
 }

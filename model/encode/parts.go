@@ -7,8 +7,8 @@ import (
 	"math"
 	"path/filepath"
 
-	"scalewm/dataset/cell"
 	"scalewm/dataset/hdf5"
+	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/model/weights"
 )
@@ -56,7 +56,7 @@ func (p *parts) done(i int) bool { _, err := p.load(i); return err == nil }
 func (p *parts) save(i int, z []float32) error {
 	from, to := p.span(i)
 	t := weights.Tensor{Name: p.column, Shape: []int{to - from, p.width}, F32: z}
-	return cell.WriteFile(p.path(i), func(w io.Writer) error {
+	return safefile.Write(p.path(i), func(w io.Writer) error {
 		return weights.Write(w, map[string]string{"id": p.id}, []weights.Tensor{t})
 	})
 }

@@ -1,4 +1,4 @@
-package cell
+package safefile
 
 import (
 	"context"
@@ -44,11 +44,11 @@ func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err e
 			return func() { l.release(f) }, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("locking the folder %s: %w%s", dir, plain(err), hint(err))
+			return nil, fmt.Errorf("locking the folder %s: %w", dir, Explain(err))
 		}
 		broken, owner, err := l.breakStale(o.Break, try%askEvery == 0)
 		if err != nil {
-			return nil, fmt.Errorf("locking the folder %s: %w%s", dir, plain(err), hint(err))
+			return nil, fmt.Errorf("locking the folder %s: %w", dir, Explain(err))
 		}
 		if broken {
 			o.Break = false // of the one that was there, and not of who comes next
