@@ -23,11 +23,14 @@ type Failure struct {
 }
 
 // Missing lists the sets of a job (by index) whose cells are not in the store,
-// and the ids of those among them whose files are there and torn. A cell in the
-// older schema is as good as one in ours.
+// and the ids of those among them whose files are there and torn.
 func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
-	ids, errs := make([]string, len(j.Sets)), make([]error, len(j.Sets))
-	j.eachSet(func(i int) { ids[i], errs[i] = results.Find(store, j.Spec(i)) })
+	ids, err := j.IDs()
+	if err != nil {
+		return nil, nil, err
+	}
+	errs := make([]error, len(ids))
+	j.eachSet(func(i int) { errs[i] = store.Load(ids[i], nil, nil) })
 	for i, err := range errs {
 		switch {
 		case err == nil && !j.Fresh:
@@ -65,8 +68,7 @@ func (j Job) eachSet(do func(i int)) {
 }
 
 // Cells makes the cells of a job that the store, which may be a listed one, has not,
-// and returns every cell of the job that is then there. One in the older schema is written again in ours, with the same
-// result. Sets run side by side, but only as many as keep the device
+// and returns every cell of the job that is then there. Sets run side by side, but only as many as keep the device
 // busy, so that an interruption loses little. If sets fail together, each is
 // tried alone, so that a failing one does not take the others with it.
 func Cells(ctx context.Context, store cell.Store, j Job) ([]results.Cell, []Failure, error) {
@@ -148,7 +150,7 @@ func (j Job) save(store cell.Store, sets []SetResult) error {
 	return nil
 }
 
-// load reads the job's cells, in our schema, except those that failed. Cells with rows that no evaluation has fail too.
+// load reads the job's cells, except those that failed. Cells with rows that no evaluation has fail too.
 func (j Job) load(store cell.Store, failed []Failure) ([]results.Cell, []Failure, error) {
 	bad := map[string]bool{}
 	for _, f := range failed {
@@ -160,7 +162,11 @@ func (j Job) load(store cell.Store, failed []Failure) ([]results.Cell, []Failure
 		if bad[set.Name] {
 			continue
 		}
-		c, err := results.Renewed(store, j.Spec(i))
+		id, err := cell.ID(results.Kind, j.Spec(i))
+		var c results.Cell
+		if err == nil {
+			c, err = results.Read(store, id)
+		}
 		switch {
 		case errors.Is(err, cell.ErrTorn):
 			failed = append(failed, Failure{Set: set.Name, Err: err})
@@ -236,7 +242,7 @@ func (j Job) there(store cell.Store) (whole []verifiable, damaged []Verdict, err
 	for i, set := range j.Sets {
 		one := verifiable{Job: j}
 		one.Sets = []Set{set}
-		one.id, _ = results.Find(store, one.Spec(0)) // Missing has told of errors
+		one.id, _ = cell.ID(results.Kind, one.Spec(0)) // Missing has reported errors
 		switch {
 		case slices.Contains(torn, one.id):
 			damaged = append(damaged, Verdict{ID: one.id, Unit: one.verified(), Compare: "checksum",

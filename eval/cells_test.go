@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"scalewm/envs"
 	"scalewm/eval/plan"
 	"scalewm/eval/results"
-	"scalewm/model/train"
 )
 
 // files reads every cell file of a store by name, measured times apart.
@@ -82,36 +80,6 @@ func TestCellBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameFiles(t, "after a torn and a missing cell", files(t, dir), want)
-}
-
-// A cell that an older program wrote is there: nothing runs again, the same result
-// is written once more in the present schema, and a folder with both counts one.
-func TestOlderCells(t *testing.T) {
-	j := testJob(t, "T4", 5, "s101", "s102")
-	j.Arm.Recipe = train.Recipe{Hash: "0a", Q: "half", Weight: .3}
-	dir := t.TempDir()
-	store := cell.Store{Dir: filepath.Join(dir, results.CellsDir)}
-	made, _, err := Cells(context.Background(), store, j)
-	must(t, err)
-	for _, c := range made {
-		must(t, os.Remove(store.Path(c.ID)))
-		old, err := cell.ID(results.Kind, c.Spec.Older())
-		must(t, err)
-		must(t, store.Save(old, results.Kind, c.Spec.Older(), c.Result))
-		must(t, store.SaveRun(old, results.Run{Host: "older"}))
-	}
-	if todo, torn, err := j.Missing(store); err != nil || len(todo)+len(torn) > 0 {
-		t.Errorf("missing %v, torn %v, %v", todo, torn, err)
-	}
-	j.Arm.World = nil // it would be needed to run
-	again, failed, err := Cells(context.Background(), store, j)
-	if err != nil || len(failed) > 0 || !reflect.DeepEqual(again, made) {
-		t.Errorf("%v, failed %v, %v; want the cells as they were", again, failed, err)
-	}
-	f, err := results.Load(t.Context(), dir)
-	if err != nil || len(f.Cells) != 2 || f.Cells[0].Spec.Q != "half" || f.Runs[f.Cells[0].ID].Host != "older" {
-		t.Errorf("%+v, %v; want two cells in the present schema with their times", f, err)
-	}
 }
 
 // TestSpecs: what makes a cell another cell, and what does not.

@@ -113,16 +113,15 @@ func (j Job) tuning() []Job {
 	return out
 }
 
-// choice is the cell that keeps the choice, of the ladder's cells as older or
-// present programs name them.
-func (j Job) choice(spec func(results.Spec) results.Spec) (id string, s choiceSpec, err error) {
+// choice is the cell that records the choice from the ladder's cells.
+func (j Job) choice() (id string, s choiceSpec, err error) {
 	if j.Arm.Method != model.Baseline || len(j.Sets) != 1 || j.Sets[0].Name != results.TuningSet {
 		return "", s, fmt.Errorf("tuning mppi with %s on %d sets: the temperature is chosen with %s on %s (hint: give the checkpoint of %[3]s)", j.Arm.Method, len(j.Sets), model.Baseline, results.TuningSet)
 	}
 	about := j.Spec(0)
 	s = choiceSpec{Protocol: about.Protocol, Task: about.Task, Data: about.Data, Precision: about.Precision}
 	for _, l := range j.tuning() {
-		id, err := cell.ID(results.Kind, spec(l.Spec(0)))
+		id, err := cell.ID(results.Kind, l.Spec(0))
 		if err != nil {
 			return "", s, err
 		}
@@ -135,19 +134,12 @@ func (j Job) choice(spec func(results.Spec) results.Spec) (id string, s choiceSp
 // Tuned reads the choice that Tune left in the store; fs.ErrNotExist where
 // there is none.
 func Tuned(store cell.Store, j Job) (c Choice, err error) {
-	for _, spec := range []func(results.Spec) results.Spec{asIs, results.Spec.Older} {
-		var id string
-		if id, _, err = j.choice(spec); err == nil {
-			err = store.Load(id, nil, &c)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
+	id, _, err := j.choice()
+	if err == nil {
+		err = store.Load(id, nil, &c)
 	}
 	return c, err
 }
-
-func asIs(s results.Spec) results.Spec { return s }
 
 // FindChoice reads the choice in the store that was made for the job's task,
 // data, protocol and precision, with whichever baseline; fs.ErrNotExist where
@@ -194,7 +186,7 @@ func Tune(ctx context.Context, store cell.Store, j Job) (Choice, error) {
 	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, cell.ErrTorn) {
 		return c, err
 	}
-	id, spec, err := j.choice(asIs)
+	id, spec, err := j.choice()
 	if err != nil {
 		return Choice{}, err
 	}

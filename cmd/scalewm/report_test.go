@@ -24,7 +24,7 @@ func resultsFolder(t *testing.T) string {
 	store := cell.Store{Dir: filepath.Join(dir, results.CellsDir)}
 	for method, hits := range map[string][]int{"lewm": {2, 2}, "scale": {4, 3}} {
 		for i, set := range []string{"s101", "s102"} {
-			s := results.Spec{Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Solver: "cem", Tier: "T1",
+			s := results.Spec{Schema: results.Schema, Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Solver: "cem", Tier: "T1",
 				Candidates: 300, Iterations: 30, Budget: 50, Set: set, SetHash: set, Episodes: 4}
 			var r results.Result
 			for e := range 4 {
@@ -129,7 +129,7 @@ func TestSameCellsSameNumbers(t *testing.T) {
 		for v, solver := range []string{"cem", "mppi"} {
 			for k, tier := range []string{"T1", "T3", "T5"} {
 				for set := range 6 {
-					s := results.Spec{Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Data: "d", Solver: solver, Tier: tier, Candidates: 300 >> k, Iterations: 30 >> k,
+					s := results.Spec{Schema: results.Schema, Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Data: "d", Solver: solver, Tier: tier, Candidates: 300 >> k, Iterations: 30 >> k,
 						Temperature: 64 * float64(v), Budget: 50, Set: "s" + strconv.Itoa(101+set), SetHash: strconv.Itoa(set), Episodes: 20}
 					var r results.Result
 					for e := range 20 {

@@ -61,7 +61,7 @@ var fields = []field{
 	{name: "backbone", role: ofSettings, plan: true, say: "backbone %s", per: alone, of: func(c results.Cell, _ results.Row) string { return c.Spec.Backbone }},
 	{name: "precision", role: ofSettings, plan: true, say: "planned in %s", of: func(c results.Cell, _ results.Row) string { return c.Spec.Precision }},
 	{name: "episodes", role: ofSettings, say: "%s episodes a set", of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Episodes) }},
-	{name: "pool", role: ofSettings, say: "pool %s", of: pool},
+	{name: "pool", role: ofSettings, say: "pool %s", of: func(c results.Cell, _ results.Row) string { return cmp.Or(c.Spec.Pool, results.MinusOnePool) }},
 	{name: "set_hash", role: ofSettings, pair: true, say: "starts %s", per: func(s results.Spec) string { return s.Set }, of: func(c results.Cell, _ results.Row) string { return c.Spec.SetHash }},
 	{name: "budget", role: ofSettings, pair: true, say: "%s steps allowed", of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Budget) }},
 	{name: "goal_offset", role: ofSettings, pair: true, say: "goals %s rows on", of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.GoalOffset) }},
@@ -105,14 +105,6 @@ func number(x float64) string {
 		return ""
 	}
 	return strconv.FormatFloat(x, 'g', -1, 64)
-}
-
-// pool is unknown of cells in the older schema, which has no field for it.
-func pool(c results.Cell, _ results.Row) string {
-	if c.Spec.Schema < results.Schema {
-		return ""
-	}
-	return cmp.Or(c.Spec.Pool, results.MinusOnePool)
 }
 
 const asPlanned = "as planned"

@@ -167,7 +167,7 @@ func TestBadCSV(t *testing.T) {
 }
 
 func spec(method, tier, set string, seed int) results.Spec {
-	s := results.Spec{Task: "tworoom", Method: method, TrainSeed: seed, Data: "d", Solver: "cem", Tier: tier, Candidates: 300, Set: set, SetHash: "h" + set, Episodes: 4}
+	s := results.Spec{Schema: results.Schema, Task: "tworoom", Method: method, TrainSeed: seed, Data: "d", Solver: "cem", Tier: tier, Candidates: 300, Set: set, SetHash: "h" + set, Episodes: 4}
 	if method == "random" {
 		s.Solver, s.Tier, s.Candidates = "", "", 0
 	}

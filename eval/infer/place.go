@@ -30,7 +30,7 @@ type Placed struct {
 // alike; a method that always plans at the stock temperature stands in both. The
 // notes say which cells belong to none.
 func Place(cells []results.Cell) (placed []Placed, notes []string) {
-	cells, notes = usable(complete(cells))
+	cells, notes = usable(cells)
 	type solver struct{ task, name string }
 	bySolver := map[solver][]results.Cell{}
 	for _, c := range cells {
@@ -91,40 +91,12 @@ func Place(cells []results.Cell) (placed []Placed, notes []string) {
 	return placed, notes
 }
 
-// complete fills in what a cell of the older schema does not say of its weights and
-// another cell of the same weights does.
-func complete(cells []results.Cell) []results.Cell {
-	type training struct {
-		recipe, q string
-		weight    float64
-	}
-	of := map[string]training{} // by weights
-	for _, c := range cells {
-		s := c.Spec
-		told := training{s.Recipe, s.Q, s.LossWeight}
-		if other, twice := of[s.Weights]; twice && other != told {
-			told = training{} // they contradict each other
-		}
-		if s.Recipe != "" {
-			of[s.Weights] = told
-		}
-	}
-	cells = slices.Clone(cells)
-	for i := range cells {
-		s := &cells[i].Spec
-		if told := of[s.Weights]; s.Recipe == "" && told.recipe != "" {
-			s.Recipe, s.Q, s.LossWeight = told.recipe, told.q, told.weight
-		}
-	}
-	return cells
-}
-
 // usable leaves out damaged cells, and those of a set whose episodes an arm has
 // under another name too: they would count twice.
 func usable(cells []results.Cell) (out []results.Cell, notes []string) {
 	names := map[results.Spec]string{} // the set of what is else the same
 	same := func(s results.Spec) results.Spec {
-		s.Set, s.Schema, s.Pool = "", 0, ""
+		s.Set, s.Pool = "", ""
 		return s
 	}
 	for _, c := range cells {

@@ -36,7 +36,7 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	for round := range 30 {
-		seen := map[string]bool{}
+		seen := map[results.Spec]bool{}
 		var cells []results.Cell
 		for range 60 {
 			s := results.Spec{Schema: 2, Protocol: pick("paper", "paper", "strict"), Task: pick("cube", "tworoom"), Method: pick("lewm", "scale", "random"), Data: pick("d", "d", "e"),
@@ -58,15 +58,14 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 				}
 			}
 			if r.IntN(3) == 0 {
-				s = s.Older()
+				s = bare(s)
 			}
 			id, err := cell.ID(results.Kind, s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			older, _ := cell.ID(results.Kind, s.Older())
-			if !seen[older] { // a folder has the older copy of a cell or the cell
-				seen[older] = true
+			if b := bare(s); !seen[b] { // a folder has a cell of a bare checkpoint or of the same one with its sidecar
+				seen[b] = true
 				cells = append(cells, results.Cell{ID: id, Spec: s})
 			}
 		}
@@ -127,15 +126,20 @@ func settingsOf(changes ...func(*results.Spec)) (out []string) {
 	return out
 }
 
-// What an older cell does not say puts it beside the others, unless these differ in it.
-func TestOlderCellsStandBeside(t *testing.T) {
+// bare is the spec of the same evaluation of a checkpoint that does not say how it was trained.
+func bare(s results.Spec) results.Spec {
+	s.Recipe, s.Q, s.LossWeight, s.Backbone = "", "", 0, ""
+	return s
+}
+
+// What a cell does not say puts it with the others, unless these differ in it.
+func TestBareCellsStandWithOthers(t *testing.T) {
 	same := func(*results.Spec) {}
-	old := func(s *results.Spec) { *s = s.Older() }
+	without := func(s *results.Spec) { *s = bare(*s) }
 	recipe := func(s *results.Spec) { s.Recipe = "0b" }
 	for want, got := range map[string][]string{
-		"mppi, mppi": settingsOf(old, same),
-		"mppi recipe 0a, mppi recipe 0b, mppi recipe unknown": settingsOf(same, recipe, old),
-		"mppi recipe 0a, mppi recipe 0b, mppi recipe 0b":      settingsOf(same, recipe, func(s *results.Spec) { old(s); s.Weights, s.Tier = "w1", "T5" }), // the weights tell
+		"mppi, mppi": settingsOf(without, same),
+		"mppi recipe 0a, mppi recipe 0b, mppi recipe unknown": settingsOf(same, recipe, without),
 	} {
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%q, want %q", strings.Join(got, ", "), want)

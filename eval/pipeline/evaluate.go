@@ -274,15 +274,16 @@ func (s *Evaluate) found() (ids []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range j.Sets {
-		switch id, err := results.Find(store, j.Spec(i)); {
+	all, err := j.IDs()
+	for _, id := range all {
+		switch err := store.Load(id, nil, nil); {
 		case err == nil:
 			ids = append(ids, id)
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, cell.ErrTorn):
 			return nil, err
 		}
 	}
-	return ids, nil
+	return ids, err
 }
 
 // Verify runs up to n cells of the grid's only arm again and compares them with

@@ -3,7 +3,6 @@ package report
 import (
 	"os"
 	"path/filepath"
-	"scalewm/eval/infer"
 	"strings"
 	"testing"
 
@@ -90,27 +89,5 @@ func TestRunName(t *testing.T) {
 		if _, ok := runName(s); ok {
 			t.Errorf("%q was taken for a training run", s)
 		}
-	}
-}
-
-// Cells of the older schema, as a program of that time wrote them, are read and
-// reported; the expected numbers are those of that program's own report.
-func TestLoadOlderSchema(t *testing.T) {
-	d, err := Load(t.Context(), filepath.Join("testdata", "schema1"))
-	if err != nil || len(d.Cells) != 14 || len(d.Unread) != 0 {
-		t.Fatalf("%d cells, problems %q, %v", len(d.Cells), d.Unread, err)
-	}
-	r, err := Build(d, infer.Options{})
-	if err != nil || len(r.Blocks) != 1 {
-		t.Fatalf("%d blocks, %v", len(r.Blocks), err)
-	}
-	b := r.Blocks[0]
-	for method, want := range map[string][2]float64{lewm: {50, 25}, scale: {25, 0}, untrained: {0, 0}, random: {25, 25}} {
-		if a := armOf(t, b, method); a.Scores["T3"].Mean != want[0] || a.Scores["T5"].Mean != want[1] {
-			t.Errorf("%s: %v and %v, want %v", method, a.Scores["T3"].Mean, a.Scores["T5"].Mean, want)
-		}
-	}
-	if c := b.Pairs[0]; c.A != scale || c.Mean.Diff != -25 || c.Mean.N != 4 {
-		t.Errorf("%s - %s: %+v", c.A, c.B, c.Mean)
 	}
 }

@@ -54,7 +54,7 @@ var handPlan = []plan{
 const fakeEpisodes = 10
 
 func fakeSpec(p plan, set int) results.Spec {
-	s := results.Spec{Schema: 1, Protocol: "paper", Task: "tworoom", Method: p.method, Data: "d0d0d0d0d0d0d0d0",
+	s := results.Spec{Schema: results.Schema, Protocol: "paper", Task: "tworoom", Method: p.method, Data: "d0d0d0d0d0d0d0d0",
 		Budget: 50, GoalOffset: 25, Set: fmt.Sprintf("s%d", 101+set), SetHash: fmt.Sprintf("hash-of-s%d", 101+set), Episodes: fakeEpisodes}
 	if p.method == random {
 		return s

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -30,8 +29,7 @@ type Folder struct {
 // Load reads every evaluation cell in the folders named CellsDir at or below
 // dir. A torn file is a problem of the folder and no error; a missing dir is
 // one, and so is a cell that stands there twice with different results. Equal
-// copies, as shards that were put side by side have, count once, and so does a cell
-// that is there in the older schema and in ours.
+// copies, as shards that were put side by side have, count once.
 func Load(ctx context.Context, dir string) (Folder, error) {
 	f := Folder{Runs: map[string]Run{}}
 	seen := map[string]found{}
@@ -55,29 +53,7 @@ func Load(ctx context.Context, dir string) (Folder, error) {
 	f.Problems = append(f.Problems, unread...)
 	slices.SortFunc(f.Cells, func(a, b Cell) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(f.Analyses, func(a, b Analysis) int { return strings.Compare(a.ID, b.ID) })
-	return f, f.dropOlder()
-}
-
-// dropOlder leaves out the cells of the older schema that stand there in ours too.
-func (f *Folder) dropOlder() error {
-	renewed := map[string]bool{}
-	for _, c := range f.Cells {
-		id, err := cell.ID(Kind, c.Spec.Older())
-		if err != nil {
-			return err
-		}
-		at, ok := slices.BinarySearchFunc(f.Cells, id, func(c Cell, id string) int { return strings.Compare(c.ID, id) })
-		if !ok || id == c.ID {
-			continue
-		}
-		old := f.Cells[at]
-		if !reflect.DeepEqual(old.Result, c.Result) {
-			return fmt.Errorf("cell %s is cell %s in the older schema, and their results differ (hint: they come from different kinds of device or versions; keep one of them)", old.ID, c.ID)
-		}
-		renewed[id] = true
-	}
-	f.Cells = slices.DeleteFunc(f.Cells, func(c Cell) bool { return renewed[c.ID] })
-	return nil
+	return f, nil
 }
 
 // addGate reads the verdict on a task's frames.

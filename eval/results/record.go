@@ -15,6 +15,9 @@ import (
 // Kind is the cell kind of an evaluation (dataset/cell).
 const Kind = "eval"
 
+// Schema is the version of Spec. Cells of other versions are not read.
+const Schema = 2
+
 // Names of the planners.
 const (
 	CEM     = "cem"
@@ -97,7 +100,7 @@ const (
 	WithProposal = "-proposal"
 )
 
-// UnmarshalJSON refuses a spec of a newer schema, whose fields could mean anything,
+// UnmarshalJSON refuses a spec of another schema, whose fields could mean anything,
 // and a text that is no name: what a spec says becomes a part of paths, tables and
 // pages.
 func (s *Spec) UnmarshalJSON(b []byte) error {
@@ -105,8 +108,8 @@ func (s *Spec) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
 		return err
 	}
-	if s.Schema > Schema {
-		return fmt.Errorf("it has schema %d, this program reads up to %d (hint: use the program that wrote it, or a later one)", s.Schema, Schema)
+	if s.Schema != Schema {
+		return fmt.Errorf("it has schema %d, and this program reads schema %d (hint: use the program that wrote it, or delete the file and evaluate again)", s.Schema, Schema)
 	}
 	return safefile.CheckNames(s)
 }
