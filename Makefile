@@ -77,14 +77,14 @@ pictures: setup ## the README's pictures in docs/img, of the results folder PICT
 test: setup ## vet and all tests, the kernels for AVX-512 by imitation too, ending with the list of skipped ones
 	go vet ./...
 	go test -tags imitated -run '^Test(Conformance|Pairs|(Stored)?ActivationAccuracy)$$' ./model/device/cpu
-	go run ./cmd/testsum ./...
+	.ci/testsum ./...
 	@if [ -e third_party/fetched/cuda/libcuda.a ]; then $(MAKE) test-cuda-compile; \
 	  else echo "skipped: the GPU build and its kernels' compilation (make setup-cuda)"; fi
 
 # The tests named TestPeers..., of the packages that have some. They run one package
 # after the other, since some of them measure, and PyTorch takes its time.
 test-peers: setup setup-peers ## the tests that compare with Python programs; a skipped one is a failure here
-	SCALEWM_PEERS=$(CURDIR)/$(peers)/bin/python go run ./cmd/testsum -noskip -count 1 -p 1 -timeout 60m -run '^TestPeers' \
+	SCALEWM_PEERS=$(CURDIR)/$(peers)/bin/python .ci/testsum -noskip -count 1 -p 1 -timeout 60m -run '^TestPeers' \
 	  $$($(sources) '*_test.go' | xargs grep -l SCALEWM_PEERS | xargs dirname | sort -u | grep -v third_party | sed 's,^,./,')
 
 test-python: build wheel ## the Python package's tests, on the wheel; half a minute
@@ -103,25 +103,25 @@ test-python: build wheel ## the Python package's tests, on the wheel; half a min
 
 test-slurm: setup ## grids on a real Slurm of two nodes on this machine, which it installs; a few minutes
 	@third_party/setup.sh slurm
-	SCALEWM_SLURM=1 go run ./cmd/testsum -count 1 -timeout 20m -run '^Test(Slurm|Shellcheck|HostilePaths)$$' ./cmd/scalewm ./eval/submit
+	SCALEWM_SLURM=1 .ci/testsum -count 1 -timeout 20m -run '^Test(Slurm|Shellcheck|HostilePaths)$$' ./cmd/scalewm ./eval/submit
 
 test-kubernetes: setup ## grids on a real API server and Job controller, whose pods are processes here (needs root; builds them first)
 	cd eval/submit/testdata/kubernetes && go build -o $(CURDIR)/bin/kubernetes ./cluster
-	SCALEWM_KUBERNETES=$(CURDIR)/bin/kubernetes go run ./cmd/testsum -count 1 -timeout 20m -run '^TestKubernetes$$' ./cmd/scalewm
+	SCALEWM_KUBERNETES=$(CURDIR)/bin/kubernetes .ci/testsum -count 1 -timeout 20m -run '^TestKubernetes$$' ./cmd/scalewm
 
 test-nfs: setup ## two machines on one folder of a real NFS server, in a user-mode Linux that it installs; minutes
 	@third_party/setup.sh nfs
-	SCALEWM_NFS_TEST=1 go run ./cmd/testsum -count 1 -timeout 20m -run '^TestNFS$$' ./cmd/scalewm
+	SCALEWM_NFS_TEST=1 .ci/testsum -count 1 -timeout 20m -run '^TestNFS$$' ./cmd/scalewm
 
 test-s3: setup ## processes that share a grid through a real S3 server, versitygw, which it builds; minutes
 	GOBIN=$(CURDIR)/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
-	SCALEWM_S3=$(CURDIR)/bin/versitygw go run ./cmd/testsum -count 1 -timeout 20m -run '^TestS3$$' ./dataset/remote ./cmd/scalewm
+	SCALEWM_S3=$(CURDIR)/bin/versitygw .ci/testsum -count 1 -timeout 20m -run '^TestS3$$' ./dataset/remote ./cmd/scalewm
 
 test-all: ## every suite above, one after the other, ending with a table of results; an hour
 	@SCALEWM_PEERS= .ci/test-all test test-python test-peers test-slurm test-kubernetes test-s3 test-nfs
 
 test-race: setup ## all tests under Go's race detector; an hour
-	nice go run ./cmd/testsum -race -count 1 -p 1 -timeout 4h ./...
+	nice .ci/testsum -race -count 1 -p 1 -timeout 4h ./...
 
 # Libraries that are opened at run time are not instrumented, and what they leak is not
 # ours. C that does what the standard leaves undefined ends a test too; gcc's other
@@ -132,13 +132,13 @@ counted := ^FuzzBuild$$|^Test(NoAllocations|FramesAllocateNothing|ErrorsFromMany
 test-asan: setup ## all tests under the sanitizers of addresses and of undefined behaviour, our C included; an hour
 	ASAN_OPTIONS=detect_leaks=0 CGO_LDFLAGS="-O2 -g -fsanitize=$(undefined)" \
 	  CGO_CFLAGS="-O2 -g -fsanitize=$(undefined) -fno-sanitize-recover=$(undefined)" \
-	  nice go run ./cmd/testsum -asan -count 1 -p 1 -timeout 4h -skip '$(counted)' ./...
+	  nice .ci/testsum -asan -count 1 -p 1 -timeout 4h -skip '$(counted)' ./...
 
 test-cuda-compile: cuda ## compile the GPU's kernels for all targets, vet and test the GPU build, where there is no GPU on an emulated one
 	$(cuda_env) go vet -tags gpu ./model/device/cuda/... ./cmd/scalewm
 	@export SCALEWM_EMULATED_DRIVER=$$(mktemp -d) $(cuda_env); trap 'rm -rf "$$SCALEWM_EMULATED_DRIVER"' EXIT; \
-	go run -tags gpu ./cmd/testsum -tags gpu ./model/device/cuda/compile ./model/device/cuda/gpu; \
-	go run -tags gpu ./cmd/testsum -tags gpu -run '^TestGPU' ./model/lewm ./model/train ./eval/plan ./cmd/scalewm
+	.ci/testsum -tags gpu ./model/device/cuda/compile ./model/device/cuda/gpu; \
+	.ci/testsum -tags gpu -run '^TestGPU' ./model/lewm ./model/train ./eval/plan ./cmd/scalewm
 
 bench: setup ## benchmarks; each reports its rate or ratio
 	go test -run '^$$' -bench . ./...

@@ -77,7 +77,6 @@ var layers = []rule{
 	{of: "cmd/scalewm", ours: []string{"envs", "dataset", "model", "eval", "mujoco", "third_party"},
 		libraries: []string{"C", "github.com/cheggaaa/pb/v3", "golang.org/x/sys"}},
 	{of: "cmd/libscalewm", ours: []string{"envs", "dataset", "model", "eval", "mujoco", "third_party"}, libraries: []string{"C"}},
-	{of: "cmd/testsum"},
 }
 
 // Tests may use their own layer and those below, and these libraries
