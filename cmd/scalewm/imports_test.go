@@ -36,6 +36,7 @@ var layers = []rule{
 	{of: "dataset/safefile"},
 	{of: "dataset/hdf5", ours: []string{"envs$", "dataset/parallel", "dataset$", "dataset/safefile", "dataset/hdf5"},
 		libraries: []string{"C", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sys"}},
+	{of: "dataset/hdf5/hdf5test", libraries: []string{"C"}},
 	{of: "dataset/remote", ours: []string{"dataset/parallel", "dataset/safefile", "dataset/remote"}, libraries: []string{"github.com/minio/minio-go/v7"}},
 	{of: "dataset/collect", ours: []string{"dataset", "envs"}},
 	{of: "dataset/convert", ours: []string{"envs$", "dataset/safefile", "dataset/hdf5"}, libraries: []string{"github.com/parquet-go/parquet-go", "github.com/klauspost/compress"}},

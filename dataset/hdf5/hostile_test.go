@@ -54,8 +54,6 @@ func TestOpenBadFiles(t *testing.T) {
 	for path, want := range map[string]string{lance: "hint: it is a Lance folder", dir: "folder", pipe: "pipe", "/dev/null": "device"} {
 		_, err = Open(path)
 		oneLine(t, path, err, path, want, "hint")
-		_, err = OpenTree(path)
-		oneLine(t, path, err, path, "hint")
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"scalewm/dataset/hdf5"
+	"scalewm/dataset/hdf5/hdf5test"
 	"scalewm/eval/plan"
 	"scalewm/model/device"
 )
@@ -31,7 +31,7 @@ func (a array) at(index ...int) float64 {
 	return a.v[i]
 }
 
-func read(t *testing.T, f *hdf5.Tree, name string) array {
+func read(t *testing.T, f *hdf5test.Tree, name string) array {
 	t.Helper()
 	v, shape, err := f.Read(name)
 	if err != nil {
@@ -42,7 +42,7 @@ func read(t *testing.T, f *hdf5.Tree, name string) array {
 
 // run is a recorded configuration and its cost.
 type run struct {
-	f          *hdf5.Tree
+	f          *hdf5test.Tree
 	kind       string
 	solver     plan.Solver
 	ours       bool    // chosen to have no ties
@@ -55,7 +55,7 @@ type run struct {
 	amp        float64
 }
 
-func readRun(t *testing.T, f *hdf5.Tree, name, kind string, ours bool) run {
+func readRun(t *testing.T, f *hdf5test.Tree, name, kind string, ours bool) run {
 	number := func(object, attr string, def float64) float64 {
 		v, _, err := f.Attr(object, attr)
 		if err != nil {

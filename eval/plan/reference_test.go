@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset/hdf5"
+	"scalewm/dataset/hdf5/hdf5test"
 	"scalewm/eval/plan"
 	"scalewm/model/device"
 )
@@ -36,11 +36,7 @@ func eachPlanners(t *testing.T, devices func(*testing.T) map[string]device.Devic
 }
 
 func referencePlans(t *testing.T, path string, ours bool, devices func(*testing.T) map[string]device.Device) {
-	f, err := hdf5.OpenTree(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := hdf5test.Open(t, path)
 	runs := 0
 	for _, name := range groupsOf(f, "") {
 		_, kind, err := f.Attr(name, "kind")
@@ -67,7 +63,7 @@ func referencePlans(t *testing.T, path string, ours bool, devices func(*testing.
 }
 
 // referenceFilters compares the spectrum of the taps with the recorded factors, where a file has some.
-func referenceFilters(t *testing.T, f *hdf5.Tree) {
+func referenceFilters(t *testing.T, f *hdf5test.Tree) {
 	for _, name := range f.Names() {
 		var h int
 		var beta float64
@@ -89,7 +85,7 @@ func referenceFilters(t *testing.T, f *hdf5.Tree) {
 }
 
 // groupsOf lists the groups right below prefix.
-func groupsOf(f *hdf5.Tree, prefix string) []string {
+func groupsOf(f *hdf5test.Tree, prefix string) []string {
 	var out []string
 	for _, n := range f.Names() {
 		rest, ok := strings.CutPrefix(n, prefix)
@@ -102,7 +98,7 @@ func groupsOf(f *hdf5.Tree, prefix string) []string {
 }
 
 // plansOf lists plan0, plan1, ... of a run in order.
-func plansOf(f *hdf5.Tree, run string) []string {
+func plansOf(f *hdf5test.Tree, run string) []string {
 	var out []string
 	for i := 0; ; i++ {
 		p := fmt.Sprintf("%s/plan%d", run, i)

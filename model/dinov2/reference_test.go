@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset/hdf5"
+	"scalewm/dataset/hdf5/hdf5test"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
@@ -52,7 +52,7 @@ const (
 // refCase is one folder.
 type refCase struct {
 	file *File
-	tree *hdf5.Tree
+	tree *hdf5test.Tree
 }
 
 func eachCase(t *testing.T, check func(t *testing.T, c *refCase)) {
@@ -72,15 +72,11 @@ func eachCase(t *testing.T, check func(t *testing.T, c *refCase)) {
 
 func openCase(t *testing.T, path string) *refCase {
 	t.Helper()
-	c := &refCase{}
-	var err error
-	if c.tree, err = hdf5.OpenTree(filepath.Join(path, "reference.h5")); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.tree.Close() })
+	c := &refCase{tree: hdf5test.Open(t, filepath.Join(path, "reference.h5"))}
 	if hub := filepath.Join(path, "weights.pth"); exists(hub) {
 		path = hub
 	}
+	var err error
 	if c.file, err = Read(path); err != nil {
 		t.Fatal(err)
 	}

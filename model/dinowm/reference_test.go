@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"scalewm/dataset/hdf5"
+	"scalewm/dataset/hdf5/hdf5test"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
@@ -34,11 +34,7 @@ func TestReference(t *testing.T) {
 		}
 		for _, path := range paths {
 			t.Run(filepath.Base(path), func(t *testing.T) {
-				tree, err := hdf5.OpenTree(filepath.Join(path, "reference.h5"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer tree.Close()
+				tree := hdf5test.Open(t, filepath.Join(path, "reference.h5"))
 				for _, group := range []string{"action_only", "proprio_action"} {
 					t.Run(group, func(t *testing.T) { eachDevice(t, path, group, tree) })
 				}
@@ -58,7 +54,7 @@ var (
 	bf16Tolerances = tolerances{0.2, 0.05, 0.5}
 )
 
-func eachDevice(t *testing.T, path, group string, tree *hdf5.Tree) {
+func eachDevice(t *testing.T, path, group string, tree *hdf5test.Tree) {
 	t.Run("ref", func(t *testing.T) {
 		(&smallCase{T: t, tolerances: doubleTolerances, tree: tree, group: group, dev: ref.New()}).run(path)
 	})
@@ -85,7 +81,7 @@ func eachDevice(t *testing.T, path, group string, tree *hdf5.Tree) {
 type smallCase struct {
 	*testing.T
 	tolerances
-	tree  *hdf5.Tree
+	tree  *hdf5test.Tree
 	group string
 	dev   device.Device
 }
@@ -125,7 +121,7 @@ type smallConfig struct {
 }
 
 // geometry of the case's group, whose widths the tensors tell.
-func geometry(t *testing.T, path, group string, tree *hdf5.Tree) Config {
+func geometry(t *testing.T, path, group string, tree *hdf5test.Tree) Config {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(path, "config.json"))
 	if err != nil {
@@ -187,7 +183,7 @@ func (c *smallCase) run(path string) {
 }
 
 // spelt is a tensor's name in the file, by either generation of transformers.
-func spelt(tree *hdf5.Tree, group, name string) string {
+func spelt(tree *hdf5test.Tree, group, name string) string {
 	if tree.Has(group + "/weights/" + name) {
 		return name
 	}

@@ -5,7 +5,7 @@ package lewm
 import (
 	"testing"
 
-	"scalewm/dataset/hdf5"
+	"scalewm/dataset/hdf5/hdf5test"
 	"scalewm/model/device"
 	"scalewm/model/device/cuda/emu/driver"
 	"scalewm/model/device/cuda/gpu"
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 func TestGPUReference(t *testing.T) {
 	for p, tol := range map[device.Precision]tolerances{device.FP32: singleTolerances, device.BF16: bf16Tolerances} {
 		t.Run(string(p), func(t *testing.T) {
-			eachPaper(t, func(t *testing.T, path string, tree *hdf5.Tree) {
+			eachPaper(t, func(t *testing.T, path string, tree *hdf5test.Tree) {
 				(&paperCase{T: t, tree: tree, tolerances: tol}).run(path, driver.Device(t, gpu.Open, p))
 			})
 		})

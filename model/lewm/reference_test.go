@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"scalewm/dataset/hdf5"
+	"scalewm/dataset/hdf5/hdf5test"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
@@ -24,7 +24,7 @@ const committed = "testdata/reference"
 // (testdata/lewm_paper.py made them) and those of SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) { eachPaper(t, checkPaper) }
 
-func eachPaper(t *testing.T, check func(t *testing.T, path string, tree *hdf5.Tree)) {
+func eachPaper(t *testing.T, check func(t *testing.T, path string, tree *hdf5test.Tree)) {
 	for _, dir := range []string{committed, os.Getenv("SCALEWM_REFERENCE_DIR")} {
 		if dir == "" {
 			continue
@@ -35,11 +35,7 @@ func eachPaper(t *testing.T, check func(t *testing.T, path string, tree *hdf5.Tr
 		}
 		for _, path := range paths {
 			t.Run(filepath.Base(path), func(t *testing.T) {
-				tree, err := hdf5.OpenTree(filepath.Join(path, "reference.h5"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer tree.Close()
+				tree := hdf5test.Open(t, filepath.Join(path, "reference.h5"))
 				check(t, path, tree)
 			})
 		}
@@ -61,7 +57,7 @@ var (
 	bf16Tolerances    = tolerances{5e-2, 2e-2, 1e-1, 0.6, 1.2}
 )
 
-func checkPaper(t *testing.T, path string, tree *hdf5.Tree) {
+func checkPaper(t *testing.T, path string, tree *hdf5test.Tree) {
 	double := widenedTolerances
 	if filepath.Dir(path) == committed {
 		double = doubleTolerances
@@ -92,7 +88,7 @@ func checkPaper(t *testing.T, path string, tree *hdf5.Tree) {
 type paperCase struct {
 	*testing.T
 	tolerances
-	tree *hdf5.Tree
+	tree *hdf5test.Tree
 	m    *Model
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"scalewm/dataset/hdf5"
+	"scalewm/dataset/hdf5/hdf5test"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/ref"
@@ -81,11 +81,7 @@ func costGradReference(t *testing.T, dev device.Device, name string) {
 		t.Fatal(err)
 	}
 	read := func(path, array string) ([]float64, []int) {
-		tree, err := hdf5.OpenTree(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tree.Close()
+		tree := hdf5test.Open(t, path)
 		v, shape, err := tree.Read(array)
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset/hdf5"
+	"scalewm/dataset/hdf5/hdf5test"
 	"scalewm/model/device"
 	"scalewm/model/device/ref"
 	"scalewm/model/nn"
@@ -42,18 +42,14 @@ func referenceCases(t *testing.T, family string) []string {
 type lossCase struct {
 	*testing.T
 	bench
-	tree  *hdf5.Tree
+	tree  *hdf5test.Tree
 	group string
 	b, t  int
 	float float64 // tolerance of gradients: 1e-9, or 1e-6 where they are stored as float32
 }
 
 func checkLosses(t *testing.T, path string) {
-	tree, err := hdf5.OpenTree(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
+	tree := hdf5test.Open(t, path)
 	groups := map[string]bool{}
 	for _, n := range tree.Names() {
 		g, rest, _ := strings.Cut(n, "/")

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"scalewm/dataset/hdf5"
+	"scalewm/dataset/hdf5/hdf5test"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
@@ -24,11 +24,7 @@ var dinoTiny = dinowm.Config{Backbone: dinov2.Config{Width: 12, Layers: 2, Heads
 
 // TestDinoWMSteps trains beside PyTorch, on features as the recorded model made them.
 func TestDinoWMSteps(t *testing.T) {
-	tree, err := hdf5.OpenTree(dinoCase)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
+	tree := hdf5test.Open(t, dinoCase)
 	single, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +38,7 @@ func TestDinoWMSteps(t *testing.T) {
 	}
 }
 
-func dinoSteps(t *testing.T, tree *hdf5.Tree, dev device.Device, lossBound, finalBound float64) {
+func dinoSteps(t *testing.T, tree *hdf5test.Tree, dev device.Device, lossBound, finalBound float64) {
 	read := func(name string) ([]float64, []int) {
 		t.Helper()
 		v, shape, err := tree.Read(name)

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"scalewm/dataset"
-	"scalewm/dataset/hdf5"
+	"scalewm/dataset/hdf5/hdf5test"
 	"scalewm/envs"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -86,11 +86,7 @@ var (
 func normalised(name string) bool { return strings.HasPrefix(name, "input/pixels_normalised_") }
 
 func checkSmall(t *testing.T, path string, devices []tried) {
-	tree, err := hdf5.OpenTree(filepath.Join(path, "reference.h5"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
+	tree := hdf5test.Open(t, filepath.Join(path, "reference.h5"))
 	for _, group := range []string{"lewm", "scale", "aux", "lewm_hot"} {
 		for _, c := range devices {
 			t.Run(fmt.Sprintf("%s/%s/%s", group, c.dev.Kind().Backend, c.dev.Kind().Precision), func(t *testing.T) {
@@ -116,7 +112,7 @@ func checkSmall(t *testing.T, path string, devices []tried) {
 type smallCase struct {
 	*testing.T
 	bounds
-	tree    *hdf5.Tree
+	tree    *hdf5test.Tree
 	group   string
 	dev     device.Device
 	model   lewm.Config

@@ -1,9 +1,13 @@
-/* Whole arrays and attributes of any HDF5 file; rules as in lib.h. */
-#ifndef SCALEWM_HDF5_LIBTREE_H
-#define SCALEWM_HDF5_LIBTREE_H
+/* Arrays and attributes of any HDF5 file by path. Functions return a negative number, or NULL, on failure. */
+#ifndef SCALEWM_HDF5TEST_TREE_H
+#define SCALEWM_HDF5TEST_TREE_H
 
-#include "lib.h"
+#define H5_USE_110_API
+#include <hdf5.h>
 
+#define SW_MAX_DIMS 8
+
+hid_t sw_tree_open(const char *path);
 /* Paths of all data sets, each followed by a newline, after an empty line; to be freed. */
 char *sw_tree_names(hid_t file);
 /* Number of dimensions. */

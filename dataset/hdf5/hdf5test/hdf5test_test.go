@@ -1,8 +1,6 @@
-package hdf5
+package hdf5test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,11 +9,7 @@ import (
 
 // The numbers are those that testdata/tree.py writes with h5py.
 func TestTree(t *testing.T) {
-	f, err := OpenTree("testdata/tree.h5")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := Open(t, "testdata/tree.h5")
 	if d := cmp.Diff([]string{"a/deep/double", "a/half", "a/single", "bytes", "flags", "long", "none", "scalar", "words"}, f.Names()); d != "" {
 		t.Error(d)
 	}
@@ -37,18 +31,14 @@ func TestTree(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"nothing", "a", "words"} {
-		if _, _, err := f.Read(name); err == nil || !strings.Contains(err.Error(), "(hint: ") {
+		if _, _, err := f.Read(name); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func TestTreeAttributes(t *testing.T) {
-	f, err := OpenTree("testdata/tree.h5")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := Open(t, "testdata/tree.h5")
 	for name, want := range map[string]float64{"lr": 5e-5, "steps": 12, "on": 1} {
 		if v, text, err := f.Attr("a", name); v != want || text != "" || err != nil {
 			t.Errorf("%s: %g %q %v", name, v, text, err)
@@ -60,24 +50,8 @@ func TestTreeAttributes(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"list", "missing"} {
-		if _, _, err := f.Attr("a", name); err == nil || !strings.Contains(err.Error(), "(hint: ") {
+		if _, _, err := f.Attr("a", name); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestTreeRefuses(t *testing.T) {
-	torn := filepath.Join(t.TempDir(), "torn.h5")
-	b, err := os.ReadFile("testdata/tree.h5")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(torn, b[:40], 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{torn, "testdata/none.h5"} {
-		if _, err := OpenTree(path); err == nil || !strings.Contains(err.Error(), filepath.Base(path)) || !strings.Contains(err.Error(), "(hint: ") {
-			t.Errorf("%s: %v", path, err)
 		}
 	}
 }
