@@ -202,16 +202,16 @@ func (d *Data) stateFits(n int, spec StateSpec) error {
 }
 
 // JacSite fills the Jacobians of a site's position and orientation with respect to
-// QVel, 3 x NV each, rows first. Positions must be current: Kinematics, ComPos.
+// QVel, 3 x nv each, rows first. Positions must be current: Kinematics, ComPos.
 func (d *Data) JacSite(site int, jacp, jacr []float64) error {
 	if d.c == nil {
 		return ErrClosed
 	}
-	if n := d.m.NSite(); site < 0 || site >= n {
+	if n := d.m.Size("nsite"); site < 0 || site >= n {
 		return fmt.Errorf("mujoco: Jacobian of site %d: the model has %d", site, n)
 	}
-	if want := 3 * d.m.NV(); len(jacp) != want || len(jacr) != want {
-		return fmt.Errorf("mujoco: Jacobians of %d and %d values where 3 x NV is %d", len(jacp), len(jacr), want)
+	if want := 3 * d.m.Size("nv"); len(jacp) != want || len(jacr) != want {
+		return fmt.Errorf("mujoco: Jacobians of %d and %d values where 3 x nv is %d", len(jacp), len(jacr), want)
 	}
 	err := outcome("Jacobian", d.c, mjc.JacSite(d.c, site, jacp, jacr))
 	runtime.KeepAlive(d)

@@ -41,7 +41,7 @@ func TestStages(t *testing.T) {
 	must(t, again.ComPos())
 	sameBits(t, "places of bodies", again.XPos(), whole.XPos())
 	must(t, whole.RNEPostConstraint())
-	if whole.CAcc()[2] == 0 && whole.CAcc()[5] == 0 {
+	if Array[float64](whole, "cacc")[2] == 0 && Array[float64](whole, "cacc")[5] == 0 {
 		t.Error("no acceleration of the world, which gravity gives it")
 	}
 }
@@ -71,7 +71,7 @@ func TestReset(t *testing.T) {
 	d := newData(t, m)
 	must(t, d.Step(5))
 	must(t, d.Reset())
-	sameBits(t, "positions", d.QPos(), m.QPos0())
+	sameBits(t, "positions", d.QPos(), Array[float64](m, "qpos0"))
 	d.SetTime(3)
 	if d.Time() != 3 {
 		t.Error("the time was not set")
@@ -81,7 +81,7 @@ func TestReset(t *testing.T) {
 func TestSizesAreChecked(t *testing.T) {
 	m := world(t)
 	d := newData(t, m)
-	nv := m.NV()
+	nv := m.Size("nv")
 	for name, err := range map[string]error{
 		"state too short":   d.State(make([]float64, 3), StatePhysics),
 		"state too long":    d.SetState(make([]float64, 300), StatePhysics),
@@ -105,7 +105,7 @@ func TestDivergence(t *testing.T) {
 	}{
 		"NaN position":  {func(d *Data) { d.QPos()[1] = math.NaN() }, WarnBadQPos, true},
 		"huge velocity": {func(d *Data) { d.QVel()[0] = 1e11 }, WarnBadQVel, true},
-		"NaN force":     {func(d *Data) { d.QFrcApplied()[0] = math.NaN() }, WarnBadQAcc, true},
+		"NaN force":     {func(d *Data) { Array[float64](d, "qfrc_applied")[0] = math.NaN() }, WarnBadQAcc, true},
 		"NaN control":   {func(d *Data) { d.Ctrl()[0] = math.NaN() }, WarnBadCtrl, false},
 	} {
 		d := newData(t, m)
@@ -182,7 +182,7 @@ func TestUseAfterClose(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, f := range map[string]func(){"view": func() { d.QPos() }, "model view": func() { m.BodyMass() }, "time": func() { d.Time() }} {
+	for name, f := range map[string]func(){"view": func() { d.QPos() }, "model view": func() { Array[float64](m, "body_mass") }, "time": func() { d.Time() }} {
 		func() {
 			defer func() {
 				if s, _ := recover().(string); !strings.HasPrefix(s, "mujoco: ") {
@@ -199,10 +199,10 @@ func TestStepDoesNotAllocate(t *testing.T) {
 	d := newData(t, m)
 	n, err := m.StateSize(StateFullPhysics)
 	must(t, err)
-	s, jac := make([]float64, n), make([]float64, 6*m.NV())
+	s, jac := make([]float64, n), make([]float64, 6*m.Size("nv"))
 	if a := testing.AllocsPerRun(100, func() {
 		d.Ctrl()[0] = 0.1
-		if d.Step(2) != nil || d.State(s, StateFullPhysics) != nil || d.JacSite(0, jac[:3*m.NV()], jac[3*m.NV():]) != nil {
+		if d.Step(2) != nil || d.State(s, StateFullPhysics) != nil || d.JacSite(0, jac[:3*m.Size("nv")], jac[3*m.Size("nv"):]) != nil {
 			t.Fatal("an error")
 		}
 	}); a != 0 {

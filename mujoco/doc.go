@@ -20,9 +20,8 @@
 //
 // # Arrays
 //
-// Methods such as [Data.QPos], [Data.XPos] or [Model.GeomRGBA] give MuJoCo's own
-// arrays, named as its documentation names them (body_mass is BodyMass). Nothing
-// is copied: what is written there is what MuJoCo sees. The address of an array does
+// [Array] gives MuJoCo's own arrays by the names in its documentation, and methods such as
+// [Data.QPos] those that most tasks use. Nothing is copied: what is written there is what MuJoCo sees. The address of an array does
 // not change, so that a caller may fetch it once. It is valid until Close, and only
 // while the Data or Model is reachable: keep that beside the slice.
 //
@@ -40,5 +39,3 @@
 // without it. See [Open] for where it is looked for. The package knows nothing of
 // tasks, data sets or images; images are package render's.
 package mujoco
-
-//go:generate go run ./internal/genfields

@@ -78,7 +78,7 @@ func ExampleLoadXML() {
 		return
 	}
 	defer m.Close()
-	fmt.Println(m.NBody(), "bodies,", m.NU(), "control")
+	fmt.Println(m.Size("nbody"), "bodies,", m.Size("nu"), "control")
 	// Output: 2 bodies, 1 control
 }
 

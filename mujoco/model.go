@@ -16,7 +16,7 @@ import (
 type Model struct {
 	h       *modelHandle
 	c       *mjc.CModel // nil after Close
-	layout  *layout
+	layout  layout
 	cleanup runtime.Cleanup
 }
 

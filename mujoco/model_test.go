@@ -33,8 +33,8 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if m.NBody() != tc.bodies || m.NMesh() != tc.meshes {
-			t.Errorf("%s: %d bodies, %d meshes, want %d, %d", name, m.NBody(), m.NMesh(), tc.bodies, tc.meshes)
+		if m.Size("nbody") != tc.bodies || m.Size("nmesh") != tc.meshes {
+			t.Errorf("%s: %d bodies, %d meshes, want %d, %d", name, m.Size("nbody"), m.Size("nmesh"), tc.bodies, tc.meshes)
 		}
 		m.Close()
 	}
@@ -103,33 +103,54 @@ func TestViewsHaveMuJoCosShapes(t *testing.T) {
 	for name, got := range map[string][2]int{ // [length, wanted]: from world.xml by hand
 		"qpos":        {len(d.QPos()), 2 + 7},
 		"qvel":        {len(d.QVel()), 2 + 6},
-		"act":         {len(d.Act()), 1},
+		"act":         {len(Array[float64](d, "act")), 1},
 		"ctrl":        {len(d.Ctrl()), 2},
 		"xpos":        {len(d.XPos()), 5 * 3},
-		"xmat":        {len(d.XMat()), 5 * 9},
+		"xmat":        {len(Array[float64](d, "xmat")), 5 * 9},
 		"site_xpos":   {len(d.SiteXPos()), 3},
 		"mocap_quat":  {len(d.MocapQuat()), 4},
-		"sensordata":  {len(d.Sensordata()), 1 + 3 + 3},
-		"body_mass":   {len(m.BodyMass()), 5},
-		"geom_rgba":   {len(m.GeomRGBA()), 5 * 4},
-		"key_qpos":    {len(m.KeyQPos()), 9},
-		"jnt_limited": {len(m.JntLimited()), 3},
-		"tex_data":    {len(m.TexData()), 0},
-		"opt.gravity": {len(m.OptGravity()), 3},
-		"cfrc_ext":    {len(d.CFrcExt()), 5 * 6},
+		"sensordata":  {len(Array[float64](d, "sensordata")), 1 + 3 + 3},
+		"body_mass":   {len(Array[float64](m, "body_mass")), 5},
+		"geom_rgba":   {len(Array[float32](m, "geom_rgba")), 5 * 4},
+		"key_qpos":    {len(Array[float64](m, "key_qpos")), 9},
+		"jnt_limited": {len(Array[bool](m, "jnt_limited")), 3},
+		"tex_data":    {len(Array[byte](m, "tex_data")), 0},
+		"opt.gravity": {len(Array[float64](m, "opt.gravity")), 3},
+		"cfrc_ext":    {len(Array[float64](d, "cfrc_ext")), 5 * 6},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s has %d values, want %d", name, got[0], got[1])
 		}
 	}
-	if g := m.OptGravity(); g[2] != -9.81 || *m.OptTimestep() != 0.005 || *m.VisGlobalOffwidth() != 640 {
-		t.Errorf("gravity %v, time step %v, off-screen width %d", g, *m.OptTimestep(), *m.VisGlobalOffwidth())
+	if g := Array[float64](m, "opt.gravity"); g[2] != -9.81 || Array[float64](m, "opt.timestep")[0] != 0.005 || Array[int32](m, "vis.global.offwidth")[0] != 640 {
+		t.Errorf("gravity %v, time step %v, off-screen width %d", g, Array[float64](m, "opt.timestep")[0], Array[int32](m, "vis.global.offwidth")[0])
 	}
-	if l := m.JntLimited(); l[0] || !l[1] {
+	if l := Array[bool](m, "jnt_limited"); l[0] || !l[1] {
 		t.Errorf("limits of joints %v", l)
 	}
-	if got := Row(m.GeomRGBA(), 1, 4); got[0] != 0.8 || len(got) != 4 {
+	if got := Row(Array[float32](m, "geom_rgba"), 1, 4); got[0] != 0.8 || len(got) != 4 {
 		t.Errorf("colour of geom 1: %v", got)
+	}
+}
+
+// A name or a type that the headers do not have is a bug of the caller.
+func TestArrayPanics(t *testing.T) {
+	m := world(t)
+	for name, use := range map[string]func(){
+		"no such array": func() { Array[float64](m, "body_weight") },
+		"of data":       func() { Array[float64](m, "qpos") },
+		"a size":        func() { Array[int32](m, "nbody") },
+		"another type":  func() { Array[float32](m, "body_mass") },
+		"no such size":  func() { m.Size("body_mass") },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			use()
+		}()
 	}
 }
 
@@ -139,7 +160,7 @@ func TestWritesReachMuJoCo(t *testing.T) {
 	must(t, err)
 	defer m.Close()
 	d := newData(t, m)
-	m.OptGravity()[2] = 0
+	Array[float64](m, "opt.gravity")[2] = 0
 	d.QVel()[2] = 1
 	must(t, d.Step(100))
 	if z := d.QPos()[2]; z < 1.199 || z > 1.201 { // 1 m, 1 m/s, 100 steps of 2 ms, no gravity

@@ -93,7 +93,7 @@ func sameBits(t *testing.T, what string, got, want []float64) {
 // replay steps d through the recorded controls.
 func replay(t testing.TB, d *Data, r recording, each func(step int)) {
 	t.Helper()
-	nu := d.Model().NU()
+	nu := d.Model().Size("nu")
 	for i := range len(r.Ctrl) / nu {
 		copy(d.Ctrl(), r.Ctrl[i*nu:])
 		if err := d.Step(1); err != nil {
@@ -111,15 +111,15 @@ func TestStepsEqualPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, ns := make([]float64, n), m.NSensordata()
+	state, ns := make([]float64, n), m.Size("nsensordata")
 	replay(t, d, r, func(i int) {
 		if err := d.State(state, spec); err != nil {
 			t.Fatal(err)
 		}
 		sameBits(t, "state", state, r.States[i*n:(i+1)*n])
-		sameBits(t, "sensors", d.Sensordata(), r.Sensors[i*ns:(i+1)*ns])
+		sameBits(t, "sensors", Array[float64](d, "sensordata"), r.Sensors[i*ns:(i+1)*ns])
 	})
-	sameBits(t, "mass", m.BodyMass(), r.Mass)
+	sameBits(t, "mass", Array[float64](m, "body_mass"), r.Mass)
 }
 
 func TestJacobianEqualsPython(t *testing.T) {
@@ -127,10 +127,10 @@ func TestJacobianEqualsPython(t *testing.T) {
 	d := newData(t, m)
 	replay(t, d, r, func(int) {})
 	must(t, d.Forward())
-	jac := make([]float64, 6*m.NV())
+	jac := make([]float64, 6*m.Size("nv"))
 	tip, err := m.ID(ObjSite, "tip")
 	must(t, err)
-	must(t, d.JacSite(tip, jac[:3*m.NV()], jac[3*m.NV():]))
+	must(t, d.JacSite(tip, jac[:3*m.Size("nv")], jac[3*m.Size("nv"):]))
 	sameBits(t, "Jacobian of the tip", jac, r.JacTip)
 }
 

@@ -148,7 +148,7 @@ func TestManyDataOfOneModelInParallel(t *testing.T) {
 	for range 8 {
 		d := newData(t, m)
 		wg.Go(func() {
-			nu := m.NU()
+			nu := m.Size("nu")
 			for i := range len(r.Ctrl) / nu {
 				copy(d.Ctrl(), r.Ctrl[i*nu:])
 				if err := d.Step(1); err != nil {

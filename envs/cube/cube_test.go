@@ -89,9 +89,9 @@ var lean = func() *mjenv.Task {
 		if err != nil {
 			return nil, err
 		}
-		group, faces := m.GeomGroup(), m.MeshFacenum()
-		*m.VisQualityShadowsize(), *m.VisQualityOffsamples() = 64, 0
-		for g, id := range m.GeomDataID() {
+		group, faces := mujoco.Array[int32](m, "geom_group"), mujoco.Array[int32](m, "mesh_facenum")
+		mujoco.Array[int32](m, "vis.quality.shadowsize")[0], mujoco.Array[int32](m, "vis.quality.offsamples")[0] = 64, 0
+		for g, id := range mujoco.Array[int32](m, "geom_dataid") {
 			if group[g] == 2 && id >= 0 && faces[id] > 3000 {
 				group[g] = 5
 			}

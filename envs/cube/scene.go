@@ -156,7 +156,7 @@ func paint(m *mujoco.Model, color []float64) error {
 		if err != nil {
 			return err
 		}
-		rgba := mujoco.Row(m.GeomRGBA(), id, 4)
+		rgba := mujoco.Row(mujoco.Array[float32](m, "geom_rgba"), id, 4)
 		for i, c := range color {
 			rgba[i] = float32(c)
 		}
@@ -170,7 +170,7 @@ var gains = [joints]float64{4500, 4500, 4500, 2000, 2000, 500}
 
 // tune sets them, and the damping that belongs to them.
 func tune(m *mujoco.Model) {
-	gain, bias := m.ActuatorGainprm(), m.ActuatorBiasprm()
+	gain, bias := mujoco.Array[float64](m, "actuator_gainprm"), mujoco.Array[float64](m, "actuator_biasprm")
 	for i, k := range gains {
 		mujoco.Row(gain, i, 10)[0] = k
 		mujoco.Row(gain, i, 10)[2] = -k / 10

@@ -18,65 +18,48 @@ import (
 	"unsafe"
 
 	"scalewm/envs/mjenv"
+	"scalewm/mujoco"
 )
 
-// bytesOf is the memory of an array.
-func bytesOf(v reflect.Value) []byte {
-	if v.Len() == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(v.UnsafePointer()), uintptr(v.Len())*v.Type().Elem().Size())
-}
-
-// numbers are the values of an array, or what a pointer points to.
-func numbers(v reflect.Value) (out []float64) {
-	if v.Kind() == reflect.Pointer {
-		return []float64{v.Elem().Convert(reflect.TypeFor[float64]()).Float()}
-	}
-	for i := range v.Len() {
-		out = append(out, v.Index(i).Convert(reflect.TypeFor[float64]()).Float())
-	}
-	return out
-}
-
-// fields are the fields of the compiled scene, by MuJoCo's names in lower case
-// without underscores.
-func fields(t *testing.T) map[string]reflect.Value {
-	out := map[string]reflect.Value{}
-	model := reflect.ValueOf(made(t).w.Data.Model())
-	for i := range model.NumMethod() {
-		m := model.Type().Method(i)
-		if m.Type.NumIn() != 1 || m.Type.NumOut() != 1 {
-			continue
-		}
-		if k := m.Type.Out(0).Kind(); k == reflect.Slice || k == reflect.Pointer {
-			out[strings.ToLower(m.Name)] = model.Method(i).Call(nil)[0]
+// array is one of the model's arrays as bytes and as numbers, ok where its elements are of type T.
+func array[T mujoco.Element](m *mujoco.Model, name string) (b []byte, numbers []float64, ok bool) {
+	defer func() { ok = recover() == nil }()
+	a := mujoco.Array[T](m, name)
+	for i := range a {
+		if v := reflect.ValueOf(a[i]); v.CanConvert(reflect.TypeFor[float64]()) {
+			numbers = append(numbers, v.Convert(reflect.TypeFor[float64]()).Float())
 		}
 	}
-	return out
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a))), len(a)*int(unsafe.Sizeof(*new(T)))), numbers, true
 }
 
 // Every array of the model has the bytes of the original's, every option its
 // number (testdata/make_model.py).
 func TestModelIsTheOriginals(t *testing.T) {
-	ours := fields(t)
+	m := made(t).w.Data.Model()
 	b, err := os.ReadFile("testdata/model.json")
 	must(t, err)
 	var theirs map[string]any
 	must(t, json.Unmarshal(b, &theirs))
 	for name, want := range theirs {
-		v, ok := ours[strings.ToLower(name)]
-		if !ok {
+		var raw []byte
+		var got []float64
+		found := false
+		for _, as := range []func(*mujoco.Model, string) ([]byte, []float64, bool){array[float64], array[float32], array[int32], array[int64], array[byte], array[bool]} {
+			if b, numbers, ok := as(m, name); ok {
+				raw, got, found = b, numbers, true
+			}
+		}
+		if !found {
 			t.Errorf("no field %s", name)
 			continue
 		}
 		switch want := want.(type) {
 		case string:
-			if sum := sha256.Sum256(bytesOf(v)); hex.EncodeToString(sum[:8]) != want {
+			if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:8]) != want {
 				t.Errorf("%s has other bytes", name)
 			}
 		case []any:
-			got := numbers(v)
 			if !slices.EqualFunc(want, got, func(a any, b float64) bool { return a == b }) {
 				t.Errorf("%s is %v, the original's %v", name, got, want)
 			}

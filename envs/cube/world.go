@@ -71,7 +71,7 @@ func (w *world) Enter(p *mjenv.Physics) error {
 	}
 	sites, turns := p.Data.SiteXPos(), p.Data.SiteXMat()
 	w.pinchAt, w.pinchMat = mujoco.Row(sites, pinch, 3), mujoco.Row(turns, pinch, 9)
-	w.padForce = mujoco.Row(p.Data.CFrcExt(), pad, 6)
+	w.padForce = mujoco.Row(mujoco.Array[float64](p.Data, "cfrc_ext"), pad, 6)
 	w.targetQuat = mujoco.Row(p.Data.MocapQuat(), 0, 4)
 	p.Goal = mujoco.Row(p.Data.MocapPos(), 0, 3)
 	p.Kept = [][]float64{w.pinchAt, w.pinchMat, w.padForce}

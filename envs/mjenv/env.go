@@ -56,7 +56,7 @@ func (e *Env) enter(s *stage) error {
 	}
 	p.stage, p.Data, p.QPos, p.QVel, p.Ctrl = s, d, d.QPos(), d.QVel(), d.Ctrl()
 	p.seen, p.Kept = slices.Clone(p.QPos), nil
-	p.arrays = map[string][]float64{"qpos": p.QPos, "qvel": p.QVel, ControlColumn: p.Ctrl, WarmstartColumn: d.QAccWarmstart()}
+	p.arrays = map[string][]float64{"qpos": p.QPos, "qvel": p.QVel, ControlColumn: p.Ctrl, WarmstartColumn: mujoco.Array[float64](d, "qacc_warmstart")}
 	p.computed = map[string]func([]float64){
 		"time":       func(dst []float64) { dst[0] = p.Data.Time() },
 		"substeps":   func(dst []float64) { dst[0] = float64(e.last.Substeps) },

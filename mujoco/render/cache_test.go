@@ -22,8 +22,8 @@ func TestCacheDrawsManyModels(t *testing.T) {
 	var want [][]byte
 	for i := range 3 {
 		m, d := scene(t)
-		red := m.GeomRGBA()
-		for g := range m.NGeom() {
+		red := mujoco.Array[float32](m, "geom_rgba")
+		for g := range m.Size("ngeom") {
 			red[4*g] = float32(i) / 2
 		}
 		models, data = append(models, m), append(data, d)

@@ -171,8 +171,8 @@ func (r *Renderer) check(d *mujoco.Data, camera, n int) error {
 		return r.stuck
 	case d.Model() != r.model:
 		return errors.New("render: the data belong to another model than the renderer")
-	case camera < 0 || camera >= r.model.NCam():
-		return fmt.Errorf("render: camera %d: the model has %d", camera, r.model.NCam())
+	case camera < 0 || camera >= r.model.Size("ncam"):
+		return fmt.Errorf("render: camera %d: the model has %d", camera, r.model.Size("ncam"))
 	case n != r.Bytes():
 		return fmt.Errorf("render: room of %d bytes for a frame of %d x %d x 3", n, r.height, r.width)
 	}

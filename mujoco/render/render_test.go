@@ -137,8 +137,8 @@ func TestFramesEqualPython(t *testing.T) {
 	// Colours and lights of the live model, without a new renderer.
 	box, err := m.ID(mujoco.ObjGeom, "box")
 	must(t, err)
-	copy(mujoco.Row(m.GeomRGBA(), box, 4), []float32{1, 1, 0, 1})
-	copy(m.LightDiffuse(), []float32{0.3, 0.3, 0.3})
+	copy(mujoco.Row(mujoco.Array[float32](m, "geom_rgba"), box, 4), []float32{1, 1, 0, 1})
+	copy(mujoco.Array[float32](m, "light_diffuse"), []float32{0.3, 0.3, 0.3})
 	sameFrame(t, r, "recoloured", draw(t, r, d, side))
 }
 

@@ -17,7 +17,7 @@ func TestKeptShadowsEqualPlainOnes(t *testing.T) {
 func keptEqualPlain(t *testing.T, mirror bool) {
 	m, d := scene(t)
 	if !mirror {
-		clear(m.MatReflectance())
+		clear(mujoco.Array[float32](m, "mat_reflectance"))
 	}
 	other, err := m.NewData()
 	must(t, err)
@@ -29,21 +29,21 @@ func keptEqualPlain(t *testing.T, mirror bool) {
 		world := d
 		switch {
 		case i == 8:
-			m.LightPos()[0] += 0.1
+			mujoco.Array[float64](m, "light_pos")[0] += 0.1
 		case i == 14:
-			mujoco.Row(m.GeomSize(), box, 3)[0] *= 1.5
+			mujoco.Row(mujoco.Array[float64](m, "geom_size"), box, 3)[0] *= 1.5
 		case i == 20:
-			copy(mujoco.Row(m.GeomRGBA(), box, 4), []float32{1, 1, 0, 1})
+			copy(mujoco.Row(mujoco.Array[float32](m, "geom_rgba"), box, 4), []float32{1, 1, 0, 1})
 		case i == 33:
-			m.CamPos()[0] += 0.05
+			mujoco.Array[float64](m, "cam_pos")[0] += 0.05
 		case i == 37:
-			copy(m.MatRGBA(), []float32{1, 0.5, 0.5, 1})
+			copy(mujoco.Array[float32](m, "mat_rgba"), []float32{1, 0.5, 0.5, 1})
 		case i == 41:
-			m.GeomPos()[2] -= 0.1 // the floor
+			mujoco.Array[float64](m, "geom_pos")[2] -= 0.1 // the floor
 		case i == 45:
-			m.CamPos()[2] = -1 // under it
+			mujoco.Array[float64](m, "cam_pos")[2] = -1 // under it
 		case i == 49:
-			m.CamPos()[2] = 1
+			mujoco.Array[float64](m, "cam_pos")[2] = 1
 		case i > 22 && i < 32 && i%2 == 0:
 			world = other
 		}

@@ -5,7 +5,7 @@ mujoco 3.11.0:
 
     python make_model.py
 
-Of every array of mjModel, under its name without underscores, the first 16 hex digits of the
+Of every array of mjModel, under its name, the first 16 hex digits of the
 SHA-256 of its bytes; of options, statistics and visual settings the numbers. Left out are
 names and file paths, since dm_control names what has no name, the indices of sparse matrices and the scale
 of decorations.
@@ -34,14 +34,14 @@ def main():
     model, out = env._model, {}
     for name, value in public(model):
         if isinstance(value, np.ndarray) and value.size and not (name.startswith(LEFT_OUT) or name.endswith('pathadr')):
-            out[name.replace('_', '')] = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]
-    parts = {'opt': model.opt, 'stat': model.stat}
+            out[name] = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]
+    parts = {'opt.': model.opt, 'stat.': model.stat}
     for name in ('global_', 'quality', 'headlight', 'map'):
-        parts['vis' + name.rstrip('_')] = getattr(model.vis, name)
+        parts['vis.' + name.rstrip('_') + '.'] = getattr(model.vis, name)
     for part, o in parts.items():
         for name, value in public(o):
             if isinstance(value, (int, float, np.ndarray)):
-                out[part + name.replace('_', '')] = np.asarray(value, dtype=np.float64).ravel().tolist()
+                out[part + name] = np.asarray(value, dtype=np.float64).ravel().tolist()
     with open(os.path.join(HERE, 'model.json'), 'w') as f:
         json.dump(out, f, indent=0, sort_keys=True)
     print(len(out), 'fields')

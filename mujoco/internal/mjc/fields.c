@@ -4,7 +4,7 @@
 #ifdef MJC_BUILT
 
 static const mjc_field sizes[] = {
-#define X(name) {#name, "mjtSize", "1", "1", offsetof(mjModel, name)},
+#define X(name) {#name, "mjtSize", offsetof(mjModel, name)},
     MJMODEL_SIZES
 #undef X
 };
@@ -15,34 +15,34 @@ static const mjc_field sizes[] = {
 
 // Structs inside mjModel: opt, stat and vis.
 static const mjc_field inlined[] = {
-#define X(type, name, n) {"opt." #name, #type, #n, "1", offsetof(mjModel, opt.name)},
+#define X(type, name, n) {"opt." #name, #type, offsetof(mjModel, opt.name)},
     MJOPTION_FIELDS
 #undef X
-#define X(name, n) {"stat." #name, "mjtNum", #n, "1", offsetof(mjModel, stat.name)},
+#define X(name, n) {"stat." #name, "mjtNum", offsetof(mjModel, stat.name)},
     MJSTATISTIC_FIELDS
 #undef X
-#define X(type, name, n) {"vis.global." #name, #type, #n, "1", offsetof(mjModel, vis.global.name)},
+#define X(type, name, n) {"vis.global." #name, #type, offsetof(mjModel, vis.global.name)},
     MJVISUAL_GLOBAL_FIELDS
 #undef X
-#define X(type, name, n) {"vis.quality." #name, #type, #n, "1", offsetof(mjModel, vis.quality.name)},
+#define X(type, name, n) {"vis.quality." #name, #type, offsetof(mjModel, vis.quality.name)},
     MJVISUAL_QUALITY_FIELDS
 #undef X
-#define X(type, name, n) {"vis.headlight." #name, #type, #n, "1", offsetof(mjModel, vis.headlight.name)},
+#define X(type, name, n) {"vis.headlight." #name, #type, offsetof(mjModel, vis.headlight.name)},
     MJVISUAL_HEADLIGHT_FIELDS
 #undef X
-#define X(type, name, n) {"vis.map." #name, #type, #n, "1", offsetof(mjModel, vis.map.name)},
+#define X(type, name, n) {"vis.map." #name, #type, offsetof(mjModel, vis.map.name)},
     MJVISUAL_MAP_FIELDS
 #undef X
 };
 
 static const mjc_field model[] = {
-#define X(type, name, nr, nc) {#name, #type, #nr, #nc, offsetof(mjModel, name)},
+#define X(type, name, nr, nc) {#name, #type, offsetof(mjModel, name)},
     MJMODEL_POINTERS
 #undef X
 };
 
 static const mjc_field data[] = {
-#define X(type, name, nr, nc) {#name, #type, #nr, #nc, offsetof(mjData, name)},
+#define X(type, name, nr, nc) {#name, #type, offsetof(mjData, name)},
     MJDATA_POINTERS
 #undef X
 };

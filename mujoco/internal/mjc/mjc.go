@@ -60,10 +60,10 @@ const (
 	Data   Table = C.MJC_DATA
 )
 
-// Field says where one field is. Rows and Cols are the shape as MuJoCo writes it.
+// Field says where one field is, and its type in C.
 type Field struct {
-	Name, Type, Rows, Cols string
-	Offset                 uintptr
+	Name, Type string
+	Offset     uintptr
 }
 
 // Fields lists a table in the order of MuJoCo's headers.
@@ -72,7 +72,7 @@ func Fields(t Table) []Field {
 	p := C.mjc_fields(C.int(t), &n)
 	out := make([]Field, n)
 	for i, f := range unsafe.Slice(p, n) {
-		out[i] = Field{C.GoString(f.name), C.GoString(f._type), C.GoString(f.rows), C.GoString(f.cols), uintptr(f.offset)}
+		out[i] = Field{C.GoString(f.name), C.GoString(f._type), uintptr(f.offset)}
 	}
 	return out
 }

@@ -38,7 +38,7 @@ typedef struct {
 
 // One array or scalar inside mjModel or mjData.
 typedef struct {
-  const char *name, *type, *rows, *cols;
+  const char *name, *type;
   size_t offset;
 } mjc_field;
 
