@@ -11,8 +11,6 @@
 // The package knows kernels only: no layers, no models.
 package cuda
 
-//go:generate go run ./internal/genargs
-
 import (
 	"errors"
 	"fmt"

@@ -1,4 +1,4 @@
-// args.cuh: the kernels' arguments, of which genargs makes cuda/args_gen.go; all
+// args.cuh: the kernels' arguments, of which args_test.go makes cuda/args_gen.go; all
 // fields are 8 bytes wide, so that both sides lay them out alike.
 #ifndef ARGS_CUH
 #define ARGS_CUH
