@@ -39,7 +39,7 @@ var ErrDiverged = errors.New("the simulation diverged")
 type Row map[string][]float64
 
 // First finds the first of the columns that the row has and checks that it
-// holds width numbers.
+// holds width finite numbers.
 func (r Row) First(columns []string, width int) (v []float64, name string, err error) {
 	for _, name := range columns {
 		v, ok := r[name]
@@ -48,6 +48,11 @@ func (r Row) First(columns []string, width int) (v []float64, name string, err e
 		}
 		if len(v) != width {
 			return nil, name, fmt.Errorf("column %s has %d numbers, not %d", name, len(v), width)
+		}
+		for i, x := range v {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				return nil, name, fmt.Errorf("%s[%d] is %g", name, i, x)
+			}
 		}
 		return v, name, nil
 	}
@@ -58,39 +63,39 @@ func (r Row) First(columns []string, width int) (v []float64, name string, err e
 // after every reset and step, or what a file says of a stored one, which is its
 // first four fields.
 type Column struct {
-	Name  string // as in the published files
-	DType string // float32, float64, int32, int64 or uint8 (booleans); in files also float16 and other integers
-	Width int    // numbers a row
+	Name  string `json:"name"`  // as in the published files
+	DType string `json:"dtype"` // float32, float64, int32, int64 or uint8 (booleans); in files also float16 and other integers
+	Width int    `json:"width"` // numbers a row
 	// Matrix says that a column of Width 1 is stored as rows x 1 and not as rows. It
 	// changes nothing but a file's layout.
-	Matrix bool
-	Doc    string // unit and meaning, one line
-	// Angle lists the entries that live on a circle of 2 pi.
-	Angle []int
+	Matrix bool `json:"-"`
 	// Into marks a value that belongs to the step into the row (reward,
 	// terminated, substeps, ...), so that row 0 of an episode is not compared.
-	Into bool
+	Into bool   `json:"into,omitempty"`
+	Doc  string `json:"doc"` // unit and meaning, one line
+	// Angle lists the entries that live on a circle of 2 pi.
+	Angle []int `json:"-"`
 	// Goal marks a value that depends on the goal; it means nothing in a
 	// recording that does not say its goal.
-	Goal bool
+	Goal bool `json:"-"`
 }
 
 // Switch is a named choice between the readings of the original that exist
 // (numeric mode, contact profile, target sampler). The first value is the default.
 type Switch struct {
-	Name   string
-	Values []string
-	Doc    string
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+	Doc    string   `json:"doc"`
 }
 
 // Q is one choice of the task-relevant state q (paper section 5.1,
 // docs/sources.md#task-state-q), computed from raw columns of a row.
 type Q struct {
-	Name    string // full, half or native
-	Columns []string
-	Parts   []string // name of each entry, for tables; len(Parts) = d_q
-	Of      func(row Row, dst []float64)
-	Printed bool // the paper prints this one, though it used the first
+	Name    string                       `json:"name"` // full, half or native
+	Columns []string                     `json:"-"`
+	Parts   []string                     `json:"parts"` // name of each entry, for tables; len(Parts) = d_q
+	Of      func(row Row, dst []float64) `json:"-"`
+	Printed bool                         `json:"-"` // the paper prints this one, though it used the first
 }
 
 // Spec is what a task says of itself; the same value is shared by all its Envs
@@ -156,6 +161,27 @@ type Step struct {
 	Terminated bool
 	Truncated  bool
 	Substeps   int // physics steps taken, 0 where the task has none
+}
+
+// Outcome is the last step of an episode; the zero value is that of no step, after a reset or
+// a set-state.
+type Outcome struct {
+	Step
+	Stepped bool
+}
+
+// Observe writes the column reward, which is NaN without a step, or the column terminated.
+func (o Outcome) Observe(column string, dst []float64) {
+	switch {
+	case column == "terminated" && o.Terminated:
+		dst[0] = 1
+	case column == "terminated":
+		dst[0] = 0
+	case o.Stepped:
+		dst[0] = o.Reward
+	default:
+		dst[0] = math.NaN()
+	}
 }
 
 // Env is one running world. It is used by one goroutine at a time. A new one

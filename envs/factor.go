@@ -14,15 +14,16 @@ import (
 // factor's name fixes it ("agent.color=0,0,255") or lets every reset draw it
 // ("agent.color=sample"); without one the world is as the task's data have it.
 type Factor struct {
-	Name      string  // agent.color
-	DType     string  // uint8 for red, green, blue; int64 for whole numbers; float32 or float64
-	Low, High float64 // of every number; both ends are allowed
+	Name  string  `json:"name"`  // agent.color
+	DType string  `json:"dtype"` // uint8 for red, green, blue; int64 for whole numbers; float32 or float64
+	Low   float64 `json:"low"`   // of every number; both ends are allowed
+	High  float64 `json:"high"`
 	// Ranges are the ends of each number where they differ; nil where Low and High hold for all.
-	Ranges [][2]float64
-	Init   []float64
+	Ranges [][2]float64 `json:"ranges,omitempty"`
+	Init   []float64    `json:"init"`
 	// Sampled marks a factor that the task's own reset draws unless it is fixed.
-	Sampled bool
-	Doc     string
+	Sampled bool   `json:"sampled"`
+	Doc     string `json:"doc"`
 }
 
 // Sample is the value of an Option that lets every reset draw a factor.

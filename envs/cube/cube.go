@@ -50,8 +50,6 @@ var spec = &envs.Spec{
 	ID:        "swm/OGBCube-v0",
 	Title:     "OGBench Cube",
 	ActionDim: actionDim,
-	ActionLow: []float64{-1, -1, -1, -1, -1}, ActionHigh: []float64{1, 1, 1, 1, 1},
-	ActionDType: "float32",
 	Columns: []envs.Column{
 		{Name: "qpos", DType: "float64", Width: nq, Doc: "six joints of the arm, eight of the gripper in radians; cube x, y, z in metres and quaternion w, x, y, z"},
 		{Name: "qvel", DType: "float64", Width: nv, Doc: "their velocities, the cube's turning as three numbers"},

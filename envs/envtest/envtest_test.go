@@ -266,8 +266,8 @@ func (w *world) SetGoal(row envs.Row) error {
 
 func (w *world) read(row envs.Row, columns []string) ([]float64, error) {
 	v, _, err := row.First(columns, 2)
-	if err == nil && math.IsNaN(v[0]) && !w.is("set-state takes NaN") {
-		err = errors.New("NaN")
+	if x := row[columns[0]]; err != nil && len(x) == 2 && w.is("set-state takes NaN") {
+		v, err = x, nil
 	}
 	return v, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -18,13 +17,7 @@ type Env struct {
 	task  *Task
 	world World
 	p     Physics
-	last  outcome
-}
-
-// outcome is what the last step leaves in the columns that belong to it.
-type outcome struct {
-	envs.Step
-	stepped bool // false since the last reset or set-state
+	last  envs.Outcome
 }
 
 func (e *Env) Spec() *envs.Spec { return e.task.Spec }
@@ -60,8 +53,8 @@ func (e *Env) enter(s *stage) error {
 	p.computed = map[string]func([]float64){
 		"time":       func(dst []float64) { dst[0] = p.Data.Time() },
 		"substeps":   func(dst []float64) { dst[0] = float64(e.last.Substeps) },
-		"reward":     e.reward,
-		"terminated": e.terminated,
+		"reward":     func(dst []float64) { e.last.Observe("reward", dst) },
+		"terminated": func(dst []float64) { e.last.Observe("terminated", dst) },
 	}
 	if err := e.world.Enter(p); err != nil {
 		return e.failed("making a world", err)
@@ -103,7 +96,7 @@ func (e *Env) Reset(r *rand.Rand) error {
 	if err := e.p.Data.Reset(); err != nil {
 		return e.failed("resetting", err)
 	}
-	e.last, e.p.HasGoal = outcome{}, false
+	e.last, e.p.HasGoal = envs.Outcome{}, false
 	if err := e.world.Start(r); err != nil {
 		return e.failed("starting an episode", err)
 	}
@@ -126,8 +119,8 @@ func (e *Env) Step(action []float64) (envs.Step, error) {
 func (e *Env) ControlColumn() string { return ControlColumn }
 
 func (e *Env) StepControl(control []float64) (envs.Step, error) {
-	if err := e.check(ControlColumn, control, len(e.p.Ctrl)); err != nil {
-		return envs.Step{}, err
+	if _, _, err := (envs.Row{ControlColumn: control}).First([]string{ControlColumn}, len(e.p.Ctrl)); err != nil {
+		return envs.Step{}, e.failed("stepping", err)
 	}
 	copy(e.p.Ctrl, control)
 	return e.drive()
@@ -138,7 +131,7 @@ func (e *Env) drive() (envs.Step, error) {
 	if err != nil {
 		return s, e.failed("stepping", err)
 	}
-	e.last = outcome{s, true}
+	e.last = envs.Outcome{Step: s, Stepped: true}
 	return s, nil
 }
 
@@ -170,47 +163,16 @@ func (e *Env) Observe(column string, dst []float64) error {
 	return nil
 }
 
-// reward is that of the last step.
-func (e *Env) reward(dst []float64) {
-	if dst[0] = math.NaN(); e.last.stepped {
-		dst[0] = e.last.Reward
-	}
-}
-
-// terminated says whether the last step met the goal.
-func (e *Env) terminated(dst []float64) {
-	if dst[0] = 0; e.last.Terminated {
-		dst[0] = 1
-	}
-}
-
-// check refuses what are not width finite numbers.
-func (e *Env) check(column string, v []float64, width int) error {
-	if len(v) != width {
-		return fmt.Errorf("%s: column %s has %d numbers, not %d", e.task.Spec.Name, column, width, len(v))
-	}
-	for i, x := range v {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("%s: %s[%d] is %g", e.task.Spec.Name, column, i, x)
-		}
-	}
-	return nil
-}
-
 // checkRow refuses a row with a bad value in one of the columns, or without it where
 // it is needed.
 func (e *Env) checkRow(row envs.Row, columns []string, needed bool) error {
 	for _, name := range columns {
-		v, ok := row[name]
-		if !ok && !needed {
+		if _, ok := row[name]; !ok && !needed {
 			continue
 		}
-		if !ok {
-			return fmt.Errorf("%s: setting a state: the row has no column %s", e.task.Spec.Name, name)
-		}
 		c, _ := e.task.Spec.Column(name)
-		if err := e.check(name, v, c.Width); err != nil {
-			return err
+		if _, _, err := row.First([]string{name}, c.Width); err != nil {
+			return e.failed("setting a state", err)
 		}
 	}
 	return nil
@@ -259,7 +221,7 @@ func (e *Env) set(row envs.Row, hidden []string) error {
 		}
 	}
 	write(state)
-	e.last = outcome{}
+	e.last = envs.Outcome{}
 	if err := e.p.Forward(); err != nil {
 		return e.failed("setting a state", err)
 	}
@@ -272,12 +234,9 @@ func (e *Env) set(row envs.Row, hidden []string) error {
 
 // SetGoal sets the goal from the first of Spec.GoalColumns that row has.
 func (e *Env) SetGoal(row envs.Row) error {
-	v, name, err := row.First(e.task.Spec.GoalColumns, len(e.p.Goal))
+	v, _, err := row.First(e.task.Spec.GoalColumns, len(e.p.Goal))
 	if err != nil {
-		return fmt.Errorf("%s: setting the goal: %w", e.task.Spec.Name, err)
-	}
-	if err := e.check(name, v, len(e.p.Goal)); err != nil {
-		return err
+		return e.failed("setting the goal", err)
 	}
 	copy(e.p.Goal, v)
 	e.p.HasGoal = true
@@ -290,7 +249,7 @@ type snapshot struct {
 	state, seen []float64 // MuJoCo's, and Physics.seen
 	kept        []float64 // the goal, then Physics.Kept, one behind the other
 	hasGoal     bool
-	last        outcome
+	last        envs.Outcome
 }
 
 func (e *Env) Snapshot() envs.Snapshot {

@@ -10,13 +10,12 @@ import (
 
 // state is all that changes between steps.
 type state struct {
-	q, v       vec
-	drawn      vec     // q as it is drawn: before the last sub-step, since the original draws without a forward pass
-	origin     float64 // of drawn_xy, see originOf
-	goal       vec
-	hasGoal    bool // a reset forgets the goal, a set-state does not
-	stepped    bool // a step has been made since the last reset or set-state
-	terminated bool // it met the goal
+	q, v    vec
+	drawn   vec     // q as it is drawn: before the last sub-step, since the original draws without a forward pass
+	origin  float64 // of drawn_xy, see originOf
+	goal    vec
+	hasGoal bool // a reset forgets the goal, a set-state does not
+	last    envs.Outcome
 }
 
 // env is one running world.
@@ -41,7 +40,7 @@ func (e *env) Reset(r *rand.Rand) error {
 // put writes position and velocity; the next frame shows them without lag.
 func (e *env) put(q, v vec) {
 	e.s.q, e.s.v, e.s.drawn = q, v, q
-	e.s.stepped, e.s.terminated = false, false
+	e.s.last = envs.Outcome{}
 }
 
 // Step clips the action and the velocity, then simulates 0.05 s.
@@ -55,9 +54,8 @@ func (e *env) Step(action []float64) (envs.Step, error) {
 		e.s.drawn = e.s.q
 		e.s.q, e.s.v = e.profile.substep(e.s.q, e.s.v, u)
 	}
-	e.s.stepped = true
-	e.s.terminated = e.Solved()
-	return envs.Step{Terminated: e.s.terminated, Substeps: substeps}, nil
+	e.s.last = envs.Outcome{Step: envs.Step{Terminated: e.Solved(), Substeps: substeps}, Stepped: true}
+	return e.s.last.Step, nil
 }
 
 // Solved takes the position as the state column holds it, in float32.
@@ -88,16 +86,8 @@ func (e *env) Observe(column string, dst []float64) error {
 		dst[0], dst[1] = s.v.x, s.v.y
 	case "drawn_xy":
 		dst[0], dst[1] = s.drawn.x+s.origin, s.drawn.y+s.origin
-	case "terminated":
-		dst[0] = 0
-		if s.terminated {
-			dst[0] = 1
-		}
-	case "reward":
-		dst[0] = 0
-		if !s.stepped {
-			dst[0] = math.NaN()
-		}
+	default:
+		s.last.Observe(column, dst)
 	}
 	return nil
 }
@@ -159,14 +149,9 @@ func originOf(row envs.Row, q vec) float64 {
 
 // read takes finite numbers from the first of the columns that the row has.
 func read(row envs.Row, columns []string, width int) ([]float64, error) {
-	v, name, err := row.First(columns, width)
+	v, _, err := row.First(columns, width)
 	if err != nil {
 		return nil, fmt.Errorf("pointmaze: setting a state: %w", err)
-	}
-	for i, x := range v {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("pointmaze: setting a state: %s[%d] is %g", name, i, x)
-		}
 	}
 	return v, nil
 }

@@ -38,8 +38,6 @@ var spec = &envs.Spec{
 	ID:        "swm/DWMPointMaze-v0",
 	Title:     "PointMaze",
 	ActionDim: 2,
-	ActionLow: []float64{-1, -1}, ActionHigh: []float64{1, 1},
-	ActionDType: "float32",
 	Columns: []envs.Column{
 		{Name: "state", DType: "float32", Width: 4, Doc: "ball x, y in metres from the maze's corner and velocity x, y in m/s"},
 		{Name: "pos", DType: "float32", Width: 2, Doc: "ball x, y, the first half of state"},

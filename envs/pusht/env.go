@@ -15,13 +15,11 @@ type vector [stateWidth]float64
 
 // state is all that changes between steps.
 type state struct {
-	world      world
-	look       *look
-	goal       vector
-	origin     origin
-	reward     float64
-	stepped    bool // a step has been made since the last reset or set-state
-	terminated bool
+	world  world
+	look   *look
+	goal   vector
+	origin origin
+	last   envs.Outcome
 }
 
 // env is one running world.
@@ -74,10 +72,9 @@ func (e *env) Step(action []float64) (envs.Step, error) {
 		w.follow(w.target(action, e.wideAction))
 	}
 	now := e.vector()
-	e.s.reward = -distance(e.s.goal[:], now[:])
-	e.s.stepped = true
-	e.s.terminated = met(&e.s.goal, &now)
-	return envs.Step{Reward: e.s.reward, Terminated: e.s.terminated, Substeps: substeps}, nil
+	s := envs.Step{Reward: -distance(e.s.goal[:], now[:]), Terminated: met(&e.s.goal, &now), Substeps: substeps}
+	e.s.last = envs.Outcome{Step: s, Stepped: true}
+	return s, nil
 }
 
 func (e *env) Solved() bool {
@@ -145,7 +142,7 @@ func (e *env) SetState(row envs.Row) error {
 // set is SetState, but origin does not record it.
 func (e *env) set(v *vector) {
 	e.s.world.set(v.pose(), vec{v[5], v[6]})
-	e.s.stepped, e.s.terminated = false, false
+	e.s.last = envs.Outcome{}
 }
 
 func (v *vector) pose() pose { return pose{vec{v[0], v[1]}, vec{v[2], v[3]}, v[4]} }
@@ -161,16 +158,11 @@ func (e *env) SetGoal(row envs.Row) error {
 
 // read takes a state from the first of the columns that the row has.
 func read(row envs.Row, columns []string) (v vector, err error) {
-	x, name, err := row.First(columns, stateWidth)
+	x, _, err := row.First(columns, stateWidth)
 	if err != nil {
 		return v, fmt.Errorf("pusht: setting a state: %w", err)
 	}
 	copy(v[:], x)
-	for i, n := range v {
-		if math.IsNaN(n) || math.IsInf(n, 0) {
-			return v, fmt.Errorf("pusht: setting a state: %s[%d] is %g", name, i, n)
-		}
-	}
 	return v, nil
 }
 
@@ -290,16 +282,8 @@ func (e *env) observe(column string, dst []float64) {
 		dst[0], dst[1], dst[2], dst[3] = s.goal[0], s.goal[1], s.goal[5], s.goal[6]
 	case "n_contacts":
 		dst[0] = math.Ceil(float64(s.world.points) / substeps)
-	case "reward":
-		dst[0] = s.reward
-		if !s.stepped {
-			dst[0] = math.NaN()
-		}
-	case "terminated":
-		dst[0] = 0
-		if s.terminated {
-			dst[0] = 1
-		}
+	case "reward", "terminated":
+		s.last.Observe(column, dst)
 	default:
 		s.origin.observe(column, dst)
 	}

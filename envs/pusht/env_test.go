@@ -228,7 +228,7 @@ func TestRestartRefuses(t *testing.T) {
 	}{
 		{"restart_mode", []float64{3}, "restart_mode is 3"},
 		{"restart_mode", []float64{0.5}, "restart_mode is 0.5"},
-		{"restart_mode", []float64{math.NaN()}, "restart_mode is NaN"},
+		{"restart_mode", []float64{math.NaN()}, "restart_mode[0] is NaN"},
 		{"restart_mode", []float64{1, 1}, "restart_mode has 2"},
 		{"restart_setup_pose", seven, "restart_setup_pose has 7"},
 		{"restart_setup_pose", nil, "no column restart_setup_pose"},

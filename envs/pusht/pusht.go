@@ -46,8 +46,6 @@ var spec = &envs.Spec{
 	ID:        "swm/PushT-v1",
 	Title:     "Push-T",
 	ActionDim: 2,
-	ActionLow: []float64{-1, -1}, ActionHigh: []float64{1, 1},
-	ActionDType: "float32",
 	Columns: []envs.Column{
 		{Name: "state", DType: "float64", Width: stateWidth, Angle: []int{4}, Doc: "agent x, y; block x, y in pixels; block angle modulo 2 pi; agent velocity x, y in pixels/s"},
 		{Name: "proprio", DType: "float64", Width: 4, Doc: "agent x, y; agent velocity x, y"},

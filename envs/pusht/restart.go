@@ -2,7 +2,6 @@ package pusht
 
 import (
 	"fmt"
-	"math"
 
 	"scalewm/envs"
 )
@@ -113,12 +112,10 @@ func readPose(row envs.Row, name string, widths []int, dst *vector) error {
 		if len(v) != w {
 			continue
 		}
-		copy(dst[:], v)
-		for i, x := range v {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return fmt.Errorf("pusht: restarting: %s[%d] is %g", name, i, x)
-			}
+		if _, _, err := row.First([]string{name}, w); err != nil {
+			return fmt.Errorf("pusht: restarting: %w", err)
 		}
+		copy(dst[:], v)
 		return nil
 	}
 	return fmt.Errorf("pusht: restarting: column %s has %d numbers, not %d", name, len(v), widths[0])

@@ -28,11 +28,10 @@ const (
 const wristLimit = 160 * math.Pi / 180
 
 var spec = &envs.Spec{
-	Name:      "reacher",
-	ID:        "swm/ReacherDMControl-v0",
-	Title:     "Reacher",
-	ActionDim: joints,
-	ActionLow: []float64{-1, -1}, ActionHigh: []float64{1, 1},
+	Name:        "reacher",
+	ID:          "swm/ReacherDMControl-v0",
+	Title:       "Reacher",
+	ActionDim:   joints,
 	ActionDType: "float64",
 	Columns: []envs.Column{
 		{Name: "qpos", DType: "float64", Width: joints, Doc: "angles of shoulder (not wrapped) and wrist in radians"},

@@ -15,8 +15,7 @@ type point struct{ x, y float32 }
 type state struct {
 	agent, target point
 	look          *look
-	stepped       bool // a step has been made since the last reset or set-state
-	terminated    bool // it reached the target
+	last          envs.Outcome
 }
 
 // env is one running world.
@@ -97,9 +96,8 @@ func (e *env) Step(action []float64) (envs.Step, error) {
 	ay := min(max(float32(action[1]), -1), 1)
 	next := point{e.s.agent.x + float32(ax*l.speed), e.s.agent.y + float32(ay*l.speed)}
 	e.s.agent = l.collide(e.s.agent, next)
-	e.s.stepped = true
-	e.s.terminated = e.Solved()
-	return envs.Step{Terminated: e.s.terminated}, nil
+	e.s.last = envs.Outcome{Step: envs.Step{Terminated: e.Solved()}, Stepped: true}
+	return e.s.last.Step, nil
 }
 
 func (e *env) Solved() bool { return distance(e.s.agent, e.s.target) < reachedAt }
@@ -176,16 +174,8 @@ func (e *env) Observe(column string, dst []float64) error {
 		}
 	case "distance_to_target":
 		dst[0] = float64(distance(e.s.agent, e.s.target))
-	case "terminated":
-		dst[0] = 0
-		if e.s.terminated {
-			dst[0] = 1
-		}
-	case "reward":
-		dst[0] = 0
-		if !e.s.stepped {
-			dst[0] = math.NaN()
-		}
+	default:
+		e.s.last.Observe(column, dst)
 	}
 	return nil
 }

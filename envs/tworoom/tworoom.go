@@ -30,8 +30,6 @@ var spec = &envs.Spec{
 	ID:        "swm/TwoRoom-v1",
 	Title:     "Two-Room",
 	ActionDim: 2,
-	ActionLow: []float64{-1, -1}, ActionHigh: []float64{1, 1},
-	ActionDType: "float32",
 	Columns: []envs.Column{
 		{Name: "state", DType: "float32", Width: 2, Doc: "agent x, y in pixels"},
 		{Name: "proprio", DType: "float32", Width: 2, Doc: "the same as state"},
