@@ -11,7 +11,7 @@
 // (filter.go, blosc.go) and which are kept decoded. What libhdf5 is too old to
 // describe is read from the object's own header (header.go). A Writer
 // (writer.go, libwrite.c) hands finished chunks to libhdf5; Convert copies one
-// into the other. A Tree (tree.go, libtree.c) is any small HDF5 file as arrays.
+// into the other.
 package hdf5
 
 import (
