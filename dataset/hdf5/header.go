@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -66,97 +67,100 @@ func (d *described) readType(b []byte) error {
 	return nil
 }
 
-func (d *described) readSpace(b []byte) error {
-	if len(b) < 4 || b[0] < 1 || b[0] > 2 || b[1] > 32 {
+// fields reads the fields of a message one by one, as zeros beyond its end.
+type fields struct {
+	b     []byte
+	short bool
+}
+
+func (f *fields) take(n int) []byte {
+	if n > len(f.b) {
+		f.b, f.short = nil, true
+		return make([]byte, n)
+	}
+	out := f.b[:n]
+	f.b = f.b[n:]
+	return out
+}
+
+// num is a little-endian number of n bytes.
+func (f *fields) num(n int) uint64 { return uint64LE(f.take(n)) }
+
+func (f *fields) err() error {
+	if f.short {
 		return errHeader
-	}
-	rank, grows := int(b[1]), b[2]&1 != 0
-	at := 4
-	if b[0] == 1 {
-		at = 8
-	}
-	want := 8 * rank
-	if grows {
-		want *= 2
-	}
-	if len(b) < at+want {
-		return errHeader
-	}
-	for i := range rank {
-		d.dims = append(d.dims, binary.LittleEndian.Uint64(b[at+8*i:]))
-		d.max = append(d.max, d.dims[i])
-		if grows {
-			d.max[i] = binary.LittleEndian.Uint64(b[at+8*(rank+i):])
-		}
 	}
 	return nil
 }
 
-func (d *described) readFilters(b []byte) error {
-	if len(b) < 2 || b[0] < 1 || b[0] > 2 {
+func (d *described) readSpace(b []byte) error {
+	f := fields{b: b}
+	version, rank, flags := f.num(1), int(f.num(1)), f.num(1)
+	if version < 1 || version > 2 || rank > 32 {
 		return errHeader
 	}
-	old, n := b[0] == 1, int(b[1])
-	b = b[2:]
-	if old {
-		b = b[min(6, len(b)):]
+	f.take(1)
+	if version == 1 {
+		f.take(4)
 	}
-	for range n {
-		if len(b) < 4 {
-			return errHeader
+	for range rank {
+		d.dims = append(d.dims, f.num(8))
+	}
+	d.max = slices.Clone(d.dims)
+	for i := 0; i < rank && flags&1 != 0; i++ { // rows may grow
+		d.max[i] = f.num(8)
+	}
+	return f.err()
+}
+
+func (d *described) readFilters(b []byte) error {
+	f := fields{b: b}
+	version, n := f.num(1), int(f.num(1))
+	if version < 1 || version > 2 {
+		return errHeader
+	}
+	old := version == 1
+	if old {
+		f.take(6)
+	}
+	for i := 0; i < n && !f.short; i++ {
+		filter, name := filterInfo{id: int(f.num(2))}, 0
+		if old || filter.id >= 256 {
+			name = int(f.num(2))
 		}
-		f := filterInfo{id: int(binary.LittleEndian.Uint16(b))}
-		name := 0
-		b = b[2:]
-		if old || f.id >= 256 {
-			name = int(binary.LittleEndian.Uint16(b))
-			b = b[2:]
-		}
-		if len(b) < 4 {
-			return errHeader
-		}
-		params := int(binary.LittleEndian.Uint16(b[2:]))
-		b = b[4:]
+		f.take(2) // flags
+		params := int(f.num(2))
 		if old {
 			name = (name + 7) / 8 * 8
 		}
-		size := name + 4*params
+		f.take(name)
+		for k := 0; k < params && !f.short; k++ {
+			filter.params = append(filter.params, uint32(f.num(4)))
+		}
 		if old && params%2 == 1 {
-			size += 4
+			f.b = f.b[min(4, len(f.b)):]
 		}
-		if len(b) < name+4*params {
-			return errHeader
-		}
-		for i := range params {
-			f.params = append(f.params, binary.LittleEndian.Uint32(b[name+4*i:]))
-		}
-		d.filters = append(d.filters, f)
-		b = b[min(size, len(b)):]
+		d.filters = append(d.filters, filter)
 	}
-	return nil
+	return f.err()
 }
 
 // readFill keeps zeros unless a value of the element's size is stored.
 func (d *described) readFill(b []byte) error {
-	if len(b) < 2 {
-		return errHeader
-	}
-	at, stored := 4, false
-	switch b[0] {
+	f, stored := fields{b: b}, false
+	switch version := f.num(1); version {
 	case 1, 2:
-		stored = len(b) >= 8 && b[3] != 0
+		f.take(2)
+		stored = f.num(1) != 0
 	case 3:
-		at, stored = 2, b[1]&0x20 != 0
+		stored = f.num(1)&0x20 != 0
 	default:
-		return fmt.Errorf("%w: fill value of version %d", errHeader, b[0])
+		return fmt.Errorf("%w: fill value of version %d", errHeader, version)
 	}
-	if !stored || len(b) < at+4 {
-		return nil
+	if stored && int(f.num(4)) == len(d.fill) {
+		copy(d.fill, f.take(len(d.fill)))
 	}
-	if n := binary.LittleEndian.Uint32(b[at:]); int(n) == len(d.fill) && len(b) >= at+4+int(n) {
-		copy(d.fill, b[at+4:])
-	}
-	return nil
+	return f.err()
 }
 
 func (d *described) readLayout(b []byte) error {
@@ -327,90 +331,65 @@ type layoutMsg struct {
 // parseLayout reads a layout message of version 3, 4 or 5 (as 4, with wider
 // sizes in the index).
 func parseLayout(b []byte) (layoutMsg, error) {
-	if len(b) < 2 {
-		return layoutMsg{}, errHeader
+	f := fields{b: b}
+	version, l := f.num(1), layoutMsg{class: int(f.num(1))}
+	if f.short {
+		return l, errHeader
 	}
-	version, l := b[0], layoutMsg{class: int(b[1])}
 	if version < 3 || version > 5 {
 		return l, errIndex
 	}
-	b = b[2:]
 	switch l.class {
 	case layoutCompact:
-		if len(b) < 2 || len(b)-2 < int(binary.LittleEndian.Uint16(b)) {
-			return l, errHeader
-		}
-		l.data = b[2 : 2+binary.LittleEndian.Uint16(b)]
+		l.data = f.take(int(f.num(2)))
 	case layoutContig:
-		if len(b) < 8 {
-			return l, errHeader
-		}
-		l.addr = binary.LittleEndian.Uint64(b)
+		l.addr = f.num(8)
 	case layoutChunked:
-		if version == 3 {
-			return l, l.parseBTree(b)
+		if version > 3 {
+			return l, l.parseIndexed(f)
 		}
-		return l, l.parseIndexed(b)
+		rank := int(f.num(1))
+		l.kind, l.addr = indexBTree1, f.num(8)
+		for range rank {
+			l.chunk = append(l.chunk, f.num(4))
+		}
 	default:
 		return l, errIndex
 	}
-	return l, nil
+	return l, f.err()
 }
 
-func (l *layoutMsg) parseBTree(b []byte) error {
-	if len(b) < 9 || len(b) < 9+4*int(b[0]) {
-		return errHeader
-	}
-	l.kind, l.addr = indexBTree1, binary.LittleEndian.Uint64(b[1:])
-	for i := range int(b[0]) {
-		l.chunk = append(l.chunk, uint64(binary.LittleEndian.Uint32(b[9+4*i:])))
-	}
-	return nil
-}
-
-func (l *layoutMsg) parseIndexed(b []byte) error {
+func (l *layoutMsg) parseIndexed(f fields) error {
 	const partialEdge, singleFiltered = 1, 2
-	if len(b) < 3 || b[2] > 8 || len(b) < 4+int(b[1])*int(b[2]) {
+	flags, rank, width := f.num(1), int(f.num(1)), int(f.num(1))
+	if width > 8 {
 		return errHeader
 	}
-	flags, rank, width := b[0], int(b[1]), int(b[2])
 	if flags&partialEdge != 0 {
 		return errIndex // edge chunks without filters
 	}
-	for i := range rank {
-		l.chunk = append(l.chunk, uint64LE(b[3+i*width:][:width]))
+	for range rank {
+		l.chunk = append(l.chunk, f.num(width))
 	}
-	b = b[3+rank*width:]
-	l.kind = int(b[0])
-	b = b[1:]
-	skip := 0 // parameters that the index's own header repeats
-	switch l.kind {
+	switch l.kind = int(f.num(1)); l.kind { // with parameters that the index's own header repeats
 	case indexSingle:
 		if flags&singleFiltered != 0 {
-			if len(b) < 12 {
-				return errHeader
-			}
-			l.filtered, l.size, l.mask = true, binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:])
-			if l.size > maxChunk {
+			if l.filtered, l.size, l.mask = true, f.num(8), uint32(f.num(4)); l.size > maxChunk {
 				return fmt.Errorf("%w: a chunk of %d bytes", errHeader, l.size)
 			}
-			skip = 12
 		}
 	case indexImplicit:
 	case indexFixed:
-		skip = 1
+		f.take(1)
 	case indexExtensible:
-		skip = 5
+		f.take(5)
 	case indexBTree2:
-		skip = 6
+		f.take(6)
 	default:
 		return errIndex
 	}
-	if len(b) < skip+8 {
-		return errHeader
-	}
-	l.addr = binary.LittleEndian.Uint64(b[skip:])
-	return nil
+	l.addr = f.num(8)
+	return f.err()
 }
 
 // dtype names the element type as envs.Column does; booleans, which are
@@ -433,40 +412,29 @@ func (d *described) dtype() string {
 // widen turns little-endian elements into float64. It returns the index of the first
 // integer that float64 cannot hold, which is rounded, or -1.
 func (d *described) widen(dst []float64, src []byte) (inexact int) {
-	order, dt := binary.LittleEndian, d.dtype()
+	order, dt, unused := binary.LittleEndian, d.dtype(), 64-8*d.elem
 	inexact = -1
 	for i := range dst {
 		b := src[i*d.elem : (i+1)*d.elem]
-		switch dt {
-		case "float16":
+		exact := true // near 2^64 a float64 may be too large to convert back
+		switch {
+		case dt == "float16":
 			dst[i] = half(order.Uint16(b))
-		case "float32":
+		case dt == "float32":
 			dst[i] = float64(math.Float32frombits(order.Uint32(b)))
-		case "float64":
+		case dt == "float64":
 			dst[i] = math.Float64frombits(order.Uint64(b))
-		case "int8":
-			dst[i] = float64(int8(b[0]))
-		case "uint8":
-			dst[i] = float64(b[0])
-		case "int16":
-			dst[i] = float64(int16(order.Uint16(b)))
-		case "uint16":
-			dst[i] = float64(order.Uint16(b))
-		case "int32":
-			dst[i] = float64(int32(order.Uint32(b)))
-		case "uint32":
-			dst[i] = float64(order.Uint32(b))
-		case "int64":
-			v := int64(order.Uint64(b))
-			// Near 2^63 a float64 may be too large to convert back.
-			if dst[i] = float64(v); inexact < 0 && (dst[i] == 1<<63 || int64(dst[i]) != v) {
-				inexact = i
-			}
-		case "uint64":
-			v := order.Uint64(b)
-			if dst[i] = float64(v); inexact < 0 && (dst[i] == 1<<64 || uint64(dst[i]) != v) {
-				inexact = i
-			}
+		case d.signed && !d.isBool:
+			n := int64(uint64LE(b)) << unused >> unused
+			dst[i] = float64(n)
+			exact = dst[i] != 1<<63 && int64(dst[i]) == n
+		default:
+			v := uint64LE(b)
+			dst[i] = float64(v)
+			exact = dst[i] != 1<<64 && uint64(dst[i]) == v
+		}
+		if inexact < 0 && !exact {
+			inexact = i
 		}
 	}
 	return inexact
