@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"scalewm/envs"
 )
@@ -135,11 +136,4 @@ func moments(rows []float64, width, ddof int, what string) (Moments, error) {
 	return m, nil
 }
 
-func hasNaN(row []float64) bool {
-	for _, v := range row {
-		if math.IsNaN(v) {
-			return true
-		}
-	}
-	return false
-}
+func hasNaN(row []float64) bool { return slices.ContainsFunc(row, math.IsNaN) }

@@ -3,8 +3,8 @@ package envs
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 )
@@ -67,12 +67,7 @@ func Lookup(name string) (Task, error) {
 func Names() []string {
 	mu.RLock()
 	defer mu.RUnlock()
-	var ns []string
-	for n := range tasks {
-		ns = append(ns, n)
-	}
-	sort.Strings(ns)
-	return ns
+	return slices.Sorted(maps.Keys(tasks))
 }
 
 // Resolve checks options against a task's switches and factors, fills in the

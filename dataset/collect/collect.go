@@ -393,28 +393,23 @@ func (j *Job) attrs() map[string]string {
 // claim makes the parts' folder and locks it, so that two runs never work on
 // the same output; jobs with shares of it share the lock. A killed run's is gone with it.
 func (j *Job) claim() error {
-	if err := safefile.MakeFolder(j.folder); err != nil {
-		return fmt.Errorf("collecting into %s: %w", j.Out, err)
-	}
-	f, err := safefile.OpenOurs(filepath.Join(j.folder, ".lock"), os.O_CREATE)
-	if err != nil {
-		return fmt.Errorf("collecting into %s: %w", j.Out, err)
-	}
 	how := syscall.LOCK_SH
 	if j.assembles() {
 		how = syscall.LOCK_EX
 	}
 	// A worker that a killed run was about to start has the lock for some milliseconds more, until it is the program
 	// that it is to be.
-	for try := 0; syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) != nil; try++ {
-		if try == 10 {
-			f.Close()
-			return fmt.Errorf("collecting into %s: another run is at work on it (hint: let it finish)", j.Out)
+	for range 10 {
+		var err error
+		if j.lock, err = safefile.Claim(filepath.Join(j.folder, ".lock"), how); err != nil {
+			return fmt.Errorf("collecting into %s: %w", j.Out, err)
+		}
+		if j.lock != nil {
+			return nil
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	j.lock = f
-	return nil
+	return fmt.Errorf("collecting into %s: another run is at work on it (hint: let it finish)", j.Out)
 }
 
 // Close gives the output free; finished parts stay for the next run.

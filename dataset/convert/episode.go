@@ -3,6 +3,7 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"scalewm/dataset/hdf5"
@@ -31,12 +32,7 @@ func (e *episode) take(arrays map[string]array) error {
 		return errors.New("it has no rows of pixels or action (hint: np.savez(path, pixels=..., action=...), the same names as in docs/dataset-format.md)")
 	}
 	e.data.Raw = map[string][]byte{}
-	var names []string
-	for name := range arrays {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(arrays)) {
 		a := arrays[name]
 		fault := hdf5.NameFault(name)
 		switch {

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,7 +185,7 @@ const maxEpisodes = 1 << 22
 func (h *File) readIndex(byName map[string]described, name string, size int64) ([]float64, error) {
 	d, ok := byName[name]
 	if !ok {
-		return nil, fmt.Errorf("there is no %s (hint: the layout is that of docs/dataset-format.md; this file has %s)", name, names(byName))
+		return nil, fmt.Errorf("there is no %s (hint: the layout is that of docs/dataset-format.md; this file has %s)", name, strings.Join(slices.Sorted(maps.Keys(byName)), ", "))
 	}
 	if len(d.dims) != 1 || d.dtype() == "" {
 		return nil, fmt.Errorf("%s is not a list of numbers", name)
@@ -197,15 +198,6 @@ func (h *File) readIndex(byName map[string]described, name string, size int64) (
 		return nil, fmt.Errorf("%s claims %d episodes", name, s.rows)
 	}
 	return s.numbers(0, s.rows)
-}
-
-func names(byName map[string]described) string {
-	var ns []string
-	for n := range byName {
-		ns = append(ns, n)
-	}
-	slices.Sort(ns)
-	return strings.Join(ns, ", ")
 }
 
 // addColumn takes in one data set, or says why it is left out.

@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,23 +90,12 @@ func Create(path string, opt WriterOptions) (*Writer, error) {
 // claim makes and locks the file aside. What a killed writer left there is
 // unlocked and used again; another writer at work is an error.
 func (w *Writer) claim() error {
-	if err := safefile.MakeFolder(filepath.Dir(w.path)); err != nil {
-		return err
-	}
-	f, err := safefile.OpenOurs(w.tmp, os.O_CREATE)
-	if err != nil {
-		return err
-	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	mine, err1 := f.Stat()
-	there, err2 := os.Lstat(w.tmp)
-	// Another writer may have renamed the file between our two calls.
-	if err != nil || err1 != nil || err2 != nil || !os.SameFile(mine, there) {
-		f.Close()
-		return fmt.Errorf("%s is being written by another process (hint: let it finish)", w.path)
+	f, err := safefile.Claim(w.tmp, syscall.LOCK_EX)
+	if err == nil && f == nil {
+		err = fmt.Errorf("%s is being written by another process (hint: let it finish)", w.path)
 	}
 	w.lock = f
-	return nil
+	return err
 }
 
 func (w *Writer) create() error {
@@ -143,12 +133,7 @@ func (w *Writer) create() error {
 }
 
 func (w *Writer) writeAttrs() error {
-	var names []string
-	for n := range w.opt.Attrs {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(w.opt.Attrs)) {
 		name, value := C.CString(n), C.CString(w.opt.Attrs[n])
 		rc := C.sw_write_attr(w.file, name, value)
 		C.free(unsafe.Pointer(name))
@@ -417,18 +402,9 @@ func writeChunk(id C.hid_t, at []int, filtered []byte) error {
 	return nil
 }
 
-// FreeSpace is the number of bytes a user may still write beside path.
-func FreeSpace(path string) (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(filepath.Dir(path), &st); err != nil {
-		return 0, fmt.Errorf("asking for the free space at %s: %w", filepath.Dir(path), err)
-	}
-	return int64(st.Bavail) * st.Bsize, nil
-}
-
 // NeedSpace refuses work that will not fit beside path.
 func NeedSpace(path string, bytes int64) error {
-	free, err := FreeSpace(path)
+	free, err := safefile.Free(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -450,7 +426,7 @@ func MB(bytes int64) string {
 // explain names the file and adds the likely cause: the library's own words for
 // a full disk are several layers deep.
 func (w *Writer) explain(err error) error {
-	if free, e := FreeSpace(w.path); e == nil && free < 16<<20 {
+	if free, e := safefile.Free(filepath.Dir(w.path)); e == nil && free < 16<<20 {
 		return fmt.Errorf("writing the data set %s: %w (hint: its disk is full, %s free)", w.path, err, MB(free))
 	}
 	return fmt.Errorf("writing the data set %s: %w", w.path, err)

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"math"
+	"slices"
 
 	"scalewm/envs"
 )
@@ -27,22 +28,13 @@ func (c *column) compare(theirs []float64, at Place) {
 			continue
 		}
 		any = true
-		worst = max(worst, difference(c.ours[i], v, c.onCircle(i)))
+		worst = max(worst, difference(c.ours[i], v, slices.Contains(c.Angle, i)))
 	}
 	if !any {
 		return
 	}
 	c.total.add(worst, at)
 	c.episode.add(worst, at)
-}
-
-func (c *column) onCircle(i int) bool {
-	for _, a := range c.Angle {
-		if a == i {
-			return true
-		}
-	}
-	return false
 }
 
 // add takes in a row whose largest difference is d.
@@ -89,7 +81,7 @@ type frameDiffs struct {
 // compare takes in a pair of frames.
 func (f *frameDiffs) compare(ours, theirs []byte) {
 	if f.first == nil {
-		f.first = append([]byte(nil), theirs...)
+		f.first = slices.Clone(theirs)
 		f.moved = make([]bool, len(theirs))
 		f.sums = make([]uint64, len(theirs))
 	}

@@ -149,6 +149,32 @@ func Tidy(dir string) {
 	}
 }
 
+// Claim makes a file that this program writes, in a folder that it makes too, and locks it by
+// how (syscall.LOCK_EX or LOCK_SH) until it is closed. It does not wait: where another process
+// has the lock, f is nil.
+func Claim(path string, how int) (f *os.File, err error) {
+	if err := MakeFolder(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if f, err = OpenOurs(path, os.O_CREATE); err != nil {
+		return nil, err
+	}
+	if syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) != nil || !isAt(f, path) { // its writer may have renamed it meanwhile
+		f.Close()
+		return nil, nil
+	}
+	return f, nil
+}
+
+// Free is the number of bytes that a user may still write to the disk of a folder.
+func Free(dir string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("looking for free space at %s: %w", dir, Explain(err))
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
 // removeUnused removes a file aside that no writer has locked.
 func removeUnused(aside string) {
 	f, err := OpenOurs(aside, 0)

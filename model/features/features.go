@@ -17,6 +17,7 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/dataset/parallel"
+	"scalewm/dataset/safefile"
 )
 
 // Source hands out features.
@@ -147,7 +148,7 @@ func (c *cache) refusal() (why string, err error) {
 	for _, s := range missing {
 		have -= s.bytes(c)
 	}
-	disk, err := free(filepath.Dir(c.Path))
+	disk, err := safefile.Free(filepath.Dir(c.Path))
 	if err != nil {
 		return "", fmt.Errorf("looking for space for the feature cache %s: %w (hint: --feature-cache off does without it)", c.dir, err)
 	}
@@ -171,15 +172,6 @@ func (c *cache) refusal() (why string, err error) {
 		return "", err
 	}
 	return "", nil
-}
-
-// free is what a folder's disk has free.
-func free(dir string) (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return 0, err
-	}
-	return int64(st.Bavail) * st.Bsize, nil
 }
 
 // bf16 rounds to the nearest bf16, ties to the even one.

@@ -43,7 +43,7 @@ func benchmarkStep(b *testing.B, g geometry, precision device.Precision) {
 		b.Fatal(err)
 	}
 	defer dev.Close()
-	peak, err := cpu.Peak(precision, 0)
+	machine, err := cpu.Measure(precision, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func benchmarkStep(b *testing.B, g geometry, precision device.Precision) {
 	}
 	seconds := b.Elapsed().Seconds() / float64(b.N)
 	b.ReportMetric(seconds*1000, "ms/step")
-	b.ReportMetric(g.model.StepFLOP(g.batch, g.m)/seconds/1e9/peak, "of-peak")
+	b.ReportMetric(g.model.StepFLOP(g.batch, g.m)/seconds/1e9/machine.Products, "of-peak")
 	if g.name == "10.77M" && precision == device.FP32 {
 		b.ReportMetric(0.610/seconds, "x-pytorch")
 	}

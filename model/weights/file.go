@@ -3,10 +3,10 @@ package weights
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"scalewm/dataset/safefile"
@@ -89,12 +89,7 @@ func ParseFile(path string, b []byte) (f *File, err error) {
 
 // Names lists the tensors in alphabetical order.
 func (f *File) Names() []string {
-	names := make([]string, 0, len(f.views))
-	for n := range f.views {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names
+	return slices.Sorted(maps.Keys(f.views))
 }
 
 // Has says whether there is such a tensor.

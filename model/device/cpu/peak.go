@@ -10,17 +10,6 @@ import (
 	"scalewm/model/device"
 )
 
-// Peak measures the multiply-adds of the machine in GFLOP/s: the best of a few
-// short loops in registers on all threads at once (0: GOMAXPROCS), with the
-// products that precision p would use.
-func Peak(p device.Precision, threads int) (float64, error) {
-	r, err := Measure(p, threads)
-	if p == device.BF16 {
-		return r.Products, err
-	}
-	return r.FMA, err
-}
-
 // Rates are what the machine does at best on all threads together, measured in
 // short loops. Other programs on the same host can halve them for seconds, so that
 // they belong beside each benchmark.
