@@ -66,9 +66,7 @@ func (s suite) qs(t *testing.T) {
 		t.Fatal("no q")
 	}
 	row, err := s.row(s.started(t, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, q := range s.s.Qs {
 		only := envs.Row{}
 		for _, c := range q.Columns {
@@ -177,22 +175,16 @@ func (s suite) policies(t *testing.T) {
 func (s suite) acts(t *testing.T, name string) [][]float64 {
 	t.Helper()
 	p, err := s.Policy(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := s.started(t, 2)
-	if err := p.Reset(e, stream(3)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Reset(e, stream(3)))
 	var out [][]float64
 	for range steps {
 		a := make([]float64, s.s.ActionDim)
 		for i := range a {
 			a[i] = math.NaN()
 		}
-		if err := p.Act(e, a); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Act(e, a))
 		if _, err := e.Step(a); err != nil {
 			t.Fatal(err)
 		}

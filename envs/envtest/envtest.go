@@ -22,9 +22,7 @@ const (
 // Run holds a registered task against the contract. Each part is a subtest.
 func Run(t *testing.T, name string) {
 	task, err := envs.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := suite{task, task.Spec}
 	t.Run("Spec", s.spec)
 	t.Run("Options", s.options)
@@ -49,6 +47,14 @@ type suite struct {
 	s *envs.Spec
 }
 
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // stream is a source of random numbers that only the suite uses.
 func stream(id uint64) *rand.Rand { return rand.New(rand.NewPCG(id, 0x656e7674657374)) }
 
@@ -56,9 +62,7 @@ func stream(id uint64) *rand.Rand { return rand.New(rand.NewPCG(id, 0x656e767465
 func (s suite) open(t *testing.T) envs.Env {
 	t.Helper()
 	e, err := s.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -71,9 +75,7 @@ func (s suite) open(t *testing.T) envs.Env {
 func (s suite) started(t *testing.T, id uint64) envs.Env {
 	t.Helper()
 	e := s.open(t)
-	if err := e.Reset(stream(id)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Reset(stream(id)))
 	return e
 }
 
@@ -150,9 +152,7 @@ func (s suite) line(e envs.Env, draw bool) (string, error) {
 func (s suite) mustTrace(t *testing.T, e envs.Env, actions [][]float64) []string {
 	t.Helper()
 	tr, err := s.trace(e, actions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tr
 }
 

@@ -73,9 +73,7 @@ func (s suite) frameWhole(t *testing.T) {
 	e := s.started(t, 43)
 	a, b := make([]byte, envs.FrameBytes), bytes.Repeat([]byte{0x5a}, envs.FrameBytes)
 	for _, f := range [][]byte{a, b} {
-		if err := e.Frame(f); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Frame(f))
 	}
 	if !bytes.Equal(a, b) {
 		t.Error("a frame depends on what was in its place, or drawing changes the world")
@@ -118,7 +116,5 @@ func (s suite) allocations(t *testing.T) {
 			t.Errorf("%s allocates %g times", what, n)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

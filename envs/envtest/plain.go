@@ -13,20 +13,14 @@ import (
 // shadow map from frame to frame. d are the world's data, camera is its camera's name.
 func PlainFrame(t *testing.T, e interface{ Frame([]byte) error }, d *mujoco.Data, camera string) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	plain, err := render.NewPlain(d.Model(), envs.FrameSize, envs.FrameSize)
-	must(err)
+	must(t, err)
 	defer plain.Close()
 	id, err := d.Model().ID(mujoco.ObjCamera, camera)
-	must(err)
+	must(t, err)
 	got, want := make([]byte, envs.FrameBytes), make([]byte, envs.FrameBytes)
-	must(e.Frame(got))
-	must(plain.Render(t.Context(), d, id, want))
+	must(t, e.Frame(got))
+	must(t, plain.Render(t.Context(), d, id, want))
 	if !bytes.Equal(got, want) {
 		t.Error("the frame differs from a plain renderer's")
 	}

@@ -26,9 +26,7 @@ type many struct {
 func (s suite) many(t *testing.T, workers int, id uint64) *many {
 	t.Helper()
 	w, err := vector.New(s.Task, worlds, workers, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -42,9 +40,7 @@ func (s suite) many(t *testing.T, workers int, id uint64) *many {
 	for i := range streams {
 		streams[i] = stream(id + uint64(i))
 	}
-	if err := w.Reset(streams); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Reset(streams))
 	return m
 }
 
@@ -62,12 +58,8 @@ func (s suite) vector(t *testing.T) {
 		}
 		m := s.many(t, workers, 50)
 		for k, a := range acts {
-			if err := m.Step(a, m.out); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.report(s.s, k%frameEvery == 0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.Step(a, m.out))
+			must(t, m.report(s.s, k%frameEvery == 0))
 			for i, e := range one {
 				if err := s.sameWorld(m, i, e, a, k%frameEvery == 0); err != nil {
 					t.Fatalf("%d workers, step %d, world %d: %v", workers, k, i, err)

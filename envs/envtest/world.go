@@ -16,9 +16,7 @@ func (s suite) finite(t *testing.T) {
 	e := s.started(t, 4)
 	for i, a := range s.actions(5, steps) {
 		row, err := s.row(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, c := range s.s.Columns {
 			for _, v := range row[c.Name] {
 				if (math.IsNaN(v) || math.IsInf(v, 0)) && !(c.Into && i == 0) {
@@ -41,9 +39,7 @@ func (s suite) sameStream(t *testing.T) {
 	acts := s.actions(6, steps)
 	used := s.started(t, 7)
 	s.mustTrace(t, used, acts)
-	if err := used.Reset(stream(8)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, used.Reset(stream(8)))
 	a := s.mustTrace(t, used, acts)
 	same(t, "a used and a new world", a, s.mustTrace(t, s.started(t, 8), acts))
 	if a[0] == s.mustTrace(t, s.started(t, 9), nil)[0] {
@@ -59,9 +55,7 @@ func (s suite) snapshot(t *testing.T) {
 	snap := e.Snapshot()
 	want := s.mustTrace(t, e, after)
 	for i, w := range []envs.Env{e, e, s.started(t, 13)} {
-		if err := w.Restore(snap); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Restore(snap))
 		same(t, []string{"restored", "restored again", "restored elsewhere"}[i], want, s.mustTrace(t, w, after))
 	}
 	if err := e.Restore("no snapshot"); err == nil {
@@ -76,17 +70,11 @@ func (s suite) setState(t *testing.T) {
 	e := s.started(t, 14)
 	s.mustTrace(t, e, s.actions(15, steps))
 	row, err := s.row(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := s.open(t)
-	if err := w.SetState(row); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.SetState(row))
 	shown, err := s.row(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, hidden := w.(envs.Restarter)
 	if hidden {
 		if err := r.Restart(row, false); errors.Is(err, envs.ErrNotExact) {
@@ -115,9 +103,7 @@ func (s suite) mustStates(t *testing.T, e envs.Env, actions [][]float64) [][]flo
 			t.Fatal(err)
 		}
 		row, err := s.row(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out = append(out, row[s.s.StateColumns[0]])
 	}
 	return out
@@ -128,17 +114,11 @@ func (s suite) goal(t *testing.T) {
 	e := s.started(t, 17)
 	s.mustTrace(t, e, s.actions(18, steps))
 	row, err := s.row(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range s.s.GoalColumns {
 		w := s.started(t, 19)
-		if err := w.Restore(e.Snapshot()); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.SetGoal(envs.Row{name: row[name]}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Restore(e.Snapshot()))
+		must(t, w.SetGoal(envs.Row{name: row[name]}))
 		if !w.Solved() {
 			t.Errorf("the goal %s is where the world is, and it is not solved", name)
 		}
@@ -154,9 +134,7 @@ func (s suite) terminated(t *testing.T) {
 	flag := make([]float64, 1)
 	check := func(want bool) {
 		t.Helper()
-		if err := e.Observe("terminated", flag); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Observe("terminated", flag))
 		if (flag[0] != 0) != want {
 			t.Errorf("terminated is %g, the step says %v", flag[0], want)
 		}
@@ -164,9 +142,7 @@ func (s suite) terminated(t *testing.T) {
 	check(false)
 	for _, a := range s.actions(21, steps) {
 		st, err := e.Step(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		check(st.Terminated)
 	}
 }
