@@ -25,8 +25,13 @@ type many struct {
 
 func (s suite) many(t *testing.T, workers int, id uint64) *many {
 	t.Helper()
-	w, err := vector.New(s.Task, worlds, workers, nil)
-	must(t, err)
+	made := make([]envs.Env, worlds)
+	for i := range made {
+		e, err := s.New(nil)
+		must(t, err)
+		made[i] = e
+	}
+	w := vector.Of(s.s, made, workers)
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)

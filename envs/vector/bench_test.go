@@ -34,10 +34,13 @@ func benchmark(b *testing.B, name string, draw bool, workers int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, err := vector.New(task, n, workers, nil)
-	if err != nil {
-		b.Fatal(err)
+	made := make([]envs.Env, n)
+	for i := range made {
+		if made[i], err = task.New(nil); err != nil {
+			b.Fatal(err)
+		}
 	}
+	w := vector.Of(task.Spec, made, workers)
 	defer w.Close()
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range n {

@@ -28,25 +28,8 @@ type Worlds struct {
 	errs    []error // of the call in progress, one a world
 }
 
-// New makes n worlds with the task's options for the given number of workers,
-// of which the caller's goroutine is one (0: one a core). Close frees them.
-func New(task envs.Task, n, workers int, o envs.Options) (*Worlds, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("vector: %d worlds of %s (hint: at least one)", n, task.Spec.Name)
-	}
-	made := make([]envs.Env, n)
-	for i := range made {
-		e, err := task.New(o)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("making world %d of %d: %w", i, n, err), Of(task.Spec, made[:i], workers).Close())
-		}
-		made[i] = e
-	}
-	return Of(task.Spec, made, workers), nil
-}
-
-// Of puts worlds of one task side by side that are made already. They are the Worlds' from
-// then on.
+// Of puts worlds of one task side by side for the given number of workers, of which the
+// caller's goroutine is one (0: one a core). Close closes them.
 func Of(spec *envs.Spec, made []envs.Env, workers int) *Worlds {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)

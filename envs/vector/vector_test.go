@@ -53,32 +53,26 @@ func (c *counter) Frame(dst []byte) error {
 
 func (c *counter) Close() error { *c.closed++; return c.shut }
 
-// counters makes a task of counters, kept in the order they are made, of which
-// the one of number fatal cannot be made.
-func counters(fatal int) (envs.Task, *[]*counter, *int) {
-	all, closed := new([]*counter), new(int)
-	return envs.Task{Spec: counterSpec, New: func(envs.Options) (envs.Env, error) {
-		if len(*all) == fatal {
-			return nil, errors.New("no room")
-		}
-		*all = append(*all, &counter{closed: closed})
-		return (*all)[len(*all)-1], nil
-	}}, all, closed
+// counters are n worlds of counters side by side, and how many of them are closed.
+func counters(n, workers int) (w *Worlds, all []*counter, closed *int) {
+	closed = new(int)
+	var made []envs.Env
+	for range n {
+		all = append(all, &counter{closed: closed})
+		made = append(made, all[len(all)-1])
+	}
+	return Of(counterSpec, made, workers), all, closed
 }
 
 func open(t *testing.T, n, workers int) (*Worlds, []*counter) {
 	t.Helper()
-	task, all, closed := counters(-1)
-	w, err := New(task, n, workers, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, all, closed := counters(n, workers)
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil || *closed != n {
 			t.Errorf("closed %d of %d worlds: %v", *closed, n, err)
 		}
 	})
-	return w, *all
+	return w, all
 }
 
 // Every world is served once a call, for any numbers of worlds and workers,
@@ -208,21 +202,10 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-func TestNewAndClose(t *testing.T) {
-	task, _, closed := counters(3)
-	if _, err := New(task, 5, 2, nil); err == nil || !strings.Contains(err.Error(), "world 3 of 5: no room") || *closed != 3 {
-		t.Errorf("%v, %d worlds closed", err, *closed)
-	}
-	if _, err := New(task, 0, 2, nil); err == nil || !strings.Contains(err.Error(), "hint") {
-		t.Errorf("no worlds: %v", err)
-	}
-	task, all, closed := counters(-1)
+func TestClose(t *testing.T) {
 	before := runtime.NumGoroutine()
-	w, err := New(task, 8, 4, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	(*all)[6].shut = fmt.Errorf("stuck")
+	w, all, closed := counters(8, 4)
+	all[6].shut = fmt.Errorf("stuck")
 	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "closing world 6 of 8: stuck") || *closed != 8 {
 		t.Errorf("%v, %d worlds closed", err, *closed)
 	}
