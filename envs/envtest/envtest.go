@@ -38,7 +38,6 @@ func Run(t *testing.T, name string) {
 	t.Run("FrameWhole", s.frameWhole)
 	t.Run("Allocations", s.allocations)
 	t.Run("Concurrent", s.concurrent)
-	t.Run("Vector", s.vector)
 }
 
 // suite is the checks of one task.

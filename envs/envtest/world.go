@@ -4,10 +4,10 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"sync"
 	"testing"
 
 	"scalewm/envs"
+	"scalewm/envs/vector"
 )
 
 // finite: what a world reports is a number, but for the columns that belong to
@@ -147,26 +147,21 @@ func (s suite) terminated(t *testing.T) {
 	}
 }
 
-// concurrent: worlds of different goroutines do not feel each other.
+// concurrent: worlds side by side on several cores do what they do alone.
 func (s suite) concurrent(t *testing.T) {
 	const n = 4
 	acts := s.actions(22, steps)
 	var want, got [n][]string
-	var errs [n]error
-	var worlds [n]envs.Env
+	var made []envs.Env
 	for i := range n {
 		want[i] = s.mustTrace(t, s.started(t, uint64(30+i)), acts)
-		worlds[i] = s.started(t, uint64(30+i))
+		made = append(made, s.started(t, uint64(30+i)))
 	}
-	var wg sync.WaitGroup
+	must(t, vector.Of(made, n).Each("tracing", 0, n, func(i int) (err error) {
+		got[i], err = s.trace(made[i], acts)
+		return err
+	}))
 	for i := range n {
-		wg.Go(func() { got[i], errs[i] = s.trace(worlds[i], acts) })
-	}
-	wg.Wait()
-	for i := range n {
-		if errs[i] != nil {
-			t.Fatal(errs[i])
-		}
-		same(t, "alone and beside others", want[i], got[i])
+		same(t, "alone and side by side", want[i], got[i])
 	}
 }

@@ -40,7 +40,7 @@ func benchmark(b *testing.B, name string, draw bool, workers int) {
 			b.Fatal(err)
 		}
 	}
-	w := vector.Of(task.Spec, made, workers)
+	w := vector.Of(made, workers)
 	defer w.Close()
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range n {
@@ -48,28 +48,30 @@ func benchmark(b *testing.B, name string, draw bool, workers int) {
 			b.Fatal(err)
 		}
 	}
-	out, frames := make([]envs.Step, n), make([]byte, n*envs.FrameBytes)
-	actions := make([]float64, n*task.Spec.ActionDim)
+	frames, a := make([]byte, n*envs.FrameBytes), task.Spec.ActionDim
+	actions := make([]float64, n*a)
 	for i := range actions {
-		d := i % task.Spec.ActionDim
+		d := i % a
 		lo, hi := task.Spec.ActionLow[d], task.Spec.ActionHigh[d]
 		actions[i] = lo + (hi-lo)*r.Float64()
 	}
-	if err := w.Frames(frames); err != nil { // some worlds paint what never changes when they are first drawn
+	frame := func(i int) error { return w.World(i).Frame(frames[i*envs.FrameBytes:][:envs.FrameBytes]) }
+	if err := w.Each("drawing", 0, n, frame); err != nil { // some worlds paint what never changes when they are first drawn
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	before := envtest.CPUSeconds(b)
 	for b.Loop() {
 		// Other actions for every world at each step.
-		a := actions[0]
+		first := actions[0]
 		copy(actions, actions[1:])
-		actions[len(actions)-1] = a
-		if err := w.Step(actions, out); err != nil {
+		actions[len(actions)-1] = first
+		err := w.Each("stepping", 0, n, func(i int) error { _, err := w.World(i).Step(actions[i*a : (i+1)*a]); return err })
+		if err != nil {
 			b.Fatal(err)
 		}
 		if draw {
-			if err := w.Frames(frames); err != nil {
+			if err := w.Each("drawing", 0, n, frame); err != nil {
 				b.Fatal(err)
 			}
 		}
