@@ -6,7 +6,7 @@ import (
 	"scalewm/model"
 )
 
-// The loss terms of a method, with their weights on one task.
+// The loss terms of a method.
 func ExampleLookUp() {
 	m, err := model.LookUp("scale")
 	if err != nil {
@@ -14,10 +14,10 @@ func ExampleLookUp() {
 		return
 	}
 	for _, term := range m.Terms {
-		fmt.Println(m.Title, term.Name, term.On("reacher"))
+		fmt.Println(m.Title, term.Name, term.UsesQ)
 	}
 	// Output:
-	// SCALE prediction 1
-	// SCALE sigreg 0.09
-	// SCALE correlation 0.15
+	// SCALE prediction false
+	// SCALE sigreg false
+	// SCALE correlation true
 }

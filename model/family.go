@@ -26,6 +26,14 @@ type Config interface {
 	Words() (encoder, latents, predictor string)
 }
 
+// Schedule is the part of a training's recipe that a family may have otherwise than others.
+type Schedule struct {
+	Batch  int     `toml:"batch" json:"batch"`   // clips a step
+	Steps  int     `toml:"steps" json:"steps"`   // optimiser steps; 0: Epochs decide
+	Epochs int     `toml:"epochs" json:"epochs"` // passes over the training clips
+	LR     float64 `toml:"lr" json:"lr"`
+}
+
 // Geometry is a Config that counts what work takes: floating point operations of
 // matrix products, a multiply-add as two.
 type Geometry interface {

@@ -2,12 +2,12 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// Names of the terms that training losses are made of. What computes them is in
-// model/objective; the numbers that a preset may set are in train.Config.
+// Names of the terms of training losses. What computes them is in model/objective; their weights are in presets.
 const (
 	Prediction  = "prediction"  // mean squared error of the predicted latents
 	SIGReg      = "sigreg"      // distance of the latents' distribution from a normal one
@@ -17,18 +17,63 @@ const (
 
 // Term is one summand of a training loss.
 type Term struct {
-	Name   string
-	Weight float64            // on tasks that ByTask does not have
-	ByTask map[string]float64 // published weights by task
-	UsesQ  bool               // it sees the task state q
+	Name  string
+	UsesQ bool // it sees the task state q
 }
 
-// On is the term's weight on a task.
-func (t Term) On(task string) float64 {
-	if w, ok := t.ByTask[task]; ok {
-		return w
+// Weights are those of the terms of a loss: by the term's name, then by task. A preset has them in TOML, where a
+// number is the weight on every task: "sigreg = 0.09", "correlation = { reacher = 0.15, others = 0.1 }".
+type Weights map[string]map[string]float64
+
+// Others is the key, in place of a task, of the weight on all tasks that a term does not name.
+const Others = "others"
+
+// On is the weight of a term on a task, and false where there is none.
+func (w Weights) On(term, task string) (float64, bool) {
+	v, ok := w[term][task]
+	if !ok {
+		v, ok = w[term][Others]
 	}
-	return t.Weight
+	return v, ok
+}
+
+// With is a copy in which a term has another weight on a task.
+func (w Weights) With(term, task string, v float64) Weights {
+	c := Weights{term: {}}
+	maps.Copy(c, w)
+	c[term] = map[string]float64{task: v}
+	for k, old := range w[term] {
+		if k != task {
+			c[term][k] = old
+		}
+	}
+	return c
+}
+
+// UnmarshalTOML adds the weights of a table, and keeps those that it does not name.
+func (w *Weights) UnmarshalTOML(table any) error {
+	terms, ok := table.(map[string]any)
+	if !ok {
+		return fmt.Errorf("weights are %v (hint: a table, as in weights.sigreg = 0.09)", table)
+	}
+	for term, v := range terms {
+		byTask, ok := v.(map[string]any)
+		if !ok {
+			byTask = map[string]any{Others: v}
+			delete(*w, term)
+		}
+		for task, v := range byTask {
+			n, ok := v.(float64)
+			if i, whole := v.(int64); whole {
+				n, ok = float64(i), true
+			}
+			if !ok {
+				return fmt.Errorf("the weight of %s on %s is %v (hint: a number)", term, task, v)
+			}
+			*w = w.With(term, task, n)
+		}
+	}
+	return nil
 }
 
 // Method is one column of the paper's tables: what acts, and how it was trained.
@@ -85,22 +130,19 @@ const (
 const latentSums = "lewm"
 
 var (
-	prediction = Term{Name: Prediction, Weight: 1}
-	sigreg     = Term{Name: SIGReg, Weight: .09}
+	prediction = Term{Name: Prediction}
+	sigreg     = Term{Name: SIGReg}
 )
 
 // methods is the table of all methods, in the order of the paper's tables, then
 // the floors. Nothing outside this file, the families' own packages, presets and
-// published data names a method: what a method is stands here. Weights by task are the
-// published ones (docs/sources.md#loss-weights).
+// published data names a method: what a method is stands here.
 var methods = []Method{
 	{Name: Baseline, Title: "LeWM", Family: FamilyLeWM, Group: latentSums, Terms: []Term{prediction, sigreg}},
 	{Name: "scale", Title: "SCALE", Family: FamilyLeWM, Group: latentSums, Against: []string{Baseline, "aux"},
-		Terms: []Term{prediction, sigreg, {Name: Correlation, UsesQ: true, Weight: .1,
-			ByTask: map[string]float64{"pusht": .1, "reacher": .15, "cube": .1, "tworoom": .1, "pointmaze": .1}}}},
+		Terms: []Term{prediction, sigreg, {Name: Correlation, UsesQ: true}}},
 	{Name: "aux", Title: "Aux", Family: FamilyLeWM, Group: latentSums, Against: []string{Baseline},
-		Terms: []Term{prediction, sigreg, {Name: Regression, UsesQ: true, Weight: .1,
-			ByTask: map[string]float64{"pusht": .3, "reacher": .4, "cube": .1, "tworoom": .1, "pointmaze": .1}}}},
+		Terms: []Term{prediction, sigreg, {Name: Regression, UsesQ: true}}},
 	{Name: "dinowm", Title: "DINO-WM", Family: FamilyDinoWM, Pretrained: true, NoGradient: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
 	{Name: "dinowm-random", Title: "DINO-WM, random encoder", Family: FamilyDinoWM, NoGradient: true, Extra: true, Against: []string{Baseline}, Terms: []Term{prediction}},
 	{Name: Untrained, Title: "Untrained", Family: FamilyLeWM, Group: latentSums, Floor: true, Against: []string{Baseline}},

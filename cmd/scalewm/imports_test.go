@@ -68,11 +68,12 @@ var layers = []rule{
 	{of: "eval/external", ours: []string{"eval$", "eval/plan", "eval/results", "model$", "model/device", "dataset$"}},
 	{of: "eval/pipeline", ours: []string{"envs", "dataset", "model", "eval"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/submit", ours: []string{"eval/pipeline", "dataset/safefile"}, libraries: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"}},
+	{of: "eval/presets", ours: []string{"model$"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/results", ours: []string{"dataset/cell", "dataset/safefile"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},
 	{of: "eval/geometry", ours: []string{"dataset/parallel", "eval/stats"}, libraries: []string{"gonum.org/v1/gonum", "gorgonia.org/gorgonia", "gorgonia.org/tensor"}},
-	{of: "eval/infer", ours: []string{"eval/results", "eval/stats", "model$", "dataset/cell", "dataset/safefile", "dataset/rng"}},
+	{of: "eval/infer", ours: []string{"eval/presets", "eval/results", "eval/stats", "model$", "dataset/cell", "dataset/safefile", "dataset/rng"}},
 	{of: "eval/report", ours: []string{"dataset/safefile", "eval/infer", "eval/results", "eval/stats", "envs$", "model$", "model/train/metrics"}},
 
 	{of: "cmd/scalewm", ours: []string{"envs", "dataset", "model", "eval", "mujoco", "third_party"},

@@ -402,7 +402,7 @@ func (f deviceFlags) openFor(w *pipeline.Workspace, p part) (closeAll func(), er
 	w.Precision = device.Precision(*f.precision)
 	unknown := w.Precision == "auto" // what the evaluations were made with
 	use(&w.Trainer, p.does(pipeline.StageTrain), true)
-	use(&w.Planner, p.does(pipeline.StageTrain, pipeline.StageEval) || unknown, w.Grid.Preset.Name == "nano")
+	use(&w.Planner, p.does(pipeline.StageTrain, pipeline.StageEval) || unknown, w.Grid.Preset.Eval.Precision == device.BF16)
 	use(&w.Analyser, p.does(pipeline.StageAnalyse) && len(w.Grid.Analyses) > 0, false)
 	if w.Planner != nil {
 		w.Precision = w.Planner.Kind().Precision

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -10,6 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"scalewm/eval/pipeline"
+	"scalewm/eval/presets"
+	"scalewm/model/device"
+	"scalewm/model/device/cpu"
 	"scalewm/model/weights"
 )
 
@@ -411,5 +416,51 @@ func TestCheckpointThatDiverged(t *testing.T) {
 	_, errs, code := session("rollout", "--weights", bad, "--data", data, "--blocks", "2", "--out", pred)
 	if _, err := os.Stat(pred); code != exitFailed || err == nil || !strings.Contains(errs, "numbers that the model gave are NaN or infinite (hint: ") {
 		t.Errorf("rollout: exit %d, %v, %s", code, err, errs)
+	}
+}
+
+// A user's copy of nano under another name trains and plans as nano does: the dry runs say the same, and nano's plans
+// are in bf16 where the machine multiplies it (docs/reproduce.md).
+func TestCopyOfAPreset(t *testing.T) {
+	text, err := presets.Files.ReadFile("nano.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	mine := filepath.Join(dir, "mine.toml")
+	if err := os.WriteFile(mine, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	dryRuns, precisions := map[string]bool{}, map[device.Precision]bool{}
+	for _, preset := range []string{"nano", mine} {
+		out, errs, code := session("reproduce", "--preset", preset, "--tasks", "tworoom,cube", "--out", filepath.Join(dir, "out"), "--dry-run", "--verbose")
+		if code != exitDone || !strings.Contains(out, "train") {
+			t.Fatalf("%s: exit %d, %s", preset, code, errs)
+		}
+		dryRuns[out+errs] = true
+		v, _ := lookupVerb("reproduce")
+		c := newCommand(v, io.Discard, io.Discard)
+		axes, dev := c.gridFlags(), c.deviceFlags("")
+		if _, err := c.parse([]string{"--preset", preset, "--tasks", "tworoom", "--device", "cpu"}, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		grid, err := axes.grid()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &pipeline.Workspace{Grid: grid}
+		free, err := dev.openFor(w, part{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		free()
+		precisions[w.Precision] = true
+	}
+	want := device.FP32
+	if cpu.HasBF16() {
+		want = device.BF16
+	}
+	if len(dryRuns) != 1 || len(precisions) != 1 || !precisions[want] {
+		t.Errorf("%d dry runs, plans in %v, want one in %s", len(dryRuns), precisions, want)
 	}
 }

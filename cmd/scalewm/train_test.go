@@ -15,7 +15,7 @@ import (
 // tinyPreset is nano cut down to a model that trains in a second.
 func tinyPreset(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile("../../eval/pipeline/presets/nano.toml")
+	b, err := os.ReadFile("../../eval/presets/nano.toml")
 	if err != nil {
 		t.Fatal(err)
 	}

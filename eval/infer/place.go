@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"scalewm/eval/presets"
 	"scalewm/eval/results"
 	"scalewm/model"
 )
@@ -159,7 +160,7 @@ func ArmName(s results.Spec) string {
 		name += "@" + s.Q
 	}
 	for _, t := range model.MethodOf(s.Method).Terms {
-		if t.UsesQ && s.LossWeight != 0 && s.LossWeight != t.On(s.Task) {
+		if w, _ := presets.Published().On(t.Name, s.Task); t.UsesQ && s.LossWeight != 0 && s.LossWeight != w {
 			name += "@w=" + number(s.LossWeight)
 		}
 	}

@@ -160,7 +160,8 @@ func setsDir(folder string) string { return filepath.Join(folder, "sets") }
 
 // shared is the recipe without what arms of a folder may vary (see variant).
 func (r recipe) shared() recipe {
-	r.Train.Q, r.Train.ScaleWeight = "", nil
+	r.Train.Q, r.Train.Weights = "", maps.Clone(r.Train.Weights)
+	delete(r.Train.Weights, model.Correlation)
 	return r
 }
 

@@ -17,6 +17,7 @@ import (
 	_ "scalewm/envs/pusht"
 	_ "scalewm/envs/tworoom"
 	"scalewm/eval"
+	"scalewm/eval/presets"
 	"scalewm/eval/results"
 	"scalewm/model"
 )
@@ -168,7 +169,7 @@ func inOrder(t *testing.T, g Graph) {
 func TestVariants(t *testing.T) {
 	g := Grid{Tasks: lookUp(t, envs.Lookup, "cube", "tworoom"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "aux", "random"), Seeds: []int64{7},
 		Qs: []string{"half", "full"}, ScaleWeights: []float64{.3, .1}}
-	g.Preset.Train.Q = "full"
+	g.Preset.Train.Q, g.Preset.Train.Weights = "full", presets.Published()
 	labels := func(task envs.Task) (out []string) {
 		for _, a := range g.arms(task) {
 			out = append(out, a.label())
@@ -186,14 +187,15 @@ func TestVariants(t *testing.T) {
 	if got := g.WithoutQ(); len(got) != 1 || !strings.Contains(got[0], "tworoom has no state half") {
 		t.Errorf("gaps %q", got)
 	}
-	g.Preset.Train.ScaleWeight = map[string]float64{"cube": .3, "tworoom": .2}
+	g.Preset.Train.Weights = presets.Published().With(model.Correlation, "cube", .3).With(model.Correlation, "tworoom", .2)
+	weight := func(p Preset, task string) float64 { w, _ := p.Train.Weights.On(model.Correlation, task); return w }
 	for _, a := range g.arms(g.Tasks[0]) {
 		p := a.preset(g.Preset)
-		if a.label() == "scale@half@w=0.1" && (p.Train.Q != "half" || p.Train.ScaleWeight["cube"] != .1 || p.Train.ScaleWeight["tworoom"] != .2) {
+		if a.label() == "scale@half@w=0.1" && (p.Train.Q != "half" || weight(p, "cube") != .1 || weight(p, "tworoom") != .2) {
 			t.Errorf("%s is trained with %+v", a.label(), p.Train)
 		}
 	}
-	if g.Preset.Train.Q != "full" || g.Preset.Train.ScaleWeight["cube"] != .3 {
+	if g.Preset.Train.Q != "full" || weight(g.Preset, "cube") != .3 {
 		t.Errorf("the preset of the grid was changed: %+v", g.Preset.Train)
 	}
 }

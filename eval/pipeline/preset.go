@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"cmp"
-	"embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,15 +18,14 @@ import (
 	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval/analysis"
+	"scalewm/eval/presets"
 	"scalewm/model"
+	"scalewm/model/device"
 	"scalewm/model/dinov2"
 	"scalewm/model/dinowm"
 	"scalewm/model/lewm"
 	"scalewm/model/train"
 )
-
-//go:embed presets/*.toml
-var presetFiles embed.FS
 
 // Preset is one set of numbers for the whole path, sections in the order of the layers.
 type Preset struct {
@@ -72,7 +70,7 @@ func (p *Preset) recipe(m model.Method, actionDim int, backbone *dinov2.File) (r
 		return recipe{c, p.Train}, nil
 	}
 	if p.DinoWM == nil {
-		return recipe{}, Requestf("the preset %s has no section [dinowm], which %s is made by (hint: presets/nano.toml in eval/pipeline has one)", p.Name, m.Name)
+		return recipe{}, Requestf("the preset %s has no section [dinowm], which %s is made by (hint: eval/presets/nano.toml has one)", p.Name, m.Name)
 	}
 	c, t := p.DinoWM.Config, p.Train
 	c.ActionDim = actionDim
@@ -123,6 +121,8 @@ type EvalPreset struct {
 	Sets     []string            `toml:"sets"`
 	Episodes int                 `toml:"episodes"` // a set
 	Analyses []string            `toml:"analyses"` // of each checkpoint; a preset without the key has none
+	// Precision is that of plans: fp32, also where the key is missing, or bf16 where the machine has it.
+	Precision device.Precision `toml:"precision,omitempty"`
 	// AtMost and SetsAtMost cap episodes and sets of tasks that are slow.
 	AtMost     map[string]int `toml:"at_most"`
 	SetsAtMost map[string]int `toml:"sets_at_most"`
@@ -130,7 +130,7 @@ type EvalPreset struct {
 
 // PresetNames lists the built-in presets.
 func PresetNames() []string {
-	entries, _ := presetFiles.ReadDir("presets") // embedded: cannot fail
+	entries, _ := presets.Files.ReadDir(".") // embedded: cannot fail
 	var names []string
 	for _, e := range entries {
 		names = append(names, strings.TrimSuffix(e.Name(), ".toml"))
@@ -144,7 +144,7 @@ func PresetNames() []string {
 // no quotes.
 func LoadPreset(name string, changes ...string) (*Preset, error) {
 	known := strings.Join(PresetNames(), ", ")
-	text, err := presetFiles.ReadFile(path.Join("presets", name+".toml"))
+	text, err := presets.Files.ReadFile(name + ".toml")
 	if strings.HasSuffix(name, ".toml") {
 		if text, err = safefile.Read(name, safefile.MaxRecord); err != nil {
 			return nil, fmt.Errorf("reading a preset: %w (hint: %s need no file)", err, known)
@@ -177,7 +177,7 @@ func parsePreset(text string) (*Preset, error) {
 	n := 0
 	for line := range strings.Lines(text) {
 		if n++; len(line) > maxLine {
-			return nil, fmt.Errorf("line %d: %d characters, a preset's have at most %d (hint: compare with presets/nano.toml in eval/pipeline)", n, len(line), maxLine)
+			return nil, fmt.Errorf("line %d: %d characters, a preset's have at most %d (hint: compare with eval/presets/nano.toml)", n, len(line), maxLine)
 		}
 	}
 	var p Preset
@@ -208,13 +208,18 @@ func (p *Preset) decode(text string) error {
 	if err != nil {
 		var pe toml.ParseError
 		if errors.As(err, &pe) {
-			return fmt.Errorf("line %d: %s (hint: compare with presets/nano.toml in eval/pipeline)", pe.Position.Line, pe.Message)
+			return fmt.Errorf("line %d: %s (hint: compare with eval/presets/nano.toml)", pe.Position.Line, pe.Message)
 		}
-		return fmt.Errorf("%w (hint: compare with presets/nano.toml in eval/pipeline)", err)
+		return fmt.Errorf("%w (hint: compare with eval/presets/nano.toml)", err)
 	}
 	if extra := meta.Undecoded(); len(extra) > 0 {
 		key := extra[0].String()
-		return fmt.Errorf("unknown key %q%s (hint: keys are those of presets/nano.toml in eval/pipeline)", key, Nearest(key, presetKeys()))
+		for old, term := range map[string]string{"train.sigreg": model.SIGReg, "train.scale_weight": model.Correlation, "train.aux_weight": model.Regression} {
+			if strings.HasPrefix(key, old) {
+				return fmt.Errorf("the key %s is train.weights.%s (hint: weights of loss terms are under [train.weights], see eval/presets/nano.toml)", old, term)
+			}
+		}
+		return fmt.Errorf("unknown key %q%s (hint: keys are those of eval/presets/nano.toml)", key, Nearest(key, presetKeys()))
 	}
 	return nil
 }
@@ -222,7 +227,7 @@ func (p *Preset) decode(text string) error {
 // presetKeys are the keys of the built-in presets.
 func presetKeys() (keys []string) {
 	for _, name := range PresetNames() {
-		text, _ := presetFiles.ReadFile(path.Join("presets", name+".toml")) // embedded: cannot fail
+		text, _ := presets.Files.ReadFile(name + ".toml") // embedded: cannot fail
 		var p Preset
 		meta, err := toml.Decode(string(text), &p)
 		if err != nil {
@@ -246,10 +251,11 @@ func (p *Preset) TasksNamed() (tasks []string) {
 	for _, byTask := range p.counts() {
 		tasks = slices.AppendSeq(tasks, maps.Keys(byTask))
 	}
-	tasks = slices.AppendSeq(tasks, maps.Keys(p.Train.ScaleWeight))
-	tasks = slices.AppendSeq(tasks, maps.Keys(p.Train.AuxWeight))
+	for _, byTask := range p.Train.Weights {
+		tasks = slices.AppendSeq(tasks, maps.Keys(byTask))
+	}
 	slices.Sort(tasks)
-	return slices.Compact(tasks)
+	return slices.DeleteFunc(slices.Compact(tasks), func(task string) bool { return task == model.Others })
 }
 
 func (p *Preset) validate() error {
@@ -278,6 +284,9 @@ func (p *Preset) validate() error {
 				return fmt.Errorf("eval.tiers_of: %q of %s is none of the preset's tiers", tier, solver)
 			}
 		}
+	}
+	if p := p.Eval.Precision; p != "" && p != device.FP32 && p != device.BF16 {
+		return fmt.Errorf("eval: precision is %q (hint: %s or %s)", p, device.FP32, device.BF16)
 	}
 	if _, err := analysis.Parse(cmp.Or(strings.Join(p.Eval.Analyses, ","), "none")); err != nil {
 		return fmt.Errorf("eval: %w", err)

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"scalewm/dataset/safefile/fuzztest"
+	"scalewm/eval/presets"
+	"scalewm/model"
 	"scalewm/model/lewm"
 )
 
@@ -71,22 +73,20 @@ func TestPaperRecipe(t *testing.T) {
 	}
 	c := p.Train
 	if c.Batch != 128 || c.Epochs != 10 || c.Steps != 0 || c.LR != 5e-5 || c.WeightDecay != 1e-3 || c.WarmUp != 0.01 || c.Clip != 1 ||
-		c.SIGReg != 0.09 || c.Directions != 1024 || c.Pairs != 4096 || c.Correlation != "authors" {
+		c.Directions != 1024 || c.Pairs != 4096 || c.Correlation != "authors" {
 		t.Errorf("%+v", c)
 	}
-	want := map[string]float64{"pusht": 0.1, "reacher": 0.15, "cube": 0.1, "tworoom": 0.1, "pointmaze": 0.1}
-	if d := cmp.Diff(want, c.ScaleWeight); d != "" {
-		t.Error(d)
-	}
-	want = map[string]float64{"pusht": 0.3, "reacher": 0.4, "cube": 0.1, "tworoom": 0.1, "pointmaze": 0.1}
-	if d := cmp.Diff(want, c.AuxWeight); d != "" {
+	want := model.Weights{"prediction": {"others": 1}, "sigreg": {"others": 0.09},
+		"correlation": {"pusht": 0.1, "reacher": 0.15, "cube": 0.1, "tworoom": 0.1, "pointmaze": 0.1, "others": 0.1},
+		"regression":  {"pusht": 0.3, "reacher": 0.4, "cube": 0.1, "tworoom": 0.1, "pointmaze": 0.1, "others": 0.1}}
+	if d := cmp.Diff(want, c.Weights); d != "" {
 		t.Error(d)
 	}
 }
 
 func nanoText(t *testing.T) string {
 	t.Helper()
-	b, err := presetFiles.ReadFile("presets/nano.toml")
+	b, err := presets.Files.ReadFile("nano.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +110,16 @@ func TestPresetRefuses(t *testing.T) {
 		"infinite":           {"weight_decay = 1e-3", "weight_decay = inf", "weight_decay is +Inf"},
 		"NaN of a fraction":  {"warm_up = 0.1", "warm_up = nan", "warm_up is NaN"},
 		"NaN of dropout":     {"dropout = 0.0", "dropout = nan", "dropout is NaN"},
-		"NaN of a task":      {"scale_weight = { pusht = 0.1", "scale_weight = { pusht = nan", "scale_weight of pusht is NaN"},
-		"negative of a task": {"aux_weight = { pusht = 0.3", "aux_weight = { pusht = -0.3", "aux_weight of pusht is -0.3"},
+		"NaN of a task":      {"correlation = { pusht = 0.1", "correlation = { pusht = nan", "weights.correlation of pusht is NaN"},
+		"negative of a task": {"regression = { pusht = 0.3", "regression = { pusht = -0.3", "weights.regression of pusht is -0.3"},
+		"weight as text":     {"sigreg = 0.03", `sigreg = "much"`, "the weight of sigreg on others is much"},
+		"unknown term":       {"sigreg = 0.03", "sigreg = 0.03\nshrink = 1", `a term "shrink" that nothing computes`},
+		"no other tasks":     {", others = 0.1 }", " }", "weights has no correlation, or none for other tasks"},
+		"no term":            {"prediction = 1.0", "", "weights has no prediction"},
+		"precision":          {`precision = "bf16"`, `precision = "fp64"`, `precision is "fp64"`},
+		"old sigreg":         {"clip = 1.0", "clip = 1.0\nsigreg = 0.03", "the key train.sigreg is train.weights.sigreg"},
+		"old scale_weight":   {"clip = 1.0", "clip = 1.0\nscale_weight = { cube = 0.1 }", "the key train.scale_weight is train.weights.correlation"},
+		"old aux_weight":     {"clip = 1.0", "clip = 1.0\naux_weight = {}", "the key train.aux_weight is train.weights.regression"},
 		"negative seed":      {"seed = 3072", "seed = -1", "seed is -1"},
 		"negative bound":     {"at_most = { cube = 30", "at_most = { cube = -30", "cube is -30"},
 		"huge batch":         {"batch = 64", "batch = 1000000000", "batch is 1000000000"},
@@ -161,6 +169,11 @@ func TestPresetFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ours, err := nano.recipe(model.MethodOf("scale"), 2, nil)
+	theirs, other := mine.recipe(model.MethodOf("scale"), 2, nil)
+	if key, _, _ := ours.differs(theirs); err != nil || other != nil || key != "" {
+		t.Errorf("the copy's recipe has another %s (%v, %v)", key, err, other)
+	}
 	mine.Name = nano.Name
 	if d := cmp.Diff(nano, mine); d != "" {
 		t.Error(d)
@@ -169,7 +182,8 @@ func TestPresetFile(t *testing.T) {
 
 // A change is as if the file had it, and leaves everything else.
 func TestPresetChanges(t *testing.T) {
-	p, err := LoadPreset("nano", "train.lr=1e-3", "collect.policy = noisy", `eval.tiers=["T1"]`, "collect.at_most.cube=7")
+	p, err := LoadPreset("nano", "train.lr=1e-3", "collect.policy = noisy", `eval.tiers=["T1"]`, "collect.at_most.cube=7", "train.weights.sigreg=0.2",
+		"train.weights.correlation.cube=3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +193,7 @@ func TestPresetChanges(t *testing.T) {
 	}
 	want.Train.LR, want.Collect.Policy, want.Eval.Tiers = 1e-3, "noisy", []string{"T1"}
 	want.Collect.AtMost["cube"] = 7
+	want.Train.Weights = want.Train.Weights.With(model.SIGReg, model.Others, .2).With(model.Correlation, "cube", 3)
 	if d := cmp.Diff(want, p); d != "" {
 		t.Error(d)
 	}
@@ -188,6 +203,7 @@ func TestPresetChanges(t *testing.T) {
 		"train.lr=fast":     "incompatible types",
 		"train.lr=nan":      "lr is NaN",
 		"train=3":           "type mismatch",
+		"train.weights=3":   "weights are 3",
 		"a = 1\ntrain.lr=1": "unknown key",
 		"a\nb=1":            "expected",
 	} {
@@ -210,10 +226,12 @@ func TestLaptopIsNano(t *testing.T) {
 	if laptop.Train.WarmUp != 0.01 || nano.Train.WarmUp != 0.1 {
 		t.Errorf("warm-ups %g and %g, want the study's 0.01 and 0.1", laptop.Train.WarmUp, nano.Train.WarmUp)
 	}
-	if laptop.Train.SIGReg != 0.09 || nano.Train.SIGReg != 0.03 {
-		t.Errorf("weights of SIGReg %g and %g, want the study's 0.09 and 0.03", laptop.Train.SIGReg, nano.Train.SIGReg)
+	for p, want := range map[*Preset]float64{laptop: 0.09, nano: 0.03} {
+		if got, _ := p.Train.Weights.On(model.SIGReg, "cube"); got != want {
+			t.Errorf("%s has the weight %g of SIGReg, want %g", p.Name, got, want)
+		}
 	}
-	laptop.Train.WarmUp, laptop.Train.SIGReg = nano.Train.WarmUp, nano.Train.SIGReg
+	laptop.Train.WarmUp, laptop.Train.Weights = nano.Train.WarmUp, laptop.Train.Weights.With(model.SIGReg, model.Others, 0.03)
 	if d := cmp.Diff(recipe{nano.Model, nano.Train}, recipe{laptop.Model, laptop.Train}); d != "" {
 		t.Error(d)
 	}
@@ -229,9 +247,9 @@ func TestLongLinesAreRefused(t *testing.T) {
 
 func FuzzPreset(f *testing.F) {
 	f.Add("[model]\npatch = 16\n")
-	f.Add("[train]\nscale_weight = { tworoom = 0.1 }\n")
+	f.Add("[train.weights]\ncorrelation = { tworoom = 0.1 }\n")
 	for _, name := range PresetNames() {
-		text, err := presetFiles.ReadFile("presets/" + name + ".toml")
+		text, err := presets.Files.ReadFile(name + ".toml")
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -42,10 +41,11 @@ func (g *Grid) variants(task envs.Task, m model.Method) (out []variant) {
 			}
 		}
 	}
-	if i := slices.IndexFunc(m.Terms, func(t model.Term) bool { return t.Name == model.Correlation }); i >= 0 && len(g.ScaleWeights) > 0 {
+	if slices.ContainsFunc(m.Terms, func(t model.Term) bool { return t.Name == model.Correlation }) && len(g.ScaleWeights) > 0 {
 		weights = nil
+		preset, _ := g.Preset.Train.Weights.On(model.Correlation, task.Spec.Name)
 		for _, w := range g.ScaleWeights {
-			weights = append(weights, otherThan(g.Preset.Train.Weight(m.Terms[i], task.Spec.Name), w))
+			weights = append(weights, otherThan(preset, w))
 		}
 	}
 	for _, q := range qs {
@@ -87,11 +87,7 @@ func (a arm) preset(p Preset) Preset {
 		p.Train.Q = a.q
 	}
 	if a.weight != 0 {
-		p.Train.ScaleWeight = maps.Clone(p.Train.ScaleWeight)
-		if p.Train.ScaleWeight == nil {
-			p.Train.ScaleWeight = map[string]float64{}
-		}
-		p.Train.ScaleWeight[a.task.Spec.Name] = a.weight
+		p.Train.Weights = p.Train.Weights.With(model.Correlation, a.task.Spec.Name, a.weight)
 	}
 	return p
 }

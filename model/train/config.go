@@ -25,38 +25,22 @@ import (
 
 // Config is the recipe of a training: the [train] section of a preset.
 type Config struct {
-	Batch       int     `toml:"batch" json:"batch"`   // clips a step
-	Steps       int     `toml:"steps" json:"steps"`   // optimiser steps; 0: Epochs decide
-	Epochs      int     `toml:"epochs" json:"epochs"` // passes over the training clips
-	LR          float64 `toml:"lr" json:"lr"`
+	model.Schedule
 	WeightDecay float64 `toml:"weight_decay" json:"weight_decay"`
 	WarmUp      float64 `toml:"warm_up" json:"warm_up"` // fraction of the steps
 	Clip        float64 `toml:"clip" json:"clip"`       // global gradient norm
 
-	SIGReg float64 `toml:"sigreg" json:"sigreg"` // its weight
+	Weights model.Weights `toml:"weights" json:"-"` // of the loss terms
 	objective.Numbers
 	Q string `toml:"q" json:"q"` // which task state: full, half, native
 	// QColumns are the columns of the task state of a data set without a task (dataset.OwnTask).
 	QColumns string `toml:"q_columns,omitempty" json:"q_columns,omitempty"`
-	// ScaleWeight and AuxWeight are the weights of the correlation and of the
-	// regression by task; a task without one has the weight of the method's table.
-	ScaleWeight map[string]float64 `toml:"scale_weight" json:"scale_weight"`
-	AuxWeight   map[string]float64 `toml:"aux_weight" json:"aux_weight"`
 
 	LogEvery        int `toml:"log_every" json:"log_every"`               // steps between metrics rows
 	DiagnosticEvery int `toml:"diagnostic_every" json:"diagnostic_every"` // rows with gradient norms and rank
 	SaveEvery       int `toml:"save_every" json:"save_every"`             // steps between resume points
 	EvalEvery       int `toml:"eval_every" json:"eval_every"`             // steps between validations
 	EvalBatches     int `toml:"eval_batches" json:"eval_batches"`         // bound of one validation
-}
-
-// Weight is that of a term of the loss on a task.
-func (c Config) Weight(t model.Term, task string) float64 {
-	preset := map[string]map[string]float64{model.SIGReg: {task: c.SIGReg}, model.Correlation: c.ScaleWeight, model.Regression: c.AuxWeight}
-	if w, ok := preset[t.Name][task]; ok {
-		return w
-	}
-	return t.On(task)
 }
 
 // Task is what the training has to know of a task.
@@ -135,16 +119,23 @@ func (c Config) Validate() error {
 	if c.WarmUp >= 1 {
 		return fmt.Errorf("train: warm_up is %g (hint: a fraction of the steps, below 1)", c.WarmUp)
 	}
-	weights := map[string]float64{"lr": c.LR, "weight_decay": c.WeightDecay, "warm_up": c.WarmUp, "clip": c.Clip, "sigreg": c.SIGReg}
-	for task, w := range c.ScaleWeight {
-		weights["scale_weight of "+task] = w
+	numbers := map[string]float64{"lr": c.LR, "weight_decay": c.WeightDecay, "warm_up": c.WarmUp, "clip": c.Clip}
+	for _, term := range writtenTerms {
+		if _, ok := c.Weights[term][model.Others]; !ok {
+			return fmt.Errorf("train: weights has no %s, or none for other tasks (hint: a number, or a table by task with %q; see presets/nano.toml)", term, model.Others)
+		}
 	}
-	for task, w := range c.AuxWeight {
-		weights["aux_weight of "+task] = w
+	for term, byTask := range c.Weights {
+		if objective.Terms[term] == nil {
+			return fmt.Errorf("train: weights has a term %q that nothing computes (hint: model/objective has %v)", term, slices.Sorted(maps.Keys(objective.Terms)))
+		}
+		for task, w := range byTask {
+			numbers["weights."+term+" of "+task] = w
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(weights)) {
-		if w := weights[name]; !(w >= 0 && w <= math.MaxFloat32) {
-			return fmt.Errorf("train: %s is %g (hint: from 0 to %.2g, the largest float32)", name, w, math.MaxFloat32)
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		if v := numbers[name]; !(v >= 0 && v <= math.MaxFloat32) {
+			return fmt.Errorf("train: %s is %g (hint: from 0 to %.2g, the largest float32)", name, v, math.MaxFloat32)
 		}
 	}
 	return c.Numbers.Validate()
@@ -165,8 +156,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("train: q_columns is for data sets without a task, and task %s has states of its own (hint: --task %s, or leave q_columns out)", o.Task.Name, dataset.NoTask)
 	}
 	for _, t := range o.Method.Terms {
-		if w := o.Config.Weight(t, o.Task.Name); t.UsesQ && !(w > 0) {
-			return fmt.Errorf("the preset's weight of %s for task %s is %g (hint: a positive number, or none for the method's own)", o.Method.Name, o.Task.Name, w)
+		if w, ok := o.Config.Weights.On(t.Name, o.Task.Name); !ok || t.UsesQ && !(w > 0) {
+			return fmt.Errorf("the preset's weight of %s's %s for task %s is %g (hint: set train.weights.%s to a positive number)", o.Method.Name, t.Name, o.Task.Name, w, t.Name)
 		}
 		if objective.Terms[t.Name] == nil {
 			return fmt.Errorf("the loss of %s has a term named %q that nothing computes (hint: model/objective has %v)",

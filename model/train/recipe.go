@@ -35,7 +35,8 @@ func RecipeOf(s *weights.Sidecar) (r Recipe) {
 	}
 	r.QColumns = c.QColumns
 	if own := slices.IndexFunc(model.MethodOf(s.Method).Terms, func(t model.Term) bool { return t.UsesQ }); own >= 0 {
-		r.Q, r.Weight = s.QName, c.Weight(model.MethodOf(s.Method).Terms[own], s.Task)
+		r.Q = s.QName
+		r.Weight, _ = c.Weights.On(model.MethodOf(s.Method).Terms[own].Name, s.Task)
 	}
 	shared := func(raw json.RawMessage) map[string]any {
 		var fields map[string]any

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -35,11 +36,12 @@ func TestNewMethodAndFamily(t *testing.T) {
 		}}
 	}
 	defer delete(objective.Terms, shrink)
-	prediction := model.Term{Name: model.Prediction, Weight: 1}
+	prediction := model.Term{Name: model.Prediction}
 
 	// On a family that is there: only the list of terms is new.
 	small := options(t, model.Baseline)
-	small.Method = model.Method{Name: "small", Family: model.FamilyLeWM, Terms: []model.Term{prediction, {Name: shrink, Weight: 2, ByTask: map[string]float64{"dot": 0.5}}}}
+	small.Method = model.Method{Name: "small", Family: model.FamilyLeWM, Terms: []model.Term{prediction, {Name: shrink}}}
+	small.Config.Weights = lossWeights.With(shrink, model.Others, 2).With(shrink, "dot", 0.5)
 	mustRun(t, small)
 	rows, err := metrics.Read(small.Out)
 	if err != nil {
@@ -60,7 +62,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 	// On a family of its own, whose encoder is a matrix that is not trained.
 	model.Register(model.Family{Name: "line", Owns: func(*weights.File) bool { return false }, Read: readLine})
 	o := options(t, model.Baseline)
-	o.Method = model.Method{Name: "lines", Family: "line", Terms: []model.Term{prediction, {Name: model.Correlation, UsesQ: true, Weight: 0.1}}}
+	o.Method = model.Method{Name: "lines", Family: "line", Terms: []model.Term{prediction, {Name: model.Correlation, UsesQ: true}}}
 	o.Model, o.Config.Steps = lineConfig{Dim: 3, Actions: 2}, 40
 	mustRun(t, o)
 	if rows, err = metrics.Read(o.Out); err != nil {
@@ -263,25 +265,33 @@ func (c lineCheckpoint) World(dev device.Device) (model.World, error) {
 	return l, nil
 }
 
-// A preset's weight of a task comes before the table's, and a task that neither
-// names has the table's weight for all others: .1 for both terms.
-func TestWeights(t *testing.T) {
-	c := Config{SIGReg: 0.2, ScaleWeight: map[string]float64{"pusht": 0.7, "dot": 0.6}}
-	for _, w := range []struct {
-		method, term, task string
-		want               float64
-	}{
-		{"scale", model.Prediction, "pusht", 1}, {"scale", model.SIGReg, "pusht", 0.2}, {"scale", model.Correlation, "pusht", 0.7},
-		{"scale", model.Correlation, "dot", 0.6}, {"scale", model.Correlation, "reacher", 0.15}, {"scale", model.Correlation, "walker", 0.1},
-		{"aux", model.Regression, "reacher", 0.4}, {"aux", model.Regression, "walker", 0.1},
-	} {
-		for _, term := range model.MethodOf(w.method).Terms {
-			if got := c.Weight(term, w.task); term.Name == w.term && got != w.want {
-				t.Errorf("%s of %s on %s: %g, want %g", w.term, w.method, w.task, got, w.want)
-			}
+// A sidecar has the weights that the preset has, under the keys that name the trainings of old presets: those had
+// neither the weight of the prediction nor, where it is 0.1, that of tasks that they did not name.
+func TestWeightsInJSON(t *testing.T) {
+	c := Config{Weights: lossWeights.With(model.Correlation, "reacher", .15)}
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"sigreg":0.09`, `"scale_weight":{"reacher":0.15}`, `"aux_weight":{"others":0.3}`} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("no %s in %s", part, text)
 		}
 	}
-	o := options(t, "aux")
-	o.Task.Name = "walker"
-	mustRun(t, o)
+	for _, key := range []string{`"Weights"`, `"weights"`, `"prediction"`} {
+		if strings.Contains(string(text), key) {
+			t.Errorf("%s in %s", key, text)
+		}
+	}
+	for what, w := range map[string]model.Weights{"old terms": c.Weights, "by task": c.Weights.With(model.SIGReg, "cube", 3).With(model.Prediction, model.Others, 2).With("shrink", "dot", 4)} {
+		c.Weights = w
+		text, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Config
+		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, c) {
+			t.Errorf("%s: %+v, %v from %s", what, back, err, text)
+		}
+	}
 }

@@ -44,7 +44,7 @@ func newTrainer(o Options, total int) (*trainer, error) {
 	}
 	t := &trainer{dev: o.Dev, cfg: o.Config, method: o.Method.Name, seed: o.Seed, total: total, model: m, info: o.Model.Info()}
 	for _, of := range o.Method.Terms {
-		w := o.Config.Weight(of, o.Task.Name)
+		w, _ := o.Config.Weights.On(of.Name, o.Task.Name)
 		t.terms = append(t.terms, term{name: of.Name, weight: w, Term: objective.Terms[of.Name](objective.Setting{Numbers: o.Config.Numbers,
 			Dev: o.Dev, Params: m.Params(), Weight: w, Frames: t.info.ClipFrames(), Dim: t.info.Dim, Q: len(o.Task.Q.Parts)})})
 	}

@@ -82,6 +82,9 @@ func (w *world) Frame(row int, b []byte) error {
 	return nil
 }
 
+// lossWeights are the published ones (docs/sources.md#loss-weights) of Push-T.
+var lossWeights = model.Weights{model.Prediction: {model.Others: 1}, model.SIGReg: {model.Others: 0.09}, model.Correlation: {model.Others: 0.1}, model.Regression: {model.Others: 0.3}}
+
 func options(t *testing.T, method string) Options {
 	w := newWorld()
 	return Options{
@@ -89,8 +92,8 @@ func options(t *testing.T, method string) Options {
 		Task: Task{Name: "dot", Q: envs.Q{Name: "full", Columns: []string{"pos"}, Parts: []string{"x", "y"},
 			Of: func(row envs.Row, dst []float64) { copy(dst, row["pos"]) }}},
 		Model: tiny(func(*lewm.Config) {}),
-		Config: Config{Batch: 6, Steps: 9, LR: 1e-2, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, SIGReg: 0.09,
-			Numbers: objective.Numbers{Directions: 16, Pairs: 32, Correlation: "authors", AuxLoss: "authors"}, Q: "full", ScaleWeight: map[string]float64{"dot": 0.1}, AuxWeight: map[string]float64{"dot": 0.3},
+		Config: Config{Schedule: model.Schedule{Batch: 6, Steps: 9, LR: 1e-2}, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, Weights: lossWeights,
+			Numbers: objective.Numbers{Directions: 16, Pairs: 32, Correlation: "authors", AuxLoss: "authors"}, Q: "full",
 			LogEvery: 2, DiagnosticEvery: 4, SaveEvery: 3, EvalEvery: 4, EvalBatches: 2},
 	}
 }
@@ -313,7 +316,7 @@ func TestRefuses(t *testing.T) {
 	}{
 		"method":        {func(o *Options) { o.Method = model.MethodOf("dqn") }, `family "dqn"`},
 		"no q":          {func(o *Options) { o.Task.Q = envs.Q{} }, "no state q"},
-		"no weight":     {func(o *Options) { o.Config.ScaleWeight["dot"] = 0 }, "weight of scale for task dot is 0"},
+		"no weight":     {func(o *Options) { o.Config.Weights = lossWeights.With(model.Correlation, "dot", 0) }, "weight of scale's correlation for task dot is 0"},
 		"too few clips": {func(o *Options) { o.Config.Batch = 5000 }, "training clips"},
 		"wrong task":    {func(o *Options) { o.Model = tiny(func(c *lewm.Config) { c.ActionDim = 5 }) }, "actions have"},
 		"geometry":      {func(o *Options) { o.Model = tiny(func(c *lewm.Config) { c.Patch = 300 }) }, "larger than image_size"},

@@ -68,7 +68,8 @@ func TestResidentOrSent(t *testing.T) {
 		defer d.Close()
 		o := train.Options{Dev: d, Data: data, Frames: func(context.Context) (dataset.FrameReader, error) { return data, nil }, Method: model.MethodOf(model.Baseline), Seed: 3,
 			Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Model: small(), Task: train.Task{Name: "noise"},
-			Config: train.Config{Batch: 5, Steps: 3, LR: 1e-3, Clip: 1, SIGReg: 0.09, Numbers: objective.Numbers{Directions: 16, Pairs: 8, Correlation: "authors", AuxLoss: "authors"},
+			Config: train.Config{Schedule: model.Schedule{Batch: 5, Steps: 3, LR: 1e-3}, Clip: 1, Weights: model.Weights{model.Prediction: {model.Others: 1}, model.SIGReg: {model.Others: 0.09}, model.Correlation: {model.Others: 0.1}, model.Regression: {model.Others: 0.3}},
+				Numbers:  objective.Numbers{Directions: 16, Pairs: 8, Correlation: "authors", AuxLoss: "authors"},
 				LogEvery: 1, DiagnosticEvery: 4, SaveEvery: 2, EvalEvery: 2, EvalBatches: 1}}
 		if _, err := train.Run(context.Background(), o); err != nil {
 			t.Fatal(err)
