@@ -16,12 +16,15 @@ type Info struct {
 	Dim         int    `json:"dim"`          // D numbers a latent
 	History     int    `json:"history"`      // frames the predictor sees
 	FrameSize   int    `json:"frame_size"`   // edge of the frames it encodes, pixels
+	Patch       int    `json:"-"`            // edge of the encoder's patches, pixels
 	ActionWidth int    `json:"action_width"` // numbers of a block: frame skip x action dim
 	FrameSkip   int    `json:"frame_skip"`
 	// CostMean: the planning cost is a mean over P*D (DINO-WM), not a sum (LeWM family).
 	CostMean bool `json:"cost_mean"`
 	// Backbone is the SHA-256 of the weights of a frozen encoder; "" where the encoder learns.
 	Backbone string `json:"backbone,omitempty"`
+	// Resample is how a frozen encoder resamples its table of positions, of which its features depend.
+	Resample string `json:"-"`
 }
 
 // ClipFrames is T, the frames of a training clip.

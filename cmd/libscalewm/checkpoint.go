@@ -10,8 +10,6 @@ import (
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
-	_ "scalewm/model/dinowm"
-	_ "scalewm/model/lewm"
 )
 
 // checkpoint is a trained model on the processor, which Python asks for latents, predictions and costs.

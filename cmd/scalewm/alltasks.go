@@ -1,13 +1,10 @@
 package main
 
-// Tasks and families of models register themselves when they are linked in.
+// Tasks register themselves when they are linked in.
 import (
 	_ "scalewm/envs/cube"
 	_ "scalewm/envs/pointmaze"
 	_ "scalewm/envs/pusht"
 	_ "scalewm/envs/reacher"
 	_ "scalewm/envs/tworoom"
-
-	_ "scalewm/model/dinowm"
-	_ "scalewm/model/lewm"
 )

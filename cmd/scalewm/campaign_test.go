@@ -22,6 +22,7 @@ import (
 	"scalewm/eval"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/results"
+	"scalewm/model/lewm"
 	"scalewm/model/weights"
 )
 
@@ -211,7 +212,7 @@ func writeSidecar(t *testing.T, w *pipeline.Workspace, fp, step string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := w.Grid.Preset.Model
+	model := *w.Grid.Preset.Models["model"].(*lewm.Config)
 	model.ActionDim = 2 // of Two-Room
 	config, err := json.Marshal(model)
 	if err != nil {

@@ -83,11 +83,11 @@ type weightsInfo struct {
 	DTypes   map[string]int   `json:"dtypes"` // tensors by dtype
 	Tensors  map[string][]int `json:"tensors"`
 
-	geometry model.Config
+	geometry model.Geometry
 }
 
 // readWeights reads and checks a whole checkpoint of any family.
-func readWeights(path string) (*weights.File, *weights.Sidecar, model.Checkpoint, error) {
+func readWeights(path string) (*weights.File, *weights.Sidecar, *model.Checkpoint, error) {
 	f, s, err := weights.Load(path)
 	if err != nil {
 		return nil, nil, nil, err
@@ -106,8 +106,8 @@ func describeWeights(path string) (weightsInfo, error) {
 		return weightsInfo{}, err
 	}
 	i := weightsInfo{File: path, Kind: s.Kind, Method: s.Method, Task: s.Task, Seed: s.Seed, Step: s.Step, Protocol: s.Protocol,
-		SHA256: s.SHA256, Config: s.Config, geometry: c.Config(), DTypes: map[string]int{}, Tensors: map[string][]int{}}
-	for _, t := range c.Tensors() {
+		SHA256: s.SHA256, Config: s.Config, geometry: c.Geometry, DTypes: map[string]int{}, Tensors: map[string][]int{}}
+	for _, t := range c.Tensors {
 		i.Values += len(t.Float64())
 		i.DTypes[f.DType(t.Name)]++
 		i.Tensors[t.Name] = append([]int{}, t.Shape...)
@@ -166,7 +166,7 @@ func (j weightsJob) convert() (string, error) {
 		return "", err
 	}
 	if s.Task == "" {
-		if err := j.claim(s, c.Config().Info().ActionDim()); err != nil {
+		if err := j.claim(s, c.Geometry.Info().ActionDim()); err != nil {
 			return "", err
 		}
 	} else if *j.task != "" && *j.task != s.Task {
@@ -185,8 +185,8 @@ func (j weightsJob) convert() (string, error) {
 }
 
 // write writes the checkpoint's files.
-func (j weightsJob) write(path string, c model.Checkpoint, s *weights.Sidecar) error {
-	ts := c.Tensors()
+func (j weightsJob) write(path string, c *model.Checkpoint, s *weights.Sidecar) error {
+	ts := c.Tensors
 	if filepath.Ext(path) == ".pt" {
 		var config []byte
 		var err error

@@ -16,6 +16,7 @@ import (
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
 	"scalewm/model/device/cuda/roofline"
+	"scalewm/model/lewm"
 )
 
 // parts in the order in which they run; each fills its part of the report.
@@ -108,11 +109,14 @@ func Preset(name string, changes ...string) (*pipeline.Preset, string, error) {
 	if known {
 		p.Train.Batch = 32
 	}
-	p.Model.ActionDim = 2
-	m := p.Model
+	m := p.Models["model"].(*lewm.Config)
+	m.ActionDim = 2
 	return p, fmt.Sprintf("%d clips x %d frames of %d px, patch %d, width %d x %d layers, latent %d, predictor %d x %d heads of %d",
 		p.Train.Batch, m.History+1, m.ImageSize, m.Patch, m.Width, m.Layers, m.Dim, m.PredictorDepth, m.PredictorHeads, m.PredictorHeadDim), nil
 }
+
+// geometry is that of LeWM in the preset.
+func (b *Bench) geometry() lewm.Config { return *b.Preset.Models["model"].(*lewm.Config) }
 
 // Run measures the named parts with a probe of the machine around each.
 func (b *Bench) Run(ctx context.Context, names []string) (*Report, error) {

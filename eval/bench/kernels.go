@@ -82,7 +82,7 @@ func benchKernels(ctx context.Context, b *Bench) error {
 	defer dev.Close()
 	r := &KernelReport{}
 	b.report.Kernels = r
-	t, err := b.trial(dev, b.Preset.Model)
+	t, err := b.trial(dev, b.geometry())
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func benchKernels(ctx context.Context, b *Bench) error {
 	if err != nil {
 		return err
 	}
-	w, err := lewm.New(dev, b.Preset.Model, 1)
+	w, err := lewm.New(dev, b.geometry(), 1)
 	if err != nil {
 		return err
 	}

@@ -71,8 +71,8 @@ func benchLoad(ctx context.Context, b *Bench) error {
 		r.Data = "collected for this"
 	}
 	b.report.Load = r
-	p, err := b.startPeer(ctx, "load", map[string]any{"path": path, "batch": b.Preset.Train.Batch, "frames": b.Preset.Model.History + 1,
-		"skip": b.Preset.Model.FrameSkip, "threads": b.report.Machine.Threads})
+	p, err := b.startPeer(ctx, "load", map[string]any{"path": path, "batch": b.Preset.Train.Batch, "frames": b.geometry().History + 1,
+		"skip": b.geometry().FrameSkip, "threads": b.report.Machine.Threads})
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (b *Bench) timeLoading(ctx context.Context, src *hdf5.File, path string, p 
 	if err != nil {
 		return nil, err
 	}
-	m := b.Preset.Model
+	m := b.geometry()
 	m.ActionDim = col.Width
 	l := &loading{b: b, src: src, clips: dataset.Clips(src, m.History+1, m.FrameSkip)}
 	if l.action, err = dataset.ColumnMoments(src, "action", nil, 0); err != nil {
@@ -185,7 +185,7 @@ func (l *loading) steps(context.Context) (float64, error) {
 
 // turn is the time of a batch read from frames and, with fed, trained on.
 func (l *loading) turn(ctx context.Context, frames dataset.FrameReader, fed func(context.Context, *dataset.Loader, int) error) (float64, error) {
-	m := l.b.Preset.Model
+	m := l.b.geometry()
 	loader, err := dataset.NewLoader(l.src, frames, l.clips, dataset.LoaderOptions{Batch: l.b.Preset.Train.Batch, Frames: m.History + 1,
 		Skip: m.FrameSkip, Seed: 1, Action: l.action, Pixels: l.dev})
 	if err != nil {

@@ -87,7 +87,7 @@ func (b *Bench) startPeer(ctx context.Context, part string, spec any) (*peer, er
 }
 
 // benchScripts are the files behind common.py that make a part's program.
-var benchScripts = map[string][]string{"train": {model.FamilyLeWM, "train"}, "plan": {model.FamilyLeWM, "plan"}, "load": {"load"}, "env": {"env"}, "latents": {"latents"}}
+var benchScripts = map[string][]string{"train": {model.Baseline, "train"}, "plan": {model.Baseline, "plan"}, "load": {"load"}, "env": {"env"}, "latents": {"latents"}}
 
 // peerText is the program of a part.
 func peerText(part string) (string, error) {

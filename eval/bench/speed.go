@@ -66,7 +66,7 @@ type speedSpec struct {
 func (b *Bench) measure(ctx context.Context, part string, flop float64, start func(device.Device) (benchWork, error)) (*Speed, error) {
 	s := &Speed{Geometry: b.Geometry}
 	spec, t := b.Preset.Train, eval.Tiers()[0]
-	p, err := b.startPeer(ctx, part, speedSpec{Model: b.Preset.Model, Batch: spec.Batch, Directions: spec.Directions, Candidates: t.Candidates,
+	p, err := b.startPeer(ctx, part, speedSpec{Model: b.geometry(), Batch: spec.Batch, Directions: spec.Directions, Candidates: t.Candidates,
 		Iterations: t.Iterations, Elites: t.Elites, Side: b.Side, Threads: b.report.Machine.Threads, Device: b.Device})
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (s *Speed) setPeak(probes []Probe) {
 
 // benchTrain times one whole step of LeWM.
 func benchTrain(ctx context.Context, b *Bench) (err error) {
-	m, c := b.Preset.Model, b.Preset.Train
+	m, c := b.geometry(), b.Preset.Train
 	b.report.Train, err = b.measure(ctx, "train", m.StepFLOP(c.Batch, c.Directions), func(dev device.Device) (benchWork, error) {
 		t, err := b.trial(dev, m)
 		if err != nil {
@@ -176,7 +176,7 @@ func (b *Bench) trial(dev device.Device, m lewm.Config) (*train.Trial, error) {
 
 // benchPlan times one whole CEM plan of tier T1.
 func benchPlan(ctx context.Context, b *Bench) (err error) {
-	m, tier := b.Preset.Model, eval.Tiers()[0]
+	m, tier := b.geometry(), eval.Tiers()[0]
 	flop := float64(tier.Iterations) * m.PlanFLOP(tier.Candidates, eval.Horizon)
 	b.report.Plan, err = b.measure(ctx, "plan", flop, func(dev device.Device) (benchWork, error) {
 		w, err := lewm.New(dev, m, 1)

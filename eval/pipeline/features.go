@@ -5,7 +5,6 @@ import (
 
 	"scalewm/dataset"
 	"scalewm/model"
-	"scalewm/model/dinowm"
 	"scalewm/model/features"
 	"scalewm/model/train"
 )
@@ -13,12 +12,9 @@ import (
 // features are what the frozen encoder of m makes of a task's frames, from the cache
 // beside the data set or as they are needed.
 func (s *Train) features(ctx context.Context, frames dataset.FrameReader, m model.World) (train.Features, error) {
-	e, info, resample := model.NewEncoder(m), m.Info(), ""
-	if w, ok := m.(*dinowm.Model); ok {
-		resample = w.Config().Backbone.Resample
-	}
+	e, info := model.NewEncoder(m), m.Info()
 	source, note, err := features.Open(ctx, features.Options{Data: s.w.now.file, Frames: frames, Path: s.w.dataPath(s.task.Spec.Name),
-		Key:    features.Key{Backbone: info.Backbone, Resample: resample, Device: m.Device().Kind().String(), Patches: info.Patches, Width: info.Dim},
+		Key:    features.Key{Backbone: info.Backbone, Resample: info.Resample, Device: m.Device().Kind().String(), Patches: info.Patches, Width: info.Dim},
 		Encode: e.Latents, Limit: s.w.FeatureCache, Workers: s.w.Workers, Progress: s.w.Listener.Progress})
 	if err != nil {
 		e.Free()

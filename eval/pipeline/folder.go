@@ -15,8 +15,6 @@ import (
 	"scalewm/eval"
 	"scalewm/eval/results"
 	"scalewm/model"
-	"scalewm/model/dinowm"
-	"scalewm/model/lewm"
 	"scalewm/model/train"
 	"scalewm/model/weights"
 )
@@ -190,15 +188,10 @@ func recipeOf(side *weights.Sidecar) (r recipe, err error) {
 	if err := json.Unmarshal(side.Train, &r.Train); err != nil {
 		return r, err
 	}
-	if side.Kind == model.FamilyDinoWM {
-		var c dinowm.Config
-		err = json.Unmarshal(side.Config, &c)
-		r.Model = c
-		return r, err
+	f, err := model.FamilyOf(side.Kind)
+	if err == nil {
+		r.Model, err = f.Decode(side.Config)
 	}
-	var c lewm.Config
-	err = json.Unmarshal(side.Config, &c)
-	r.Model = c
 	return r, err
 }
 

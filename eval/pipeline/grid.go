@@ -75,9 +75,10 @@ func (g *Grid) Check() error {
 			if err != nil {
 				return err
 			}
-			section, batch, info := "model", "train.batch", r.Model.Info()
-			if m.Family == model.FamilyDinoWM {
-				section, batch = m.Family, m.Family+".batch"
+			f, _ := model.FamilyOf(m.Family) // as recipe found it
+			section, batch, info := f.Section, "train.batch", r.Model.Info()
+			if g.Preset.Models[section].Training().Batch > 0 {
+				batch = section + ".batch"
 			}
 			clip := info.ClipFrames() * info.FrameSkip
 			switch clips := (collected - collected/10) * (rows - clip + 1); { // a tenth is held out

@@ -272,7 +272,7 @@ func TestGridCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, "tworoom", "cube", "pusht"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "aux", "untrained", "random"), Sets: p.Eval.Sets, Episodes: p.Eval.Episodes, Protocol: dataset.Paper}
-		if p.DinoWM != nil {
+		if p.Models["dinowm"] != nil {
 			g.Methods = append(g.Methods, lookUp(t, model.LookUp, "dinowm", "dinowm-random")...)
 		}
 		if err := g.Check(); err != nil {

@@ -22,20 +22,42 @@ import (
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/dinov2"
-	"scalewm/model/dinowm"
-	"scalewm/model/lewm"
+	_ "scalewm/model/dinowm" // a family of models registers itself
+	_ "scalewm/model/lewm"
 	"scalewm/model/train"
 )
 
-// Preset is one set of numbers for the whole path, sections in the order of the layers.
+// Preset is one set of numbers for the whole path.
 type Preset struct {
-	Name    string        `toml:"-"`
-	Grid    GridPreset    `toml:"grid"`
-	Collect CollectPreset `toml:"collect"`
-	Model   lewm.Config   `toml:"model"`
-	Train   train.Config  `toml:"train"`
-	DinoWM  *DinoWMPreset `toml:"dinowm"` // nil: the preset has none
-	Eval    EvalPreset    `toml:"eval"`
+	Name    string
+	Grid    GridPreset
+	Collect CollectPreset
+	Train   train.Config
+	Eval    EvalPreset
+	Models  map[string]model.Section // by the name of the table; those that the preset has
+}
+
+// section is what a table of the preset decodes into, nil where no table has that name.
+func (p *Preset) section(name string) any {
+	switch name {
+	case "grid":
+		return &p.Grid
+	case "collect":
+		return &p.Collect
+	case "train":
+		return &p.Train
+	case "eval":
+		return &p.Eval
+	}
+	for _, f := range model.Families() {
+		if f.Section == name && p.Models[name] == nil {
+			p.Models[name] = f.New()
+		}
+	}
+	if s := p.Models[name]; s != nil {
+		return s
+	}
+	return nil
 }
 
 // GridPreset is what a run covers; what is empty the program's flags say.
@@ -46,16 +68,6 @@ type GridPreset struct {
 	Protocol string   `toml:"protocol,omitempty"`
 }
 
-// DinoWMPreset is the geometry of the family DINO-WM, with the backbone of the arm whose
-// backbone is random, and what its recipe has otherwise than Train.
-type DinoWMPreset struct {
-	dinowm.Config
-	Batch  int     `toml:"batch"`
-	Steps  int     `toml:"steps"`
-	Epochs int     `toml:"epochs"`
-	LR     float64 `toml:"lr"`
-}
-
 // recipe is what decides the weights that a data set gives, beside method and seed.
 type recipe struct {
 	Model model.Geometry `toml:"model"`
@@ -64,33 +76,34 @@ type recipe struct {
 
 // recipe is that of a method's trainings; backbone is the file of one that needs it.
 func (p *Preset) recipe(m model.Method, actionDim int, backbone *dinov2.File) (recipe, error) {
-	if m.Family != model.FamilyDinoWM {
-		c := p.Model
-		c.ActionDim = actionDim
-		return recipe{c, p.Train}, nil
+	f, err := model.FamilyOf(m.Family)
+	if err != nil {
+		return recipe{}, err
 	}
-	if p.DinoWM == nil {
-		return recipe{}, Requestf("the preset %s has no section [dinowm], which %s is made by (hint: eval/presets/nano.toml has one)", p.Name, m.Name)
+	s := p.Models[f.Section]
+	if s == nil {
+		return recipe{}, Requestf("the preset %s has no section [%s], which %s is made by (hint: eval/presets/nano.toml has one)", p.Name, f.Section, m.Name)
 	}
-	c, t := p.DinoWM.Config, p.Train
-	c.ActionDim = actionDim
-	t.Batch, t.Steps, t.Epochs, t.LR = p.DinoWM.Batch, p.DinoWM.Steps, p.DinoWM.Epochs, p.DinoWM.LR
-	switch {
-	case !m.Pretrained:
-		c = c.Random()
-	case backbone == nil:
-		return recipe{}, Requestf("%s needs the weights of DINOv2: --backbone FILE (hint: facebook/dinov2-small's model.safetensors; dinowm-random has a backbone of random weights)", m.Name)
-	default:
-		c = c.With(backbone)
+	g, err := s.Geometry(m, actionDim, backbone)
+	if err != nil {
+		return recipe{}, Requestf("%v", err)
 	}
-	return recipe{c, t}, nil
+	r := recipe{g, p.Train}
+	if own := s.Training(); own != (model.Schedule{}) {
+		r.Train.Schedule = own
+	}
+	return r, nil
 }
 
 // SetSteps sets the optimiser steps of all trainings.
 func (p *Preset) SetSteps(n int) {
 	p.Train.Steps, p.Train.Epochs = n, 0
-	if p.DinoWM != nil {
-		p.DinoWM.Steps, p.DinoWM.Epochs = n, 0
+	p.Models = maps.Clone(p.Models) // which copies of the preset share
+	for name, s := range p.Models {
+		if t := s.Training(); t != (model.Schedule{}) {
+			t.Steps, t.Epochs = n, 0
+			p.Models[name] = s.With(t)
+		}
 	}
 }
 
@@ -180,11 +193,11 @@ func parsePreset(text string) (*Preset, error) {
 			return nil, fmt.Errorf("line %d: %d characters, a preset's have at most %d (hint: compare with eval/presets/nano.toml)", n, len(line), maxLine)
 		}
 	}
-	var p Preset
+	p := &Preset{Models: map[string]model.Section{}}
 	if err := p.decode(text); err != nil {
 		return nil, err
 	}
-	return &p, p.validate()
+	return p, p.validate()
 }
 
 // change sets one key, and leaves the other ones of a table.
@@ -204,7 +217,17 @@ func (p *Preset) change(text string) error {
 }
 
 func (p *Preset) decode(text string) error {
-	meta, err := toml.Decode(text, p)
+	var tables map[string]toml.Primitive
+	meta, err := toml.Decode(text, &tables)
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		into := p.section(name)
+		if into == nil {
+			return unknownKey(name)
+		}
+		if err == nil {
+			err = meta.PrimitiveDecode(tables[name], into)
+		}
+	}
 	if err != nil {
 		var pe toml.ParseError
 		if errors.As(err, &pe) {
@@ -219,17 +242,21 @@ func (p *Preset) decode(text string) error {
 				return fmt.Errorf("the key %s is train.weights.%s (hint: weights of loss terms are under [train.weights], see eval/presets/nano.toml)", old, term)
 			}
 		}
-		return fmt.Errorf("unknown key %q%s (hint: keys are those of eval/presets/nano.toml)", key, Nearest(key, presetKeys()))
+		return unknownKey(key)
 	}
 	return nil
+}
+
+func unknownKey(key string) error {
+	return fmt.Errorf("unknown key %q%s (hint: keys are those of eval/presets/nano.toml)", key, Nearest(key, presetKeys()))
 }
 
 // presetKeys are the keys of the built-in presets.
 func presetKeys() (keys []string) {
 	for _, name := range PresetNames() {
 		text, _ := presets.Files.ReadFile(name + ".toml") // embedded: cannot fail
-		var p Preset
-		meta, err := toml.Decode(string(text), &p)
+		var tree map[string]any
+		meta, err := toml.Decode(string(text), &tree)
 		if err != nil {
 			panic(fmt.Sprintf("pipeline: the embedded preset %s does not parse: %v", name, err))
 		}
@@ -291,28 +318,29 @@ func (p *Preset) validate() error {
 	if _, err := analysis.Parse(cmp.Or(strings.Join(p.Eval.Analyses, ","), "none")); err != nil {
 		return fmt.Errorf("eval: %w", err)
 	}
-	for _, family := range []string{model.FamilyLeWM, model.FamilyDinoWM} {
-		if family == model.FamilyDinoWM && p.DinoWM == nil {
+	for _, f := range model.Families() {
+		if p.Models[f.Section] == nil {
 			continue
 		}
-		r, err := p.recipe(model.Method{Family: family}, 1, nil) // the task's actions are not known here
+		r, err := p.recipe(model.Method{Family: f.Name}, 1, nil) // the task's actions are not known here
 		if err != nil {
 			return err
 		}
 		if err := r.Model.Validate(); err != nil {
 			return err
 		}
-		size, patch := patches(r.Model)
+		info := r.Model.Info()
+		size, patch := info.FrameSize, info.Patch
 		tokens := float64(size/patch) * float64(size/patch)
-		switch numbers := r.Model.EncodeFLOP(1)/2/tokens + r.Model.PlanFLOP(1, 1)/2/float64(r.Model.Info().Patches); { // of matrices, nearly
+		switch numbers := r.Model.EncodeFLOP(1)/2/tokens + r.Model.PlanFLOP(1, 1)/2/float64(info.Patches); { // of matrices, nearly
 		case size > maxFrame:
-			return fmt.Errorf("%s: image_size (frame_size of a backbone) is %d (hint: at most %d; data sets are stored at %d pixels)", family, size, maxFrame, envs.FrameSize)
+			return fmt.Errorf("%s: image_size (frame_size of a backbone) is %d (hint: at most %d; data sets are stored at %d pixels)", f.Name, size, maxFrame, envs.FrameSize)
 		case size%patch != 0: // others' models may leave rest pixels out, as PyTorch's do
 			return fmt.Errorf("patch %d does not divide the frame's %d pixels, and those that are left over no patch would see (hint: choose a divisor)", patch, size)
 		case tokens > maxPatches:
-			return fmt.Errorf("%s: patch %d cuts a frame of %d pixels into %g patches (hint: at most %d; choose a larger divisor)", family, patch, size, tokens, maxPatches)
+			return fmt.Errorf("%s: patch %d cuts a frame of %d pixels into %g patches (hint: at most %d; choose a larger divisor)", f.Name, patch, size, tokens, maxPatches)
 		case numbers > maxNumbers:
-			return fmt.Errorf("%s: a model of about %.2g parameters (hint: at most %.2g; smaller widths and dim, or fewer layers)", family, numbers, float64(maxNumbers))
+			return fmt.Errorf("%s: a model of about %.2g parameters (hint: at most %.2g; smaller widths and dim, or fewer layers)", f.Name, numbers, float64(maxNumbers))
 		}
 		if err := r.Train.Validate(); err != nil {
 			return err
@@ -327,15 +355,6 @@ const (
 	maxPatches = 1 << 12
 	maxNumbers = 1 << 31
 )
-
-// patches are the edges of a valid geometry's frame and of a patch of it, in pixels.
-func patches(g model.Geometry) (size, patch int) {
-	if c, ok := g.(dinowm.Config); ok {
-		return c.Backbone.FrameSize, c.Backbone.Patch
-	}
-	c := g.(lewm.Config)
-	return c.ImageSize, c.Patch
-}
 
 // configName is the file of a preset that is kept beside results.
 const configName = "config.toml"
@@ -357,8 +376,10 @@ func (p *Preset) encode() (string, error) {
 	var b strings.Builder
 	enc := toml.NewEncoder(&b)
 	enc.Indent = ""
-	if err := enc.Encode(p); err != nil {
-		return "", fmt.Errorf("writing the preset: %w", err)
+	for _, name := range append([]string{"grid", "collect", "train", "eval"}, slices.Sorted(maps.Keys(p.Models))...) {
+		if err := enc.Encode(map[string]any{name: p.section(name)}); err != nil {
+			return "", fmt.Errorf("writing the preset: %w", err)
+		}
 	}
 	return b.String(), nil
 }

@@ -35,8 +35,11 @@ func TestPresetSizes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Model.ActionDim = 2
-		m, err := lewm.Declare(p.Model)
+		r, err := p.recipe(model.MethodOf(model.Baseline), 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := r.Model.Declare()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +235,7 @@ func TestLaptopIsNano(t *testing.T) {
 		}
 	}
 	laptop.Train.WarmUp, laptop.Train.Weights = nano.Train.WarmUp, laptop.Train.Weights.With(model.SIGReg, model.Others, 0.03)
-	if d := cmp.Diff(recipe{nano.Model, nano.Train}, recipe{laptop.Model, laptop.Train}); d != "" {
+	if d := cmp.Diff(recipe{*nano.Models["model"].(*lewm.Config), nano.Train}, recipe{*laptop.Models["model"].(*lewm.Config), laptop.Train}); d != "" {
 		t.Error(d)
 	}
 }

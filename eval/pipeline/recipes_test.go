@@ -21,6 +21,7 @@ import (
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
+	_ "scalewm/model/train/testdata/line"
 	"scalewm/mujoco"
 	"scalewm/mujoco/render"
 )
@@ -80,6 +81,48 @@ func TestNewTask(t *testing.T) {
 		if s.Page == nil || !strings.Contains(s.Page.Summary(), "endulum") {
 			t.Error("the report does not tell of the task")
 		}
+	}
+}
+
+// The recipe "a new family": its package is imported, and nothing else is changed. A preset has a section of it, and
+// its models are trained, written, read, planned with and found again.
+func TestNewFamily(t *testing.T) {
+	w := tinyWorkspace(t, "tworoom")
+	text, err := w.Grid.Preset.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "mine.toml")
+	if err := os.WriteFile(path, []byte(text+"[line]\nframe_size = 8\ndim = 3\nframe_skip = 5\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, err := LoadPreset(path, "line.dim=4", "train.steps=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Grid.Preset = *p
+	w.Grid.Methods = []model.Method{{Name: "line", Title: "Line", Family: "line", Terms: []model.Term{{Name: model.Prediction}}}}
+	if err := w.Grid.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if failed, err := w.Graph().Run(t.Context(), w.Listener); err != nil || len(failed) > 0 {
+		t.Fatalf("%v, %s", err, strings.Join(failed, "\n"))
+	}
+	world, side, err := model.Load(w.Planner, filepath.Join(w.Dir, "train", "tworoom-line-s3072"))
+	if err != nil || side.Kind != "line" || side.Step != 2 || world.Info().Dim != 4 {
+		t.Fatalf("%+v, %v", side, err)
+	}
+	world.Free()
+	for _, s := range w.Graph() { // with the recipe of the sidecar next to that of the preset
+		if state, err := s.State(t.Context()); err != nil || s.Stage() != StageReport && !state.done() {
+			t.Errorf("%s again: %+v, %v", s.ID(), state, err)
+		}
+	}
+	if cells := Of[*Evaluate](w.Graph())[0]; cells.Len() != 1 {
+		t.Errorf("%d cells, want that of the set s101", cells.Len())
+	}
+	if _, err := LoadPreset(path, "line.dimm=4"); err == nil || !strings.Contains(err.Error(), `unknown key "line.dimm"`) {
+		t.Errorf("a mistyped key: %v", err)
 	}
 }
 

@@ -49,6 +49,6 @@ func TestWatchTellsOfTrainings(t *testing.T) {
 		}
 	}
 	look("tworoom lewm s1: step 3 of 7, loss 0.5000", "tworoom dinowm-random s1: step 3 of 9, loss 0.5000")
-	w.Grid.Preset.DinoWM.Steps, w.Grid.Preset.DinoWM.Epochs = 0, 10
+	w.Grid.Preset.Models["dinowm"] = w.Grid.Preset.Models["dinowm"].With(model.Schedule{Batch: 4, Epochs: 10, LR: 5e-4})
 	look("tworoom lewm s1: step 3 of 7, loss 0.5000", "tworoom dinowm-random s1: step 3, of 10 epochs, loss 0.5000")
 }

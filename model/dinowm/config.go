@@ -57,7 +57,7 @@ func (c Config) Token() int { return c.State() + c.ActionEmbedding }
 // Info is the shape of the models of this geometry.
 func (c Config) Info() model.Info {
 	return model.Info{Kind: model.FamilyDinoWM, Patches: c.Backbone.Patches(), Dim: c.Backbone.Width, History: c.History,
-		FrameSize: c.Backbone.FrameSize, ActionWidth: c.ActionWidth(), FrameSkip: c.FrameSkip, CostMean: true, Backbone: c.SHA256}
+		FrameSize: c.Backbone.FrameSize, Patch: c.Backbone.Patch, Resample: c.Backbone.Resample, ActionWidth: c.ActionWidth(), FrameSkip: c.FrameSkip, CostMean: true, Backbone: c.SHA256}
 }
 
 // Validate names the first field that cannot work.

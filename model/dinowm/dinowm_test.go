@@ -41,8 +41,8 @@ func TestParameterCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := m.Params().Len(); got != c.params || len(m.own()) != c.tensors {
-			t.Errorf("%d trainable parameters and %d tensors, want %d and %d", got, len(m.own()), c.params, c.tensors)
+		if got := m.Params().Len(); got != c.params || len(m.Own()) != c.tensors {
+			t.Errorf("%d trainable parameters and %d tensors, want %d and %d", got, len(m.Own()), c.params, c.tensors)
 		}
 	}
 }

@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"scalewm/model"
-	"scalewm/model/dinov2"
 	"scalewm/model/weights"
 )
 
@@ -78,32 +76,21 @@ func (e *hydraEncoder) heads() int {
 	return cmp.Or(e.Heads, e.Config.heads(), e.Backbone.heads())
 }
 
-// describe makes a sidecar of ours of a published checkpoint's config; what that
-// leaves to defaults is read off the tensors. Its training saw all episodes, which is
-// what the paper's protocol says.
-func describe(f *weights.File, s *weights.Sidecar) error {
+// describe is the geometry that a published checkpoint's config names; what that leaves to defaults is read off the
+// tensors.
+func describe(config []byte, f *weights.File) (model.Geometry, error) {
 	var t hydra
-	if err := json.Unmarshal(s.Config, &t); err != nil {
-		return fmt.Errorf("reading %s: %v %s", weights.HydraName, err, hydraHint)
+	if err := json.Unmarshal(config, &t); err != nil {
+		return nil, fmt.Errorf("%v %s", err, hydraHint)
 	}
 	if !strings.HasSuffix(t.Target, "PreJEPA") {
-		return fmt.Errorf("reading %s: it makes a %q, and these tensors are of a PreJEPA %s", weights.HydraName, t.Target, hydraHint)
+		return nil, fmt.Errorf("it makes a %q, and these tensors are of a PreJEPA %s", t.Target, hydraHint)
 	}
 	if names := strings.Join(t.Extras.Modules, ", "); names != "" && names != "action" && names != "proprio, action" {
-		return fmt.Errorf("reading %s: tokens with %s are not computed here (hint: action, or proprio, action in this order)", weights.HydraName, names)
+		return nil, fmt.Errorf("tokens with %s are not computed here (hint: action, or proprio, action in this order)", names)
 	}
-	c := t.geometry(f)
-	geometry, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Errorf("writing the sidecar: %w", err)
-	}
-	s.Kind, s.Schema, s.Method, s.Protocol, s.Backbone = model.FamilyDinoWM, model.Schema, published, "paper", c.SHA256
-	s.Config, s.Train = geometry, json.RawMessage("{}")
-	return nil
+	return t.geometry(f), nil
 }
-
-// published is the method of published checkpoints.
-const published = "dinowm"
 
 func (t *hydra) geometry(f *weights.File) Config {
 	const embeddings, layer, block = "backbone.embeddings.", "backbone.encoder.layer.", "predictor.transformer.layers."
@@ -126,7 +113,7 @@ func (t *hydra) geometry(f *weights.File) Config {
 // edge is that of a square of n.
 func edge(n int) int { return int(math.Round(math.Sqrt(float64(max(0, n))))) }
 
-// Words implements model.Config.
+// Words implements model.Geometry.
 func (c Config) Words() (encoder, latents, predictor string) {
 	b := c.Backbone
 	extra := fmt.Sprintf("action %d", c.ActionEmbedding)
@@ -137,25 +124,6 @@ func (c Config) Words() (encoder, latents, predictor string) {
 		fmt.Sprintf("%d patches of %d", b.Patches(), b.Width),
 		fmt.Sprintf("%d frames of tokens of %d (%s), positions for %d, %d blocks, %d heads of %d", c.History, c.Token(), extra, c.PositionFrames,
 			c.PredictorDepth, c.PredictorHeads, c.PredictorHeadDim)
-}
-
-// Published implements model.Checkpoint.
-func (c *checkpoint) Published(transformers int) ([]weights.Tensor, []byte, error) {
-	cfg := c.m.cfg
-	ts := slices.Clone(c.ts)
-	for i := range ts {
-		if rest, ok := strings.CutPrefix(ts[i].Name, backbone); ok && transformers == 5 {
-			ts[i].Name = backbone + dinov2.Transformers5(rest)
-		}
-	}
-	for i := range cfg.PredictorDepth {
-		ts = append(ts, cfg.mask("predictor.transformer.layers."+strconv.Itoa(i)+".0.bias"))
-	}
-	b, err := json.MarshalIndent(cfg.tree(), "", "  ")
-	if err != nil {
-		return nil, nil, fmt.Errorf("writing %s: %w", weights.HydraName, err)
-	}
-	return ts, append(b, '\n'), nil
 }
 
 // mask is the buffer of an attention's mask: 1 where a token sees another.
@@ -171,9 +139,13 @@ func (c Config) mask(name string) weights.Tensor {
 	return t
 }
 
-// tree is the config.json of the model.
-func (c Config) tree() map[string]any {
+// Hydra implements model.Geometry, with the masks of the attentions.
+func (c Config) Hydra() (any, []weights.Tensor) {
 	type tree = map[string]any
+	var masks []weights.Tensor
+	for i := range c.PredictorDepth {
+		masks = append(masks, c.mask("predictor.transformer.layers."+strconv.Itoa(i)+".0.bias"))
+	}
 	const swm = "stable_worldmodel.wm.prejepa."
 	b := c.Backbone
 	embedder := func(in, out int) tree {
@@ -193,5 +165,5 @@ func (c Config) tree() map[string]any {
 		"predictor": tree{"_target_": swm + "module.CausalPredictor", "num_patches": b.Patches(), "num_frames": c.PositionFrames, "dim": c.Token(),
 			"depth": c.PredictorDepth, "heads": c.PredictorHeads, "mlp_dim": c.PredictorMLP, "dim_head": c.PredictorHeadDim, "dropout": c.Dropout, "emb_dropout": 0.0},
 		"extra_encoders": tree{"_target_": "torch.nn.ModuleDict", "modules": extras},
-	}
+	}, masks
 }

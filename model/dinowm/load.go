@@ -1,60 +1,45 @@
 package dinowm
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"scalewm/model"
-	"scalewm/model/device"
 	"scalewm/model/dinov2"
 	"scalewm/model/nn"
-	"scalewm/model/weights"
 )
 
 func init() {
-	model.Register(model.Family{Name: model.FamilyDinoWM, Owns: owns, Read: read})
+	model.Register(model.Family{Name: model.FamilyDinoWM, Section: "dinowm", New: func() model.Section { return &section{} }, Decode: model.DecodeAs[Config],
+		Method: "dinowm", Mark: "predictor.transformer.layers.0.0.to_qkv.weight", Root: "predictor.pos_embedding",
+		Rename: spelling, Transformers5: transformers5, Describe: describe})
 }
 
-// owns looks for a tensor of the predictor's first layer.
-func owns(f *weights.File) bool {
-	return slices.ContainsFunc(f.Names(), func(n string) bool { return strings.HasSuffix(n, "predictor.transformer.layers.0.0.to_qkv.weight") })
+// section is [dinowm] of a preset: the geometry, with the backbone of the arm whose backbone is random, and the family's
+// schedule.
+type section struct {
+	Config
+	model.Schedule
 }
 
-// read makes a sidecar of a published checkpoint, which says what can be known: no task,
-// no seed, no file of the backbone.
-func read(f *weights.File, s *weights.Sidecar) (model.Checkpoint, error) {
-	if err := f.Unwrap("predictor.pos_embedding"); err != nil {
-		return nil, err
+func (s *section) Geometry(m model.Method, actionDim int, backbone any) (model.Geometry, error) {
+	c := s.Config
+	c.ActionDim = actionDim
+	if !m.Pretrained {
+		return c.Random(), nil
 	}
-	if err := f.Rename(spelling); err != nil {
-		return nil, err
+	f, _ := backbone.(*dinov2.File)
+	if f == nil {
+		return nil, fmt.Errorf("%s needs the weights of DINOv2: --backbone FILE (hint: facebook/dinov2-small's model.safetensors; dinowm-random has a backbone of random weights)", m.Name)
 	}
-	if s.Kind == weights.Published {
-		if err := describe(f, s); err != nil {
-			return nil, err
-		}
-	}
-	if s.Schema != model.Schema {
-		return nil, fmt.Errorf("the checkpoint has schema %d, this program reads %d (hint: train again, or use the program that wrote it)", s.Schema, model.Schema)
-	}
-	var c Config
-	if err := json.Unmarshal(s.Config, &c); err != nil {
-		return nil, fmt.Errorf("the sidecar's config: %v (hint: the file is torn; train again)", err)
-	}
-	m, err := Declare(c)
-	if err != nil {
-		return nil, err
-	}
-	ts, err := f.Take(m.names())
-	if err != nil {
-		return nil, err
-	}
-	return &checkpoint{m, ts}, nil
+	return c.With(f), nil
 }
+
+func (s *section) Training() model.Schedule { return s.Schedule }
+
+func (s *section) With(t model.Schedule) model.Section { return &section{s.Config, t} }
 
 // mask matches the buffers of the attentions' masks, which follow from the geometry.
 var mask = regexp.MustCompile(`^predictor\.transformer\.layers\.\d+\.0\.bias$`)
@@ -73,57 +58,30 @@ func spelling(name string) string {
 	return name
 }
 
-// own lists the model's tensors, without what a method added.
-func (m *Model) own() []*nn.Param {
-	return append(slices.Clone(m.frozen.Params), m.set.Params[:m.params]...)
-}
-
-// names are the tensors of the state dict and their shapes, in our order.
-func (m *Model) names() (names []string, shapes map[string][]int) {
-	shapes = map[string][]int{}
-	for _, p := range m.own() {
-		names, shapes[p.Name] = append(names, p.Name), p.Shape
+func transformers5(name string) string {
+	if rest, ok := strings.CutPrefix(name, backbone); ok {
+		return backbone + dinov2.Transformers5(rest)
 	}
-	return names, shapes
+	return name
 }
 
-// Tensors is the model's state dict, the backbone's first: a checkpoint is whole.
-func (m *Model) Tensors() []weights.Tensor {
-	var ts []weights.Tensor
-	for _, p := range m.own() {
-		v := make([]float32, p.Len())
-		m.dev.Download(v, p.Value)
-		ts = append(ts, weights.Tensor{Name: p.Name, Shape: p.Shape, F32: v})
-	}
-	return ts
+// Own implements model.Trainable, with the backbone: a checkpoint needs no other file.
+func (m *Model) Own() []*nn.Param {
+	return append(m.frozen.Params[:len(m.frozen.Params):len(m.frozen.Params)], m.set.Params[:m.params]...)
 }
 
-// checkpoint is a model without memory and its tensors.
-type checkpoint struct {
-	m  *Model
-	ts []weights.Tensor
-}
-
-func (c *checkpoint) Config() model.Config      { return c.m.cfg }
-func (c *checkpoint) Tensors() []weights.Tensor { return c.ts }
+// Counts implements model.Trainable: no layer counts steps.
+func (m *Model) Counts() []model.Count { return nil }
 
 // errProprio is the answer to upstream's variant: data sets of ours bring no
 // proprioception to a plan, and zeros in its place would be another model.
 var errProprio = errors.New("its tokens hold proprioception, which nothing gives them here: it can be looked at and converted, but not plan or encode (hint: train without, as the paper does)")
 
-func (c *checkpoint) World(dev device.Device) (model.World, error) {
-	if c.m.cfg.Proprio > 0 {
+// Ready implements model.Trainable.
+func (m *Model) Ready() (model.World, error) {
+	if m.cfg.Proprio > 0 {
 		return nil, errProprio
 	}
-	return c.place(dev), nil
-}
-
-// place is the model on a device.
-func (c *checkpoint) place(dev device.Device) *Model {
-	c.m.Alloc(dev, false)
-	for i, p := range c.m.own() {
-		dev.Upload64(p.Value, c.ts[i].Float64())
-	}
-	c.m.backbone.Prepare(dev)
-	return c.m
+	m.backbone.Prepare(m.dev)
+	return m, nil
 }

@@ -33,14 +33,14 @@ func saved(t *testing.T, m *Model) string {
 	}
 	s := weights.Sidecar{Kind: model.FamilyDinoWM, Schema: model.Schema, Method: "dinowm-random", Config: config, Train: json.RawMessage("{}"), Backbone: m.cfg.SHA256}
 	path := filepath.Join(t.TempDir(), weights.FileName)
-	if err := weights.Save(path, m.Tensors(), &s); err != nil {
+	if err := weights.Save(path, model.Tensors(m.dev, m), &s); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
 // loaded is a checkpoint as any verb reads it.
-func loaded(t *testing.T, path string) (model.Checkpoint, *weights.Sidecar) {
+func loaded(t *testing.T, path string) (*model.Checkpoint, *weights.Sidecar) {
 	t.Helper()
 	f, s, err := weights.Load(path)
 	if err != nil {
@@ -54,7 +54,7 @@ func loaded(t *testing.T, path string) (model.Checkpoint, *weights.Sidecar) {
 }
 
 // asPyTorch writes a checkpoint as PyTorch's, with what change makes of its tensors.
-func asPyTorch(t *testing.T, c model.Checkpoint, transformers int, change func([]weights.Tensor) []weights.Tensor) string {
+func asPyTorch(t *testing.T, c *model.Checkpoint, transformers int, change func([]weights.Tensor) []weights.Tensor) string {
 	t.Helper()
 	dir := t.TempDir()
 	ts, config, err := c.Published(transformers)
@@ -100,7 +100,7 @@ func TestThereAndBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, ref.New(), c)
 			ours, _ := loaded(t, saved(t, m))
-			same(t, m.Tensors(), ours.Tensors())
+			same(t, model.Tensors(m.dev, m), ours.Tensors)
 			for _, version := range []int{4, 5} {
 				dir := asPyTorch(t, ours, version, func(ts []weights.Tensor) []weights.Tensor {
 					for i := range ts {
@@ -113,12 +113,12 @@ func TestThereAndBack(t *testing.T) {
 					return ts
 				})
 				back, side := loaded(t, dir)
-				same(t, m.Tensors(), back.Tensors())
-				got := back.Config().(Config)
+				same(t, model.Tensors(m.dev, m), back.Tensors)
+				got := back.Geometry.(Config)
 				if got.SHA256 = c.SHA256; got != c { // a published file does not say which backbone it has
 					t.Errorf("the geometry came back as %+v, want %+v", got, c)
 				}
-				if side.Method != published || side.Kind != model.FamilyDinoWM || side.Task != "" {
+				if side.Method != "dinowm" || side.Kind != model.FamilyDinoWM || side.Task != "" {
 					t.Errorf("the sidecar %+v", side)
 				}
 			}
@@ -232,7 +232,7 @@ func FuzzDescribe(f *testing.F) {
 	}
 	m.Alloc(ref.New(), false)
 	path := filepath.Join(f.TempDir(), weights.FileName)
-	if err := weights.Save(path, m.Tensors(), &weights.Sidecar{Kind: "x"}); err != nil {
+	if err := weights.Save(path, model.Tensors(m.dev, m), &weights.Sidecar{Kind: "x"}); err != nil {
 		f.Fatal(err)
 	}
 	file, err := weights.Open(path)
@@ -241,7 +241,7 @@ func FuzzDescribe(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, config []byte) {
 		s := &weights.Sidecar{Kind: weights.Published, Config: config}
-		if _, err := read(file, s); err != nil && !strings.Contains(err.Error(), "(hint: ") {
+		if _, err := model.Read(file, s); err != nil && !strings.Contains(err.Error(), "(hint: ") {
 			t.Errorf("no hint: %v", err)
 		}
 	})

@@ -78,9 +78,6 @@ func (m *Model) Params() *nn.Set { return &m.set }
 // Config is the model's geometry.
 func (m *Model) Config() Config { return m.cfg }
 
-// SetBatches does nothing: no layer counts them.
-func (m *Model) SetBatches(int64) {}
-
 // Free gives the model's memory back.
 func (m *Model) Free() {
 	m.arena.Free()

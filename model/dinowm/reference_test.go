@@ -160,7 +160,7 @@ func (c *smallCase) run(path string) {
 	}
 	m.Alloc(c.dev, true)
 	defer m.Free()
-	for _, p := range m.own() {
+	for _, p := range m.Own() {
 		v, _ := c.array("weights/" + spelt(c.tree, c.group, p.Name))
 		c.dev.Upload64(p.Value, v)
 	}

@@ -73,19 +73,19 @@ var sizes = map[string]struct{ width, layers, heads int }{
 
 const hydraHint = "(hint: give the config.json that was published with these weights)"
 
-// parseHydra is the geometry that a published checkpoint's config names; what
+// describe is the geometry that a published checkpoint's config names; what
 // it leaves to defaults is read off the tensors of f.
-func parseHydra(config []byte, f *weights.File) (Config, error) {
+func describe(config []byte, f *weights.File) (model.Geometry, error) {
 	var t hydra
 	if err := json.Unmarshal(config, &t); err != nil {
-		return Config{}, fmt.Errorf("reading %s: %v %s", weights.HydraName, err, hydraHint)
+		return nil, fmt.Errorf("%v %s", err, hydraHint)
 	}
 	if err := t.supported(); err != nil {
-		return Config{}, fmt.Errorf("reading %s: %w", weights.HydraName, err)
+		return nil, err
 	}
 	vit, err := t.Encoder.resolve()
 	if err != nil {
-		return Config{}, fmt.Errorf("reading %s: %w", weights.HydraName, err)
+		return nil, err
 	}
 	c := Config{ImageSize: vit.ImageSize, Patch: vit.Patch, Width: vit.Width, Layers: vit.Layers, Heads: vit.Heads, MLP: vit.MLP,
 		Dim: t.Projector.OutputDim, Projector: t.Projector.HiddenDim, PredictorDepth: t.Predictor.Depth,
@@ -106,10 +106,7 @@ func parseHydra(config []byte, f *weights.File) (Config, error) {
 	if t.Action.MLPScale != 4 {
 		c.ActionScale = t.Action.MLPScale
 	}
-	if err := t.agrees(c); err != nil {
-		return Config{}, fmt.Errorf("reading %s: %w", weights.HydraName, err)
-	}
-	return c, nil
+	return c, t.agrees(c)
 }
 
 // complete reads off the tensors what is still zero.
@@ -200,9 +197,8 @@ func (t *hydra) agrees(c Config) error {
 	return nil
 }
 
-// Hydra is the config.json of the model, from which stable-worldmodel makes
-// the original's modules.
-func (c Config) Hydra() ([]byte, error) {
+// Hydra implements model.Geometry.
+func (c Config) Hydra() (any, []weights.Tensor) {
 	type tree = map[string]any
 	const swm = "stable_worldmodel.wm.lewm."
 	vit := tree{"_target_": "stable_pretraining.backbone.utils.vit_hf", "size": "tiny", "patch_size": c.Patch,
@@ -215,7 +211,7 @@ func (c Config) Hydra() ([]byte, error) {
 			"norm_fn": tree{"_target_": "torch.nn.BatchNorm1d", "_partial_": true}}
 	}
 	out := cmp.Or(c.PredictorOut, c.Dim)
-	b, err := json.MarshalIndent(tree{
+	return tree{
 		"_target_": swm + "LeWM",
 		"encoder":  vit,
 		"predictor": tree{"_target_": swm + "module.Predictor", "num_frames": c.History, "input_dim": c.Dim, "hidden_dim": cmp.Or(c.PredictorWidth, c.Dim),
@@ -223,9 +219,5 @@ func (c Config) Hydra() ([]byte, error) {
 			"dim_head": c.PredictorHeadDim, "dropout": c.Dropout, "emb_dropout": 0.0},
 		"action_encoder": tree{"_target_": swm + "module.Embedder", "input_dim": c.ActionWidth(), "smoothed_dim": c.Smoothed, "emb_dim": c.Dim, "mlp_scale": cmp.Or(c.ActionScale, 4)},
 		"projector":      mlp(c.Width, c.Projector), "pred_proj": mlp(out, cmp.Or(c.PredProjector, c.Projector)),
-	}, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", weights.HydraName, err)
-	}
-	return append(b, '\n'), nil
+	}, nil
 }

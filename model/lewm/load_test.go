@@ -21,7 +21,7 @@ func saved(t *testing.T, m *Model, change func(s *weights.Sidecar)) string {
 	config, _ := json.Marshal(m.Config())
 	s := weights.Sidecar{Kind: model.FamilyLeWM, Schema: model.Schema, Config: config}
 	path := filepath.Join(t.TempDir(), weights.FileName)
-	if err := weights.Save(path, m.Tensors(), &s); err != nil {
+	if err := weights.Save(path, model.Tensors(m.dev, m), &s); err != nil {
 		t.Fatal(err)
 	}
 	change(&s)
@@ -48,13 +48,15 @@ func load(dev device.Device, path string) (*Model, *weights.Sidecar, error) {
 
 func TestLoad(t *testing.T) {
 	dev, m := stirred(t)
-	m.SetBatches(12)
+	for _, c := range m.Counts() {
+		*c.N = 12
+	}
 	back, _, err := load(dev, saved(t, m, func(*weights.Sidecar) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	sameTensors(t, m, back)
-	if got := *back.counters()[0]; got != 12 {
+	if got := *back.Counts()[0].N; got != 12 {
 		t.Errorf("%d batches came back of 12", got)
 	}
 	for name, c := range map[string]struct {
@@ -94,25 +96,31 @@ func refused(t *testing.T, name string, err error, want string) {
 
 func sameTensors(t *testing.T, a, b *Model) {
 	t.Helper()
-	theirs := b.Tensors()
-	for i, want := range a.Tensors() {
+	theirs := model.Tensors(b.dev, b)
+	for i, want := range model.Tensors(a.dev, a) {
 		if got := theirs[i]; got.Name != want.Name || !slices.Equal(got.Shape, want.Shape) || !slices.Equal(got.F32, want.F32) {
 			t.Fatalf("%s came back as %s", want.Name, got.Name)
 		}
 	}
 }
 
+// hydraText is the config.json of a geometry.
+func hydraText(t *testing.T, c Config) []byte {
+	tree, _ := c.Hydra()
+	b, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // publish writes a model as it would be published: a .pt file and config.json.
 func publish(t *testing.T, m *Model, change func(ts []weights.Tensor) []weights.Tensor) string {
 	t.Helper()
 	dir := t.TempDir()
-	config, err := m.Config().Hydra()
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(dir, weights.HydraName), config)
+	write(t, filepath.Join(dir, weights.HydraName), hydraText(t, m.Config()))
 	path := filepath.Join(dir, weights.PTName)
-	if err := weights.Save(path, change(m.Tensors()), &weights.Sidecar{Kind: model.FamilyLeWM}); err != nil {
+	if err := weights.Save(path, change(model.Tensors(m.dev, m)), &weights.Sidecar{Kind: model.FamilyLeWM}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(weights.SidecarOf(path)); err != nil {
@@ -192,7 +200,7 @@ func embedder(t *testing.T) *weights.File {
 	return f
 }
 
-func TestParseHydra(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	want := paper()
 	want.ActionDim = 5
 	f := embedder(t)
@@ -202,7 +210,7 @@ func TestParseHydra(t *testing.T) {
 		"le-wm's":        {"stable_worldmodel.wm.lewm.LeWM", "jepa.JEPA"},
 		"ViTModel's own": {`"size": "tiny", "patch_size": 14, "image_size": 224`, `"config": {"hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768, "patch_size": 14, "image_size": 224}`},
 	} {
-		got, err := parseHydra([]byte(strings.Replace(released, swap[0], swap[1], 1)), f)
+		got, err := describe([]byte(strings.Replace(released, swap[0], swap[1], 1)), f)
 		if err != nil || got != want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
@@ -220,7 +228,7 @@ func TestParseHydra(t *testing.T) {
 		"output width": {`"output_dim": 192, "depth"`, `"output_dim": 128, "depth"`, "pred_proj.input_dim is 192 where 128"},
 		"latent width": {`"emb_dim": 192`, `"emb_dim": 64`, "action_encoder.emb_dim is 64"},
 	} {
-		_, err := parseHydra([]byte(strings.Replace(released, c.old, c.new, 1)), f)
+		_, err := describe([]byte(strings.Replace(released, c.old, c.new, 1)), f)
 		refused(t, name, err, c.want)
 	}
 }
@@ -231,11 +239,7 @@ func TestHydra(t *testing.T) {
 	wide.Smoothed, wide.FrameSkip, wide.ActionDim = 7, 1, 3
 	wide.PredictorWidth, wide.PredictorOut, wide.PredProjector, wide.ActionScale = 11, 12, 13, 2
 	for _, c := range []Config{tiny(), paper(), wide} {
-		b, err := c.Hydra()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := parseHydra(b, embedder(t)); err != nil || got != c {
+		if got, err := describe(hydraText(t, c), embedder(t)); err != nil || got != c {
 			t.Errorf("%+v came back as %+v, %v", c, got, err)
 		}
 	}
@@ -245,10 +249,8 @@ func FuzzHydra(f *testing.F) {
 	f.Add([]byte(released))
 	f.Add([]byte(`{"projector":{"norm_fn":{"_target_":"BatchNorm1d"}},"pred_proj":{"norm_fn":{"_target_":"BatchNorm1d"}},"encoder":{"num_attention_heads":-1}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if c, err := parseHydra(b, &weights.File{}); err == nil && c.Validate() == nil {
-			if _, err := c.Hydra(); err != nil {
-				t.Error(err)
-			}
+		if c, err := describe(b, &weights.File{}); err == nil && c.Validate() == nil {
+			hydraText(t, c.(Config))
 		}
 	})
 }

@@ -137,6 +137,3 @@ func (m *Model) PredictorGrad(p *nn.Pass, demb, dpred, dtarget device.Mat) {
 func (m *Model) EncoderGrad(p *nn.Pass, demb device.Mat) {
 	m.encoder.Backward(p, m.projector.Backward(p, demb))
 }
-
-// SetBatches sets the count of training passes that the BatchNorms keep.
-func (m *Model) SetBatches(n int64) { m.projector.Batches, m.predProj.Batches = n, n }

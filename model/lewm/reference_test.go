@@ -141,8 +141,8 @@ func resampled(t *testing.T, m *Model, edge int) *Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs := g.own()
-	for i, p := range m.own() {
+	theirs := g.Own()
+	for i, p := range m.Own() {
 		v := download(m.dev, p.Value)
 		if p.Name == "encoder.embeddings.position_embeddings" && len(v) != theirs[i].Len() {
 			from, to := m.cfg.ImageSize/c.Patch, edge/c.Patch

@@ -24,7 +24,7 @@ func (m *Model) Info() model.Info { return m.cfg.Info() }
 
 // Info is the shape of the models of this geometry.
 func (c Config) Info() model.Info {
-	return model.Info{Kind: model.FamilyLeWM, Patches: 1, Dim: c.Dim, History: c.History, FrameSize: c.ImageSize,
+	return model.Info{Kind: model.FamilyLeWM, Patches: 1, Dim: c.Dim, History: c.History, FrameSize: c.ImageSize, Patch: c.Patch,
 		ActionWidth: c.ActionWidth(), FrameSkip: c.FrameSkip}
 }
 

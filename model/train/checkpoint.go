@@ -39,7 +39,7 @@ type spec struct {
 	Task, Method, Protocol, Device, Data, Q string
 	Seed                                    int64
 	Schema, Steps                           int
-	Model                                   model.Config
+	Model                                   model.Geometry
 	Train                                   Config
 }
 
@@ -71,7 +71,7 @@ func (l *loop) checkpoint(name, which string) error {
 	if which == "best" {
 		side.ValLoss = l.at.best
 	}
-	return weights.Save(filepath.Join(l.o.Out, name), l.t.model.Tensors(), &side)
+	return weights.Save(filepath.Join(l.o.Out, name), model.Tensors(l.o.Dev, l.t.model), &side)
 }
 
 // keepBest writes the weights if none before had so low a validation loss.
@@ -285,7 +285,9 @@ func (l *loop) resume() error {
 		return nil
 	}
 	l.at = at
-	l.t.model.SetBatches(int64(at.step))
+	for _, c := range l.t.model.Counts() {
+		*c.N = int64(at.step)
+	}
 	return nil
 }
 

@@ -2,7 +2,7 @@
 // be interrupted, killed and resumed at any step without a byte of the result
 // changing, since every random draw is derived from the seed and the step. It knows
 // no task and no environment, which arrive as columns, no family of models, which
-// arrive as a model.Config, and no method, which is a list of loss terms.
+// arrive as a model.Geometry, and no method, which is a list of loss terms.
 //
 // To read it, begin with loop.go (Run and what happens around a step), then step.go
 // (the step itself), data.go (how clips come to the device), checkpoint.go (what is
@@ -65,7 +65,7 @@ type Options struct {
 	Task     Task
 	Method   model.Method // one without terms writes the initial weights
 	Config   Config
-	Model    model.Config // of the method's family
+	Model    model.Geometry // of the method's family
 	Seed     int64
 	Protocol dataset.Protocol // paper: validation clips at random; strict: whole episodes held out
 	Out      string           // directory

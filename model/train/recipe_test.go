@@ -3,15 +3,12 @@ package train
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"scalewm/dataset/rng"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/devicetest"
@@ -19,6 +16,7 @@ import (
 	"scalewm/model/nn"
 	"scalewm/model/objective"
 	"scalewm/model/train/metrics"
+	"scalewm/model/train/testdata/line"
 	"scalewm/model/weights"
 )
 
@@ -59,11 +57,10 @@ func TestNewMethodAndFamily(t *testing.T) {
 		t.Errorf("%+v, %v", side, err)
 	}
 
-	// On a family of its own, whose encoder is a matrix that is not trained.
-	model.Register(model.Family{Name: "line", Owns: func(*weights.File) bool { return false }, Read: readLine})
+	// On a new family, whose encoder is a matrix that is not trained.
 	o := options(t, model.Baseline)
 	o.Method = model.Method{Name: "lines", Family: "line", Terms: []model.Term{prediction, {Name: model.Correlation, UsesQ: true}}}
-	o.Model, o.Config.Steps = lineConfig{Dim: 3, Actions: 2}, 40
+	o.Model, o.Config.Steps = line.Config{FrameSize: frameSize, Dim: 3, FrameSkip: 1, ActionDim: 2}, 40
 	mustRun(t, o)
 	if rows, err = metrics.Read(o.Out); err != nil {
 		t.Fatal(err)
@@ -76,7 +73,7 @@ func TestNewMethodAndFamily(t *testing.T) {
 		t.Fatalf("%+v, %v", side, err)
 	}
 	dev := w.Device()
-	if got := w.(*line).move.Value; got.Len() != 6 {
+	if got := w.(*line.Model).Move.Value; got.Len() != 6 {
 		t.Errorf("a predictor of %d numbers", got.Len())
 	}
 	z := device.NewMat(dev, 1, 3)
@@ -140,129 +137,6 @@ func readFile(t *testing.T, dir, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// lineConfig is the geometry of the toy: history 1, frames of the tests' world.
-type lineConfig struct{ Dim, Actions int }
-
-func (c lineConfig) Validate() error { return nil }
-
-func (c lineConfig) Info() model.Info {
-	return model.Info{Kind: "line", Patches: 1, Dim: c.Dim, History: 1, FrameSize: frameSize, ActionWidth: c.Actions, FrameSkip: 1}
-}
-
-func (c lineConfig) Words() (encoder, latents, predictor string) { return "", "", "" }
-
-func (c lineConfig) Declare() (model.Trainable, error) { return c.declare(), nil }
-
-func (c lineConfig) declare() *line {
-	l := &line{c: c}
-	l.eye = l.frozen.Param("eye", c.Dim, 3*frameSize*frameSize, nn.Normal(0.01))
-	l.move = l.set.Param("move", c.Dim, c.Actions, nn.Normal(0.1))
-	return l
-}
-
-// line predicts that an action moves the latent by a matrix. Its encoder is a
-// matrix outside Params, so that it has neither gradient nor moments.
-type line struct {
-	c           lineConfig
-	set, frozen nn.Set
-	eye, move   *nn.Param
-	dev         device.Device
-	actions     device.Mat // of the last Forward
-}
-
-func (l *line) Params() *nn.Set { return &l.set }
-
-func (l *line) Alloc(dev device.Device, train bool) {
-	l.dev = dev
-	l.set.Alloc(dev, train)
-	l.frozen.Alloc(dev, false)
-}
-
-func (l *line) Init(seed int64) {
-	for _, s := range []*nn.Set{&l.set, &l.frozen} {
-		s.Init(l.dev, func(name string) *rand.Rand { return rng.Stream("line", seed, name) })
-	}
-}
-
-func (l *line) encode(dst device.Mat, frames device.Bytes, rows device.Ints, n int) {
-	px := device.NewMat(l.dev, n, l.eye.Value.Cols)
-	l.dev.Patches(px, frames, device.Frames{Count: n, Size: frameSize, Patch: frameSize, Std: [3]float64{1, 1, 1}, List: rows})
-	l.dev.Gemm(device.NT, dst, px, l.eye.Value, device.Epilogue{})
-	l.dev.Free(px.Buf)
-}
-
-func (l *line) Forward(p *nn.Pass, b model.Batch) model.Output {
-	n := 2 * b.B
-	out := model.Output{Emb: p.Mat(n, l.c.Dim), Pred: p.Mat(b.B, l.c.Dim), Target: p.Mat(b.B, l.c.Dim)}
-	l.encode(out.Emb, b.Pixels, b.Frames, n)
-	l.dev.Copy(out.Target, out.Emb.Every(1, 2))
-	l.actions = p.Mat(b.B, l.c.Actions)
-	l.dev.Copy(l.actions, b.Actions.Every(0, 2))
-	l.dev.Gemm(device.NT, out.Pred, l.actions, l.move.Value, device.Epilogue{})
-	l.dev.Axpy(out.Pred, 1, l.copied(p, out.Emb.Every(0, 2)))
-	return out
-}
-
-func (l *line) copied(p *nn.Pass, m device.Mat) device.Mat {
-	c := p.Mat(m.Rows, m.Cols)
-	l.dev.Copy(c, m)
-	return c
-}
-
-func (l *line) PredictorGrad(_ *nn.Pass, _, dpred, _ device.Mat) {
-	l.dev.Gemm(device.TN, l.move.Grad, dpred, l.actions, device.Epilogue{Add: true})
-}
-func (l *line) EncoderGrad(*nn.Pass, device.Mat) {}
-func (l *line) SetBatches(int64)                 {}
-
-func (l *line) Tensors() (ts []weights.Tensor) {
-	for _, p := range []*nn.Param{l.eye, l.move} {
-		v := make([]float32, p.Len())
-		l.dev.Download(v, p.Value)
-		ts = append(ts, weights.Tensor{Name: p.Name, Shape: p.Shape, F32: v})
-	}
-	return ts
-}
-
-func (l *line) Free() { l.set.Free(l.dev); l.frozen.Free(l.dev) }
-
-// The World of it.
-func (l *line) Info() model.Info         { return l.c.Info() }
-func (l *line) Device() device.Device    { return l.dev }
-func (l *line) PredictorCalls(h int) int { return h }
-
-func (l *line) Encode(dst device.Mat, frames device.Bytes, n int) { l.encode(dst, frames, nil, n) }
-func (l *line) Rollout(_, _, _ device.Mat, _ int)                 {}
-
-func readLine(f *weights.File, s *weights.Sidecar) (model.Checkpoint, error) {
-	var c lineConfig
-	if err := json.Unmarshal(s.Config, &c); err != nil {
-		return nil, fmt.Errorf("a line's sidecar: %w", err)
-	}
-	return lineCheckpoint{c, f}, nil
-}
-
-type lineCheckpoint struct {
-	c lineConfig
-	f *weights.File
-}
-
-func (c lineCheckpoint) Config() model.Config                            { return c.c }
-func (c lineCheckpoint) Tensors() []weights.Tensor                       { return nil }
-func (c lineCheckpoint) Published(int) ([]weights.Tensor, []byte, error) { return nil, nil, nil }
-func (c lineCheckpoint) World(dev device.Device) (model.World, error) {
-	l := c.c.declare()
-	l.Alloc(dev, false)
-	for _, p := range []*nn.Param{l.eye, l.move} {
-		v, err := c.f.Float64(p.Name)
-		if err != nil {
-			return nil, err
-		}
-		dev.Upload64(p.Value, v)
-	}
-	return l, nil
 }
 
 // A sidecar has the weights that the preset has, under the keys that name the trainings of old presets: those had
