@@ -23,18 +23,19 @@ func BenchmarkPlan(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer dev.Close()
-				m, err := Declare(paper().Random())
+				declared, err := paper().Random().Declare()
 				if err != nil {
 					b.Fatal(err)
 				}
+				m := declared.(*Model)
 				m.Alloc(dev, false)
 				m.Init(1)
 				p, d := m.Info().Patches, m.Info().Dim
 				frames, z := dev.AllocBytes(2*m.Info().FrameBytes()), device.NewMat(dev, 2*p, d)
 				r := rand.New(rand.NewPCG(1, 2))
-				candidates, costs := upload(dev, r, tier.candidates, 5*m.cfg.ActionWidth()), device.NewMat(dev, 1, tier.candidates)
+				candidates, costs := upload(dev, r, tier.candidates, 5*m.Cfg.ActionWidth()), device.NewMat(dev, 1, tier.candidates)
 				end := device.NewMat(dev, tier.candidates*p, d)
-				flop := m.cfg.EncodeFLOP(2) + float64(tier.iterations)*m.cfg.PlanFLOP(tier.candidates, 5)
+				flop := m.Cfg.EncodeFLOP(2) + float64(tier.iterations)*m.Cfg.PlanFLOP(tier.candidates, 5)
 				for b.Loop() {
 					m.Encode(z, frames, 2)
 					for range tier.iterations {

@@ -37,7 +37,7 @@ func TestParameterCounts(t *testing.T) {
 		cfg             Config
 		params, tensors int
 	}{{paper(), 19_796_714, 294}, {upstream(), 20_195_480, 296}} {
-		m, err := Declare(c.cfg)
+		m, err := c.cfg.Declare()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,10 +63,11 @@ func devices(t *testing.T) []device.Device {
 
 func newModel(t *testing.T, dev device.Device, c Config) *Model {
 	t.Helper()
-	m, err := Declare(c)
+	declared, err := c.Declare()
 	if err != nil {
 		t.Fatal(err)
 	}
+	m := declared.(*Model)
 	m.Alloc(dev, false)
 	m.Init(7)
 	return m
@@ -91,7 +92,7 @@ func TestCandidatesAreAlone(t *testing.T) {
 			p, d := m.Info().Patches, m.Info().Dim
 			chunk := dev.Traits().RolloutRows / p
 			n := chunk + 3
-			start, cand := upload(dev, r, 2*p, d), upload(dev, r, 2*n, 5*m.cfg.ActionWidth()) // windows grow, then slide
+			start, cand := upload(dev, r, 2*p, d), upload(dev, r, 2*n, 5*m.Cfg.ActionWidth()) // windows grow, then slide
 			all, one := device.NewMat(dev, 2*n*p, d), device.NewMat(dev, p, d)
 			m.Rollout(all, start, cand, 5)
 			for _, i := range []int{0, chunk - 1, chunk, n - 1, n, 2*n - 1} {
@@ -123,7 +124,7 @@ func TestRolloutAgainstWholeWindows(t *testing.T) {
 	dev := ref.New()
 	m, r := newModel(t, dev, tiny()), rand.New(rand.NewPCG(8, 9))
 	const n, h = 3, 5
-	patches, d, a := m.Info().Patches, m.Info().Dim, m.cfg.ActionWidth()
+	patches, d, a := m.Info().Patches, m.Info().Dim, m.Cfg.ActionWidth()
 	start, cand := upload(dev, r, patches, d), upload(dev, r, n, h*a)
 	fast := device.NewMat(dev, n*patches, d)
 	m.Rollout(fast, start, cand, h)
@@ -132,7 +133,7 @@ func TestRolloutAgainstWholeWindows(t *testing.T) {
 	for i := range n {
 		latents = append(latents[:0], download(dev, start))
 		for t := range h {
-			w := min(t+1, m.cfg.History)
+			w := min(t+1, m.Cfg.History)
 			x := device.NewMat(dev, w*patches, d)
 			dev.Upload64(x, slices.Concat(latents[t+1-w:]...))
 			actions := device.NewMat(dev, w, a)
@@ -184,21 +185,22 @@ func TestFLOP(t *testing.T) {
 func TestRandomBackbone(t *testing.T) {
 	dev := ref.New()
 	a := newModel(t, dev, tiny())
-	b, err := Declare(tiny())
+	declared, err := tiny().Declare()
 	if err != nil {
 		t.Fatal(err)
 	}
+	b := declared.(*Model)
 	b.Alloc(dev, true)
 	b.Init(8)
-	if !slices.Equal(download(dev, a.frozen.Value), download(dev, b.frozen.Value)) || slices.Equal(download(dev, a.set.Value), download(dev, b.set.Value)) {
+	if !slices.Equal(download(dev, a.frozen.Value), download(dev, b.frozen.Value)) || slices.Equal(download(dev, a.Set.Value), download(dev, b.Set.Value)) {
 		t.Error("seeds share the wrong half")
 	}
-	if b.frozen.Grad.Given() || b.Params().Len() != len(download(dev, b.set.Grad)) {
+	if b.frozen.Grad.Given() || b.Params().Len() != len(download(dev, b.Set.Grad)) {
 		t.Error("a frozen backbone has gradients")
 	}
 	other := tiny()
 	other.Backbone.MLP++
-	if c := other.Random(); c.SHA256 == a.cfg.SHA256 || len(c.SHA256) != 64 {
+	if c := other.Random(); c.SHA256 == a.Cfg.SHA256 || len(c.SHA256) != 64 {
 		t.Errorf("geometries share the hash %s", c.SHA256)
 	}
 }
@@ -214,17 +216,18 @@ func TestValidate(t *testing.T) {
 	} {
 		c := tiny()
 		change(&c)
-		_, err := Declare(c)
+		_, err := c.Declare()
 		refused(t, name, err, name)
 	}
 }
 
 func Example() {
-	m, err := Declare(paper())
+	declared, err := paper().Declare()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	m := declared.(*Model)
 	encoder, latents, predictor := m.Config().Words()
 	fmt.Println(m.Params().Len(), "trainable parameters")
 	fmt.Println(encoder)

@@ -67,11 +67,8 @@ func transformers5(name string) string {
 
 // Own implements model.Trainable, with the backbone: a checkpoint needs no other file.
 func (m *Model) Own() []*nn.Param {
-	return append(m.frozen.Params[:len(m.frozen.Params):len(m.frozen.Params)], m.set.Params[:m.params]...)
+	return append(m.frozen.Params[:len(m.frozen.Params):len(m.frozen.Params)], m.Base.Own()...)
 }
-
-// Counts implements model.Trainable: no layer counts steps.
-func (m *Model) Counts() []model.Count { return nil }
 
 // errProprio is the answer to upstream's variant: data sets of ours bring no
 // proprioception to a plan, and zeros in its place would be another model.
@@ -79,9 +76,9 @@ var errProprio = errors.New("its tokens hold proprioception, which nothing gives
 
 // Ready implements model.Trainable.
 func (m *Model) Ready() (model.World, error) {
-	if m.cfg.Proprio > 0 {
+	if m.Cfg.Proprio > 0 {
 		return nil, errProprio
 	}
-	m.backbone.Prepare(m.dev)
+	m.backbone.Prepare(m.Dev)
 	return m, nil
 }

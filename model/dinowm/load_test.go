@@ -31,9 +31,9 @@ func saved(t *testing.T, m *Model) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := weights.Sidecar{Kind: model.FamilyDinoWM, Schema: model.Schema, Method: "dinowm-random", Config: config, Train: json.RawMessage("{}"), Backbone: m.cfg.SHA256}
+	s := weights.Sidecar{Kind: model.FamilyDinoWM, Schema: model.Schema, Method: "dinowm-random", Config: config, Train: json.RawMessage("{}"), Backbone: m.Cfg.SHA256}
 	path := filepath.Join(t.TempDir(), weights.FileName)
-	if err := weights.Save(path, model.Tensors(m.dev, m), &s); err != nil {
+	if err := weights.Save(path, model.Tensors(m.Dev, m), &s); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -100,7 +100,7 @@ func TestThereAndBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, ref.New(), c)
 			ours, _ := loaded(t, saved(t, m))
-			same(t, model.Tensors(m.dev, m), ours.Tensors)
+			same(t, model.Tensors(m.Dev, m), ours.Tensors)
 			for _, version := range []int{4, 5} {
 				dir := asPyTorch(t, ours, version, func(ts []weights.Tensor) []weights.Tensor {
 					for i := range ts {
@@ -113,7 +113,7 @@ func TestThereAndBack(t *testing.T) {
 					return ts
 				})
 				back, side := loaded(t, dir)
-				same(t, model.Tensors(m.dev, m), back.Tensors)
+				same(t, model.Tensors(m.Dev, m), back.Tensors)
 				got := back.Geometry.(Config)
 				if got.SHA256 = c.SHA256; got != c { // a published file does not say which backbone it has
 					t.Errorf("the geometry came back as %+v, want %+v", got, c)
@@ -226,13 +226,14 @@ func TestPeers(t *testing.T) {
 func FuzzDescribe(f *testing.F) {
 	f.Add([]byte(`{"_target_":"stable_worldmodel.wm.PreJEPA","history_size":3,"predictor":{"heads":2,"num_frames":4},"extra_encoders":{"modules":{"action":{}}}}`))
 	f.Add([]byte(`{"_target_":"PreJEPA","encoder":{"backbone":{"config":{"num_attention_heads":-1}}},"extra_encoders":{"modules":[1]}}`))
-	m, err := Declare(tiny())
+	m, err := tiny().Declare()
 	if err != nil {
 		f.Fatal(err)
 	}
-	m.Alloc(ref.New(), false)
+	dev := ref.New()
+	m.Alloc(dev, false)
 	path := filepath.Join(f.TempDir(), weights.FileName)
-	if err := weights.Save(path, model.Tensors(m.dev, m), &weights.Sidecar{Kind: "x"}); err != nil {
+	if err := weights.Save(path, model.Tensors(dev, m), &weights.Sidecar{Kind: "x"}); err != nil {
 		f.Fatal(err)
 	}
 	file, err := weights.Open(path)

@@ -154,10 +154,11 @@ func geometry(t *testing.T, path, group string, tree *hdf5test.Tree) Config {
 }
 
 func (c *smallCase) run(path string) {
-	m, err := Declare(geometry(c.T, path, c.group, c.tree))
+	declared, err := geometry(c.T, path, c.group, c.tree).Declare()
 	if err != nil {
 		c.Fatal(err)
 	}
+	m := declared.(*Model)
 	m.Alloc(c.dev, true)
 	defer m.Free()
 	for _, p := range m.Own() {
@@ -171,7 +172,7 @@ func (c *smallCase) run(path string) {
 	p := &nn.Pass{Dev: c.dev, Arena: device.NewArena(c.dev), Train: true}
 	defer p.Free()
 	inputs := []device.Mat{c.rows("input/action", b*t)}
-	if m.cfg.Proprio > 0 {
+	if m.Cfg.Proprio > 0 {
 		inputs = append([]device.Mat{c.rows("input/proprio", b*t)}, inputs...)
 	}
 	c.compare("emb", m.tokens(p, features, inputs), emb)
@@ -224,16 +225,16 @@ func (c *smallCase) loss(m *Model, p *nn.Pass, features device.Mat, inputs []dev
 	out := m.forward(p, features, inputs...)
 	want, shape := c.array("f64/predict")
 	token := shape[len(shape)-1]
-	c.compare("predict", out.Pred, columns(want, token, m.cfg.State()))
+	c.compare("predict", out.Pred, columns(want, token, m.Cfg.State()))
 	value, dpred := p.Mat(1, 1), p.Zero(out.Pred.Rows, out.Pred.Cols)
 	c.dev.MSE(value, dpred, device.Mat{}, out.Pred, out.Target, 1)
 	want, _ = c.array("f64/loss")
 	if got := download(c.dev, value)[0]; math.Abs(got-want[0]) > c.cost*want[0] {
 		c.Errorf("loss %g, want %g", got, want[0])
 	}
-	c.dev.Fill(m.set.Grad, 0)
+	c.dev.Fill(m.Set.Grad, 0)
 	m.PredictorGrad(p, device.Mat{}, dpred, device.Mat{})
-	for _, q := range m.set.Params {
+	for _, q := range m.Set.Params {
 		want, _ := c.array("f64/grad/" + q.Name)
 		var off, all float64
 		for i, g := range download(c.dev, q.Grad) {
@@ -250,15 +251,15 @@ func (c *smallCase) plan(m *Model, p *nn.Pass, features device.Mat, frames int, 
 	v, shape := c.array("input/candidates")
 	b, s, h := shape[0], shape[1], shape[2]
 	candidates := c.rows("input/candidates", len(v)/shape[3]).Reshape(b*s, h*shape[3])
-	patches, state, width := m.Info().Patches, m.cfg.State(), m.Info().Dim
+	patches, state, width := m.Info().Patches, m.Cfg.State(), m.Info().Dim
 
 	goal := device.NewMat(c.dev, b*patches, state)
 	c.dev.Copy(goal.Columns(0, width), c.encode(m, "input/goal", b))
 	start := device.NewMat(c.dev, b*patches, state)
 	z := m.tokens(p, features, inputs).Columns(0, state)
 	c.dev.CopyBlocks(start, patches, z, frames*patches, patches, false)
-	if m.cfg.Proprio > 0 {
-		each := p.Mat(goal.Rows, m.cfg.Proprio)
+	if m.Cfg.Proprio > 0 {
+		each := p.Mat(goal.Rows, m.Cfg.Proprio)
 		c.dev.AddRepeated(each, c.rows("input/goal_proprio", b), p.Zero(1, each.Cols))
 		m.extras[0].Into(p, goal.Columns(width, state-width), each, device.Epilogue{})
 	}
@@ -269,7 +270,7 @@ func (c *smallCase) plan(m *Model, p *nn.Pass, features device.Mat, frames int, 
 	token := shape[4]
 	got := device.NewMat(c.dev, b*s*patches, state)
 	for t := 1; t <= h; t++ {
-		m.Rollout(got, start, candidates.Columns(0, t*m.cfg.ActionWidth()), t)
+		m.Rollout(got, start, candidates.Columns(0, t*m.Cfg.ActionWidth()), t)
 		var want []float64
 		for i := range b * s {
 			from := (i*(h+1) + t) * patches * token
@@ -279,7 +280,7 @@ func (c *smallCase) plan(m *Model, p *nn.Pass, features device.Mat, frames int, 
 	}
 	costs, total := p.Mat(b, s), p.Mat(b, s)
 	c.dev.LatentCost(total, dense(p, got.Columns(0, width)), dense(p, goal.Columns(0, width)), true)
-	if m.cfg.Proprio > 0 { // the reference reads proprioception off the first patch and adds its mean
+	if m.Cfg.Proprio > 0 { // the reference reads proprioception off the first patch and adds its mean
 		first := func(z device.Mat) device.Mat { return dense(p, z.Columns(width, state-width).Every(0, patches)) }
 		c.dev.LatentCost(costs, first(got), first(goal), true)
 		c.dev.Axpy(total, 1, costs)

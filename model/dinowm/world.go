@@ -14,45 +14,29 @@ var (
 	_ model.Trainable = (*Model)(nil)
 )
 
-// Info describes the model to planners, runners and its training.
-func (m *Model) Info() model.Info { return m.cfg.Info() }
-
-// Geometry is what the model was declared with.
-func (m *Model) Geometry() model.Geometry { return m.cfg }
-
-// Device is where the model lives.
-func (m *Model) Device() device.Device { return m.dev }
-
-// PredictorCalls is one call a block.
-func (m *Model) PredictorCalls(h int) int { return h }
-
-// evalPass begins a call. The weights of a model that does not train stay.
-func (m *Model) evalPass() *nn.Pass {
-	m.dev.Freeze(m.frozen.Value.Buf)
-	if !m.set.Grad.Given() {
-		m.dev.Freeze(m.set.Value.Buf)
-	}
-	m.arena.Reset()
-	return &nn.Pass{Dev: m.dev, Arena: m.arena}
+// Eval begins a call in evaluation mode.
+func (m *Model) Eval() *nn.Pass {
+	m.Dev.Freeze(m.frozen.Value.Buf)
+	return m.Base.Eval()
 }
 
 // Encode writes the features of n frames to dst, (n*P) x D.
 func (m *Model) Encode(dst device.Mat, frames device.Bytes, n int) {
-	m.backbone.Into(m.evalPass(), dst, frames, nil, n)
+	m.backbone.Into(m.Eval(), dst, frames, nil, n)
 }
 
 // Rollout writes the features after h blocks: start is (E*P) x D, candidates
 // (E*C) x (h*A), dst (E*C*P) x D (docs/sources.md#dino-wm-rollout with one context frame).
 func (m *Model) Rollout(dst, start, candidates device.Mat, h int) {
-	patches, c := m.tokensOf(1), m.cfg
+	patches, c := m.tokensOf(1), m.Cfg
 	episodes := start.Rows / patches
 	if episodes == 0 || start.Rows%patches != 0 || start.Cols != c.State() || candidates.Rows%episodes != 0 || candidates.Cols != h*c.ActionWidth() {
 		panic(fmt.Sprintf("dinowm: %s candidates of %d blocks of %d from %s starts of %d patches", candidates, h, c.ActionWidth(), start, patches))
 	}
-	p, each := m.evalPass(), candidates.Rows/episodes
+	p, each := m.Eval(), candidates.Rows/episodes
 	// As many tokens as suit the device bound the memory, most of which are keys and
 	// values. A row's result does not depend on them, since no kernel mixes sequences.
-	chunk := max(1, m.dev.Traits().RolloutRows/patches)
+	chunk := max(1, m.Dev.Traits().RolloutRows/patches)
 	for e := range episodes {
 		for i := 0; i < each; i += chunk {
 			first, n := e*each+i, min(chunk, each-i)
@@ -66,7 +50,7 @@ func (m *Model) Rollout(dst, start, candidates device.Mat, h int) {
 // predictBlocks is Rollout of n candidates of one episode. Rows of tokens are
 // token*n + candidate, as CausalUnroll has them.
 func (m *Model) predictBlocks(p *nn.Pass, dst, start, candidates device.Mat, h int) {
-	d, c, n := m.dev, m.cfg, candidates.Rows
+	d, c, n := m.Dev, m.Cfg, candidates.Rows
 	state, patches, rows := c.State(), m.tokensOf(1), m.tokensOf(1)*n
 	embed := m.extras[len(m.extras)-1]
 	blocks, actions := p.Mat(h*n, c.ActionWidth()), p.Mat(h*n, c.ActionEmbedding) // by block

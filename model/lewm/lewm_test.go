@@ -34,7 +34,7 @@ func TestParameterCounts(t *testing.T) {
 		want float64
 		tol  float64
 	}{"paper": {paper(), 18034478, 0}, "cube": {cube, 18034628, 0}, "small": {small, 10.77e6, 0.005e6}} {
-		m, err := Declare(c.cfg)
+		m, err := c.cfg.Declare()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestParameterCounts(t *testing.T) {
 // The state dict of the published model: 303 tensors of 18,042,672 values, the
 // names and shapes of docs/sources.md#tensor-names (its table, with i and j run through).
 func TestTensorNames(t *testing.T) {
-	m, err := Declare(paper())
+	m, err := paper().Declare()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,12 +126,12 @@ func stirredOn(t *testing.T, dev device.Device) *Model {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	v := make([]float64, m.set.Len())
+	v := make([]float64, m.Set.Len())
 	for i := range v {
 		v[i] = 0.3 * r.NormFloat64()
 	}
-	dev.Upload64(m.set.Value, v)
-	for _, b := range m.set.Buffers {
+	dev.Upload64(m.Set.Value, v)
+	for _, b := range m.Set.Buffers {
 		v := make([]float64, b.Len())
 		for i := range v {
 			v[i] = 0.5 + r.Float64()
@@ -172,10 +172,10 @@ func TestInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := map[string][]float64{}
-	for _, p := range b.set.Params {
+	for _, p := range b.Set.Params {
 		values[p.Name] = download(dev, p.Value)
 	}
-	for _, p := range a.set.Params {
+	for _, p := range a.Set.Params {
 		for i, v := range download(dev, p.Value) {
 			if v != values[p.Name][i] {
 				t.Fatalf("%s changed when a layer was added", p.Name)
@@ -296,18 +296,19 @@ func TestModelGradient(t *testing.T) {
 	dev := ref.New()
 	c := tiny()
 	c.Dropout = 0
-	m, err := Declare(c)
+	declared, err := c.Declare()
 	if err != nil {
 		t.Fatal(err)
 	}
+	m := declared.(*Model)
 	m.Alloc(dev, true)
 	m.Init(1)
 	r := rand.New(rand.NewPCG(8, 9))
-	v := download(dev, m.set.Value)
+	v := download(dev, m.Set.Value)
 	for i := range v {
 		v[i] += 0.2 * r.NormFloat64()
 	}
-	dev.Upload64(m.set.Value, v)
+	dev.Upload64(m.Set.Value, v)
 	px := make([]byte, 3*4*8*8*3)
 	for i := range px {
 		px[i] = byte(r.IntN(256))
@@ -330,15 +331,15 @@ func TestModelGradient(t *testing.T) {
 	dev.MSE(loss, dpred, dtarget, out.Pred, out.Target, 1)
 	m.PredictorGrad(p, demb, dpred, dtarget)
 	m.EncoderGrad(p, demb)
-	got := download(dev, m.set.Grad)
+	got := download(dev, m.Set.Grad)
 	for range 80 {
 		i, old, h := r.IntN(len(v)), 0.0, 1e-5
 		old = v[i]
 		v[i] = old + h
-		dev.Upload64(m.set.Value, v)
+		dev.Upload64(m.Set.Value, v)
 		up := value()
 		v[i] = old - h
-		dev.Upload64(m.set.Value, v)
+		dev.Upload64(m.Set.Value, v)
 		want := (up - value()) / (2 * h)
 		v[i] = old
 		if math.Abs(got[i]-want) > 1e-7*(1+math.Abs(want)) {

@@ -2,7 +2,6 @@ package lewm
 
 import (
 	"scalewm/model"
-	"scalewm/model/nn"
 	"scalewm/model/weights"
 )
 
@@ -34,9 +33,6 @@ func spelling(name string) string {
 	}
 	return weights.Transformers4(name)
 }
-
-// Own implements model.Trainable: the state dict in the reference's names and order of ours.
-func (m *Model) Own() []*nn.Param { return append(m.set.Params[:m.params:m.params], m.set.Buffers...) }
 
 // Counts implements model.Trainable: the training steps that the BatchNorms count.
 func (m *Model) Counts() []model.Count {

@@ -21,7 +21,7 @@ func saved(t *testing.T, m *Model, change func(s *weights.Sidecar)) string {
 	config, _ := json.Marshal(m.Config())
 	s := weights.Sidecar{Kind: model.FamilyLeWM, Schema: model.Schema, Config: config}
 	path := filepath.Join(t.TempDir(), weights.FileName)
-	if err := weights.Save(path, model.Tensors(m.dev, m), &s); err != nil {
+	if err := weights.Save(path, model.Tensors(m.Dev, m), &s); err != nil {
 		t.Fatal(err)
 	}
 	change(&s)
@@ -96,8 +96,8 @@ func refused(t *testing.T, name string, err error, want string) {
 
 func sameTensors(t *testing.T, a, b *Model) {
 	t.Helper()
-	theirs := model.Tensors(b.dev, b)
-	for i, want := range model.Tensors(a.dev, a) {
+	theirs := model.Tensors(b.Dev, b)
+	for i, want := range model.Tensors(a.Dev, a) {
 		if got := theirs[i]; got.Name != want.Name || !slices.Equal(got.Shape, want.Shape) || !slices.Equal(got.F32, want.F32) {
 			t.Fatalf("%s came back as %s", want.Name, got.Name)
 		}
@@ -120,7 +120,7 @@ func publish(t *testing.T, m *Model, change func(ts []weights.Tensor) []weights.
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, weights.HydraName), hydraText(t, m.Config()))
 	path := filepath.Join(dir, weights.PTName)
-	if err := weights.Save(path, change(model.Tensors(m.dev, m)), &weights.Sidecar{Kind: model.FamilyLeWM}); err != nil {
+	if err := weights.Save(path, change(model.Tensors(m.Dev, m)), &weights.Sidecar{Kind: model.FamilyLeWM}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(weights.SidecarOf(path)); err != nil {

@@ -2,9 +2,7 @@ package lewm
 
 import (
 	"cmp"
-	"math/rand/v2"
 
-	"scalewm/dataset/rng"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/nn"
@@ -13,91 +11,52 @@ import (
 // Model is the encoder, its projector, the action embedder, the predictor and
 // its output projector, with the tensor names of the reference (docs/sources.md#tensor-names).
 type Model struct {
-	cfg Config
-	set nn.Set
-	dev device.Device
-	// params counts the model's own parameters in set; a method's follow them.
-	params int
-
+	model.Base[Config]
 	encoder   *nn.ViT
 	projector *nn.Projector
 	embedder  *nn.Embedder
 	predictor *nn.Predictor
 	predProj  *nn.Projector
-
-	arena *device.Arena // of Encode and Rollout
 }
 
-// Declare builds a model without memory, so that a method can declare further
-// parameters in Params before Alloc.
-func Declare(c Config) (*Model, error) {
+// Declare implements model.Geometry.
+func (c Config) Declare() (model.Trainable, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	m := &Model{cfg: c}
-	m.encoder = nn.NewViT(&m.set, "encoder", nn.ViTConfig{ImageSize: c.ImageSize, Patch: c.Patch, Width: c.Width,
+	m := &Model{}
+	m.Cfg = c
+	m.encoder = nn.NewViT(&m.Set, "encoder", nn.ViTConfig{ImageSize: c.ImageSize, Patch: c.Patch, Width: c.Width,
 		Layers: c.Layers, Heads: c.Heads, MLP: c.MLP, Kind: nn.PlainViT})
-	m.predictor = nn.NewPredictor(&m.set, "predictor", nn.PredictorConfig{Frames: c.History, Dim: c.Dim,
+	m.predictor = nn.NewPredictor(&m.Set, "predictor", nn.PredictorConfig{Frames: c.History, Dim: c.Dim,
 		Width: c.PredictorWidth, Out: c.PredictorOut, Depth: c.PredictorDepth,
 		Heads: c.PredictorHeads, HeadDim: c.PredictorHeadDim, MLP: c.PredictorMLP, Dropout: c.Dropout})
-	m.embedder = nn.NewEmbedder(&m.set, "action_encoder", nn.EmbedderConfig{In: c.ActionWidth(), Smoothed: c.Smoothed, Hidden: c.actionHidden(), Out: c.Dim})
-	m.projector = nn.NewProjector(&m.set, "projector", c.Width, c.Projector, c.Dim)
-	m.predProj = nn.NewProjector(&m.set, "pred_proj", cmp.Or(c.PredictorOut, c.Dim), cmp.Or(c.PredProjector, c.Projector), c.Dim)
-	m.params = len(m.set.Params)
+	m.embedder = nn.NewEmbedder(&m.Set, "action_encoder", nn.EmbedderConfig{In: c.ActionWidth(), Smoothed: c.Smoothed, Hidden: c.actionHidden(), Out: c.Dim})
+	m.projector = nn.NewProjector(&m.Set, "projector", c.Width, c.Projector, c.Dim)
+	m.predProj = nn.NewProjector(&m.Set, "pred_proj", cmp.Or(c.PredictorOut, c.Dim), cmp.Or(c.PredProjector, c.Projector), c.Dim)
+	m.Declared()
 	return m, nil
-}
-
-// Declare is Declare(c), as package model knows it.
-func (c Config) Declare() (model.Trainable, error) {
-	m, err := Declare(c)
-	if err != nil {
-		return nil, err // and not a Trainable that holds a nil *Model
-	}
-	return m, nil
-}
-
-// Alloc makes the memory of a declared model, with gradients if train.
-func (m *Model) Alloc(dev device.Device, train bool) {
-	m.dev, m.arena = dev, device.NewArena(dev)
-	m.set.Alloc(dev, train)
 }
 
 // New is an untrained model on dev: the initial values depend on the seed and
 // on the tensors' names alone.
 func New(dev device.Device, c Config, seed int64) (*Model, error) {
-	m, err := Declare(c)
+	m, err := c.Declare()
 	if err != nil {
 		return nil, err
 	}
 	m.Alloc(dev, false)
 	m.Init(seed)
-	return m, nil
-}
-
-// Init draws the initial values of everything in Params.
-func (m *Model) Init(seed int64) {
-	m.set.Init(m.dev, func(name string) *rand.Rand { return rng.Stream("init", seed, name) })
-}
-
-// Params is the set of the model's parameters.
-func (m *Model) Params() *nn.Set { return &m.set }
-
-// Config is the model's geometry.
-func (m *Model) Config() Config { return m.cfg }
-
-// Free gives the model's memory back.
-func (m *Model) Free() {
-	m.arena.Free()
-	m.set.Free(m.dev)
+	return m.(*Model), nil
 }
 
 // Forward encodes every frame and predicts the last History of each clip from
 // the true latents before them (docs/sources.md#loss).
 func (m *Model) Forward(p *nn.Pass, b model.Batch) model.Output {
-	h := m.cfg.History
+	h := m.Cfg.History
 	t := h + 1
 	n := b.B * t
-	out := model.Output{Emb: p.Mat(n, m.cfg.Dim)}
+	out := model.Output{Emb: p.Mat(n, m.Cfg.Dim)}
 	m.projector.Into(p, out.Emb, m.encoder.Forward(p, m.encoder.Patches(p, b.Pixels, b.Frames, 0, n)))
 	out.Act = m.embedder.Forward(p, b.Actions)
 	out.Target = m.blocks(p, out.Emb, 1)
@@ -109,7 +68,7 @@ func (m *Model) Forward(p *nn.Pass, b model.Batch) model.Output {
 
 // blocks gathers History rows of every clip, from frame `from` on.
 func (m *Model) blocks(p *nn.Pass, src device.Mat, from int) device.Mat {
-	h := m.cfg.History
+	h := m.Cfg.History
 	dst := p.Mat(src.Rows/(h+1)*h, src.Cols)
 	p.Dev.CopyBlocks(dst, h, src.RowRange(from, src.Rows-from), h+1, h, false)
 	return dst
@@ -117,7 +76,7 @@ func (m *Model) blocks(p *nn.Pass, src device.Mat, from int) device.Mat {
 
 // scatter adds rows gathered by blocks back to where they came from.
 func (m *Model) scatter(p *nn.Pass, dst, src device.Mat, from int) {
-	h := m.cfg.History
+	h := m.Cfg.History
 	p.Dev.CopyBlocks(dst.RowRange(from, dst.Rows-from), h+1, src, h, h, true)
 }
 
@@ -128,7 +87,7 @@ func (m *Model) PredictorGrad(p *nn.Pass, demb, dpred, dtarget device.Mat) {
 	dx, dc := m.predictor.Backward(p, m.predProj.Backward(p, dpred))
 	m.scatter(p, demb, dx, 0)
 	m.scatter(p, demb, dtarget, 1)
-	dact := p.Zero(demb.Rows, m.cfg.Dim)
+	dact := p.Zero(demb.Rows, m.Cfg.Dim)
 	m.scatter(p, dact, dc, 0)
 	m.embedder.Backward(p, dact)
 }

@@ -111,7 +111,7 @@ func (c *paperCase) run(path string, dev device.Device) {
 		c.Errorf("the sidecar of a published checkpoint: %+v", side)
 	}
 	// The original takes frames of any size; the config names that of the table.
-	if _, shape := c.read("input/pixels"); len(shape) == 5 && shape[2] != m.cfg.ImageSize {
+	if _, shape := c.read("input/pixels"); len(shape) == 5 && shape[2] != m.Cfg.ImageSize {
 		given := m
 		defer given.Free()
 		m = resampled(c.T, given, shape[2])
@@ -121,7 +121,7 @@ func (c *paperCase) run(path string, dev device.Device) {
 	c.close("emb", download(dev, emb), c.emb)
 	c.cls()
 	act, _ := c.actions("action")
-	p := m.evalPass()
+	p := m.Eval()
 	actEmb := m.embedder.Forward(p, act)
 	c.close("act_emb", download(dev, actEmb), c.act)
 	c.predict(emb, actEmb, shape[1])
@@ -135,20 +135,20 @@ func (c *paperCase) run(path string, dev device.Device) {
 // interpolated, as they are when the original's encode is given such frames.
 func resampled(t *testing.T, m *Model, edge int) *Model {
 	t.Helper()
-	c := m.cfg
+	c := m.Cfg
 	c.ImageSize = edge
-	g, err := New(m.dev, c, 1)
+	g, err := New(m.Dev, c, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	theirs := g.Own()
 	for i, p := range m.Own() {
-		v := download(m.dev, p.Value)
+		v := download(m.Dev, p.Value)
 		if p.Name == "encoder.embeddings.position_embeddings" && len(v) != theirs[i].Len() {
-			from, to := m.cfg.ImageSize/c.Patch, edge/c.Patch
+			from, to := m.Cfg.ImageSize/c.Patch, edge/c.Patch
 			v = nn.ResamplePositions(v, c.Width, from, to, float64(from)/float64(to))
 		}
-		m.dev.Upload64(theirs[i].Value, v)
+		m.Dev.Upload64(theirs[i].Value, v)
 	}
 	return g
 }
@@ -157,30 +157,30 @@ func resampled(t *testing.T, m *Model, edge int) *Model {
 func (c *paperCase) frames(name string) (px device.Bytes, n int, shape []int) {
 	c.Helper()
 	v, shape := c.read("input/" + name)
-	if edge := c.m.cfg.ImageSize; len(shape) != 5 || shape[2] != edge || shape[3] != edge || shape[4] != 3 {
+	if edge := c.m.Cfg.ImageSize; len(shape) != 5 || shape[2] != edge || shape[3] != edge || shape[4] != 3 {
 		c.Fatalf("input/%s has shape %v, the model sees frames of %d pixels", name, shape, edge)
 	}
 	b := make([]byte, len(v))
 	for i, x := range v {
 		b[i] = byte(x)
 	}
-	px = c.m.dev.AllocBytes(len(b))
-	c.m.dev.UploadBytes(px, b)
+	px = c.m.Dev.AllocBytes(len(b))
+	c.m.Dev.UploadBytes(px, b)
 	return px, shape[0] * shape[1], shape
 }
 
 func (c *paperCase) encode(name string) (device.Mat, []int) {
 	c.Helper()
 	px, n, shape := c.frames(name)
-	emb := device.NewMat(c.m.dev, n, c.m.cfg.Dim)
+	emb := device.NewMat(c.m.Dev, n, c.m.Cfg.Dim)
 	c.m.Encode(emb, px, n)
 	return emb, shape
 }
 
 func (c *paperCase) cls() {
 	px, n, _ := c.frames("pixels")
-	p := c.m.evalPass()
-	c.close("cls", download(c.m.dev, c.m.encoder.Forward(p, c.m.encoder.Patches(p, px, nil, 0, n))), c.tolerances.cls)
+	p := c.m.Eval()
+	c.close("cls", download(c.m.Dev, c.m.encoder.Forward(p, c.m.encoder.Patches(p, px, nil, 0, n))), c.tolerances.cls)
 }
 
 // actions uploads blocks of actions, one a row; NaN becomes 0.
@@ -192,19 +192,19 @@ func (c *paperCase) actions(name string) (device.Mat, []int) {
 			v[i] = 0
 		}
 	}
-	width := c.m.cfg.ActionWidth()
+	width := c.m.Cfg.ActionWidth()
 	if shape[len(shape)-1] != width {
 		c.Fatalf("input/%s has shape %v, the model takes blocks of %d", name, shape, width)
 	}
-	m := device.NewMat(c.m.dev, len(v)/width, width)
-	c.m.dev.Upload64(m, v)
+	m := device.NewMat(c.m.Dev, len(v)/width, width)
+	c.m.Dev.Upload64(m, v)
 	return m, shape
 }
 
 // predict compares the predictions from the first frames of every clip of T.
 func (c *paperCase) predict(emb, act device.Mat, t int) {
 	want, shape := c.read("f64/pred")
-	k, dev := shape[1], c.m.dev
+	k, dev := shape[1], c.m.Dev
 	p := &nn.Pass{Dev: dev, Arena: device.NewArena(dev)}
 	defer p.Free()
 	n := emb.Rows / t
@@ -218,18 +218,18 @@ func (c *paperCase) predict(emb, act device.Mat, t int) {
 // plan compares goals, rollouts from the first frames and their costs.
 func (c *paperCase) plan(start device.Mat) {
 	goal, _ := c.encode("goal")
-	c.close("goal_emb", download(c.m.dev, goal), c.emb)
+	c.close("goal_emb", download(c.m.Dev, goal), c.emb)
 	blocks, shape := c.actions("candidates")
-	s, h, dev := shape[1], shape[2], c.m.dev
-	candidates := blocks.Reshape(start.Rows*s, h*c.m.cfg.ActionWidth())
+	s, h, dev := shape[1], shape[2], c.m.Dev
+	candidates := blocks.Reshape(start.Rows*s, h*c.m.Cfg.ActionWidth())
 	// The recorded path is the start and what 1 to h blocks lead to.
-	path := device.NewMat(dev, candidates.Rows*(h+1), c.m.cfg.Dim)
+	path := device.NewMat(dev, candidates.Rows*(h+1), c.m.Cfg.Dim)
 	for i := range candidates.Rows {
 		dev.Copy(path.RowRange(i*(h+1), 1), start.RowRange(i/s, 1))
 	}
-	last, cost := device.NewMat(dev, candidates.Rows, c.m.cfg.Dim), device.NewMat(dev, start.Rows, s)
+	last, cost := device.NewMat(dev, candidates.Rows, c.m.Cfg.Dim), device.NewMat(dev, start.Rows, s)
 	for t := 1; t <= h; t++ {
-		c.m.Rollout(last, start, candidates.Columns(0, t*c.m.cfg.ActionWidth()), t)
+		c.m.Rollout(last, start, candidates.Columns(0, t*c.m.Cfg.ActionWidth()), t)
 		dev.Copy(path.Every(t, h+1), last)
 	}
 	c.close("rollout", download(dev, path), c.emb)

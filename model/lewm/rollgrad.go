@@ -18,31 +18,31 @@ const gradRows = 256
 // CostGrad implements model.Differentiable: cost is E x C, grad and candidates
 // (E*C) x (h*A), start and goal E x D.
 func (m *Model) CostGrad(cost, grad, start, goal, candidates device.Mat, h int) {
-	if start.Rows == 0 || candidates.Rows%start.Rows != 0 || candidates.Cols != h*m.cfg.ActionWidth() || goal.Rows != start.Rows {
+	if start.Rows == 0 || candidates.Rows%start.Rows != 0 || candidates.Cols != h*m.Cfg.ActionWidth() || goal.Rows != start.Rows {
 		panic(fmt.Sprintf("lewm: gradients of %s candidates of %d blocks of %d from %s starts to %s goals",
-			candidates, h, m.cfg.ActionWidth(), start, goal))
+			candidates, h, m.Cfg.ActionWidth(), start, goal))
 	}
-	m.arena.Reset()
-	p := &nn.Pass{Dev: m.dev, Arena: m.arena, InputGrad: true}
+	m.Arena.Reset()
+	p := &nn.Pass{Dev: m.Dev, Arena: m.Arena, InputGrad: true}
 	starts, goals := m.repeated(p, start, candidates.Rows), m.repeated(p, goal, candidates.Rows)
 	costs := p.Mat(candidates.Rows, 1)
 	for i := 0; i < candidates.Rows; i += gradRows {
 		n := min(gradRows, candidates.Rows-i)
 		mark := p.Mark()
-		r := &rollout{m: m, p: p, n: n, h: h, z: p.Mat(n*(h+1), m.cfg.Dim)}
-		m.dev.Copy(r.z.Every(0, h+1), starts.RowRange(i, n))
+		r := &rollout{m: m, p: p, n: n, h: h, z: p.Mat(n*(h+1), m.Cfg.Dim)}
+		m.Dev.Copy(r.z.Every(0, h+1), starts.RowRange(i, n))
 		r.forward(candidates.RowRange(i, n))
 		r.backward(costs.RowRange(i, n), grad.RowRange(i, n), goals.RowRange(i, n))
 		p.Release(mark)
 	}
-	m.dev.Copy(cost, costs.Reshape(cost.Rows, cost.Cols))
+	m.Dev.Copy(cost, costs.Reshape(cost.Rows, cost.Cols))
 }
 
 // repeated is each row of x as often as rows of all rows have it, one after the other.
 func (m *Model) repeated(p *nn.Pass, x device.Mat, rows int) device.Mat {
 	dst, each := p.Mat(rows, x.Cols), rows/x.Rows
 	for e := range x.Rows {
-		m.dev.CopyBlocks(dst.RowRange(e*each, each), 1, x.RowRange(e, 1), 0, 1, false)
+		m.Dev.CopyBlocks(dst.RowRange(e*each, each), 1, x.RowRange(e, 1), 0, 1, false)
 	}
 	return dst
 }
@@ -59,7 +59,7 @@ type rollout struct {
 }
 
 func (r *rollout) forward(candidates device.Mat) {
-	r.act = r.m.embedder.Forward(r.p, candidates.Reshape(r.n*r.h, r.m.cfg.ActionWidth()))
+	r.act = r.m.embedder.Forward(r.p, candidates.Reshape(r.n*r.h, r.m.Cfg.ActionWidth()))
 	for t := range r.h {
 		mark := r.p.Mark()
 		r.step(t)
@@ -69,7 +69,7 @@ func (r *rollout) forward(candidates device.Mat) {
 
 // window is the first frame and the number of frames that step t sees.
 func (r *rollout) window(t int) (first, frames int) {
-	frames = min(t+1, r.m.cfg.History)
+	frames = min(t+1, r.m.Cfg.History)
 	return t + 1 - frames, frames
 }
 
@@ -77,16 +77,16 @@ func (r *rollout) window(t int) (first, frames int) {
 func (r *rollout) step(t int) {
 	m, p := r.m, r.p
 	lo, w := r.window(t)
-	x, c := p.Mat(r.n*w, m.cfg.Dim), p.Mat(r.n*w, m.cfg.Dim)
-	m.dev.CopyBlocks(x, w, r.z.RowRange(lo, r.z.Rows-lo), r.h+1, w, false)
-	m.dev.CopyBlocks(c, w, r.act.RowRange(lo, r.act.Rows-lo), r.h, w, false)
+	x, c := p.Mat(r.n*w, m.Cfg.Dim), p.Mat(r.n*w, m.Cfg.Dim)
+	m.Dev.CopyBlocks(x, w, r.z.RowRange(lo, r.z.Rows-lo), r.h+1, w, false)
+	m.Dev.CopyBlocks(c, w, r.act.RowRange(lo, r.act.Rows-lo), r.h, w, false)
 	last := m.predictor.Forward(p, x, c, nn.Seqs{Count: r.n, Len: w}, w-1)
 	m.predProj.Into(p, r.z.Every(t+1, r.h+1), last)
 }
 
 // backward writes the costs, n x 1, and their gradients in the candidates.
 func (r *rollout) backward(costs, grad, goals device.Mat) {
-	m, p, d := r.m, r.p, r.m.dev
+	m, p, d := r.m, r.p, r.m.Dev
 	end := r.z.Every(r.h, r.h+1)
 	d.LatentCost(costs, end, goals, false)
 	dz, dact := p.Zero(r.z.Rows, r.z.Cols), p.Zero(r.act.Rows, r.act.Cols)
@@ -97,12 +97,12 @@ func (r *rollout) backward(costs, grad, goals device.Mat) {
 		mark := p.Mark()
 		lo, w := r.window(t)
 		r.step(t)
-		dout := p.Mat(r.n, m.cfg.Dim)
+		dout := p.Mat(r.n, m.Cfg.Dim)
 		d.Copy(dout, dz.Every(t+1, r.h+1))
 		dx, dc := m.predictor.Backward(p, m.predProj.Backward(p, dout))
 		d.CopyBlocks(dz.RowRange(lo, dz.Rows-lo), r.h+1, dx, w, w, true)
 		d.CopyBlocks(dact.RowRange(lo, dact.Rows-lo), r.h, dc, w, w, true)
 		p.Release(mark)
 	}
-	m.embedder.BackwardInto(p, grad.Reshape(r.n*r.h, m.cfg.ActionWidth()), dact)
+	m.embedder.BackwardInto(p, grad.Reshape(r.n*r.h, m.Cfg.ActionWidth()), dact)
 }

@@ -19,37 +19,16 @@ var (
 // mixes rows of different frames or sequences.
 const encodeRows = 16384
 
-// Info describes the model to planners, runners and its training.
-func (m *Model) Info() model.Info { return m.cfg.Info() }
-
 // Info is the shape of the models of this geometry.
 func (c Config) Info() model.Info {
 	return model.Info{Kind: model.FamilyLeWM, Patches: 1, Dim: c.Dim, History: c.History, FrameSize: c.ImageSize, Patch: c.Patch,
 		ActionWidth: c.ActionWidth(), FrameSkip: c.FrameSkip}
 }
 
-// Geometry is what the model was declared with.
-func (m *Model) Geometry() model.Geometry { return m.cfg }
-
-// Device is where the model lives.
-func (m *Model) Device() device.Device { return m.dev }
-
-// PredictorCalls is one call a block.
-func (m *Model) PredictorCalls(h int) int { return h }
-
-// evalPass begins a call. The weights of a model that does not train stay.
-func (m *Model) evalPass() *nn.Pass {
-	if !m.set.Grad.Given() {
-		m.dev.Freeze(m.set.Value.Buf)
-	}
-	m.arena.Reset()
-	return &nn.Pass{Dev: m.dev, Arena: m.arena}
-}
-
 // Encode writes the latents of n frames to dst, n x D.
 func (m *Model) Encode(dst device.Mat, frames device.Bytes, n int) {
-	p := m.evalPass()
-	chunk := max(1, encodeRows/m.cfg.Tokens())
+	p := m.Eval()
+	chunk := max(1, encodeRows/m.Cfg.Tokens())
 	for i := 0; i < n; i += chunk {
 		k := min(chunk, n-i)
 		mark := p.Mark()
@@ -61,10 +40,10 @@ func (m *Model) Encode(dst device.Mat, frames device.Bytes, n int) {
 // Rollout writes the latents after h blocks: start is E x D, candidates
 // (E*C) x (h*A), dst (E*C) x D (docs/sources.md#rollout with one context frame).
 func (m *Model) Rollout(dst, start, candidates device.Mat, h int) {
-	if start.Rows == 0 || candidates.Rows%start.Rows != 0 || candidates.Cols != h*m.cfg.ActionWidth() {
-		panic(fmt.Sprintf("lewm: %s candidates of %d blocks of %d from %s starts", candidates, h, m.cfg.ActionWidth(), start))
+	if start.Rows == 0 || candidates.Rows%start.Rows != 0 || candidates.Cols != h*m.Cfg.ActionWidth() {
+		panic(fmt.Sprintf("lewm: %s candidates of %d blocks of %d from %s starts", candidates, h, m.Cfg.ActionWidth(), start))
 	}
-	p, each, rows := m.evalPass(), candidates.Rows/start.Rows, m.dev.Traits().RolloutRows
+	p, each, rows := m.Eval(), candidates.Rows/start.Rows, m.Dev.Traits().RolloutRows
 	episodes := max(1, rows/max(1, each))
 	for e := 0; e < start.Rows; e += episodes {
 		k := min(episodes, start.Rows-e)
@@ -81,12 +60,12 @@ func (m *Model) Rollout(dst, start, candidates device.Mat, h int) {
 // episodes, or a part of one's. Step t sees the last History latents; positions
 // count from 0 in every window, however short.
 func (m *Model) predictBlocks(p *nn.Pass, dst, start, candidates device.Mat, h int) {
-	n, width := candidates.Rows, m.cfg.ActionWidth()
+	n, width := candidates.Rows, m.Cfg.ActionWidth()
 	blocks := p.Mat(h*n, width) // by block, as Unroll wants its rows
 	for t := range h {
-		m.dev.Copy(blocks.RowRange(t*n, n), candidates.Columns(t*width, width))
+		m.Dev.Copy(blocks.RowRange(t*n, n), candidates.Columns(t*width, width))
 	}
-	between := p.Mat((h-1)*n, m.cfg.Dim) // row (t-1)*n + i is after t blocks
+	between := p.Mat((h-1)*n, m.Cfg.Dim) // row (t-1)*n + i is after t blocks
 	latents := func(from, to int) device.Mat {
 		if from == 0 { // alone, since later windows begin later
 			return start

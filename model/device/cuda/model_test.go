@@ -28,10 +28,11 @@ func trained(t *testing.T, d device.Device, steps int) (params, latents []float6
 	t.Helper()
 	defer d.Close()
 	const clips = 5
-	m, err := lewm.Declare(small())
+	declared, err := small().Declare()
 	if err != nil {
 		t.Fatal(err)
 	}
+	m := declared.(*lewm.Model)
 	m.Alloc(d, true)
 	m.Init(1)
 	c, set, arena := m.Config(), m.Params(), device.NewArena(d)

@@ -18,10 +18,11 @@ func trainingMemory(t *testing.T, c lewm.Config, clips int, p device.Precision) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := lewm.Declare(c)
+	declared, err := c.Declare()
 	if err != nil {
 		t.Fatal(err)
 	}
+	m := declared.(*lewm.Model)
 	m.Alloc(d, true)
 	n, frames, arena := m.Params().Len(), clips*(c.History+1), device.NewArena(d)
 	device.NewMat(d, 2, n) // Adam's moments

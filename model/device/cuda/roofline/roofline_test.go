@@ -93,10 +93,11 @@ const directions = 1024 // of SIGReg
 
 // step is a training step of LeWM (model/train) on so many clips.
 func step(t *testing.T, d device.Device, clips int) func() {
-	m, err := lewm.Declare(paper())
+	declared, err := paper().Declare()
 	if err != nil {
 		t.Fatal(err)
 	}
+	m := declared.(*lewm.Model)
 	m.Alloc(d, true)
 	c, set, arena := m.Config(), m.Params(), device.NewArena(d)
 	frames := clips * (c.History + 1)

@@ -47,80 +47,71 @@ func (c Config) EncodeFLOP(int) float64                      { return 0 }
 func (c Config) PlanFLOP(int, int) float64                   { return 0 }
 
 func (c Config) Declare() (model.Trainable, error) {
-	m := &Model{c: c}
+	m := &Model{}
+	m.Cfg = c
 	m.eye = m.frozen.Param("eye", c.Dim, 3*c.FrameSize*c.FrameSize, nn.Normal(0.01))
-	m.Move = m.set.Param("move", c.Dim, c.Info().ActionWidth, nn.Normal(0.1))
+	m.Move = m.Set.Param("move", c.Dim, c.Info().ActionWidth, nn.Normal(0.1))
+	m.Declared()
 	return m, nil
 }
 
 // Model has its encoder outside of Params, so that it has neither gradient nor moments.
 type Model struct {
-	c           Config
-	set, frozen nn.Set
-	eye         *nn.Param
-	Move        *nn.Param // D x A
-	dev         device.Device
-	actions     device.Mat // of the last Forward
+	model.Base[Config]
+	frozen    nn.Set
+	eye, Move *nn.Param  // D x 3*FrameSize^2, D x A
+	actions   device.Mat // of the last Forward
 }
 
-func (m *Model) Params() *nn.Set             { return &m.set }
-func (m *Model) Own() []*nn.Param            { return []*nn.Param{m.eye, m.Move} }
-func (m *Model) Counts() []model.Count       { return nil }
+func (m *Model) Own() []*nn.Param            { return append([]*nn.Param{m.eye}, m.Base.Own()...) }
 func (m *Model) Ready() (model.World, error) { return m, nil }
 
 func (m *Model) Alloc(dev device.Device, train bool) {
-	m.dev = dev
-	m.set.Alloc(dev, train)
+	m.Base.Alloc(dev, train)
 	m.frozen.Alloc(dev, false)
 }
 
 func (m *Model) Init(seed int64) {
-	for _, s := range []*nn.Set{&m.set, &m.frozen} {
-		s.Init(m.dev, func(name string) *rand.Rand { return rng.Stream("line", seed, name) })
-	}
+	m.Base.Init(seed)
+	m.frozen.Init(m.Dev, func(name string) *rand.Rand { return rng.Stream("line", name) })
 }
 
+func (m *Model) Free() { m.Base.Free(); m.frozen.Free(m.Dev) }
+
 func (m *Model) encode(dst device.Mat, frames device.Bytes, rows device.Ints, n int) {
-	px := device.NewMat(m.dev, n, m.eye.Value.Cols)
-	m.dev.Patches(px, frames, device.Frames{Count: n, Size: m.c.FrameSize, Patch: m.c.FrameSize, Std: [3]float64{1, 1, 1}, List: rows})
-	m.dev.Gemm(device.NT, dst, px, m.eye.Value, device.Epilogue{})
-	m.dev.Free(px.Buf)
+	px := device.NewMat(m.Dev, n, m.eye.Value.Cols)
+	m.Dev.Patches(px, frames, device.Frames{Count: n, Size: m.Cfg.FrameSize, Patch: m.Cfg.FrameSize, Std: [3]float64{1, 1, 1}, List: rows})
+	m.Dev.Gemm(device.NT, dst, px, m.eye.Value, device.Epilogue{})
+	m.Dev.Free(px.Buf)
 }
 
 func (m *Model) Forward(p *nn.Pass, b model.Batch) model.Output {
-	out := model.Output{Emb: p.Mat(2*b.B, m.c.Dim), Pred: p.Mat(b.B, m.c.Dim), Target: p.Mat(b.B, m.c.Dim)}
+	out := model.Output{Emb: p.Mat(2*b.B, m.Cfg.Dim), Pred: p.Mat(b.B, m.Cfg.Dim), Target: p.Mat(b.B, m.Cfg.Dim)}
 	m.encode(out.Emb, b.Pixels, b.Frames, 2*b.B)
-	m.dev.Copy(out.Target, out.Emb.Every(1, 2))
+	m.Dev.Copy(out.Target, out.Emb.Every(1, 2))
 	m.actions = p.Mat(b.B, b.Actions.Cols)
-	m.dev.Copy(m.actions, b.Actions.Every(0, 2))
-	m.dev.Gemm(device.NT, out.Pred, m.actions, m.Move.Value, device.Epilogue{})
-	m.dev.CopyBlocks(out.Pred, 1, out.Emb, 2, 1, true)
+	m.Dev.Copy(m.actions, b.Actions.Every(0, 2))
+	m.Dev.Gemm(device.NT, out.Pred, m.actions, m.Move.Value, device.Epilogue{})
+	m.Dev.CopyBlocks(out.Pred, 1, out.Emb, 2, 1, true)
 	return out
 }
 
 func (m *Model) PredictorGrad(_ *nn.Pass, _, dpred, _ device.Mat) {
-	m.dev.Gemm(device.TN, m.Move.Grad, dpred, m.actions, device.Epilogue{Add: true})
+	m.Dev.Gemm(device.TN, m.Move.Grad, dpred, m.actions, device.Epilogue{Add: true})
 }
 func (m *Model) EncoderGrad(*nn.Pass, device.Mat) {}
-
-func (m *Model) Free() { m.set.Free(m.dev); m.frozen.Free(m.dev) }
-
-// The World of it.
-func (m *Model) Info() model.Info         { return m.c.Info() }
-func (m *Model) Device() device.Device    { return m.dev }
-func (m *Model) PredictorCalls(h int) int { return h }
 
 func (m *Model) Encode(dst device.Mat, frames device.Bytes, n int) { m.encode(dst, frames, nil, n) }
 
 func (m *Model) Rollout(dst, start, candidates device.Mat, h int) {
-	a, each := m.c.Info().ActionWidth, candidates.Rows/start.Rows
-	block := device.NewMat(m.dev, candidates.Rows, a)
+	a, each := m.Cfg.Info().ActionWidth, candidates.Rows/start.Rows
+	block := device.NewMat(m.Dev, candidates.Rows, a)
 	for t := range h {
-		m.dev.Copy(block, candidates.Columns(t*a, a))
-		m.dev.Gemm(device.NT, dst, block, m.Move.Value, device.Epilogue{Add: t > 0})
+		m.Dev.Copy(block, candidates.Columns(t*a, a))
+		m.Dev.Gemm(device.NT, dst, block, m.Move.Value, device.Epilogue{Add: t > 0})
 	}
 	for e := range start.Rows {
-		m.dev.CopyBlocks(dst.RowRange(e*each, each), 1, start.RowRange(e, 1), 0, 1, true)
+		m.Dev.CopyBlocks(dst.RowRange(e*each, each), 1, start.RowRange(e, 1), 0, 1, true)
 	}
-	m.dev.Free(block.Buf)
+	m.Dev.Free(block.Buf)
 }
