@@ -39,16 +39,6 @@ type Preset struct {
 
 // section is what a table of the preset decodes into, nil where no table has that name.
 func (p *Preset) section(name string) any {
-	switch name {
-	case "grid":
-		return &p.Grid
-	case "collect":
-		return &p.Collect
-	case "train":
-		return &p.Train
-	case "eval":
-		return &p.Eval
-	}
 	for _, f := range model.Families() {
 		if f.Section == name && p.Models[name] == nil {
 			p.Models[name] = f.New()
@@ -57,7 +47,7 @@ func (p *Preset) section(name string) any {
 	if s := p.Models[name]; s != nil {
 		return s
 	}
-	return nil
+	return map[string]any{"grid": &p.Grid, "collect": &p.Collect, "train": &p.Train, "eval": &p.Eval}[name]
 }
 
 // GridPreset is what a run covers; what is empty the program's flags say.

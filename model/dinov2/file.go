@@ -26,7 +26,7 @@ type File struct {
 	Config Config
 	SHA256 string // of the file's bytes
 
-	tensors *weights.File
+	tensors []weights.Tensor // in the order of an Encoder's parameters
 }
 
 // The names under which Hugging Face publishes a model.
@@ -71,21 +71,28 @@ func parse(path string, b []byte, d described) (*File, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(b)
-	f := &File{SHA256: hex.EncodeToString(sum[:]), tensors: w}
+	f := &File{SHA256: hex.EncodeToString(sum[:])}
 	if f.Config, err = geometry(w, d); err != nil {
 		return nil, err
 	}
-	return f, check(w, f.Config)
+	var s nn.Set
+	var names []string
+	shapes := map[string][]int{}
+	for _, p := range New(&s, "", f.Config).params {
+		name := strings.TrimPrefix(p.Name, ".")
+		names, shapes[name] = append(names, name), p.Shape
+	}
+	if !w.Has(maskToken) { // features do not depend on it
+		w.Zero(maskToken, shapes[maskToken])
+	}
+	f.tensors, err = w.Take(names, shapes)
+	return f, err
 }
 
 // Set gives the encoder, which must be of the file's geometry, the file's values.
 func (f *File) Set(dev device.Device, e *Encoder) {
-	for _, p := range e.params {
-		v, err := f.tensors.Float64(strings.TrimPrefix(p.Name, e.name+"."))
-		if err != nil {
-			v = make([]float64, p.Len()) // the mask token, which may be missing
-		}
-		dev.Upload64(p.Value, v)
+	for i, p := range e.params {
+		dev.Upload64(p.Value, f.tensors[i].Float64())
 	}
 	e.Prepare(dev)
 }
@@ -166,10 +173,7 @@ func geometry(w *weights.File, d described) (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Width, c.Patch, c.MLP, c.Layers = patch[0], patch[3], mlp[0], 0
-	for w.Has(fmt.Sprintf("encoder.layer.%d.norm1.weight", c.Layers)) {
-		c.Layers++
-	}
+	c.Width, c.Patch, c.MLP, c.Layers = patch[0], patch[3], mlp[0], w.Count("encoder.layer.%d.norm1.weight")
 	c.Positions = int(math.Sqrt(float64(table[1] - 1)))
 	c.Heads = cmp.Or(d.Heads, c.Width/64)
 	for _, s := range []struct {
@@ -196,35 +200,4 @@ func dims(w *weights.File, name string, axes int) ([]int, error) {
 		return nil, fmt.Errorf("tensor %s is %v, which is no DINOv2's %s", name, s, whichHint)
 	}
 	return s, nil
-}
-
-// check looks at every tensor of the backbone: what is missing, left over, of another
-// shape or not finite is an error. The mask token may be missing: features do not depend on it.
-func check(w *weights.File, c Config) error {
-	var s nn.Set
-	e, known := New(&s, "", c), map[string]bool{}
-	for _, p := range e.params {
-		name := strings.TrimPrefix(p.Name, ".")
-		known[name] = true
-		shape, ok := w.Shape(name)
-		if !ok && name == maskToken {
-			continue
-		}
-		if ok && !slices.Equal(shape, p.Shape) {
-			return fmt.Errorf("tensor %s is %v, the others' geometry needs %v (hint: the file is of another kind, or was changed; fetch it again)", name, shape, p.Shape)
-		}
-		v, err := w.Float64(name)
-		if err != nil {
-			return err
-		}
-		if i := slices.IndexFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }); i >= 0 {
-			return fmt.Errorf("tensor %s has %g at %d (hint: the file is damaged; fetch it again)", name, v[i], i)
-		}
-	}
-	for _, n := range w.Names() {
-		if !known[n] {
-			return fmt.Errorf("it has a tensor that DINOv2 has not: %s %s", n, whichHint)
-		}
-	}
-	return nil
 }

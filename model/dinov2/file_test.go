@@ -163,14 +163,14 @@ func TestRefuses(t *testing.T) {
 		"SwiGLU":      {func(ts map[string]weights.Tensor) { ts["encoder.layer.0.mlp.weights_in.bias"] = ts[scale] }, "SwiGLU"},
 		"hub's giant": {func(ts map[string]weights.Tensor) { ts["blocks.0.mlp.w12.bias"] = ts[scale] }, "SwiGLU"},
 		"missing":     {func(ts map[string]weights.Tensor) { delete(ts, scale) }, `no tensor "` + scale},
-		"left over":   {func(ts map[string]weights.Tensor) { ts["classifier.weight"] = ts[scale] }, "DINOv2 has not: classifier.weight"},
+		"left over":   {func(ts map[string]weights.Tensor) { ts["classifier.weight"] = ts[scale] }, "a tensor the model has not: classifier.weight"},
 		"both names":  {func(ts map[string]weights.Tensor) { ts["blocks.1.ls1.gamma"] = ts[scale] }, "are both"},
 		"another size": {func(ts map[string]weights.Tensor) {
 			ts[scale] = weights.Tensor{Shape: []int{25}, F32: make([]float32, 25)}
-		}, scale + " is [25], the others' geometry needs [24]"},
+		}, scale + " is [25], the model needs [24]"},
 		"another table": {func(ts map[string]weights.Tensor) {
 			ts["embeddings.position_embeddings"] = weights.Tensor{Shape: []int{1, 49, 24}, F32: make([]float32, 49*24)}
-		}, "position_embeddings is [1 49 24], the others' geometry needs [1 37 24]"},
+		}, "position_embeddings is [1 49 24], the model needs [1 37 24]"},
 		"no number": {func(ts map[string]weights.Tensor) { ts[scale].F32[3] = float32(math.NaN()) }, scale + " has NaN at 3"},
 		"a matrix":  {func(ts map[string]weights.Tensor) { ts["embeddings.position_embeddings"] = ts[scale] }, "which is no DINOv2's"},
 	} {

@@ -72,17 +72,15 @@ func (r *Causal) Backward(p *Pass, dy device.Mat) device.Mat {
 // goes on. Once the window slides positions change, and it is computed anew. Rows are by
 // token: row = token*n + sequence, tokens counted frame*Patches + patch.
 type CausalUnroll struct {
-	r         *Causal
-	p         *Pass
-	n, window int
-	cache     []device.Mat // of each layer: queries, keys and values, (window*Patches*n) x 3*inner
+	window
+	r *Causal
 }
 
-// Unroll begins with n sequences whose predictions see the last `window` frames.
-func (r *Causal) Unroll(p *Pass, n, window int) *CausalUnroll {
-	u := &CausalUnroll{r: r, p: p, n: n, window: window}
+// Unroll begins with n sequences whose predictions see that many frames.
+func (r *Causal) Unroll(p *Pass, n, frames int) *CausalUnroll {
+	u := &CausalUnroll{r: r, window: window{p: p, n: n, frames: frames, tokens: r.cfg.Patches}}
 	for _, b := range r.blocks {
-		u.cache = append(u.cache, p.Activations(window*r.cfg.Patches*n, 3*b.att.width()))
+		u.add(b.att)
 	}
 	return u
 }
@@ -90,33 +88,17 @@ func (r *Causal) Unroll(p *Pass, n, window int) *CausalUnroll {
 // Next is the outputs of frame t, (Patches*n) x Dim. tokens writes a frame's tokens to
 // dst with their positions, Patches x Dim, added. Steps go up from t = 0.
 func (u *CausalUnroll) Next(t int, tokens func(dst, positions device.Mat, frame int)) device.Mat {
-	if t < u.window {
-		return u.run(span{fresh: 1, window: t + 1}, u.cache, t, tokens)
-	}
-	var cache []device.Mat
-	for range u.r.blocks {
-		cache = append(cache, u.cache[0]) // the window that grew is over: its memory will do
-	}
-	return u.run(span{fresh: u.window, window: u.window}, cache, t+1-u.window, tokens)
-}
-
-// run brings the frames of s through all layers; the first of them is frame t.
-func (u *CausalUnroll) run(s span, cache []device.Mat, t int, tokens func(dst, positions device.Mat, frame int)) device.Mat {
 	p, patches := u.p, u.r.cfg.Patches
 	rows := patches * u.n
-	x := p.Mat(s.fresh*rows, u.r.cfg.Dim)
-	for i := range s.fresh {
-		tokens(x.RowRange(i*rows, rows), u.r.pos.Value.RowRange((s.window-s.fresh+i)*patches, patches), t+i)
-	}
-	for i, b := range u.r.blocks {
-		queries := s.fresh
-		if i == len(u.r.blocks)-1 {
-			queries = 1
+	x := u.next(t, func(first, fresh, seen int) device.Mat {
+		x := p.Mat(fresh*rows, u.r.cfg.Dim)
+		for i := range fresh {
+			tokens(x.RowRange(i*rows, rows), u.r.pos.Value.RowRange((seen-fresh+i)*patches, patches), first+i)
 		}
-		mark := p.Mark()
-		x = b.extend(p, x, cache[i].RowRange(0, s.window*rows), u.n, queries*patches)
-		p.Release(mark)
-	}
+		return x
+	}, func(i int, x, cache device.Mat, _, queries int) device.Mat {
+		return u.r.blocks[i].extend(p, x, cache, u.n, queries)
+	})
 	y := p.Mat(x.Rows, x.Cols)
 	u.r.norm.Into(p, y, x)
 	return y

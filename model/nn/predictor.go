@@ -234,17 +234,15 @@ func (b *AdaLNBlock) Backward(p *Pass, dx, dsilu device.Mat) {
 // only the last position goes on. Once the window slides positions change, and
 // it is computed anew. Rows are by token: row = token*n + sequence.
 type Unroll struct {
-	r     *Predictor
-	p     *Pass
-	n     int
-	mods  []device.Mat // of each layer: (h*n) x 6D
-	cache []device.Mat // KV cache of each layer: queries, keys and values, (Frames*n) x 3*inner
+	window
+	r    *Predictor
+	mods []device.Mat // of each layer: (h*n) x 6D
 }
 
 // Unroll starts from the embeddings of actions, row t*n + i of actions for block t
 // of sequence i, that embed makes.
 func (r *Predictor) Unroll(p *Pass, embed func(dst, actions device.Mat, ep device.Epilogue), actions device.Mat, n int) *Unroll {
-	u := &Unroll{r: r, p: p, n: n}
+	u := &Unroll{r: r, window: window{p: p, n: n, frames: r.cfg.Frames, tokens: 1}}
 	silu, act := p.Activations(actions.Rows, r.cfg.inside()), device.Epilogue{Act: device.SiLU}
 	if r.cond == nil {
 		embed(silu, actions, act)
@@ -255,7 +253,7 @@ func (r *Predictor) Unroll(p *Pass, embed func(dst, actions device.Mat, ep devic
 	}
 	for _, b := range r.blocks {
 		u.mods = append(u.mods, b.ada.activations(p, silu))
-		u.cache = append(u.cache, p.Activations(r.cfg.Frames*n, 3*b.att.width()))
+		u.add(b.att)
 	}
 	return u
 }
@@ -264,37 +262,53 @@ func (r *Predictor) Unroll(p *Pass, embed func(dst, actions device.Mat, ep devic
 // the latents that latents gives: those of blocks [from, to), by token, where a
 // row may stand for several sequences that follow one another. Steps go up from t = 0.
 func (u *Unroll) Next(t int, latents func(from, to int) device.Mat) device.Mat {
-	frames := u.r.cfg.Frames
-	if t < frames {
-		return u.run(span{fresh: 1, window: t + 1}, u.cache, t, latents(t, t+1))
-	}
-	var cache []device.Mat
-	for range u.r.blocks {
-		cache = append(cache, u.cache[0]) // the window that grew is over: its memory will do
-	}
-	first := t + 1 - frames
-	return u.run(span{fresh: frames, window: frames}, cache, first, latents(first, t+1))
+	p := u.p
+	x := u.next(t, func(first, fresh, seen int) device.Mat {
+		x := p.Mat(fresh*u.n, u.r.cfg.Dim)
+		p.Dev.AddRepeated(x, latents(first, t+1), u.r.pos.Value.RowRange(seen-fresh, fresh))
+		return u.r.in.through(p, x)
+	}, func(i int, x, cache device.Mat, first, queries int) device.Mat {
+		return u.r.blocks[i].extend(p, x, u.mods[i].RowRange(first*u.n, x.Rows), cache, u.n, queries)
+	})
+	return u.r.out.through(p, u.r.norm.Forward(p, x))
 }
 
-// span is the last positions of a window, which are computed.
-type span struct{ fresh, window int }
+// window is the frames that predictions of n sequences see, one more each step and then the last ones. While it grows,
+// one frame a step is new and the keys and values of earlier ones stay; once it slides, positions change and all of it
+// is computed again.
+type window struct {
+	p              *Pass
+	n              int          // sequences
+	frames, tokens int          // most frames; tokens of a frame
+	cache          []device.Mat // of each layer: queries, keys and values, (frames*tokens*n) x 3*inner
+}
 
-// run brings the positions of s through all layers; the first of them is block t's.
-func (u *Unroll) run(s span, cache []device.Mat, t int, latents device.Mat) device.Mat {
-	p := u.p
-	x := p.Mat(s.fresh*u.n, u.r.cfg.Dim)
-	p.Dev.AddRepeated(x, latents, u.r.pos.Value.RowRange(s.window-s.fresh, s.fresh))
-	x = u.r.in.through(p, x)
-	for i, b := range u.r.blocks {
-		queries := s.fresh
-		if i == len(u.r.blocks)-1 {
-			queries = 1
-		}
-		mark := p.Mark()
-		x = b.extend(p, x, u.mods[i].RowRange(t*u.n, x.Rows), cache[i].RowRange(0, s.window*u.n), u.n, queries)
-		p.Release(mark)
+// add makes the cache of a layer.
+func (w *window) add(a *Attention) {
+	w.cache = append(w.cache, w.p.Activations(w.frames*w.tokens*w.n, 3*a.width()))
+}
+
+// next brings the new frames of step t through all layers. enter gives their rows: of frames first to first+fresh-1,
+// the last ones of those that are seen. extend is a layer, after which only the last queries tokens matter.
+func (w *window) next(t int, enter func(first, fresh, seen int) device.Mat, extend func(i int, x, cache device.Mat, first, queries int) device.Mat) device.Mat {
+	first, fresh, seen := t, 1, t+1
+	slides := t >= w.frames
+	if slides {
+		first, fresh, seen = t+1-w.frames, w.frames, w.frames
 	}
-	return u.r.out.through(p, u.r.norm.Forward(p, x))
+	x := enter(first, fresh, seen)
+	for i, cache := range w.cache {
+		if slides {
+			cache = w.cache[0] // the window that grew is over: its memory will do
+		}
+		if i == len(w.cache)-1 {
+			fresh = 1
+		}
+		mark := w.p.Mark()
+		x = extend(i, x, cache.RowRange(0, seen*w.tokens*w.n), first, fresh*w.tokens)
+		w.p.Release(mark)
+	}
+	return x
 }
 
 // last is the view of the last n rows.

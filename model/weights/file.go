@@ -214,6 +214,12 @@ func (f *File) Take(names []string, shapes map[string][]int) ([]Tensor, error) {
 	return ts, nil
 }
 
+// Zero adds a tensor of zeros.
+func (f *File) Zero(name string, shape []int) {
+	n, _ := elements(shape)
+	f.views[name] = view{dtype: "F32", shape: shape, data: make([]byte, 4*n)}
+}
+
 // Rename gives every tensor the name that to returns; "" drops it. Two tensors
 // of one name are an error.
 func (f *File) Rename(to func(string) string) error {
