@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -165,10 +166,8 @@ func MethodNames(keep func(Method) bool) []string {
 
 // LookUp finds a method by name.
 func LookUp(name string) (Method, error) {
-	for _, m := range methods {
-		if m.Name == name {
-			return m, nil
-		}
+	if i := place(name); i < len(methods) {
+		return methods[i], nil
 	}
 	return Method{}, fmt.Errorf("no method named %q (hint: one of %s)", name, strings.Join(MethodNames(nil), ", "))
 }
@@ -186,14 +185,15 @@ func MethodOf(name string) Method {
 
 // CompareMethods orders names as tables do; unknown ones come last, by alphabet.
 func CompareMethods(a, b string) int {
-	place := func(name string) int {
-		if i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name }); i >= 0 {
+	return cmp.Or(place(a)-place(b), strings.Compare(a, b))
+}
+
+// place is a method's in the table, behind it of an unknown one.
+func place(name string) int {
+	for i, m := range methods {
+		if m.Name == name {
 			return i
 		}
-		return len(methods)
 	}
-	if d := place(a) - place(b); d != 0 {
-		return d
-	}
-	return strings.Compare(a, b)
+	return len(methods)
 }

@@ -162,15 +162,9 @@ func geometry(w *weights.File, d described) (Config, error) {
 		}
 	}
 	patch, err := dims(w, "embeddings.patch_embeddings.projection.weight", 4)
-	if err != nil {
-		return c, err
-	}
-	table, err := dims(w, "embeddings.position_embeddings", 3)
-	if err != nil {
-		return c, err
-	}
-	mlp, err := dims(w, "encoder.layer.0.mlp.fc1.weight", 2)
-	if err != nil {
+	table, none := dims(w, "embeddings.position_embeddings", 3)
+	mlp, neither := dims(w, "encoder.layer.0.mlp.fc1.weight", 2)
+	if err := cmp.Or(err, none, neither); err != nil {
 		return c, err
 	}
 	c.Width, c.Patch, c.MLP, c.Layers = patch[0], patch[3], mlp[0], w.Count("encoder.layer.%d.norm1.weight")

@@ -69,11 +69,8 @@ func (c Config) Validate() error {
 		{"predictor_heads", c.PredictorHeads}, {"predictor_head_dim", c.PredictorHeadDim}, {"predictor_mlp", c.PredictorMLP},
 		{"history", c.History}, {"frame_skip", c.FrameSkip}, {"smoothed_dim", c.Smoothed}, {"action_dim", c.ActionDim}}
 	for _, f := range positive {
-		if f.v < 1 {
-			return fmt.Errorf("model: %s is %d (hint: it must be at least 1)", f.name, f.v)
-		}
-		if f.v > 1<<16 {
-			return fmt.Errorf("model: %s is %d (hint: the published model's widths are near 2000)", f.name, f.v)
+		if f.v < 1 || f.v > 1<<16 {
+			return fmt.Errorf("model: %s is %d (hint: from 1 to %d; the published model's are in presets/paper.toml)", f.name, f.v, 1<<16)
 		}
 	}
 	for _, v := range []int{c.PredictorWidth, c.PredictorOut, c.PredProjector, c.ActionScale} {
