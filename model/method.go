@@ -65,7 +65,7 @@ func (w *Weights) UnmarshalTOML(table any) error {
 		}
 		for task, v := range byTask {
 			n, ok := v.(float64)
-			if i, whole := v.(int64); whole {
+			if i, isInt := v.(int64); isInt {
 				n, ok = float64(i), true
 			}
 			if !ok {
@@ -137,7 +137,7 @@ var (
 
 // methods is the table of all methods, in the order of the paper's tables, then
 // the floors. Nothing outside this file, the families' own packages, presets and
-// published data names a method: what a method is stands here.
+// published data names a method: this table says what a method is.
 var methods = []Method{
 	{Name: Baseline, Title: "LeWM", Family: FamilyLeWM, Group: latentSums, Terms: []Term{prediction, sigreg}},
 	{Name: "scale", Title: "SCALE", Family: FamilyLeWM, Group: latentSums, Against: []string{Baseline, "aux"},

@@ -57,7 +57,7 @@ var layers = []rule{
 	{of: "model/dinov2", ours: []string{"model/device", "model/nn", "model/weights", "dataset/safefile"}},
 	{of: "model/encode", ours: []string{"envs$", "dataset$", "dataset/cell", "dataset/hdf5", "dataset/safefile", "model$", "model/weights"}},
 	{of: "model/features", ours: []string{"dataset/parallel", "dataset$", "dataset/cell", "dataset/safefile", "dataset/rng"}},
-	{of: "model/lewm", ours: []string{"model$", "model/device", "model/nn", "model/weights", "model/lewm", "dataset/rng"}},
+	{of: "model/lewm", ours: []string{"model$", "model/device", "model/nn", "model/weights", "model/lewm"}},
 	{of: "model/objective", ours: []string{"model$", "model/device", "model/nn", "model/objective", "dataset/rng"},
 		libraries: []string{"gonum.org/v1/gonum"}}, // eigenvalues of the latents' covariance, for the metrics
 	{of: "model/train", ours: []string{"envs$", "model$", "model/device", "model/nn", "model/objective", "model/train", "model/weights", "dataset$", "dataset/rng", "dataset/cell", "dataset/safefile"}},

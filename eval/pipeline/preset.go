@@ -27,7 +27,7 @@ import (
 	"scalewm/model/train"
 )
 
-// Preset is one set of numbers for the whole path.
+// Preset is the numbers of a run, from data to evaluations.
 type Preset struct {
 	Name    string
 	Grid    GridPreset
