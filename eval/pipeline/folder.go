@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -58,7 +59,7 @@ func (w *Workspace) joins(task envs.Task, dir string) error {
 func notOurs(dir string, names ...string) error {
 	_, preset := LoadPreset(filepath.Join(dir, configName))
 	_, sidecar := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
-	if preset == nil || sidecar == nil || train.Reached(dir) > 0 {
+	if preset == nil || errors.Is(preset, errOlder) || sidecar == nil || train.Reached(dir) > 0 {
 		return nil
 	}
 	for _, name := range names {

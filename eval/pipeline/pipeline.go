@@ -220,13 +220,13 @@ func (g Graph) withNeeds(part Graph, wrap func(Step) Step) Graph {
 
 // RequestError is a mistake in what was asked for, as opposed to a failure of the
 // work: a preset or a set by a wrong name.
-type RequestError struct{ message string }
+type RequestError struct{ error }
 
-func (e *RequestError) Error() string { return e.message }
+func (e *RequestError) Unwrap() error { return e.error }
 
 // Requestf is a RequestError.
 func Requestf(format string, args ...any) error {
-	return &RequestError{fmt.Sprintf(format, args...)}
+	return &RequestError{fmt.Errorf(format, args...)}
 }
 
 // Of are the graph's steps of one kind.

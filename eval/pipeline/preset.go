@@ -157,7 +157,7 @@ func LoadPreset(name string, changes ...string) (*Preset, error) {
 	}
 	p, err := parsePreset(string(text))
 	if err != nil {
-		return nil, Requestf("reading preset %s: %v", name, err)
+		return nil, Requestf("reading preset %s: %w", name, err)
 	}
 	for _, change := range changes {
 		if err := p.change(change); err != nil {
@@ -229,13 +229,16 @@ func (p *Preset) decode(text string) error {
 		key := extra[0].String()
 		for old, term := range map[string]string{"train.sigreg": model.SIGReg, "train.scale_weight": model.Correlation, "train.aux_weight": model.Regression} {
 			if strings.HasPrefix(key, old) {
-				return fmt.Errorf("the key %s is train.weights.%s (hint: weights of loss terms are under [train.weights], see eval/presets/nano.toml)", old, term)
+				return fmt.Errorf("the key %s is train.weights.%s %w", old, term, errOlder)
 			}
 		}
 		return unknownKey(key)
 	}
 	return nil
 }
+
+// errOlder is wrapped by the error of reading a preset that an earlier version wrote.
+var errOlder = errors.New("(hint: weights of loss terms are under [train.weights], see eval/presets/nano.toml)")
 
 func unknownKey(key string) error {
 	return fmt.Errorf("unknown key %q%s (hint: keys are those of eval/presets/nano.toml)", key, Nearest(key, presetKeys()))

@@ -183,6 +183,20 @@ func TestPresetFile(t *testing.T) {
 	}
 }
 
+// The preset that an earlier version left in a results folder may be replaced, and a stranger's file may not.
+func TestOlderPresetIsOurs(t *testing.T) {
+	older := strings.Replace(nanoText(t), "clip = 1.0", "clip = 1.0\nscale_weight = { cube = 0.1 }", 1)
+	for text, ours := range map[string]bool{nanoText(t): true, older: true, "precious = true\n": false} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, configName), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := notOurs(dir, configName); (err == nil) != ours {
+			t.Errorf("%.40q: %v", text, err)
+		}
+	}
+}
+
 // A change is as if the file had it, and leaves everything else.
 func TestPresetChanges(t *testing.T) {
 	p, err := LoadPreset("nano", "train.lr=1e-3", "collect.policy = noisy", `eval.tiers=["T1"]`, "collect.at_most.cube=7", "train.weights.sigreg=0.2",
