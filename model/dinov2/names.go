@@ -8,21 +8,17 @@ import (
 	"scalewm/model/weights"
 )
 
-// The tensors of a layer behind its number, as transformers 4 names them, which is how
-// files hold them, as version 5 does in memory, and as the hub's code does. The
-// hub's q, k and v are one tensor.
-var layerNames = []struct{ four, five, hub string }{
-	{"norm1.", "norm1.", "norm1."},
-	{"attention.attention.query.", "attention.q_proj.", ""},
-	{"attention.attention.key.", "attention.k_proj.", ""},
-	{"attention.attention.value.", "attention.v_proj.", ""},
-	{"attention.output.dense.", "attention.o_proj.", "attn.proj."},
-	{"layer_scale1.lambda1", "layer_scale1.lambda1", "ls1.gamma"},
-	{"norm2.", "norm2.", "norm2."},
-	{"mlp.fc1.", "mlp.fc1.", "mlp.fc1."},
-	{"mlp.fc2.", "mlp.fc2.", "mlp.fc2."},
-	{"layer_scale2.lambda1", "layer_scale2.lambda1", "ls2.gamma"},
-}
+// Names of the tensors of a layer: as transformers 4 has them, which is how files hold them, as version 5 has them in
+// memory, and as the hub's code has them. The hub's q, k and v are one tensor.
+var (
+	four = weights.Spelling{Layer: regexp.MustCompile(`^(.*)encoder\.layer\.(\d+)\.(.+)$`), Format: "%sencoder.layer.%s.", Parts: []string{
+		"attention.attention.query.", "attention.attention.key.", "attention.attention.value.", "attention.output.dense.", "layer_scale1.lambda1", "layer_scale2.lambda1",
+		"norm1.", "norm2.", "mlp.fc1.", "mlp.fc2."}}
+	five = weights.Spelling{Layer: four.Layer, Format: four.Format, Parts: append([]string{
+		"attention.q_proj.", "attention.k_proj.", "attention.v_proj.", "attention.o_proj."}, four.Parts[4:]...)}
+	hub = weights.Spelling{Layer: regexp.MustCompile(`^()blocks\.(\d+)\.(.+)$`), Parts: append([]string{
+		"", "", "", "attn.proj.", "ls1.gamma", "ls2.gamma"}, four.Parts[6:]...)}
+)
 
 const maskToken = "embeddings.mask_token"
 
@@ -34,57 +30,32 @@ var hubNames = map[string]string{
 	"norm.weight": "layernorm.weight", "norm.bias": "layernorm.bias",
 }
 
-var (
-	transformersLayer = regexp.MustCompile(`^(.*encoder\.layer\.\d+\.)(.+)$`)
-	hubLayer          = regexp.MustCompile(`^blocks\.(\d+)\.(.+)$`)
-)
-
 // Transformers5 is the name that version 5 of transformers has in memory for a tensor
 // that files call name; other names come back as they are.
-func Transformers5(name string) string {
-	if m := transformersLayer.FindStringSubmatch(name); m != nil {
-		for _, n := range layerNames {
-			if rest, ok := strings.CutPrefix(m[2], n.four); ok {
-				return m[1] + n.five + rest
-			}
-		}
-	}
-	return name
-}
+func Transformers5(name string) string { name, _ = four.To(five, name); return name }
 
 // Transformers4 is the name in files, whichever library named the tensor.
 func Transformers4(name string) string {
 	if n, ok := hubNames[name]; ok {
 		return n
 	}
-	if m := hubLayer.FindStringSubmatch(name); m != nil {
-		for _, n := range layerNames {
-			if rest, ok := strings.CutPrefix(m[2], n.hub); ok && n.hub != "" {
-				return "encoder.layer." + m[1] + "." + n.four + rest
-			}
-		}
+	if n, ok := hub.To(four, name); ok {
+		return n
 	}
-	if m := transformersLayer.FindStringSubmatch(name); m != nil {
-		for _, n := range layerNames {
-			if rest, ok := strings.CutPrefix(m[2], n.five); ok {
-				return m[1] + n.four + rest
-			}
-		}
-	}
+	name, _ = five.To(four, name)
 	return name
 }
 
 // release gives the tensors of a file the names of transformers 4.
 func release(f *weights.File) error {
 	for _, name := range f.Names() {
-		m := hubLayer.FindStringSubmatch(name)
-		if m == nil || !strings.HasPrefix(m[2], "attn.qkv.") {
+		m := hub.Layer.FindStringSubmatch(name)
+		if m == nil || !strings.HasPrefix(m[3], "attn.qkv.") {
 			continue
 		}
-		kind := strings.TrimPrefix(m[2], "attn.qkv.")
 		var parts []string
-		for _, q := range []string{"query", "key", "value"} {
-			parts = append(parts, fmt.Sprintf("encoder.layer.%s.attention.attention.%s.%s", m[1], q, kind))
+		for _, part := range four.Parts[:3] {
+			parts = append(parts, fmt.Sprintf(four.Format, "", m[2])+part+strings.TrimPrefix(m[3], "attn.qkv."))
 		}
 		if err := f.Split(name, parts...); err != nil {
 			return err

@@ -1,57 +1,48 @@
 package weights
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 )
 
-// Transformers renamed the tensors of a ViT's layers with its version 5
-// (docs/sources.md#tensor-names); everything else kept its name. Files with either naming
-// exist, so that a tensor is always called by its name of version 4 here.
-var spellings = []struct{ four, five string }{
-	{"attention.attention.query.", "attention.q_proj."},
-	{"attention.attention.key.", "attention.k_proj."},
-	{"attention.attention.value.", "attention.v_proj."},
-	{"attention.output.dense.", "attention.o_proj."},
-	{"intermediate.dense.", "mlp.fc1."},
-	{"output.dense.", "mlp.fc2."},
-	{"layernorm_before.", "layernorm_before."},
-	{"layernorm_after.", "layernorm_after."},
+// Spelling is one spelling of the names of tensors in a transformer's layers: its regexp finds what is before the
+// layer's number, the number and what follows, which begins with one of the parts. "" is a part that it has not.
+type Spelling struct {
+	Layer  *regexp.Regexp
+	Format string // of what is before and the number
+	Parts  []string
 }
 
+// To is a tensor's name in another spelling, whose parts are in the same order, and false where s did not spell it.
+func (s Spelling) To(other Spelling, name string) (string, bool) {
+	if m := s.Layer.FindStringSubmatch(name); m != nil {
+		for i, part := range s.Parts {
+			if rest, ok := strings.CutPrefix(m[3], part); ok && part != "" {
+				return fmt.Sprintf(other.Format, m[1], m[2]) + other.Parts[i] + rest, true
+			}
+		}
+	}
+	return name, false
+}
+
+// Transformers renamed the tensors of a ViT's layers with its version 5 (docs/sources.md#tensor-names); everything else
+// kept its name. Files with either naming exist. A tensor is always called by its name of version 4 here.
 var (
-	layerFour = regexp.MustCompile(`^(.*)encoder\.encoder\.layer\.(\d+)\.(.+\.)(weight|bias)$`)
-	layerFive = regexp.MustCompile(`^(.*)encoder\.layers\.(\d+)\.(.+\.)(weight|bias)$`)
+	four = Spelling{regexp.MustCompile(`^(.*)encoder\.encoder\.layer\.(\d+)\.(.+)$`), "%sencoder.encoder.layer.%s.",
+		[]string{"attention.attention.query.", "attention.attention.key.", "attention.attention.value.", "attention.output.dense.",
+			"intermediate.dense.", "output.dense.", "layernorm_before.", "layernorm_after."}}
+	five = Spelling{regexp.MustCompile(`^(.*)encoder\.layers\.(\d+)\.(.+)$`), "%sencoder.layers.%s.",
+		[]string{"attention.q_proj.", "attention.k_proj.", "attention.v_proj.", "attention.o_proj.",
+			"mlp.fc1.", "mlp.fc2.", "layernorm_before.", "layernorm_after."}}
 )
 
 // Transformers4 is the released name of a ViT's tensor, whichever generation
 // named it; other names come back as they are.
-func Transformers4(name string) string {
-	m := layerFive.FindStringSubmatch(name)
-	if m == nil {
-		return name
-	}
-	for _, s := range spellings {
-		if m[3] == s.five {
-			return m[1] + "encoder.encoder.layer." + m[2] + "." + s.four + m[4]
-		}
-	}
-	return name
-}
+func Transformers4(name string) string { name, _ = five.To(four, name); return name }
 
 // Transformers5 is the other way round.
-func Transformers5(name string) string {
-	m := layerFour.FindStringSubmatch(name)
-	if m == nil {
-		return name
-	}
-	for _, s := range spellings {
-		if m[3] == s.four {
-			return m[1] + "encoder.layers." + m[2] + "." + s.five + m[4]
-		}
-	}
-	return name
-}
+func Transformers5(name string) string { name, _ = four.To(five, name); return name }
 
 // wrappers are what trainers put before the names of the model they hold:
 // Lightning's module, data parallelism, torch.compile.
