@@ -113,13 +113,6 @@ type made struct {
 	device.Mat
 }
 
-// newMade is a feed of the features of so many frames.
-func newMade(dev device.Device, from Features, frames int, info model.Info) *feed {
-	m := &made{from: from, Mat: device.NewMat(dev, frames*info.Patches, info.Dim)}
-	m.bits, m.features = make([]uint16, m.Len()), make([]float32, m.Len())
-	return &feed{dev: dev, made: m}
-}
-
 // take brings the features of rows to the device.
 func (m *made) take(ctx context.Context, dev device.Device, rows []int32) (device.Mat, error) {
 	if err := m.from.Features(ctx, rows, m.bits); err != nil {
@@ -132,15 +125,20 @@ func (m *made) take(ctx context.Context, dev device.Device, rows []int32) (devic
 	return m.Mat, nil
 }
 
-// newFeed is one for batches of so many frames of so many bytes; whole is not its own.
-func newFeed(dev device.Device, whole device.Bytes, frames, size int) *feed {
+// newFeed is a feed for batches of at most that many frames: of what features gives of them, from whole, which stays the
+// caller's, or sent.
+func newFeed(dev device.Device, features Features, whole device.Bytes, frames int, info model.Info) *feed {
 	f := &feed{dev: dev, whole: whole}
-	if whole != nil {
+	switch {
+	case features != nil:
+		f.made = &made{from: features, Mat: device.NewMat(dev, frames*info.Patches, info.Dim)}
+		f.made.bits, f.made.features = make([]uint16, f.made.Len()), make([]float32, f.made.Len())
+	case whole != nil:
 		f.rows = dev.AllocInts(frames)
-		return f
-	}
-	for i := range f.slots {
-		f.slots[i] = dev.AllocBytes(frames * size)
+	default:
+		for i := range f.slots {
+			f.slots[i] = dev.AllocBytes(frames * info.FrameBytes())
+		}
 	}
 	return f
 }
@@ -225,17 +223,9 @@ func (l *loop) feed(frames dataset.FrameReader, clips []dataset.Clip, batch int)
 	if err != nil {
 		return nil, err
 	}
-	f := l.newFeed(batch * opt.Frames)
+	f := newFeed(l.o.Dev, l.features, l.whole, batch*opt.Frames, l.t.info)
 	f.loader = loader
 	return f, nil
-}
-
-// newFeed is one for batches of so many frames.
-func (l *loop) newFeed(frames int) *feed {
-	if l.features != nil {
-		return newMade(l.o.Dev, l.features, frames, l.t.info)
-	}
-	return newFeed(l.o.Dev, l.whole, frames, l.t.info.FrameBytes())
 }
 
 // closeFeeds ends the background work.

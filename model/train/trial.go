@@ -24,7 +24,7 @@ func NewTrial(o Options) (*Trial, error) {
 		return nil, err
 	}
 	dev, clips := o.Dev, o.Config.Batch
-	frames, size := clips*t.info.ClipFrames(), t.info.FrameBytes()
+	frames := clips * t.info.ClipFrames()
 	b := &dataset.Batch{Clips: make([]dataset.Clip, clips), Actions: make([]float32, frames*t.info.ActionWidth), Rows: make([]int32, frames),
 		Episode: make([]int32, clips), Q: make([]float32, frames*t.q.Cols)}
 	for i := range b.Episode {
@@ -38,17 +38,16 @@ func NewTrial(o Options) (*Trial, error) {
 	}
 	trial := &Trial{t: t, batch: b}
 	if _, learns := t.model.(model.Learner); !learns {
-		trial.still = newMade(dev, stripes{}, frames, t.info)
-		trial.still.sent = b
-		return trial, nil
+		trial.still = newFeed(dev, stripes{}, nil, frames, t.info)
+	} else {
+		px := make([]byte, frames*t.info.FrameBytes())
+		for i := range px {
+			px[i] = byte(i * 7919 >> 3)
+		}
+		whole := dev.AllocBytes(len(px))
+		dev.UploadBytes(whole, px)
+		trial.still = newFeed(dev, nil, whole, frames, t.info)
 	}
-	px := make([]byte, frames*size)
-	for i := range px {
-		px[i] = byte(i * 7919 >> 3)
-	}
-	whole := dev.AllocBytes(len(px))
-	dev.UploadBytes(whole, px)
-	trial.still = newFeed(dev, whole, frames, size)
 	trial.still.sent = b
 	return trial, nil
 }
@@ -75,7 +74,7 @@ func (t *Trial) Step() error { return t.step(context.Background(), t.still, 0) }
 // Fed is a step on the loader's batch of that number, as a training takes it.
 func (t *Trial) Fed(ctx context.Context, l *dataset.Loader, n int) error {
 	if t.fed == nil {
-		t.fed = newFeed(t.t.dev, nil, len(t.batch.Rows), t.t.info.FrameBytes())
+		t.fed = newFeed(t.t.dev, nil, nil, len(t.batch.Rows), t.t.info)
 	}
 	if t.fed.loader != l {
 		t.fed.loader, t.fed.sent = l, nil
