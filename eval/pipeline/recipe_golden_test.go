@@ -19,7 +19,7 @@ var writeRecipes = flag.Bool("write-recipes", false, "write testdata/recipes.gol
 // Recipes of the built-in presets name cells and trainings, so none may ever change. The lines of
 // testdata/recipes.golden have the recipe that a cell's spec states (train.RecipeOf), the weight of the term that sees
 // the task state, and an id of what the id of a training hashes: its geometry and its train.Config.
-// Commit 1708127's program wrote them, before presets named weights by terms.
+// The program that read presets with train.sigreg, train.scale_weight and train.aux_weight wrote them.
 func TestRecipesKeepTheirIDs(t *testing.T) {
 	const golden = "testdata/recipes.golden"
 	var got strings.Builder
