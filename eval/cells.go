@@ -23,14 +23,13 @@ type Failure struct {
 }
 
 // Missing lists the sets of a job (by index) whose cells are not in the store,
-// and the ids of those among them whose files are there and torn.
+// and the ids of those among them whose files exist and are torn.
 func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 	ids, err := j.IDs()
-	if err != nil {
-		return nil, nil, err
-	}
 	errs := make([]error, len(ids))
-	j.eachSet(func(i int) { errs[i] = store.Load(ids[i], nil, nil) })
+	if err == nil {
+		j.eachSet(func(i int) { errs[i] = store.Load(ids[i], nil, nil) })
+	}
 	for i, err := range errs {
 		switch {
 		case err == nil && !j.Fresh:
@@ -42,7 +41,7 @@ func (j Job) Missing(store cell.Store) (todo []int, torn []string, err error) {
 		}
 		todo = append(todo, i)
 	}
-	return todo, torn, nil
+	return todo, torn, err
 }
 
 // IDs are the names of the job's cells, set by set.
@@ -67,41 +66,18 @@ func (j Job) eachSet(do func(i int)) {
 	all.Wait()
 }
 
-// Cells makes the cells of a job that the store, which may be a listed one, has not,
-// and returns every cell of the job that is then there. Sets run side by side, but only as many as keep the device
-// busy, so that an interruption loses little. If sets fail together, each is
-// tried alone, so that a failing one does not take the others with it.
-func Cells(ctx context.Context, store cell.Store, j Job) ([]results.Cell, []Failure, error) {
-	todo, _, err := j.Missing(store)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(todo) == 0 {
-		return j.load(store, nil)
-	}
-	var failed []Failure
-	for group := range slices.Chunk(todo, j.setsTogether()) {
-		bad, err := j.makeAll(ctx, store, group)
-		if err != nil {
-			return nil, nil, err
-		}
-		failed = append(failed, bad...)
-	}
-	return j.load(cell.Store{Dir: store.Dir}, failed)
-}
-
 // setsTogether is how many sets it takes to fill a batch.
-func (j Job) setsTogether() int {
+func (j Job) setsTogether(a Agent) int {
 	if !j.Arm.Plans() {
 		return len(j.Sets)
 	}
 	n := len(j.Sets[0].Starts)
-	return (j.sideBySide() + n - 1) / n
+	return (j.sideBySide(a) + n - 1) / n
 }
 
 // makeAll runs and saves sets together, or one by one where that fails. A cell
 // that cannot be saved (a full disk) is an error: more of them would not fit either.
-func (j Job) makeAll(ctx context.Context, store cell.Store, sets []int) ([]Failure, error) {
+func (j Job) makeAll(ctx context.Context, store cell.Store, a Agent, sets []int) ([]Failure, error) {
 	if len(sets) == 0 {
 		return nil, nil
 	}
@@ -110,7 +86,7 @@ func (j Job) makeAll(ctx context.Context, store cell.Store, sets []int) ([]Failu
 	for _, i := range sets {
 		part.Sets = append(part.Sets, j.Sets[i])
 	}
-	outs, err := Run(ctx, part)
+	outs, err := Run(ctx, part, a)
 	switch {
 	case err == nil:
 		return nil, part.save(store, outs)
@@ -121,7 +97,7 @@ func (j Job) makeAll(ctx context.Context, store cell.Store, sets []int) ([]Failu
 	}
 	var failed []Failure
 	for i := range sets {
-		bad, err := j.makeAll(ctx, store, sets[i:i+1])
+		bad, err := j.makeAll(ctx, store, a, sets[i:i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -150,33 +126,28 @@ func (j Job) save(store cell.Store, sets []SetResult) error {
 	return nil
 }
 
-// load reads the job's cells, except those that failed. Cells with rows that no evaluation has fail too.
-func (j Job) load(store cell.Store, failed []Failure) ([]results.Cell, []Failure, error) {
-	bad := map[string]bool{}
-	for _, f := range failed {
-		bad[f.Set] = true
+// read reads the job's cells except those that failed. Cells with rows that no evaluation has fail too.
+func (j Job) read(store cell.Store, failed []Failure) ([]results.Cell, []Failure, error) {
+	ids, err := j.IDs()
+	if err != nil {
+		return nil, nil, err
 	}
 	var out []results.Cell
-	var errs []error
 	for i, set := range j.Sets {
-		if bad[set.Name] {
+		if slices.ContainsFunc(failed, func(f Failure) bool { return f.Set == set.Name }) {
 			continue
 		}
-		id, err := cell.ID(results.Kind, j.Spec(i))
-		var c results.Cell
-		if err == nil {
-			c, err = results.Read(store, id)
-		}
+		c, err := results.Read(store, ids[i])
 		switch {
 		case errors.Is(err, cell.ErrTorn):
 			failed = append(failed, Failure{Set: set.Name, Err: err})
 		case err != nil:
-			errs = append(errs, fmt.Errorf("reading the cell of set %s: %w", set.Name, err))
+			return nil, nil, fmt.Errorf("reading the cell of set %s: %w", set.Name, err)
 		default:
 			out = append(out, c)
 		}
 	}
-	return out, failed, errors.Join(errs...)
+	return out, failed, nil
 }
 
 // Host is the name of this machine.
@@ -199,59 +170,42 @@ type Verdict struct {
 	Differs string `json:"differs"`  // the first difference, "" where there is none
 }
 
-// Verify runs up to n cells of the jobs again, chosen by their ids alone, and
+// Verify runs up to n cells of the jobs of one arm again, chosen by their ids alone, and
 // compares them with what the store holds: byte by byte on the same kind of
 // device; on another, success and steps of each episode. Files whose checksum is
 // wrong need no run: each of them is a verdict beside the n.
-func Verify(ctx context.Context, store cell.Store, jobs []Job, n int) ([]Verdict, error) {
-	var units []verifiable
-	var out []Verdict
+func Verify(ctx context.Context, store cell.Store, jobs []Job, a Agent, n int) (out []Verdict, err error) {
+	var units []Job // of one cell each
 	for _, j := range jobs {
-		whole, damaged, err := j.there(store)
-		if err != nil {
-			return nil, err
+		for i := range j.Sets {
+			one := j
+			one.Sets = j.Sets[i : i+1]
+			ids, err := one.IDs()
+			if err != nil {
+				return nil, err
+			}
+			switch err := store.Load(ids[0], nil, nil); {
+			case errors.Is(err, cell.ErrTorn):
+				out = append(out, Verdict{ID: ids[0], Unit: one.verified(), Compare: "checksum",
+					Differs: "the file is torn or was edited: its checksum is wrong (hint: eval without --verify makes the cell again)"})
+			case err == nil:
+				units = append(units, one)
+			case !errors.Is(err, fs.ErrNotExist):
+				return nil, err
+			}
 		}
-		units, out = append(units, whole...), append(out, damaged...)
 	}
 	if len(units) == 0 && len(out) == 0 {
 		return nil, fmt.Errorf("verifying the cells of %s: there are none (hint: give the folder, checkpoint, solver, tiers and sets that they were made with)", store.Dir)
 	}
 	for _, k := range rng.Stream("verify", len(units)).Perm(len(units))[:min(n, len(units))] {
-		v, err := units[k].verify(ctx, store, units[k].id)
+		v, err := units[k].verify(ctx, store, a)
 		if err != nil {
-			return out, fmt.Errorf("verifying cell %s: %w", units[k].id, err)
+			return out, fmt.Errorf("verifying cell %s: %w", v.ID, err)
 		}
 		out = append(out, v)
 	}
 	return out, nil
-}
-
-// verifiable is a job of one cell, and the cell's name.
-type verifiable struct {
-	Job
-	id string
-}
-
-// there sorts a job's cells: those that can be run again, and verdicts on files
-// that were torn or edited. What is not there is neither.
-func (j Job) there(store cell.Store) (whole []verifiable, damaged []Verdict, err error) {
-	todo, torn, err := j.Missing(store)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i, set := range j.Sets {
-		one := verifiable{Job: j}
-		one.Sets = []Set{set}
-		one.id, _ = cell.ID(results.Kind, one.Spec(0)) // Missing has reported errors
-		switch {
-		case slices.Contains(torn, one.id):
-			damaged = append(damaged, Verdict{ID: one.id, Unit: one.verified(), Compare: "checksum",
-				Differs: "the file is torn or was edited: its checksum is wrong (hint: eval without --verify makes the cell again)"})
-		case !slices.Contains(todo, i):
-			whole = append(whole, one)
-		}
-	}
-	return whole, damaged, nil
 }
 
 // verified is what a verdict calls the job's only cell.
@@ -263,18 +217,22 @@ func (j Job) verified() string {
 }
 
 // verify runs the job's only cell again.
-func (j Job) verify(ctx context.Context, store cell.Store, id string) (Verdict, error) {
-	var old results.Result
-	if err := store.Load(id, nil, &old); err != nil {
-		return Verdict{}, err
-	}
-	outs, err := Run(ctx, j)
+func (j Job) verify(ctx context.Context, store cell.Store, a Agent) (v Verdict, err error) {
+	ids, err := j.IDs()
 	if err != nil {
-		return Verdict{}, err
+		return v, err
+	}
+	v.ID, v.Unit, v.Compare = ids[0], j.verified(), "bytes"
+	var old results.Result
+	if err := store.Load(v.ID, nil, &old); err != nil {
+		return v, err
+	}
+	outs, err := Run(ctx, j, a)
+	if err != nil {
+		return v, err
 	}
 	now := outs[0].Result
-	v := Verdict{ID: id, Made: old.Device, Now: now.Device, Compare: "bytes", Unit: j.verified()}
-	if old.Device != now.Device {
+	if v.Made, v.Now = old.Device, now.Device; v.Made != v.Now {
 		v.Compare = "outcomes"
 	}
 	v.Differs = difference(old, now)

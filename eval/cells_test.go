@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/envs"
 	"scalewm/eval/plan"
@@ -51,7 +50,7 @@ func TestCellBytes(t *testing.T) {
 	ctx := context.Background()
 	j := testJob(t, "T4", 5, "s101", "s102", "s103")
 	dir := t.TempDir()
-	cells, failed, err := Cells(ctx, cell.Store{Dir: dir}, j)
+	cells, failed, err := j.cells(ctx, cell.Store{Dir: dir})
 	if err != nil || len(failed) > 0 || len(cells) != 3 {
 		t.Fatalf("%d cells, failed %v, %v", len(cells), failed, err)
 	}
@@ -65,7 +64,7 @@ func TestCellBytes(t *testing.T) {
 	for _, i := range []int{2, 0, 1} {
 		one := j
 		one.Sets = j.Sets[i : i+1]
-		if _, _, err := Cells(ctx, other, one); err != nil {
+		if _, _, err := one.cells(ctx, other); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +75,7 @@ func TestCellBytes(t *testing.T) {
 	if todo, torn, err := j.Missing(cell.Store{Dir: dir}); err != nil || !slices.Equal(todo, []int{0, 2}) || !slices.Equal(torn, []string{cells[0].ID}) {
 		t.Errorf("missing %v, torn %v, %v", todo, torn, err)
 	}
-	if _, _, err := Cells(ctx, cell.Store{Dir: dir}, j); err != nil {
+	if _, _, err := j.cells(ctx, cell.Store{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	sameFiles(t, "after a torn and a missing cell", files(t, dir), want)
@@ -85,39 +84,39 @@ func TestCellBytes(t *testing.T) {
 // TestSpecs: what makes a cell another cell, and what does not.
 func TestSpecs(t *testing.T) {
 	j := testJob(t, "T4", 5, "s101", "s102")
-	id := func(change func(*Job)) string {
+	id := func(change func(*trial)) string {
 		c := j
 		change(&c)
 		s, err := cell.ID(results.Kind, c.Spec(0))
 		must(t, err)
 		return s
 	}
-	base := id(func(*Job) {})
+	base := id(func(*trial) {})
 	// Batches and workers change no result; a temperature or bounds belong to one solver.
-	if id(func(j *Job) { j.Workers, j.Batch, j.Temperature, j.Clip = 9, 7, 3, plan.ClipNone }) != base {
+	if id(func(j *trial) { j.Workers, j.Batch, j.Temperature, j.Clip = 9, 7, 3, string(plan.ClipNone) }) != base {
 		t.Error("what no result of CEM depends on names another cell")
 	}
-	changes := map[string]func(*Job){
-		"method":             func(j *Job) { j.Arm.Method = "scale" },
-		"seed":               func(j *Job) { j.Arm.TrainSeed++ },
-		"weights":            func(j *Job) { j.Arm.Weights = "v" },
-		"set":                func(j *Job) { j.Sets = j.Sets[1:] },
-		"tier":               func(j *Job) { j.Tier = newTier("T2p", 100, 20) },
-		"random":             func(j *Job) { j.Arm = Arm{Method: "random"} },
-		"rules":              func(j *Job) { j.Protocol = dataset.Strict },
-		"solver":             func(j *Job) { j.Solver = "icem" },
-		"bounds":             func(j *Job) { j.Solver, j.Clip = results.ICEM, plan.ClipNone },
-		"mppi":               func(j *Job) { j.Solver, j.Temperature = results.MPPI, 1 },
-		"mppi's temperature": func(j *Job) { j.Solver, j.Temperature = results.MPPI, 2 },
-		"action clip":        func(j *Job) { j.ActionClip = true },
-		"planner noise":      func(j *Job) { j.PlannerNoise = 1 },
-		"recipe":             func(j *Job) { j.Arm.Recipe.Hash = "0a" },
-		"task state":         func(j *Job) { j.Arm.Recipe.Q = "half" },
-		"weight of a term":   func(j *Job) { j.Arm.Recipe.Weight = .3 },
-		"pool": func(j *Job) {
-			j.Sets = []Set{{Name: "s101", Hash: j.Sets[0].Hash, Starts: j.Sets[0].Starts, Pool: Full}}
+	changes := map[string]func(*trial){
+		"method":             func(j *trial) { j.Arm.Method = "scale" },
+		"seed":               func(j *trial) { j.Arm.TrainSeed++ },
+		"weights":            func(j *trial) { j.Arm.Weights = "v" },
+		"set":                func(j *trial) { j.Sets = j.Sets[1:] },
+		"tier":               func(j *trial) { j.Tier = newTier("T2p", 100, 20) },
+		"random":             func(j *trial) { j.Arm = Arm{Method: "random"} },
+		"rules":              func(j *trial) { j.Protocol = results.Strict },
+		"solver":             func(j *trial) { j.Solver = "icem" },
+		"bounds":             func(j *trial) { j.Solver, j.Clip = results.ICEM, string(plan.ClipNone) },
+		"mppi":               func(j *trial) { j.Solver, j.Temperature = results.MPPI, 1 },
+		"mppi's temperature": func(j *trial) { j.Solver, j.Temperature = results.MPPI, 2 },
+		"action clip":        func(j *trial) { j.ActionClip = true },
+		"planner noise":      func(j *trial) { j.PlannerNoise = 1 },
+		"recipe":             func(j *trial) { j.Arm.Recipe.Hash = "0a" },
+		"task state":         func(j *trial) { j.Arm.Recipe.Q = "half" },
+		"weight of a term":   func(j *trial) { j.Arm.Recipe.Weight = .3 },
+		"pool": func(j *trial) {
+			j.Sets = []Set{{Name: "s101", Hash: j.Sets[0].Hash, Starts: j.Sets[0].Starts, Pool: results.FullPool}}
 		},
-		"precision": func(j *Job) { j.Arm.Precision = "bf16" },
+		"precision": func(j *trial) { j.Precision = "bf16" },
 	}
 	ids := map[string]string{}
 	for what, change := range changes {
@@ -126,7 +125,7 @@ func TestSpecs(t *testing.T) {
 		}
 		ids[id(change)] = what
 	}
-	r := Job{Task: j.Task, Data: j.Data, Protocol: dataset.Paper, Arm: Arm{Method: "random"}, Sets: j.Sets, Solver: "cem", Tier: j.Tier, ActionClip: true}.Spec(0)
+	r := Job{Task: j.Task, Data: j.Data, Rules: results.Rules{ActionClip: true}, Arm: Arm{Method: "random"}, Sets: j.Sets, Solver: "cem", Tier: j.Tier}.Spec(0)
 	if r.Solver != "" || r.Tier != "" || r.Candidates != 0 || r.Precision != "" || r.Weights != "" || r.ActionClip {
 		t.Errorf("the random arm's spec has a planner: %+v", r)
 	}
@@ -157,7 +156,7 @@ func TestFailedSet(t *testing.T) {
 		return fragile{e, x}, err
 	}
 	dir := t.TempDir()
-	cells, failed, err := Cells(context.Background(), cell.Store{Dir: dir}, j)
+	cells, failed, err := j.cells(context.Background(), cell.Store{Dir: dir})
 	must(t, err)
 	if len(cells) != 1 || cells[0].Spec.Set != "s102" || len(failed) != 1 || failed[0].Set != "s101" || !errors.Is(failed[0].Err, errFragile) {
 		t.Errorf("cells %+v, failed %+v", cells, failed)
@@ -170,9 +169,9 @@ func TestFailedSet(t *testing.T) {
 // TestSideBySide: low tiers need many sets side by side to fill a batch of 4096
 // candidates, the highest tier needs none; random actions have no batch.
 func TestSideBySide(t *testing.T) {
-	plans := testJob(t, "T1", 1, "s101").Arm
+	plans := testJob(t, "T1", 1, "s101")
 	for _, tc := range []struct {
-		arm                   Arm
+		arm                   trial
 		tier                  Tier
 		batch, episodes, want int
 	}{
@@ -180,13 +179,13 @@ func TestSideBySide(t *testing.T) {
 		{plans, newTier("T1", 300, 30), 0, 10, 2},
 		{plans, newTier("T5", 10, 3), 0, 10, 41},
 		{plans, newTier("T5", 10, 3), 16, 10, 2},
-		{Arm{}, Tier{}, 0, 10, 6},
+		{trial{}, Tier{}, 0, 10, 6},
 	} {
-		j := Job{Arm: tc.arm, Tier: tc.tier, Batch: tc.batch}
+		j := Job{Arm: tc.arm.Arm, Tier: tc.tier, Batch: tc.batch}
 		for range 6 {
 			j.Sets = append(j.Sets, Set{Starts: make([]Start, tc.episodes)})
 		}
-		if got := j.setsTogether(); got != tc.want {
+		if got := j.setsTogether(tc.arm.Agent); got != tc.want {
 			t.Errorf("%s, sets of %d: %d side by side, want %d", tc.tier.Name, tc.episodes, got, tc.want)
 		}
 	}
@@ -198,12 +197,12 @@ func TestVerify(t *testing.T) {
 	ctx := context.Background()
 	j := testJob(t, "T5", 3, "s101", "s102", "s103")
 	store := cell.Store{Dir: t.TempDir()}
-	if _, err := Verify(ctx, store, []Job{j}, 1); err == nil || !strings.Contains(err.Error(), "(hint:") {
+	if _, err := Verify(ctx, store, []Job{j.Job}, j.Agent, 1); err == nil || !strings.Contains(err.Error(), "(hint:") {
 		t.Errorf("an empty store: %v", err)
 	}
-	cells, _, err := Cells(ctx, store, j)
+	cells, _, err := j.cells(ctx, store)
 	must(t, err)
-	verdicts, err := Verify(ctx, store, []Job{j}, 9)
+	verdicts, err := Verify(ctx, store, []Job{j.Job}, j.Agent, 9)
 	must(t, err)
 	if len(verdicts) != 3 {
 		t.Fatalf("%d verdicts on 3 cells", len(verdicts))
@@ -213,7 +212,7 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 	}
-	if some, err := Verify(ctx, store, []Job{j}, 2); err != nil || len(some) != 2 {
+	if some, err := Verify(ctx, store, []Job{j.Job}, j.Agent, 2); err != nil || len(some) != 2 {
 		t.Errorf("a sample of 2: %v, %v", some, err)
 	}
 
@@ -224,7 +223,7 @@ func TestVerify(t *testing.T) {
 		must(t, store.Save(c.ID, results.Kind, c.Spec, c.Result))
 		one := j
 		one.Sets = j.Sets[:1]
-		vs, err := Verify(ctx, store, []Job{one}, 1)
+		vs, err := Verify(ctx, store, []Job{one.Job}, one.Agent, 1)
 		must(t, err)
 		return vs[0]
 	}
@@ -241,7 +240,7 @@ func TestVerify(t *testing.T) {
 		t.Errorf("a missing episode: %+v", v)
 	}
 	must(t, os.Truncate(store.Path(cells[0].ID), 30))
-	vs, err := Verify(ctx, store, []Job{j}, 1)
+	vs, err := Verify(ctx, store, []Job{j.Job}, j.Agent, 1)
 	if err != nil || len(vs) != 2 || vs[0].ID != cells[0].ID || vs[0].Same || vs[0].Compare != "checksum" || !vs[1].Same {
 		t.Errorf("a torn cell and one more: %+v, %v", vs, err)
 	}
@@ -250,13 +249,13 @@ func TestVerify(t *testing.T) {
 // A whole cell whose rows no evaluation has is a failure of its set that names the file, and takes no other with it.
 func TestCellsWithImpossibleRows(t *testing.T) {
 	j, store := testJob(t, "T5", 2, "s101", "s102"), cell.Store{Dir: t.TempDir()}
-	cells, failed, err := Cells(t.Context(), store, j)
+	cells, failed, err := j.cells(t.Context(), store)
 	if err != nil || len(cells) != 2 || len(failed) != 0 {
 		t.Fatalf("%d cells, %v, %v", len(cells), failed, err)
 	}
-	cells[0].Result.Rows[1].Steps = Budget + 1
+	cells[0].Result.Rows[1].Steps = results.Published().Budget + 1
 	must(t, store.Save(cells[0].ID, results.Kind, cells[0].Spec, cells[0].Result))
-	again, failed, err := Cells(t.Context(), store, j)
+	again, failed, err := j.cells(t.Context(), store)
 	if err != nil || len(again) != 1 || again[0].ID != cells[1].ID || len(failed) != 1 || failed[0].Set != "s101" || !strings.Contains(failed[0].Err.Error(), store.Path(cells[0].ID)+": not a valid cell: episode 1 has 51 steps") {
 		t.Errorf("%d cells, %v, %v; want the failure of s101", len(again), failed, err)
 	}

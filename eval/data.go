@@ -9,6 +9,7 @@ import (
 	"scalewm/dataset/rng"
 	"scalewm/dataset/rng/numpy"
 	"scalewm/envs"
+	"scalewm/eval/results"
 )
 
 // Data is a data set opened for evaluation: starts and goals are its rows, and
@@ -17,17 +18,16 @@ type Data struct {
 	dataset.Source
 	Fingerprint string
 	Actions     dataset.Moments // of the action column
-	Pool        Pool            // of the paper's draws
+	rules       results.Rules
 	task        envs.Task
 	columns     []string // state, goal and factor columns of the task that the file has
-	heldOut     []int    // episodes not trained on, nil under the paper's protocol
-	protocol    dataset.Protocol
+	heldOut     []int    // episodes that starts are drawn from, nil for all
 }
 
 // NewData checks that src is a recording of the task with frames and prepares
-// it for one protocol.
-func NewData(src dataset.Source, task envs.Task, p dataset.Protocol) (*Data, error) {
-	d := &Data{Source: src, task: task, protocol: p}
+// it for evaluations by some rules.
+func NewData(src dataset.Source, task envs.Task, rules results.Rules) (*Data, error) {
+	d := &Data{Source: src, task: task, rules: rules}
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("evaluating %s on this data set: %w", task.Spec.Name, err)
 	}
@@ -36,9 +36,11 @@ func NewData(src dataset.Source, task envs.Task, p dataset.Protocol) (*Data, err
 		return nil, fmt.Errorf("evaluating %s: fingerprint of the data set: %w", task.Spec.Name, err)
 	}
 	var train []int
-	if p == dataset.Strict {
-		n := len(src.Episodes())
+	n := len(src.Episodes())
+	if rules.HeldOut() {
 		d.heldOut = dataset.HeldOut(d.Fingerprint, n)
+	}
+	if rules.Protocol == results.Strict {
 		train = dataset.TrainEpisodes(d.Fingerprint, n)
 	}
 	if d.Actions, err = dataset.ColumnMoments(src, "action", train, 0); err != nil {
@@ -51,8 +53,8 @@ func NewData(src dataset.Source, task envs.Task, p dataset.Protocol) (*Data, err
 // Task is what the data are a recording of.
 func (d *Data) Task() envs.Task { return d.task }
 
-// HeldOut lists the episodes that strict trainings do not see; it is empty under
-// the paper's protocol.
+// HeldOut lists the episodes that strict trainings do not see if starts are drawn from them alone,
+// as under the strict protocol; else it is empty.
 func (d *Data) HeldOut() []int { return d.heldOut }
 
 // check compares the file with the task and collects the columns it is set by.
@@ -113,7 +115,7 @@ func (d *Data) setTo(e envs.Env, s Start, ids ...any) error {
 	if err != nil {
 		return err
 	}
-	goal, err := d.row(from + GoalOffset)
+	goal, err := d.row(from + d.rules.GoalOffset)
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func (d *Data) setTo(e envs.Env, s Start, ids ...any) error {
 		return fmt.Errorf("setting the state of row %d: %w", from, err)
 	}
 	if err := e.SetGoal(goal); err != nil {
-		return fmt.Errorf("setting the goal of row %d: %w", from+GoalOffset, err)
+		return fmt.Errorf("setting the goal of row %d: %w", from+d.rules.GoalOffset, err)
 	}
 	return nil
 }
@@ -136,17 +138,17 @@ func (d *Data) Set(name string, n int) (Set, error) {
 		return Set{}, err
 	}
 	var starts []Start
-	if d.protocol == dataset.Strict {
+	if d.rules.Protocol == results.Strict {
 		starts, err = d.drawStrict(n, seed)
 	} else {
-		starts, err = Draw(d.lengths(), n, seed, d.Pool)
+		starts, err = Draw(d.drawn(), n, seed, d.rules)
 	}
 	if err != nil {
 		return Set{}, fmt.Errorf("set %s: %w", name, err)
 	}
 	set := newSet(name, starts)
-	if d.protocol == dataset.Paper { // the other rules have a pool of their own
-		set.Pool = d.Pool
+	if d.rules.Protocol == results.Paper { // strict has its own pool
+		set.Pool = d.rules.Pool
 	}
 	return set, nil
 }
@@ -160,21 +162,26 @@ func (d *Data) lengths() []int {
 	return out
 }
 
-// drawStrict draws from the held-out episodes and passes over starts that
-// already meet their goal.
-func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
+// drawn are the lengths of the episodes that starts are drawn from, 0 of others.
+func (d *Data) drawn() []int {
 	lengths := d.lengths()
 	for i := range lengths {
-		if _, held := slices.BinarySearch(d.heldOut, i); !held {
+		if _, held := slices.BinarySearch(d.heldOut, i); !held && d.heldOut != nil {
 			lengths[i] = 0
 		}
 	}
+	return lengths
+}
+
+// drawStrict draws from the held-out episodes and passes over starts that
+// already meet their goal.
+func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
 	e, err := d.task.New(nil)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
-	v := newValidStarts(lengths)
+	v := newValidStarts(d.drawn(), d.rules.GoalOffset)
 	var out []Start
 	for _, k := range numpy.New(seed).Choice(int64(v.count), int64(v.count)) {
 		if len(out) == n {
@@ -212,9 +219,9 @@ func RenderGate(ctx context.Context, d *Data) (float64, error) {
 		return 0, fmt.Errorf("render gate of %s: %w", d.task.Spec.Name, err)
 	}
 	defer e.Close()
-	v := newValidStarts(d.lengths())
+	v := newValidStarts(d.lengths(), d.rules.GoalOffset)
 	if v.count == 0 {
-		return 0, fmt.Errorf("render gate of %s: no episode of the data set is longer than %d rows (hint: collect longer episodes)", d.task.Spec.Name, GoalOffset)
+		return 0, fmt.Errorf("render gate of %s: no episode of the data set is longer than %d rows (hint: collect longer episodes)", d.task.Spec.Name, d.rules.GoalOffset)
 	}
 	r := rng.Stream("render gate", d.Fingerprint)
 	sum := 0.0

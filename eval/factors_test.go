@@ -3,8 +3,8 @@ package eval
 import (
 	"testing"
 
-	"scalewm/dataset"
 	"scalewm/envs"
+	"scalewm/eval/results"
 )
 
 // turned is a recording of worlds whose wall is horizontal.
@@ -23,7 +23,7 @@ func (s turned) Read(column string, from, to int) ([]float64, error) {
 
 // An evaluation takes place in the world that was recorded.
 func TestEvaluationTakesFactorsOver(t *testing.T) {
-	d, err := NewData(turned{recordEpisodes(t, 8)}, tworoom(), dataset.Paper)
+	d, err := NewData(turned{recordEpisodes(t, 8)}, tworoom(), rules(results.Paper))
 	must(t, err)
 	e, err := tworoom().New(nil)
 	must(t, err)

@@ -1,14 +1,17 @@
 package eval
 
 import (
+	"context"
 	"math"
 	"slices"
 	"testing"
 
 	"scalewm/dataset"
+	"scalewm/dataset/cell"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
 	_ "scalewm/envs/tworoom"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
@@ -137,14 +140,14 @@ const dotFrame = 28 // pixels, 8 of a stored frame's each
 
 // newDotWorld calibrates on an empty and a full place of the floor: for the dot
 // away from walls, the missing green of a frame weighs x and y with the same mass.
-func newDotWorld(t *testing.T, d device.Device, actions dataset.Moments) *dotWorld {
+func newDotWorld(t *testing.T, d device.Device, actions dataset.Moments, horizon int) *dotWorld {
 	t.Helper()
-	w := &dotWorld{d: d, horizon: Horizon, info: model.Info{Kind: "dot", Patches: 1, Dim: 2, History: 1,
+	w := &dotWorld{d: d, horizon: horizon, info: model.Info{Kind: "dot", Patches: 1, Dim: 2, History: 1,
 		FrameSize: dotFrame, ActionWidth: 2 * Block, FrameSkip: Block}}
 	n := 3 * dotFrame * dotFrame
 	w.read, w.bias = device.NewMat(d, 2, n), device.NewMat(d, 1, 2)
 	w.calibrate(t)
-	h := Horizon * w.info.ActionWidth
+	h := horizon * w.info.ActionWidth
 	move, shift := make([]float64, 2*h), make([]float64, 2)
 	for i := range h {
 		move[(i%2)*h+i] = 5 * actions.Std[i%2]
@@ -208,16 +211,41 @@ func (w *dotWorld) Rollout(dst, start, candidates device.Mat, h int) {
 	}
 }
 
+// rules are the published ones under a protocol.
+func rules(protocol string) results.Rules {
+	r := results.Published()
+	r.Protocol = protocol
+	return r
+}
+
+// trial is a job with the model of its arm.
+type trial struct {
+	Job
+	Agent
+}
+
+func (t trial) load() (Agent, error) { return t.Agent, nil }
+
+func (t trial) evaluation(store cell.Store) Evaluation {
+	return Evaluation{Job: t.Job, Store: store, Load: t.load, Note: func(string) {}}
+}
+
+func (t trial) cells(ctx context.Context, store cell.Store) ([]results.Cell, []Failure, error) {
+	o, err := t.evaluation(store).Run(ctx)
+	return o.Cells, o.Failed, err
+}
+
 // testJob is a small evaluation of the dot world.
-func testJob(t *testing.T, tier string, episodes int, sets ...string) Job {
+func testJob(t *testing.T, tier string, episodes int, sets ...string) trial {
 	t.Helper()
-	d, err := NewData(recordEpisodes(t, 8), tworoom(), dataset.Paper)
+	d, err := NewData(recordEpisodes(t, 8), tworoom(), rules(results.Paper))
 	must(t, err)
 	engine, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
 	must(t, err)
 	t.Cleanup(func() { engine.Close() })
-	j := Job{Task: tworoom(), Data: d, Protocol: dataset.Paper, Solver: "cem", Workers: 1,
-		Arm: Arm{Method: "lewm", TrainSeed: 1, Weights: "w", Precision: "fp32", World: newDotWorld(t, engine, d.Actions), Protocol: dataset.Paper, Actions: d.Actions}}
+	j := trial{Job{Task: tworoom(), Data: d, Rules: rules(results.Paper), Solver: "cem", Workers: 1,
+		Arm: Arm{Method: "lewm", TrainSeed: 1, Weights: "w", Protocol: results.Paper, Actions: d.Actions}}, Agent{World: newDotWorld(t, engine, d.Actions, results.Published().Horizon)}}
+	j.Precision = "fp32"
 	tiers, err := ParseTiers(tier)
 	must(t, err)
 	j.Tier = tiers[0]

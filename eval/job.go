@@ -17,34 +17,27 @@ import (
 	"scalewm/model/weights"
 )
 
-// Arm is what acts: a model, or the random policy.
+// Arm is who acts, by what names its cells: a checkpoint, a model in another program, or
+// random actions.
 type Arm struct {
 	Method    string // lewm, scale, aux, untrained, random, or the name of a model in Python
 	TrainSeed int    // of the checkpoint, or of an untrained model's weights
 	Weights   string // SHA-256 of the weights file; "": uniform random actions
 	Recipe    train.Recipe
 	Backbone  string // SHA-256 of a frozen encoder's weights; "" where the encoder learnt
-	Precision string // of the products while planning; "" where that is another program's
-	// World is the loaded model. Without it an arm that plans can be asked for its
-	// cells, but not run.
-	World model.World
-	// Cost or Policy stands in place of World for a model that is no world model. Proposal,
-	// where given, makes the first mean of the solver.
-	Cost             CostModel
-	Policy, Proposal Policy
-	Python           string // what a model in Python is: world, cost or policy (results.Spec); "" for a checkpoint
-	Code             string // hash of the code of a model in Python; "" for a checkpoint
+	Python    string // what a model in Python is: world, cost or policy (results.Spec); "" for a checkpoint
+	Code      string // hash of the code of a model in Python; "" for a checkpoint
 	// Protocol of the checkpoint's training; "" where nothing was trained.
 	// Checkpoints are evaluated under their own: under strict, one of the
 	// paper's protocol has seen the held-out episodes.
-	Protocol dataset.Protocol
+	Protocol string
 	Actions  dataset.Moments // of the checkpoint's training; empty where it does not say
 	Data     string          // fingerprint of the data set it was trained on; "" where nothing was trained or it does not say
 }
 
-// ArmOf is the arm of a checkpoint that plans in a precision, so far without its model.
-func ArmOf(s *weights.Sidecar, p device.Precision) Arm {
-	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Recipe: train.RecipeOf(s), Backbone: s.Backbone, Precision: string(p), Protocol: dataset.Protocol(s.Protocol),
+// ArmOf is the arm of a checkpoint.
+func ArmOf(s *weights.Sidecar) Arm {
+	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Recipe: train.RecipeOf(s), Backbone: s.Backbone, Protocol: s.Protocol,
 		Data: s.Data, Actions: filled(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
 	if s.Method == model.Untrained {
 		a.Protocol, a.Data = "", ""
@@ -55,8 +48,19 @@ func ArmOf(s *weights.Sidecar, p device.Precision) Arm {
 // Plans says that the arm is a model, and not random actions.
 func (a Arm) Plans() bool { return a.Weights != "" }
 
-// searches says that the arm plans by a solver.
-func (a Arm) searches() bool { return a.Plans() && a.Policy == nil }
+// Searches says that the arm plans by a solver.
+func (a Arm) Searches() bool { return a.Plans() && a.Python != results.PythonPolicy }
+
+// Agent is the loaded model of an arm: a World or, for a model that is no world model, a Cost
+// or a Policy. Proposal, if not nil, makes the first mean of the solver.
+type Agent struct {
+	World            model.World
+	Cost             CostModel
+	Policy, Proposal Policy
+}
+
+// Load returns the agent of an arm. Evaluations call it once they have something to run.
+type Load func() (Agent, error)
 
 // Model is what evaluations have to know of any model: the size of its frames, how wide its
 // actions are, and the device that its plans are searched on.
@@ -80,8 +84,8 @@ type Policy interface {
 	Plan(z []float32, starts, goals []byte) error
 }
 
-// model is the one that the arm has.
-func (a Arm) model() Model {
+// Model is the one that plans.
+func (a Agent) Model() Model {
 	switch {
 	case a.Cost != nil:
 		return a.Cost
@@ -91,55 +95,39 @@ func (a Arm) model() Model {
 	return a.World
 }
 
-// Job is one arm at one tier on some sets. The sets are planned side by side,
-// which no result depends on.
+// Job is one arm at one tier on some sets: what names their cells, and how much of the
+// machine it may use. The sets are planned side by side, which no result depends on.
 type Job struct {
-	Task     envs.Task
-	Data     *Data
-	Protocol dataset.Protocol
-	Arm      Arm
-	// Solver (of Solvers), Tier (Tier.For the solver), Temperature (of mppi) and
-	// Clip (of icem) say how the arm plans; random actions ignore them.
-	Solver       string
-	Tier         Tier
-	Temperature  float64
-	Clip         plan.Clip
-	PlannerNoise int  // its number, 0: the published
-	ActionClip   bool // planned actions are clipped to the task's bounds before they are executed
-	Sets         []Set
-	Fresh        bool   // existing cells count as missing, and are replaced
-	Workers      int    // goroutines that simulate, 0: one
-	Batch        int    // episodes planned side by side, 0: as many as keep the device busy
-	Version      string // of the program, for the measured times
-	Progress     func(done, total int64, note string)
+	Task envs.Task
+	Data *Data
+	Arm  Arm
+	results.Rules
+	Solver   string // of Solvers; random actions and policies ignore it
+	Tier     Tier   // Tier.For the solver
+	Sets     []Set
+	Fresh    bool   // existing cells count as missing, and are replaced
+	Workers  int    // goroutines that simulate, 0: one
+	Batch    int    // episodes planned side by side, 0: as many as keep the device busy
+	Version  string // of the program, for the measured times
+	Progress func(done, total int64, note string)
 }
 
 // Spec determines the cell of the job's set i.
 func (j Job) Spec(i int) results.Spec {
-	s := results.Spec{
-		Schema: results.Schema, Protocol: string(j.Protocol), Task: j.Task.Spec.Name,
-		Method: j.Arm.Method, Data: j.Data.Fingerprint,
-		Budget: Budget, GoalOffset: GoalOffset,
-		Set: j.Sets[i].Name, SetHash: j.Sets[i].Hash, Episodes: len(j.Sets[i].Starts), Pool: j.Sets[i].Pool.String(),
-	}
-	if !j.Arm.Plans() {
-		return s
-	}
-	s.TrainSeed, s.Weights, s.Precision = j.Arm.TrainSeed, j.Arm.Weights, j.Arm.Precision
-	s.Recipe, s.Q, s.LossWeight = j.Arm.Recipe.Hash, j.Arm.Recipe.Q, j.Arm.Recipe.Weight
-	s.Backbone, s.Python, s.Code = j.Arm.Backbone, j.Arm.Python, j.Arm.Code
-	s.Horizon, s.ActionClip = Horizon, j.ActionClip
-	if j.Arm.searches() {
+	a, set := j.Arm, j.Sets[i]
+	s := results.Spec{Schema: results.Schema, Task: j.Task.Spec.Name, Method: a.Method, Data: j.Data.Fingerprint,
+		Set: set.Name, SetHash: set.Hash, Episodes: len(set.Starts)}
+	if a.Searches() {
 		s.Solver, s.Tier = j.Solver, j.Tier.Name
 		s.Candidates, s.Iterations, s.Elites = j.Tier.Candidates, j.Tier.Iterations, j.Tier.Elites
-		s.PlannerNoise = j.PlannerNoise
 	}
-	switch s.Solver {
-	case results.MPPI:
-		s.Temperature = j.Temperature
-	case results.ICEM:
-		s.Clip = clipName(j.Clip)
+	s.Rules = j.Rules.Of(s.Solver, a.Plans())
+	s.Pool = set.Pool
+	if !a.Plans() {
+		return s
 	}
+	s.TrainSeed, s.Weights, s.Recipe, s.Q, s.LossWeight = a.TrainSeed, a.Weights, a.Recipe.Hash, a.Recipe.Q, a.Recipe.Weight
+	s.Backbone, s.Python, s.Code = a.Backbone, a.Python, a.Code
 	if m, _, err := j.scaler(); err == nil && !sameScaler(m, j.Data.Actions) {
 		s.Actions = "checkpoint"
 	}
@@ -156,13 +144,13 @@ func (j Job) scaler() (m dataset.Moments, note string, err error) {
 	const differ = "the actions of this data set have other means and deviations than those that the checkpoint was trained on; plans are scaled by "
 	own, data := j.Arm.Actions, j.Data.Actions
 	switch {
-	case len(own.Mean) == 0 && j.Protocol == dataset.Strict:
+	case len(own.Mean) == 0 && j.Protocol == results.Strict:
 		return m, "", fmt.Errorf("the checkpoint does not say how its actions were scaled, which --protocol strict needs (hint: --protocol paper scales them as the data set's are)")
 	case len(own.Mean) == 0:
 		m, note = data, "the checkpoint does not say how its actions were scaled: they are scaled as this data set's are"
 	case sameScaler(own, data):
 		m = own
-	case j.Protocol == dataset.Strict:
+	case j.Protocol == results.Strict:
 		m, note = own, differ+"the checkpoint's"
 	default:
 		m, note = data, differ+"this data set's, as in the published evaluation"
@@ -226,11 +214,11 @@ type SetResult struct {
 
 // Run evaluates all sets of a job and returns the result of each. Results do
 // not depend on Workers nor on which sets run together.
-func Run(ctx context.Context, j Job) ([]SetResult, error) {
-	if err := j.Check(); err != nil {
+func Run(ctx context.Context, j Job, a Agent) ([]SetResult, error) {
+	if err := j.Check(a); err != nil {
 		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
 	}
-	r, err := newRunner(j)
+	r, err := newRunner(j, a)
 	if err != nil {
 		return nil, fmt.Errorf("evaluating %s on %s: %w", j.Arm.Method, j.Task.Spec.Name, err)
 	}
@@ -241,15 +229,15 @@ func Run(ctx context.Context, j Job) ([]SetResult, error) {
 	return r.setResults(), nil
 }
 
-// Check refuses an arm that was not made for this task, data or protocol.
-func (j Job) Check() error {
+// Check returns an error if the arm, whose model is a, was not made for this task, data or protocol.
+func (j Job) Check(a Agent) error {
 	if !j.Arm.Plans() {
 		return nil
 	}
 	if j.Solver == results.MPPI && !(j.Temperature > 0) {
 		return fmt.Errorf("mppi has the temperature %g (hint: stock, paper, tuned or a positive number)", j.Temperature)
 	}
-	info := j.Arm.model().Info()
+	info := a.Model().Info()
 	if info.FrameSkip != Block {
 		return fmt.Errorf("the checkpoint was trained with frame skip %d, the evaluation plans in blocks of %d (hint: train with frame skip %d)", info.FrameSkip, Block, Block)
 	}
@@ -259,7 +247,7 @@ func (j Job) Check() error {
 	if j.Arm.Protocol != "" && j.Arm.Protocol != j.Protocol {
 		return fmt.Errorf("the checkpoint was trained with --protocol %s, which decides what it has seen and how actions are scaled (hint: train with --protocol %s)", j.Arm.Protocol, j.Protocol)
 	}
-	if j.otherData() && j.Protocol == dataset.Strict {
+	if j.otherData() && j.Protocol == results.Strict {
 		return fmt.Errorf("the checkpoint was trained on another data set (fingerprint %.12s, not %.12s), so that nobody knows which of these episodes it has not seen, as --protocol strict needs (hint: give the data set that it was trained on)", j.Arm.Data, j.Data.Fingerprint)
 	}
 	_, _, err := j.scaler()

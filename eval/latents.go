@@ -8,12 +8,12 @@ import (
 	"scalewm/model"
 )
 
-// Latents are those of rows of the job's data by the job's model, P*D numbers a
+// Latents are those of rows of the job's data by the model of its arm, P*D numbers a
 // row: what `encode` writes.
-func (j Job) Latents(ctx context.Context, rows []int) ([]float32, error) {
-	e := model.NewEncoder(j.Arm.World)
+func (j Job) Latents(ctx context.Context, w model.World, rows []int) ([]float32, error) {
+	e := model.NewEncoder(w)
 	defer e.Free()
-	info := j.Arm.World.Info()
+	info := w.Info()
 	frames, size, width := dataset.AtSize(j.Data.Source, info.FrameSize), info.FrameBytes(), info.Patches*info.Dim
 	px, z := make([]byte, model.FramesAtOnce*size), make([]float32, len(rows)*width)
 	for from := 0; from < len(rows); from += model.FramesAtOnce {

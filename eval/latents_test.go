@@ -16,11 +16,11 @@ func TestLatentsOneByOne(t *testing.T) {
 	}
 	for _, workers := range []int{1, 3} {
 		j.Workers = workers
-		all, err := j.Latents(t.Context(), rows)
+		all, err := j.Latents(t.Context(), j.World, rows)
 		must(t, err)
 		width := len(all) / len(rows)
 		for i, row := range rows {
-			one, err := j.Latents(t.Context(), []int{row})
+			one, err := j.Latents(t.Context(), j.World, []int{row})
 			must(t, err)
 			if !slices.Equal(one, all[i*width:(i+1)*width]) {
 				t.Fatalf("%d workers: row %d alone has %v, among %d rows %v", workers, row, one, len(rows), all[i*width:(i+1)*width])

@@ -54,7 +54,7 @@ func TestRunFreesItsMemory(t *testing.T) {
 		tier, err := j.Tier.For(solver)
 		must(t, err)
 		j.Tier = tier
-		engine := j.Arm.World.Device()
+		engine := j.World.Device()
 		attempt := func(at int, want error) (asked int) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -66,8 +66,8 @@ func TestRunFreesItsMemory(t *testing.T) {
 			if want == context.Canceled {
 				d.disturb = func() error { cancel(); return nil }
 			}
-			j.Arm.World = w
-			_, err = Run(ctx, j)
+			j.World = w
+			_, err = Run(ctx, j.Job, j.Agent)
 			w.Free()
 			if !errors.Is(err, want) || len(d.live) > 0 {
 				t.Errorf("%s, look %d: %d blocks are taken still; it ends in %v, want %v", solver, at, len(d.live), err, want)

@@ -10,16 +10,17 @@ import (
 	"scalewm/dataset"
 	"scalewm/envs"
 	"scalewm/eval/plan"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 )
 
 // sideBySide is how many of a job's episodes are planned side by side.
-func (j Job) sideBySide() int {
-	switch m := j.Arm.model(); {
+func (j Job) sideBySide(a Agent) int {
+	switch m := a.Model(); {
 	case j.Batch > 0:
 		return j.Batch
-	case j.Arm.Policy != nil:
+	case a.Policy != nil:
 		return model.FramesAtOnce
 	default:
 		return max(m.Device().Traits().PlanRows/(j.Tier.Candidates*m.Info().Patches), 1)
@@ -39,29 +40,29 @@ type planner interface {
 }
 
 // newPlanner is how the job's arm plans.
-func newPlanner(j Job) (planner, error) {
+func newPlanner(j Job, a Agent) (planner, error) {
 	actions, _, err := j.scaler()
 	if err != nil {
 		return nil, err
 	}
-	x := executor{actions: actions, sideBySide: j.sideBySide()}
+	x := executor{actions: actions, sideBySide: j.sideBySide(a)}
 	if j.ActionClip {
 		x.bounds = j.Task.Spec
 	}
-	if j.Arm.Policy != nil {
-		return &direct{executor: x, policy: j.Arm.Policy}, nil
+	if a.Policy != nil {
+		return &direct{executor: x, policy: a.Policy, horizon: j.Horizon}, nil
 	}
 	solver, err := j.newSolver()
 	if err != nil {
 		return nil, err
 	}
-	p := &search{executor: x, dev: j.Arm.model().Device(), solver: solver, tier: j.Tier, protocol: j.Protocol, noise: j.PlannerNoise, sets: j.Sets,
-		width: Horizon * j.Arm.model().Info().ActionWidth, proposal: j.Arm.Proposal}
-	p.low, p.high = j.Clip.Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, actions.Mean, actions.Std)
-	if j.Arm.Cost != nil {
-		p.judge = byFrames{j.Arm.Cost}
+	p := &search{executor: x, dev: a.Model().Device(), solver: solver, tier: j.Tier, rules: j.Rules, sets: j.Sets,
+		width: j.Horizon * a.Model().Info().ActionWidth, proposal: a.Proposal}
+	p.low, p.high = plan.Clip(j.Clip).Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, actions.Mean, actions.Std)
+	if a.Cost != nil {
+		p.judge = byFrames{a.Cost}
 	} else {
-		p.judge = newByLatents(j.Arm.World, j.Tier.Candidates)
+		p.judge = newByLatents(a.World, j.Tier.Candidates)
 	}
 	return p, nil
 }
@@ -88,6 +89,7 @@ func (x *executor) execute(eps []*episode, z []float32) {
 type direct struct {
 	executor
 	policy   Policy
+	horizon  int
 	planning time.Duration
 }
 
@@ -101,7 +103,7 @@ func (p *direct) plan(ctx context.Context, eps []*episode, _ int) error {
 	began := time.Now()
 	defer func() { p.planning += time.Since(began) }()
 	for batch := range slices.Chunk(eps, p.sideBySide) {
-		z, err := policyPlans(ctx, p.policy, batch)
+		z, err := policyPlans(ctx, p.policy, p.horizon, batch)
 		if err != nil {
 			return err
 		}
@@ -111,14 +113,14 @@ func (p *direct) plan(ctx context.Context, eps []*episode, _ int) error {
 }
 
 // policyPlans asks a policy for a plan of each episode, which is one call of its model.
-func policyPlans(ctx context.Context, p Policy, eps []*episode) ([]float32, error) {
+func policyPlans(ctx context.Context, p Policy, horizon int, eps []*episode) ([]float32, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	for _, ep := range eps {
 		ep.result.PredictorCalls++
 	}
-	z := make([]float32, len(eps)*Horizon*p.Info().ActionWidth)
+	z := make([]float32, len(eps)*horizon*p.Info().ActionWidth)
 	if err := p.Plan(z, starts(eps), goals(eps)); err != nil {
 		return nil, err
 	}
@@ -150,8 +152,7 @@ type search struct {
 	dev       device.Device
 	solver    plan.Solver
 	tier      Tier
-	protocol  dataset.Protocol
-	noise     int
+	rules     results.Rules
 	sets      []Set
 	width     int       // of a plan
 	low, high []float64 // bounds of one action that iCEM clips to, z-scored
@@ -192,10 +193,10 @@ func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) erro
 	p.encoding += time.Since(began)
 
 	began = time.Now()
-	problem := plan.Problem{Episodes: len(eps), Horizon: Horizon, Width: p.width, Cost: cost, Low: p.low, High: p.high,
+	problem := plan.Problem{Episodes: len(eps), Horizon: p.rules.Horizon, Width: p.width, Cost: cost, Low: p.low, High: p.high,
 		Noise: plan.Keyed{Device: p.dev, Keys: p.keys(eps), Replan: replan, Iterations: p.tier.Iterations}}
 	if p.proposal != nil {
-		first, err := policyPlans(ctx, p.proposal, eps)
+		first, err := policyPlans(ctx, p.proposal, p.rules.Horizon, eps)
 		if err != nil {
 			return err
 		}
@@ -213,7 +214,7 @@ func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) erro
 	p.planning += time.Since(began)
 	p.execute(eps, z)
 	for i, ep := range eps {
-		ep.result.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.PredictorCalls(Horizon)
+		ep.result.PredictorCalls += p.tier.Candidates * p.tier.Iterations * p.PredictorCalls(p.rules.Horizon)
 		ep.result.NaNCosts, ep.blind = ep.result.NaNCosts+found.NaNs[i], found.Blind[i]
 		if replan == 0 {
 			ep.result.PlanCost = found.Cost[i]
@@ -226,7 +227,7 @@ func (p *search) planBatch(ctx context.Context, eps []*episode, replan int) erro
 func (p *search) keys(eps []*episode) []uint64 {
 	keys := make([]uint64, len(eps))
 	for i, ep := range eps {
-		keys[i] = noiseKey(p.protocol, p.noise, p.sets[ep.set].Name, ep.result.PlannerSeed)
+		keys[i] = noiseKey(p.rules, p.sets[ep.set].Name, ep.result.PlannerSeed)
 	}
 	return keys
 }
@@ -335,7 +336,7 @@ func newLatentCost(w model.World, episodes, candidates int) *latentCost {
 // Costs implements plan.Cost.
 func (c *latentCost) Costs(dst, candidates device.Mat) error {
 	pred := c.pred.RowRange(0, candidates.Rows*c.world.Info().Patches)
-	c.world.Rollout(pred, c.start, candidates, Horizon)
+	c.world.Rollout(pred, c.start, candidates, candidates.Cols/c.world.Info().ActionWidth)
 	c.world.Device().LatentCost(dst, pred, c.goal, c.world.Info().CostMean)
 	return c.world.Device().Err()
 }
@@ -356,7 +357,7 @@ type gradCost struct {
 
 // CostGrads implements plan.GradCost.
 func (c gradCost) CostGrads(dst, grad, candidates device.Mat) error {
-	c.world.CostGrad(dst, grad, c.start, c.goal, candidates, Horizon)
+	c.world.CostGrad(dst, grad, c.start, c.goal, candidates, candidates.Cols/c.world.Info().ActionWidth)
 	return c.latentCost.world.Device().Err()
 }
 
@@ -374,8 +375,8 @@ type Trial struct {
 
 // NewTrial is so many episodes whose frames and goals are stripes.
 func NewTrial(w model.World, t Tier, episodes int) *Trial {
-	info := w.Info()
-	p := &search{judge: newByLatents(w, t.Candidates), dev: w.Device(), tier: t, protocol: dataset.Paper, sets: []Set{{}}, width: Horizon * info.ActionWidth,
+	info, rules := w.Info(), results.Published()
+	p := &search{judge: newByLatents(w, t.Candidates), dev: w.Device(), tier: t, rules: rules, sets: []Set{{}}, width: rules.Horizon * info.ActionWidth,
 		solver: plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}}
 	n := info.ActionWidth / info.FrameSkip
 	p.executor = executor{actions: dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}, sideBySide: episodes}

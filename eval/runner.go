@@ -42,6 +42,7 @@ type worker struct {
 // runner holds one job's episodes and its workers.
 type runner struct {
 	Job
+	agent    Agent
 	episodes []*episode
 	workers  []*worker
 	planner  planner // nil: episodes act by policy
@@ -56,8 +57,8 @@ type runner struct {
 	plans      int
 }
 
-func newRunner(j Job) (*runner, error) {
-	r := &runner{Job: j, began: time.Now()}
+func newRunner(j Job, a Agent) (*runner, error) {
+	r := &runner{Job: j, agent: a, began: time.Now()}
 	for i, set := range j.Sets {
 		for k, s := range set.Starts {
 			r.episodes = append(r.episodes, r.newEpisode(i, k, s))
@@ -75,10 +76,10 @@ func newRunner(j Job) (*runner, error) {
 		return r, nil
 	}
 	for _, w := range r.workers {
-		w.resizer = dataset.NewResizer(envs.FrameSize, j.Arm.model().Info().FrameSize)
+		w.resizer = dataset.NewResizer(envs.FrameSize, a.Model().Info().FrameSize)
 	}
 	var err error
-	if r.planner, err = newPlanner(j); err != nil {
+	if r.planner, err = newPlanner(j, a); err != nil {
 		r.close()
 		return nil, err
 	}
@@ -87,8 +88,8 @@ func newRunner(j Job) (*runner, error) {
 
 func (r *runner) newEpisode(set, index int, s Start) *episode {
 	ep := &episode{set: set, index: index, start: s}
-	ep.result = results.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: Budget}
-	if r.Arm.searches() {
+	ep.result = results.Row{Episode: index, Trajectory: s.Trajectory, Start: s.Row, Steps: r.Budget}
+	if r.Arm.Searches() {
 		ep.result.PlannerSeed = rng.PlannerSeed(index, r.Tier.Name)
 	}
 	return ep
@@ -106,14 +107,14 @@ func (r *runner) close() {
 // run alternates plans and the steps that execute them until every episode has
 // met its goal or spent its budget. Episodes that are finished leave the batch.
 func (r *runner) run(ctx context.Context) error {
-	for from := 0; from < Budget; {
+	for from := 0; from < r.Budget; {
 		live := r.live()
 		if len(live) == 0 {
 			return nil
 		}
-		steps := Budget
+		steps := r.Budget
 		if r.planner != nil {
-			steps = Horizon * Block
+			steps = r.Executed() * Block
 			if err := r.plan(ctx, live, from/steps); err != nil {
 				return err
 			}
@@ -189,12 +190,12 @@ func (r *runner) checkCosts(live []*episode) error {
 
 // loadFrames reads the stored start and goal frames and takes in the goals.
 func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
-	size := r.Arm.model().Info().FrameBytes()
+	size := r.agent.Model().Info().FrameBytes()
 	err := r.eachLive(ctx, live, func(w *worker, ep *episode) error {
 		ep.frame, ep.goalFrame = make([]byte, size), make([]byte, size)
 		from := r.Data.fileRow(ep.start)
 		for i, dst := range [][]byte{ep.frame, ep.goalFrame} {
-			row := from + i*GoalOffset
+			row := from + i*r.GoalOffset
 			if err := r.Data.Frame(row, w.px); err != nil {
 				return fmt.Errorf("reading the frame of row %d: %w", row, err)
 			}
@@ -205,7 +206,7 @@ func (r *runner) loadFrames(ctx context.Context, live []*episode) error {
 	if err != nil {
 		return err
 	}
-	if err = r.planner.goals(ctx, live); err == nil && r.Arm.World != nil && r.Arm.Proposal == nil {
+	if err = r.planner.goals(ctx, live); err == nil && r.agent.World != nil && r.agent.Proposal == nil {
 		for _, ep := range live { // plans see its latents alone
 			ep.goalFrame = nil
 		}
@@ -224,7 +225,7 @@ func (r *runner) simulate(ctx context.Context, live []*episode, from, steps int)
 		if err := r.execute(ctx, w, ep, from, steps); err != nil {
 			return err
 		}
-		if ep.done || from+steps >= Budget {
+		if ep.done || from+steps >= r.Budget {
 			ep.done, ep.frame, ep.goalFrame, ep.world = true, nil, nil, nil
 			return nil
 		}
@@ -237,7 +238,7 @@ func (r *runner) simulate(ctx context.Context, live []*episode, from, steps int)
 func (r *runner) enter(world envs.Env, ep *episode) error {
 	if ep.world != nil {
 		if err := world.Restore(ep.world); err != nil {
-			return fmt.Errorf("going back to step %d: %w", Horizon*Block, err)
+			return fmt.Errorf("going back to the step of the last plan: %w", err)
 		}
 		return nil
 	}
@@ -263,7 +264,7 @@ func (r *runner) enter(world envs.Env, ep *episode) error {
 func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode, from, steps int) error {
 	dim := r.Task.Spec.ActionDim
 	action := make([]float64, dim)
-	for k := range min(steps, Budget-from) {
+	for k := range min(steps, r.Budget-from) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -285,7 +286,7 @@ func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode, from,
 		if err := r.see(from+k+1, world); err != nil {
 			return err
 		}
-		if out.Terminated {
+		if out.Terminated && (r.Success == "" || from+k+1 == r.Budget) {
 			ep.result.Success, ep.result.Steps, ep.done = true, from+k+1, true
 			return nil
 		}
@@ -321,7 +322,7 @@ func (r *runner) setResults() []SetResult {
 	}
 	for i := range out {
 		if r.planner != nil {
-			out[i].Result.Device = r.Arm.model().Device().Kind().String()
+			out[i].Result.Device = r.agent.Model().Device().Kind().String()
 		}
 		out[i].Run = r.times(float64(len(out[i].Result.Rows)) / float64(len(r.episodes)))
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/dataset/rng"
 	"scalewm/envs"
@@ -19,9 +18,9 @@ import (
 	"scalewm/model/device"
 )
 
-func run(t *testing.T, j Job) []results.Result {
+func run(t *testing.T, j trial) []results.Result {
 	t.Helper()
-	outs, err := Run(context.Background(), j)
+	outs, err := Run(context.Background(), j.Job, j.Agent)
 	must(t, err)
 	var rs []results.Result
 	for _, o := range outs {
@@ -36,12 +35,12 @@ func same(a, b results.Result) bool { return a.Device == b.Device && slices.Equa
 // that the tests below plan with a world that knows where things are.
 func TestDotWorldReads(t *testing.T) {
 	j := testJob(t, "T5", 4, "s101")
-	r, err := newRunner(j)
+	r, err := newRunner(j.Job, j.Agent)
 	must(t, err)
 	defer r.close()
 	must(t, r.loadFrames(context.Background(), r.episodes))
 	for _, ep := range r.episodes {
-		at := 2 * (j.Data.fileRow(ep.start) + GoalOffset)
+		at := 2 * (j.Data.fileRow(ep.start) + results.Published().GoalOffset)
 		place := j.Data.Source.(*recording).state[at : at+2]
 		if dx, dy := float64(ep.goal[0])-place[0], float64(ep.goal[1])-place[1]; dx*dx+dy*dy > 36 && place[0] < 80 {
 			t.Errorf("goal at %.1f reads as %.1f", place, ep.goal)
@@ -97,7 +96,7 @@ func TestActionClip(t *testing.T) {
 	planned := func(clip bool) (actions []float64) {
 		j := testJob(t, "T5", 4, "s101")
 		j.ActionClip = clip
-		r, err := newRunner(j)
+		r, err := newRunner(j.Job, j.Agent)
 		must(t, err)
 		defer r.close()
 		must(t, r.plan(t.Context(), r.episodes, 0))
@@ -125,14 +124,14 @@ func TestSolversDiffer(t *testing.T) {
 	seen := map[float64]string{}
 	for _, tc := range []struct {
 		name string
-		set  func(*Job)
+		set  func(*trial)
 	}{
-		{"cem", func(j *Job) { j.Solver = results.CEM }},
-		{"icem", func(j *Job) { j.Solver = results.ICEM }},
-		{"icem within what the task can do", func(j *Job) { j.Solver, j.Clip = results.ICEM, plan.ClipEnv }},
-		{"icem unclipped", func(j *Job) { j.Solver, j.Clip = results.ICEM, plan.ClipNone }},
-		{"mppi at 0.5", func(j *Job) { j.Solver, j.Temperature = results.MPPI, 0.5 }},
-		{"mppi at 512", func(j *Job) { j.Solver, j.Temperature = results.MPPI, 512 }},
+		{"cem", func(j *trial) { j.Solver = results.CEM }},
+		{"icem", func(j *trial) { j.Solver = results.ICEM }},
+		{"icem within what the task can do", func(j *trial) { j.Solver, j.Clip = results.ICEM, string(plan.ClipEnv) }},
+		{"icem unclipped", func(j *trial) { j.Solver, j.Clip = results.ICEM, string(plan.ClipNone) }},
+		{"mppi at 0.5", func(j *trial) { j.Solver, j.Temperature = results.MPPI, 0.5 }},
+		{"mppi at 512", func(j *trial) { j.Solver, j.Temperature = results.MPPI, 512 }},
 	} {
 		j := testJob(t, "T4", 1, "s101")
 		tc.set(&j)
@@ -144,11 +143,11 @@ func TestSolversDiffer(t *testing.T) {
 	}
 	j := testJob(t, "T4", 1, "s101")
 	j.Solver = results.Descent // this world has no gradients
-	if _, err := Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), "gradients") {
+	if _, err := Run(context.Background(), j.Job, j.Agent); err == nil || !strings.Contains(err.Error(), "gradients") {
 		t.Errorf("gd on a world without gradients: %v", err)
 	}
 	j.Solver = results.MPPI
-	if _, err := Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), "temperature 0") {
+	if _, err := Run(context.Background(), j.Job, j.Agent); err == nil || !strings.Contains(err.Error(), "temperature 0") {
 		t.Errorf("mppi without a temperature: %v", err)
 	}
 }
@@ -157,9 +156,9 @@ func TestSolversDiffer(t *testing.T) {
 // says what the published harness would.
 func TestPairing(t *testing.T) {
 	j := testJob(t, "T5", 6, "s101")
-	plan, kind := run(t, j)[0], j.Arm.World.Device().Kind().String()
+	plan, kind := run(t, j)[0], j.World.Device().Kind().String()
 	j.Arm.Method = "scale"
-	j.Arm.World.(*dotWorld).move.Buf = j.Arm.World.(*dotWorld).d.Alloc(100, device.Float32) // a world without dynamics
+	j.World.(*dotWorld).move.Buf = j.World.(*dotWorld).d.Alloc(100, device.Float32) // a world without dynamics
 	other := run(t, j)[0]
 	j.Arm = Arm{Method: "random"}
 	random := run(t, j)[0]
@@ -206,21 +205,21 @@ func TestSkill(t *testing.T) {
 func TestEdges(t *testing.T) {
 	j := testJob(t, "T5", 1, "s101")
 	src := j.Data.Source.(*recording)
-	goal := src.state[2*GoalOffset : 2*GoalOffset+2]
+	goal := src.state[2*results.Published().GoalOffset : 2*results.Published().GoalOffset+2]
 	cases := []struct {
 		name string
 		x, y float64
 		want results.Row
 	}{
 		{"solved before it begins", goal[0], goal[1], results.Row{Success: true, Steps: 1, Replans: 1, PreSolved: true}},
-		{"out of reach", 0, 0, results.Row{Success: false, Steps: Budget, Replans: 2}},
+		{"out of reach", 0, 0, results.Row{Success: false, Steps: results.Published().Budget, Replans: 2}},
 	}
 	j.Sets = []Set{newSet("s101", []Start{{}})}
 	for _, tc := range cases {
 		src.state[0], src.state[1] = tc.x, tc.y
 		if tc.x == 0 { // the corner that is farthest from the goal, held there by a world that sees nothing
 			src.state[0], src.state[1] = far(goal[0]), far(goal[1])
-			w := j.Arm.World.(*dotWorld)
+			w := j.World.(*dotWorld)
 			w.spoil = func(pred device.Mat) { w.d.Fill(pred, 0) }
 		}
 		got := run(t, j)[0].Rows[0]
@@ -269,7 +268,7 @@ func TestDiverged(t *testing.T) {
 	}
 	for i, row := range run(t, j)[0].Rows {
 		if i == 2 {
-			if row.Success || row.Steps != Budget || row.Diverged != "bursting: the simulation diverged: NaN in x" {
+			if row.Success || row.Steps != results.Published().Budget || row.Diverged != "bursting: the simulation diverged: NaN in x" {
 				t.Errorf("the broken episode: %+v", row)
 			}
 		} else if row != want[i] {
@@ -297,7 +296,7 @@ func TestCostsThatAreNotFinite(t *testing.T) {
 				{"the first episode", func(w *dotWorld, pred device.Mat) { w.d.Fill(pred.RowRange(0, 10), bad) }, []int{30, 0}},
 			} {
 				j := testJob(t, "T5", 2, "s101")
-				w := j.Arm.World.(*dotWorld)
+				w := j.World.(*dotWorld)
 				w.spoil = func(pred device.Mat) {
 					if c.what != "the first episode" || pred.Rows == 20 { // it stays the first one while both are planned
 						c.spoil(w, pred)
@@ -307,7 +306,7 @@ func TestCostsThatAreNotFinite(t *testing.T) {
 					j.Temperature = 32
 				}
 				dir := t.TempDir()
-				cells, failed, err := Cells(t.Context(), cell.Store{Dir: dir}, j)
+				cells, failed, err := j.cells(t.Context(), cell.Store{Dir: dir})
 				must(t, err)
 				if c.want == nil {
 					want := "evaluating lewm on tworoom: planning with " + solver + " at tier T5 on set s101: no cost that the model gave is finite"
@@ -342,13 +341,13 @@ func TestPlansThatAreNotFinite(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(-1)} {
 		for _, proposal := range []bool{false, true} {
 			j := testJob(t, "T5", 2, "s101")
-			p := spoiledPolicy{j.Arm.World.(*dotWorld), float32(bad)}
+			p := spoiledPolicy{j.World.(*dotWorld), float32(bad)}
 			if proposal {
-				j.Arm.Proposal = p
+				j.Proposal = p
 			} else {
-				j.Arm.World, j.Arm.Policy = nil, p
+				j.World, j.Policy = nil, p
 			}
-			_, err := Run(t.Context(), j)
+			_, err := Run(t.Context(), j.Job, j.Agent)
 			if want := fmt.Sprintf("evaluating lewm on tworoom: a policy's plan has %g at 3 (hint: ", bad); err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}
@@ -371,10 +370,10 @@ func (p spoiledPolicy) Plan(z []float32, _, _ []byte) error {
 func TestRefusals(t *testing.T) {
 	ctx := context.Background()
 	good := testJob(t, "T5", 1, "s101")
-	world := func(f func(w *dotWorld)) Job {
-		j, w := good, *good.Arm.World.(*dotWorld)
+	world := func(f func(w *dotWorld)) trial {
+		j, w := good, *good.World.(*dotWorld)
 		f(&w)
-		j.Arm.World = &w
+		j.World = &w
 		return j
 	}
 	cases := []struct {
@@ -382,41 +381,43 @@ func TestRefusals(t *testing.T) {
 		err        func() error
 	}{
 		{"frame skip", "frame skip 4", func() error {
-			_, err := Run(ctx, world(func(w *dotWorld) { w.info.FrameSkip = 4 }))
+			j := world(func(w *dotWorld) { w.info.FrameSkip = 4 })
+			_, err := Run(ctx, j.Job, j.Agent)
 			return err
 		}},
 		{"action width", "blocks of 25 numbers", func() error {
-			_, err := Run(ctx, world(func(w *dotWorld) { w.info.ActionWidth = 25 }))
+			j := world(func(w *dotWorld) { w.info.ActionWidth = 25 })
+			_, err := Run(ctx, j.Job, j.Agent)
 			return err
 		}},
 		{"trained on the held-out episodes", "--protocol strict", func() error {
 			j := good
-			j.Protocol = dataset.Strict
-			_, err := Run(ctx, j)
+			j.Protocol = results.Strict
+			_, err := Run(ctx, j.Job, j.Agent)
 			return err
 		}},
 		{"solver", "unknown solver", func() error {
 			j := good
 			j.Solver = "guess"
-			_, err := Run(ctx, j)
+			_, err := Run(ctx, j.Job, j.Agent)
 			return err
 		}},
 		{"task", "records the task \"pusht\"", func() error {
 			s := recordEpisodes(t, 1)
 			s.attr = map[string]string{"env": "pusht"}
-			_, err := NewData(s, tworoom(), dataset.Paper)
+			_, err := NewData(s, tworoom(), rules(results.Paper))
 			return err
 		}},
 		{"no frames", "no pixels", func() error {
 			s := recordEpisodes(t, 1)
 			s.noFrames = true
-			_, err := NewData(s, tworoom(), dataset.Paper)
+			_, err := NewData(s, tworoom(), rules(results.Paper))
 			return err
 		}},
 		{"another renderer", "render gate", func() error {
 			s := recordEpisodes(t, 2)
 			s.tint = 4
-			d, err := NewData(s, tworoom(), dataset.Paper)
+			d, err := NewData(s, tworoom(), rules(results.Paper))
 			must(t, err)
 			_, err = RenderGate(ctx, d)
 			return err
@@ -440,7 +441,8 @@ func TestGate(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Run(ctx, testJob(t, "T1", 2, "s101")); !errors.Is(err, context.Canceled) {
+	j := testJob(t, "T1", 2, "s101")
+	if _, err := Run(ctx, j.Job, j.Agent); !errors.Is(err, context.Canceled) {
 		t.Errorf("after a cancel: %v", err)
 	}
 }
@@ -449,7 +451,8 @@ func TestInterrupted(t *testing.T) {
 // for it, is seen before all of it is done.
 func TestInterruptedInTheMiddle(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r, err := newRunner(testJob(t, "T5", 2, "s101"))
+	j := testJob(t, "T5", 2, "s101")
+	r, err := newRunner(j.Job, j.Agent)
 	must(t, err)
 	defer r.close()
 	last := 0
@@ -469,7 +472,7 @@ func TestInterruptedInTheMiddle(t *testing.T) {
 func TestWatch(t *testing.T) {
 	j := testJob(t, "T5", 4, "s101")
 	want := run(t, j)[0].Rows[2]
-	film, err := Watch(context.Background(), j, 2)
+	film, err := Watch(context.Background(), j.Job, j.Agent, 2)
 	must(t, err)
 	if len(film.Frames) != want.Steps+1 || film.Result.Success != want.Success || film.Result.Steps != want.Steps {
 		t.Errorf("film of %d frames ends %+v, want %+v", len(film.Frames), film.Result, want)

@@ -12,7 +12,6 @@ import (
 	"scalewm/dataset"
 	"scalewm/eval/results"
 	"scalewm/model"
-	"scalewm/model/device"
 	"scalewm/model/weights"
 )
 
@@ -24,19 +23,19 @@ func TestWhoseScaler(t *testing.T) {
 	other := dataset.Moments{Mean: []float64{0, 1}, Std: []float64{2, 3}}
 	for _, c := range []struct {
 		name     string
-		protocol dataset.Protocol
+		protocol string
 		own      dataset.Moments
 		want     dataset.Moments
 		note     string // part of it; "": none
 		spec     string
 	}{
-		{"the same data", dataset.Paper, data, data, "", ""},
-		{"the same data", dataset.Strict, data, data, "", ""},
-		{"other data", dataset.Paper, other, data, "by this data set's, as in the published evaluation", ""},
-		{"other data", dataset.Strict, other, other, "plans are scaled by the checkpoint's", "checkpoint"},
-		{"published weights", dataset.Paper, dataset.Moments{}, data, "does not say how its actions were scaled", ""},
+		{"the same data", results.Paper, data, data, "", ""},
+		{"the same data", results.Strict, data, data, "", ""},
+		{"other data", results.Paper, other, data, "by this data set's, as in the published evaluation", ""},
+		{"other data", results.Strict, other, other, "plans are scaled by the checkpoint's", "checkpoint"},
+		{"published weights", results.Paper, dataset.Moments{}, data, "does not say how its actions were scaled", ""},
 	} {
-		j := Job{Task: tworoom(), Data: &Data{Actions: data}, Protocol: c.protocol, Sets: []Set{{}}, Arm: Arm{Weights: "w", Actions: c.own}}
+		j := Job{Task: tworoom(), Data: &Data{Actions: data}, Rules: rules(c.protocol), Sets: []Set{{}}, Arm: Arm{Weights: "w", Actions: c.own}}
 		m, _, err := j.scaler()
 		must(t, err)
 		if note := j.Note(); !sameScaler(m, c.want) || !strings.Contains(note, c.note) || (note == "") != (c.note == "") {
@@ -54,23 +53,23 @@ func TestOtherData(t *testing.T) {
 	here := testJob(t, "T5", 1, "s101").Data.Fingerprint
 	for _, c := range []struct {
 		data     string
-		protocol dataset.Protocol
+		protocol string
 		note     bool
 		refused  bool
 	}{
-		{"", dataset.Strict, false, false}, {here, dataset.Strict, false, false}, {"another", dataset.Strict, true, true},
-		{"", dataset.Paper, false, false}, {here, dataset.Paper, false, false}, {"another", dataset.Paper, true, false},
+		{"", results.Strict, false, false}, {here, results.Strict, false, false}, {"another", results.Strict, true, true},
+		{"", results.Paper, false, false}, {here, results.Paper, false, false}, {"another", results.Paper, true, false},
 	} {
 		j := testJob(t, "T5", 1, "s101")
 		j.Protocol, j.Arm.Protocol, j.Arm.Data, j.Arm.Actions = c.protocol, c.protocol, c.data, j.Data.Actions
-		if err := j.Check(); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "which of these episodes it has not seen") {
+		if err := j.Check(j.Agent); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "which of these episodes it has not seen") {
 			t.Errorf("%q under %s: %v", c.data, c.protocol, err)
 		}
 		if note := j.Note(); (note != "") != c.note {
 			t.Errorf("%q under %s: %q", c.data, c.protocol, note)
 		}
 	}
-	if a := ArmOf(&weights.Sidecar{Method: model.Untrained, Data: "x"}, device.FP32); a.Data != "" {
+	if a := ArmOf(&weights.Sidecar{Method: model.Untrained, Data: "x"}); a.Data != "" {
 		t.Errorf("an untrained model of data %q", a.Data)
 	}
 }
@@ -78,26 +77,26 @@ func TestOtherData(t *testing.T) {
 // What cannot be meant is refused before anything is planned.
 func TestHopelessScalers(t *testing.T) {
 	good := testJob(t, "T5", 1, "s101")
-	for want, change := range map[string]func(*Job){
-		"--protocol strict needs": func(j *Job) {
-			j.Protocol, j.Arm.Protocol, j.Arm.Actions = dataset.Strict, dataset.Strict, dataset.Moments{}
+	for want, change := range map[string]func(*trial){
+		"--protocol strict needs": func(j *trial) {
+			j.Protocol, j.Arm.Protocol, j.Arm.Actions = results.Strict, results.Strict, dataset.Moments{}
 		},
-		"by 3 means and 3 deviations, the task has 2 actions": func(j *Job) {
-			j.Protocol, j.Arm.Protocol, j.Arm.Actions = dataset.Strict, dataset.Strict, dataset.Moments{Mean: make([]float64, 3), Std: []float64{1, 1, 1}}
+		"by 3 means and 3 deviations, the task has 2 actions": func(j *trial) {
+			j.Protocol, j.Arm.Protocol, j.Arm.Actions = results.Strict, results.Strict, dataset.Moments{Mean: make([]float64, 3), Std: []float64{1, 1, 1}}
 		},
-		"by 2 means and 1 deviations": func(j *Job) {
-			j.Protocol, j.Arm.Protocol, j.Arm.Actions = dataset.Strict, dataset.Strict, dataset.Moments{Mean: make([]float64, 2), Std: []float64{1}}
+		"by 2 means and 1 deviations": func(j *trial) {
+			j.Protocol, j.Arm.Protocol, j.Arm.Actions = results.Strict, results.Strict, dataset.Moments{Mean: make([]float64, 2), Std: []float64{1}}
 		},
-		"action 1 is scaled by mean 0 and deviation -1": func(j *Job) {
-			j.Protocol, j.Arm.Protocol, j.Arm.Actions = dataset.Strict, dataset.Strict, dataset.Moments{Mean: make([]float64, 2), Std: []float64{1, -1}}
+		"action 1 is scaled by mean 0 and deviation -1": func(j *trial) {
+			j.Protocol, j.Arm.Protocol, j.Arm.Actions = results.Strict, results.Strict, dataset.Moments{Mean: make([]float64, 2), Std: []float64{1, -1}}
 		},
-		"action 0 is scaled by mean 0 and deviation +Inf": func(j *Job) { // of the data set itself
+		"action 0 is scaled by mean 0 and deviation +Inf": func(j *trial) { // of the data set itself
 			j.Data = &Data{Source: j.Data.Source, Actions: dataset.Moments{Mean: make([]float64, 2), Std: []float64{math.Inf(1), 1}}}
 		},
 	} {
 		j := good
 		change(&j)
-		if _, err := Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
+		if _, err := Run(context.Background(), j.Job, j.Agent); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
 			t.Errorf("%v; want %q and a hint", err, want)
 		}
 	}
@@ -109,8 +108,8 @@ func TestHopelessScalers(t *testing.T) {
 // its scaler or not.
 func TestPlansAreScaledBy(t *testing.T) {
 	j := testJob(t, "T5", 2, "s101")
-	rows := func(j Job) []byte {
-		out, err := Run(context.Background(), j)
+	rows := func(j trial) []byte {
+		out, err := Run(context.Background(), j.Job, j.Agent)
 		must(t, err)
 		b, err := json.Marshal([]results.Result{out[0].Result})
 		must(t, err)
@@ -124,11 +123,11 @@ func TestPlansAreScaledBy(t *testing.T) {
 
 	own := dataset.Moments{Mean: []float64{.5, 0}, Std: []float64{2, .25}}
 	strict := j
-	strict.Protocol, strict.Arm.Protocol, strict.Arm.Actions = dataset.Strict, dataset.Strict, own
+	strict.Protocol, strict.Arm.Protocol, strict.Arm.Actions = results.Strict, results.Strict, own
 	other := j
 	other.Arm.Actions = own
-	for want, job := range map[*dataset.Moments]Job{&own: strict, &j.Data.Actions: other} {
-		p, err := newPlanner(job)
+	for want, job := range map[*dataset.Moments]trial{&own: strict, &j.Data.Actions: other} {
+		p, err := newPlanner(job.Job, job.Agent)
 		must(t, err)
 		z := []float32{1, -2}
 		exact := []float64{want.Mean[0] + want.Std[0], want.Mean[1] - 2*want.Std[1]}
@@ -141,12 +140,12 @@ func TestPlansAreScaledBy(t *testing.T) {
 // The arm of a checkpoint has its scaler, with 1 for actions that never vary; what
 // was not trained has no protocol.
 func TestArmOf(t *testing.T) {
-	a := ArmOf(&weights.Sidecar{Method: "scale", Seed: 7, SHA256: "ab", Protocol: "strict", ActionMean: []float64{1, 2}, ActionStd: []float64{0, 3}}, device.BF16)
-	if a.Method != "scale" || a.TrainSeed != 7 || a.Weights != "ab" || a.Protocol != dataset.Strict || a.Precision != "bf16" ||
+	a := ArmOf(&weights.Sidecar{Method: "scale", Seed: 7, SHA256: "ab", Protocol: "strict", ActionMean: []float64{1, 2}, ActionStd: []float64{0, 3}})
+	if a.Method != "scale" || a.TrainSeed != 7 || a.Weights != "ab" || a.Protocol != results.Strict ||
 		!sameScaler(a.Actions, dataset.Moments{Mean: []float64{1, 2}, Std: []float64{1, 3}}) {
 		t.Errorf("%+v", a)
 	}
-	if a := ArmOf(&weights.Sidecar{Method: model.Untrained, Protocol: "paper"}, device.FP32); a.Protocol != "" || len(a.Actions.Mean) != 0 {
+	if a := ArmOf(&weights.Sidecar{Method: model.Untrained, Protocol: "paper"}); a.Protocol != "" || len(a.Actions.Mean) != 0 {
 		t.Errorf("%+v", a)
 	}
 }

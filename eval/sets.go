@@ -12,14 +12,13 @@ import (
 	"strconv"
 	"strings"
 
-	"scalewm/dataset"
 	"scalewm/dataset/rng/numpy"
 	"scalewm/dataset/safefile"
 	"scalewm/eval/results"
 )
 
 // Start is one episode of a set: it begins at a row of a data-set episode and
-// has the row GoalOffset later as its goal.
+// has the row Rules.GoalOffset later as its goal.
 type Start struct {
 	Trajectory int `json:"trajectory"` // episode of the data set
 	Row        int `json:"start"`      // row within it
@@ -30,7 +29,7 @@ type Set struct {
 	Name   string // s101
 	Starts []Start
 	Hash   string // fingerprint of Starts
-	Pool   Pool   // that it was drawn from
+	Pool   string // that it was drawn from, as in results.Rules
 }
 
 // newSet names and fingerprints starts: the first 12 hex digits of the SHA-256
@@ -79,47 +78,18 @@ func setSeed(name string) (uint64, error) {
 	return seed, nil
 }
 
-// Pool says how many of the valid starts can be drawn.
-type Pool int
-
-const (
-	// MinusOne never draws the last valid start, as the generator behind the
-	// published sets does.
-	MinusOne Pool = iota
-	// Full draws from all of them, as the original's main branch does since July
-	// 2026 (docs/sources.md#evaluation-sets).
-	Full
-)
-
-// String is the pool's name in a cell's spec, "" for that of the published sets.
-func (p Pool) String() string {
-	if p == Full {
-		return results.FullPool
-	}
-	return ""
-}
-
-// ParsePool reads a pool's name.
-func ParsePool(s string) (Pool, error) {
-	switch s {
-	case results.MinusOnePool:
-		return MinusOne, nil
-	case results.FullPool:
-		return Full, nil
-	}
-	return 0, fmt.Errorf("unknown pool %q (hint: minus-one, as published, or full)", s)
-}
-
 // Draw draws n starts without replacement from the valid starts of episodes of
-// these lengths, as NumPy's default generator does, sorted (docs/sources.md#evaluation-sets).
-func Draw(lengths []int, n int, seed uint64, pool Pool) ([]Start, error) {
-	v := newValidStarts(lengths)
+// these lengths, as NumPy's default generator does, sorted. The generator behind the published
+// sets never draws the last valid start; with results.FullPool any can be drawn, as on the
+// reference implementation's main branch since July 2026 (docs/sources.md#evaluation-sets).
+func Draw(lengths []int, n int, seed uint64, r results.Rules) ([]Start, error) {
+	v := newValidStarts(lengths, r.GoalOffset)
 	size := v.count
-	if pool == MinusOne {
+	if r.Pool != results.FullPool {
 		size--
 	}
 	if n < 1 || n > size {
-		return nil, fmt.Errorf("drawing %d starts from %d that have a goal %d rows on (hint: fewer episodes, or a larger data set)", n, max(size, 0), GoalOffset)
+		return nil, fmt.Errorf("drawing %d starts from %d that have a goal %d rows on (hint: fewer episodes, or a larger data set)", n, max(size, 0), r.GoalOffset)
 	}
 	drawn := numpy.New(seed).Choice(int64(size), int64(n))
 	slices.Sort(drawn)
@@ -136,10 +106,10 @@ type validStarts struct {
 	count int
 }
 
-func newValidStarts(lengths []int) validStarts {
+func newValidStarts(lengths []int, goalOffset int) validStarts {
 	v := validStarts{ends: make([]int, len(lengths))}
 	for i, n := range lengths {
-		v.count += max(n-GoalOffset, 0)
+		v.count += max(n-goalOffset, 0)
 		v.ends[i] = v.count
 	}
 	return v
@@ -157,13 +127,13 @@ func (v validStarts) at(k int) Start {
 // setFile is a set as a file: enough to see by eye what was evaluated, and to
 // evaluate it again on the same data without drawing.
 type setFile struct {
-	Name       string           `json:"name"`
-	Task       string           `json:"task"`
-	Protocol   dataset.Protocol `json:"protocol"`
-	Data       string           `json:"data"` // fingerprint of the data set
-	GoalOffset int              `json:"goal_offset"`
-	Hash       string           `json:"hash"` // fingerprint of the starts
-	Episodes   []setMember      `json:"episodes"`
+	Name       string      `json:"name"`
+	Task       string      `json:"task"`
+	Protocol   string      `json:"protocol"`
+	Data       string      `json:"data"` // fingerprint of the data set
+	GoalOffset int         `json:"goal_offset"`
+	Hash       string      `json:"hash"` // fingerprint of the starts
+	Episodes   []setMember `json:"episodes"`
 }
 
 type setMember struct {
@@ -177,9 +147,9 @@ const setSuffix = ".json"
 
 // EncodeSet is the file of a set that was drawn from d.
 func (d *Data) EncodeSet(s Set) []byte {
-	f := setFile{Name: s.Name, Task: d.task.Spec.Name, Protocol: d.protocol, Data: d.Fingerprint, GoalOffset: GoalOffset, Hash: s.Hash}
+	f := setFile{Name: s.Name, Task: d.task.Spec.Name, Protocol: d.rules.Protocol, Data: d.Fingerprint, GoalOffset: d.rules.GoalOffset, Hash: s.Hash}
 	for i, start := range s.Starts {
-		f.Episodes = append(f.Episodes, setMember{i, start, start.Row + GoalOffset})
+		f.Episodes = append(f.Episodes, setMember{i, start, start.Row + d.rules.GoalOffset})
 	}
 	b, err := json.MarshalIndent(f, "", " ")
 	if err != nil {
@@ -191,7 +161,7 @@ func (d *Data) EncodeSet(s Set) []byte {
 // Origin says where the set in a file was drawn from.
 type Origin struct {
 	Task     string
-	Protocol dataset.Protocol
+	Protocol string
 	Data     string // fingerprint of the data set
 }
 
@@ -240,8 +210,8 @@ func parseSet(b []byte) (f setFile, err error) {
 	if err := safefile.CheckNames(f); err != nil {
 		return f, err
 	}
-	if f.Name == "" || len(f.Episodes) == 0 || f.GoalOffset != GoalOffset {
-		return f, fmt.Errorf("name %q, %d episodes, goal offset %d (hint: a name, at least one episode, goals %d rows on)", f.Name, len(f.Episodes), f.GoalOffset, GoalOffset)
+	if f.Name == "" || len(f.Episodes) == 0 || f.GoalOffset < 1 {
+		return f, fmt.Errorf("name %q, %d episodes, goal offset %d (hint: a name, at least one episode, goals some rows ahead)", f.Name, len(f.Episodes), f.GoalOffset)
 	}
 	if digits, numbered := strings.CutPrefix(f.Name, "s"); numbered && strings.Trim(digits, "0123456789") == "" {
 		if _, err := setSeed(f.Name); err != nil {
@@ -249,8 +219,8 @@ func parseSet(b []byte) (f setFile, err error) {
 		}
 	}
 	for i, e := range f.Episodes {
-		if e.Episode != i || e.Trajectory < 0 || e.Row < 0 || e.Goal < e.Row || e.Goal-e.Row != GoalOffset {
-			return f, fmt.Errorf("entry %d is episode %d in trajectory %d from row %d to %d (hint: all are numbered from 0, goals lie %d rows on)", i, e.Episode, e.Trajectory, e.Row, e.Goal, GoalOffset)
+		if e.Episode != i || e.Trajectory < 0 || e.Row < 0 || e.Goal < e.Row || e.Goal-e.Row != f.GoalOffset {
+			return f, fmt.Errorf("entry %d is episode %d in trajectory %d from row %d to %d (hint: all are numbered from 0, goals lie %d rows on)", i, e.Episode, e.Trajectory, e.Row, e.Goal, f.GoalOffset)
 		}
 	}
 	if hash := f.set().Hash; hash != f.Hash {
@@ -264,8 +234,10 @@ func (d *Data) fits(f setFile) error {
 	switch {
 	case f.Task != d.task.Spec.Name || f.Data != d.Fingerprint:
 		return fmt.Errorf("it was drawn from other data, of %s with the fingerprint %.12s (hint: evaluate on that data set)", f.Task, f.Data)
-	case f.Protocol != d.protocol:
+	case f.Protocol != d.rules.Protocol:
 		return fmt.Errorf("it was drawn under --protocol %s (hint: evaluate under the same)", f.Protocol)
+	case f.GoalOffset != d.rules.GoalOffset:
+		return fmt.Errorf("its goals are %d rows ahead, and those of this evaluation %d (hint: draw it again)", f.GoalOffset, d.rules.GoalOffset)
 	}
 	eps := d.Episodes()
 	for _, e := range f.Episodes {

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/dataset/safefile/fuzztest"
+	"scalewm/eval/results"
 )
 
 // drawn is a set as evalsets/reference.json holds it.
@@ -60,18 +60,18 @@ func referenceSets(t *testing.T, path string) {
 	must(t, err)
 	must(t, json.Unmarshal(b, &ref))
 	referenceDraws(t, b)
-	if ref.GoalOffset != GoalOffset {
-		t.Errorf("goal offset %d, ours is %d", ref.GoalOffset, GoalOffset)
+	if ref.GoalOffset != results.Published().GoalOffset {
+		t.Errorf("goal offset %d, ours is %d", ref.GoalOffset, results.Published().GoalOffset)
 	}
 	for name, ds := range ref.DataSets {
-		if v := newValidStarts(ds.EpLen); v.count != ds.ValidStarts {
+		if v := newValidStarts(ds.EpLen, results.Published().GoalOffset); v.count != ds.ValidStarts {
 			t.Errorf("%s: %d valid starts, want %d", name, v.count, ds.ValidStarts)
 		}
 		for text, want := range ds.Seeds {
 			seed, err := strconv.ParseUint(text, 10, 64)
 			must(t, err)
-			sameDraw(t, fmt.Sprintf("%s seed %s, last start left out", name, text), ds.EpLen, seed, MinusOne, want.MinusOne)
-			sameDraw(t, fmt.Sprintf("%s seed %s, full pool", name, text), ds.EpLen, seed, Full, want.Full)
+			sameDraw(t, fmt.Sprintf("%s seed %s, last start left out", name, text), ds.EpLen, seed, "", want.MinusOne)
+			sameDraw(t, fmt.Sprintf("%s seed %s, full pool", name, text), ds.EpLen, seed, results.FullPool, want.Full)
 		}
 	}
 	for _, s := range ref.PlannerSeeds {
@@ -88,9 +88,16 @@ func referenceSets(t *testing.T, path string) {
 	}
 }
 
-func sameDraw(t *testing.T, what string, lengths []int, seed uint64, pool Pool, want drawn) {
+// pooled are the published rules with another pool.
+func pooled(pool string) results.Rules {
+	r := results.Published()
+	r.Pool = pool
+	return r
+}
+
+func sameDraw(t *testing.T, what string, lengths []int, seed uint64, pool string, want drawn) {
 	t.Helper()
-	starts, err := Draw(lengths, len(want.Start), seed, pool)
+	starts, err := Draw(lengths, len(want.Start), seed, pooled(pool))
 	must(t, err)
 	var got drawn
 	for _, s := range starts {
@@ -104,7 +111,7 @@ func sameDraw(t *testing.T, what string, lengths []int, seed uint64, pool Pool, 
 // TestPublishedStarts: Cube s101 begins (30,42) (268,141) and ends (9791,1) in
 // 10,000 episodes of 201 rows (docs/sources.md#evaluation-sets).
 func TestPublishedStarts(t *testing.T) {
-	starts, err := Draw(slices.Repeat([]int{201}, 10000), 100, 101, MinusOne)
+	starts, err := Draw(slices.Repeat([]int{201}, 10000), 100, 101, results.Published())
 	must(t, err)
 	for i, want := range map[int]Start{0: {30, 42}, 1: {268, 141}, 2: {308, 7}, 3: {335, 131}, 97: {9698, 36}, 98: {9731, 54}, 99: {9791, 1}} {
 		if starts[i] != want {
@@ -117,13 +124,13 @@ func TestDrawRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		lengths []int
 		n       int
-		pool    Pool
-	}{{[]int{25, 10}, 1, Full}, {nil, 1, MinusOne}, {[]int{27}, 2, MinusOne}, {[]int{100}, 0, Full}} {
-		if s, err := Draw(tc.lengths, tc.n, 1, tc.pool); err == nil {
+		pool    string
+	}{{[]int{25, 10}, 1, results.FullPool}, {nil, 1, ""}, {[]int{27}, 2, ""}, {[]int{100}, 0, results.FullPool}} {
+		if s, err := Draw(tc.lengths, tc.n, 1, pooled(tc.pool)); err == nil {
 			t.Errorf("%v: drew %v", tc, s)
 		}
 	}
-	if s, err := Draw([]int{27}, 2, 1, Full); err != nil || len(s) != 2 {
+	if s, err := Draw([]int{27}, 2, 1, pooled(results.FullPool)); err != nil || len(s) != 2 {
 		t.Errorf("the full pool of two starts: %v, %v", s, err)
 	}
 }
@@ -132,11 +139,11 @@ func TestDrawRefuses(t *testing.T) {
 // another noise for every set.
 func TestStrictSets(t *testing.T) {
 	src := recordEpisodes(t, 30)
-	d, err := NewData(src, tworoom(), dataset.Strict)
+	d, err := NewData(src, tworoom(), rules(results.Strict))
 	must(t, err)
 	for _, i := range d.heldOut { // let the first rows of the held-out episodes stand on their goals
 		at := 2 * src.episodes[i].Offset
-		copy(src.state[at:at+2*10], src.state[at+2*GoalOffset:])
+		copy(src.state[at:at+2*10], src.state[at+2*results.Published().GoalOffset:])
 	}
 	s, err := d.Set("s101", 20)
 	must(t, err)
@@ -156,8 +163,11 @@ func TestStrictSets(t *testing.T) {
 	if _, err := d.Set("s101", 100000); err == nil {
 		t.Error("more starts than there are: no error")
 	}
-	if noiseKey(dataset.Strict, 0, "s101", 1) == noiseKey(dataset.Strict, 0, "s102", 1) || noiseKey(dataset.Paper, 0, "s101", 1) != noiseKey(dataset.Paper, 0, "s102", 1) ||
-		noiseKey(dataset.Paper, 1, "s101", 1) == noiseKey(dataset.Paper, 0, "s101", 1) || noiseKey(dataset.Paper, 1, "s101", 1) == noiseKey(dataset.Paper, 2, "s101", 1) {
+	noise := func(protocol string, n int, set string) uint64 {
+		return noiseKey(results.Rules{Protocol: protocol, PlannerNoise: n}, set, 1)
+	}
+	if noise("strict", 0, "s101") == noise("strict", 0, "s102") || noise("paper", 0, "s101") != noise("paper", 0, "s102") ||
+		noise("paper", 1, "s101") == noise("paper", 0, "s101") || noise("paper", 1, "s101") == noise("paper", 2, "s101") {
 		t.Error("noise is keyed by set under paper, or not under strict")
 	}
 }
@@ -165,9 +175,9 @@ func TestStrictSets(t *testing.T) {
 // TestStrictScaling: actions are scaled by the training episodes alone.
 func TestStrictScaling(t *testing.T) {
 	src := recordEpisodes(t, 20)
-	strict, err := NewData(src, tworoom(), dataset.Strict)
+	strict, err := NewData(src, tworoom(), rules(results.Strict))
 	must(t, err)
-	paper, err := NewData(src, tworoom(), dataset.Paper)
+	paper, err := NewData(src, tworoom(), rules(results.Paper))
 	must(t, err)
 	sum, n := 0.0, 0
 	for i, e := range src.episodes {
@@ -246,7 +256,7 @@ func TestSetFileRefuses(t *testing.T) {
 		"other data": {edit(d.Fingerprint, "x"), "other data"},
 		"other task": {edit(`"tworoom"`, `"pusht"`), "other data"},
 		"protocol":   {edit(`"paper"`, `"strict"`), "--protocol strict"},
-		"offset":     {edit(`"goal_offset": 25`, `"goal_offset": 24`), "25 rows on"},
+		"offset":     {edit(`"goal_offset": 25`, `"goal_offset": 24`), "24 rows on"},
 		"name":       {edit(`"s101"`, `"../x"`), "letters"},
 		"other name": {edit(`"s101"`, `"s0101"`), "is the set s101"},
 		"large row":  {edit(`"start": `, `"start": 99999999999999999999`), "it is no set"},
@@ -268,7 +278,7 @@ func TestSetFileRefuses(t *testing.T) {
 		"a trajectory that is not":      {Start{Trajectory: math.MaxInt}, "has no rows"},
 		"a negative row":                {Start{Row: -1}, "numbered from 0"},
 		"a negative trajectory":         {Start{Trajectory: -1}, "numbered from 0"},
-		"a goal beyond the largest int": {Start{Row: math.MaxInt - GoalOffset + 1}, "numbered from 0"},
+		"a goal beyond the largest int": {Start{Row: math.MaxInt - results.Published().GoalOffset + 1}, "numbered from 0"},
 	} {
 		must(t, os.WriteFile(path, d.EncodeSet(newSet("far", []Start{tc.start})), 0o666))
 		if _, err := d.Set(path, 1); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "(hint:") {
@@ -279,7 +289,7 @@ func TestSetFileRefuses(t *testing.T) {
 
 // TestStrictSetFile: a file cannot bring starts in that were trained on.
 func TestStrictSetFile(t *testing.T) {
-	d, err := NewData(recordEpisodes(t, 20), tworoom(), dataset.Strict)
+	d, err := NewData(recordEpisodes(t, 20), tworoom(), rules(results.Strict))
 	must(t, err)
 	trained := 0
 	for slices.Contains(d.heldOut, trained) {
@@ -296,18 +306,13 @@ func TestStrictSetFile(t *testing.T) {
 // the full one can draw one more.
 func TestPool(t *testing.T) {
 	d := testJob(t, "T5", 1, "s101").Data
-	n := newValidStarts(d.lengths()).count
+	n := newValidStarts(d.lengths(), d.rules.GoalOffset).count
 	if _, err := d.Set("s101", n); err == nil {
 		t.Error("the published pool holds the last start")
 	}
-	pool, err := ParsePool("full")
-	must(t, err)
-	d.Pool = pool
+	d.rules.Pool = results.FullPool
 	if s, err := d.Set("s101", n); err != nil || len(s.Starts) != n {
 		t.Errorf("the full pool: %d starts, %v", len(s.Starts), err)
-	}
-	if _, err := ParsePool("half"); err == nil {
-		t.Error("pool half: no error")
 	}
 }
 

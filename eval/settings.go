@@ -13,28 +13,21 @@ import (
 	"slices"
 	"strings"
 
-	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/eval/plan"
 	"scalewm/eval/results"
 )
 
-// The published evaluation (docs/sources.md#evaluation-loop): a plan of Horizon
-// blocks of Block env steps is executed whole, at most twice in an episode.
-const (
-	Horizon    = 5  // blocks of a plan, all executed before the next plan
-	Block      = 5  // env steps of a block, the frame skip of training
-	Budget     = 50 // env steps of an episode
-	GoalOffset = 25 // rows from start to goal
-)
+// Block is the number of env steps of a block, the frame skip of training.
+const Block = 5
 
 // noiseKey is the stream of an episode's planner noise, the same for every arm. Noise
 // other than 0 is another draw of it, by which one sees how much of a result it is.
-func noiseKey(p dataset.Protocol, noise int, set string, seed uint32) uint64 {
-	if noise != 0 {
-		return rng.Key("planner noise", noise, set, int(seed))
+func noiseKey(r results.Rules, set string, seed uint32) uint64 {
+	if r.PlannerNoise != 0 {
+		return rng.Key("planner noise", r.PlannerNoise, set, int(seed))
 	}
-	if p == dataset.Strict {
+	if r.Protocol == results.Strict {
 		return rng.Key("planner", set, int(seed))
 	}
 	return rng.Key("planner", int(seed))
@@ -115,26 +108,6 @@ func ParseSolvers(s string) ([]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// ParseClip reads the bounds that iCEM clips to: raw (the task's own, applied to
-// z-scored actions as in the original), env (the task's as z-scores) or none.
-func ParseClip(s string) (plan.Clip, error) {
-	switch s {
-	case results.RawClip:
-		return plan.ClipRaw, nil
-	case string(plan.ClipEnv), string(plan.ClipNone):
-		return plan.Clip(s), nil
-	}
-	return "", fmt.Errorf("unknown bounds %q (hint: raw, env or none)", s)
-}
-
-// clipName is what a cell's spec says of the bounds.
-func clipName(c plan.Clip) string {
-	if c == plan.ClipRaw {
-		return results.RawClip
-	}
-	return string(c)
 }
 
 // newSolver makes the job's planner at the job's tier.

@@ -1,12 +1,12 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 
 	"scalewm/dataset/cell"
 	"scalewm/eval/results"
@@ -23,59 +23,24 @@ const publishedElsewhere = 64
 // Ladder are the temperatures that tuning tries.
 func Ladder() []float64 { return []float64{.5, 2, 8, 32, 64, 128, 256, 512} }
 
-// Temperature says where MPPI's temperature comes from.
-type Temperature struct {
-	source string  // stock, paper, tuned or value
-	value  float64 // where the source is value, or tuning is done
+// AssumesTemperature reports whether the paper has no temperature for a task, so that Temperature
+// returns a default.
+func AssumesTemperature(r results.Rules, task string) bool {
+	return r.Temperature == 0 && published[task] == 0
 }
 
-// ParseTemperature reads stock, paper, tuned or a positive number.
-func ParseTemperature(s string) (Temperature, error) {
-	if slices.Contains([]string{"stock", "paper", "tuned"}, s) {
-		return Temperature{source: s}, nil
-	}
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v > 0 && v <= 1e9) {
-		return Temperature{}, fmt.Errorf("unknown temperature %q (hint: stock, paper, tuned or a positive number)", s)
-	}
-	return Temperature{source: "value", value: v}, nil
-}
-
-// NeedsTuning says that the temperature has to be chosen first, see Tune.
-func (t Temperature) NeedsTuning() bool { return t.source == "tuned" && t.value == 0 }
-
-// Chosen is t after tuning.
-func (t Temperature) Chosen(c Choice) Temperature {
-	if t.source == "tuned" {
-		t.value = c.Temperature
-	}
-	return t
-}
-
-// Assumed says that the paper is asked for a temperature on a task that it does
-// not have, so that For answers with a default.
-func (t Temperature) Assumed(task string) bool {
-	_, ok := published[task]
-	return t.source == "paper" && !ok
-}
-
-// For is the temperature of a method on a task. One whose costs have another scale
-// than the baseline's keeps the stock one beside any that was chosen for the baseline.
-func (t Temperature) For(task, method string) (float64, error) {
+// Temperature is MPPI's by the rules, for a method on a task. A method whose costs have another
+// scale than the baseline's has the stock one, unless the rules give a number.
+func Temperature(r results.Rules, task, method string) (float64, error) {
 	switch {
-	case t.source == "value":
-		return t.value, nil
-	case t.source == "stock" || model.MethodOf(method).Group == "":
+	case r.Temperature > 0:
+		return r.Temperature, nil
+	case model.MethodOf(method).Group == "":
 		return results.StockTemperature, nil
-	case t.source == "tuned" && t.value > 0:
-		return t.value, nil
-	case t.source == "tuned":
+	case r.Temperature == results.Tuned:
 		return 0, fmt.Errorf("the temperature of mppi on %s is not tuned yet (hint: evaluate the %s checkpoint with --temperature tuned into the same folder first)", task, model.Baseline)
 	}
-	if v, ok := published[task]; ok {
-		return v, nil
-	}
-	return publishedElsewhere, nil
+	return cmp.Or(published[task], publishedElsewhere), nil
 }
 
 // choiceKind is the cell kind of a chosen temperature.
@@ -113,7 +78,7 @@ func (j Job) tuning() []Job {
 	return out
 }
 
-// choice is the cell that records the choice from the ladder's cells.
+// choice is the cell that holds the choice.
 func (j Job) choice() (id string, s choiceSpec, err error) {
 	if j.Arm.Method != model.Baseline || len(j.Sets) != 1 || j.Sets[0].Name != results.TuningSet {
 		return "", s, fmt.Errorf("tuning mppi with %s on %d sets: the temperature is chosen with %s on %s (hint: give the checkpoint of %[3]s)", j.Arm.Method, len(j.Sets), model.Baseline, results.TuningSet)
@@ -121,11 +86,11 @@ func (j Job) choice() (id string, s choiceSpec, err error) {
 	about := j.Spec(0)
 	s = choiceSpec{Protocol: about.Protocol, Task: about.Task, Data: about.Data, Precision: about.Precision}
 	for _, l := range j.tuning() {
-		id, err := cell.ID(results.Kind, l.Spec(0))
+		ids, err := l.IDs()
 		if err != nil {
 			return "", s, err
 		}
-		s.Cells = append(s.Cells, id)
+		s.Cells = append(s.Cells, ids...)
 	}
 	id, err = cell.ID(choiceKind, s)
 	return id, s, err
@@ -179,36 +144,34 @@ func FindChoice(ctx context.Context, store cell.Store, j Job) (found Choice, err
 
 // Tune chooses MPPI's temperature: the one of Ladder with the highest success
 // of the baseline on TuningSet, averaged over the five tiers; the lower one of
-// equals. The job is the baseline's, with that set. The ladder's cells and the
-// choice go to the store, which is not that of the results.
-func Tune(ctx context.Context, store cell.Store, j Job) (Choice, error) {
-	c, err := Tuned(store, j)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, cell.ErrTorn) {
+// equals. The evaluation is the baseline's, with that set; its store, which gets the ladder's cells and the
+// choice, is not that of the results. A choice that is torn is made again.
+func Tune(ctx context.Context, e Evaluation) (Choice, error) {
+	c, err := Tuned(e.Store, e.Job)
+	if errors.Is(err, cell.ErrTorn) {
+		e.Note(fmt.Sprintf("the temperature chosen on %s is torn and is chosen again", e.Task.Spec.Name))
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return c, err
 	}
-	id, spec, err := j.choice()
+	id, spec, err := e.choice()
 	if err != nil {
 		return Choice{}, err
 	}
 	c = Choice{Ladder: Ladder(), Means: make([]float64, len(Ladder()))}
 	tiers := len(Tiers())
-	for i, l := range j.tuning() {
-		cells, failed, err := Cells(ctx, store, l)
-		if len(failed) > 0 {
-			err = failed[0].Err
+	for i, l := range e.tuning() {
+		one := e
+		one.Job = l
+		o, err := one.Run(ctx)
+		if len(o.Failed) > 0 {
+			err = o.Failed[0].Err
 		}
 		if err != nil {
 			return Choice{}, fmt.Errorf("tuning mppi at temperature %g, %s: %w", l.Temperature, l.Tier.Name, err)
 		}
-		c.Means[i/tiers] += cells[0].Result.Rate() / float64(tiers)
-		c.Device = cells[0].Result.Device
+		c.Means[i/tiers] += o.Cells[0].Result.Rate() / float64(tiers)
+		c.Device = o.Cells[0].Result.Device
 	}
-	best := 0
-	for i, m := range c.Means {
-		if m > c.Means[best] {
-			best = i
-		}
-	}
-	c.Temperature = c.Ladder[best]
-	return c, store.Save(id, choiceKind, spec, c)
+	c.Temperature = c.Ladder[slices.Index(c.Means, slices.Max(c.Means))]
+	return c, e.Store.Save(id, choiceKind, spec, c)
 }

@@ -23,40 +23,46 @@ func TestTemperatures(t *testing.T) {
 		{"paper", "tworoom", "untrained", 64}, {"paper", "pointmaze", "lewm", 256}, {"paper", "pusht", "dinowm", 0.5},
 		{"stock", "pusht", "lewm", 0.5}, {"12.5", "cube", "lewm", 12.5}, {"12.5", "cube", "dinowm", 12.5},
 	} {
-		c, err := ParseTemperature(tc.text)
-		must(t, err)
-		if got, err := c.For(tc.task, tc.method); err != nil || got != tc.want || c.NeedsTuning() {
+		if got, err := Temperature(temperature(t, tc.text), tc.task, tc.method); err != nil || got != tc.want {
 			t.Errorf("%s on %s for %s is %g, %v; want %g", tc.text, tc.task, tc.method, got, err, tc.want)
 		}
 	}
 	for _, bad := range []string{"", "0", "-1", "NaN", "Inf", "hot", "1e300"} {
-		if c, err := ParseTemperature(bad); err == nil {
-			t.Errorf("%q gave %+v", bad, c)
+		var r results.Rules
+		if err := setting(t, "temperature").Set(&r, bad); err == nil {
+			t.Errorf("%q gave %+v", bad, r)
 		}
 	}
-	paper, err := ParseTemperature("paper")
-	must(t, err)
-	if got, err := paper.For("chess", "lewm"); err != nil || got != 64 {
+	paper, tuned := temperature(t, "paper"), temperature(t, "tuned")
+	if got, err := Temperature(paper, "chess", "lewm"); err != nil || got != 64 {
 		t.Errorf("a task without a published temperature: %g, %v; want the median of the five", got, err)
 	}
-	if !paper.Assumed("chess") || paper.Assumed("cube") {
+	if !AssumesTemperature(paper, "chess") || AssumesTemperature(paper, "cube") || AssumesTemperature(tuned, "chess") {
 		t.Error("the temperature on chess is an assumption, that on Cube is the paper's")
 	}
-	tuned, err := ParseTemperature("tuned")
-	must(t, err)
-	if _, err := tuned.For("cube", "lewm"); err == nil || !tuned.NeedsTuning() {
-		t.Errorf("before tuning: %v", err)
+	if _, err := Temperature(tuned, "cube", "lewm"); err == nil {
+		t.Error("before tuning: no error")
 	}
-	if dino, err := tuned.For("cube", "dinowm"); err != nil || dino != 0.5 {
+	if dino, err := Temperature(tuned, "cube", "dinowm"); err != nil || dino != 0.5 {
 		t.Errorf("before tuning, DINO-WM: %g, %v", dino, err)
 	}
-	tuned = tuned.Chosen(Choice{Temperature: 8})
-	if got, err := tuned.For("cube", "scale"); err != nil || got != 8 || tuned.NeedsTuning() {
-		t.Errorf("after tuning: %g, %v", got, err)
+}
+
+func temperature(t *testing.T, text string) results.Rules {
+	t.Helper()
+	r := results.Published()
+	must(t, setting(t, "temperature").Set(&r, text))
+	return r
+}
+
+// setting is the row of a name.
+func setting(t *testing.T, name string) results.Setting {
+	t.Helper()
+	i := slices.IndexFunc(results.Settings, func(s results.Setting) bool { return s.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no setting %s", name)
 	}
-	if got, _ := paper.Chosen(Choice{Temperature: 8}).For("cube", "lewm"); got != 32 {
-		t.Errorf("a choice changed the paper's temperature to %g", got)
-	}
+	return results.Settings[i]
 }
 
 // TestTune: the choice is the best mean of the ladder's own cells, the lower of
@@ -64,10 +70,10 @@ func TestTemperatures(t *testing.T) {
 func TestTune(t *testing.T) {
 	j := testJob(t, "T5", 3, results.TuningSet)
 	ctx, store := context.Background(), cell.Store{Dir: t.TempDir()}
-	if _, err := FindChoice(t.Context(), store, j); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := FindChoice(t.Context(), store, j.Job); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("before tuning: %v", err)
 	}
-	c, err := Tune(ctx, store, j)
+	c, err := Tune(ctx, j.evaluation(store))
 	must(t, err)
 	if !slices.Equal(c.Ladder, []float64{.5, 2, 8, 32, 64, 128, 256, 512}) {
 		t.Errorf("ladder %v", c.Ladder)
@@ -80,7 +86,7 @@ func TestTune(t *testing.T) {
 	for _, tier := range Tiers() {
 		l := j
 		l.Solver, l.Tier, l.Temperature = results.MPPI, tier, 32
-		cells, _, err := Cells(ctx, store, l)
+		cells, _, err := l.cells(ctx, store)
 		must(t, err)
 		mean += cells[0].Result.Rate() / 5
 	}
@@ -90,18 +96,18 @@ func TestTune(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(ctx)
 	cancel() // nothing is run any more
-	if again, err := Tune(ctx, store, j); err != nil || again.Temperature != c.Temperature {
+	if again, err := Tune(ctx, j.evaluation(store)); err != nil || again.Temperature != c.Temperature {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	j.Arm.Method, j.Arm.Weights = "scale", "other"
-	if found, err := FindChoice(t.Context(), store, j); err != nil || found.Temperature != c.Temperature {
+	if found, err := FindChoice(t.Context(), store, j.Job); err != nil || found.Temperature != c.Temperature {
 		t.Errorf("another arm finds %+v, %v", found, err)
 	}
-	if _, err := Tune(ctx, store, j); err == nil || !strings.Contains(err.Error(), "lewm") {
+	if _, err := Tune(ctx, j.evaluation(store)); err == nil || !strings.Contains(err.Error(), "lewm") {
 		t.Errorf("tuning with another method: %v", err)
 	}
 	j.Data.Fingerprint = "other data"
-	if _, err := FindChoice(t.Context(), store, j); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := FindChoice(t.Context(), store, j.Job); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("on other data: %v", err)
 	}
 }

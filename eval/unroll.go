@@ -26,19 +26,20 @@ type Unrolled struct {
 // its model. It is used by one goroutine at a time.
 type Unroller struct {
 	job     Job
+	world   model.World
 	encoder *model.Encoder
 	info    model.Info
 	actions dataset.Moments
 	workers []*worker
 }
 
-// NewUnroller makes the worlds. The job needs a task, data and an arm.
-func NewUnroller(j Job) (*Unroller, error) {
+// NewUnroller makes the worlds. The job needs a task, data, rules and an arm, whose model is w.
+func NewUnroller(j Job, w model.World) (*Unroller, error) {
 	actions, _, err := j.scaler()
 	if err != nil {
 		return nil, err
 	}
-	u := &Unroller{job: j, encoder: model.NewEncoder(j.Arm.World), info: j.Arm.World.Info(), actions: actions}
+	u := &Unroller{job: j, world: w, encoder: model.NewEncoder(w), info: w.Info(), actions: actions}
 	for range max(j.Workers, 1) {
 		e, err := j.Task.New(nil)
 		if err != nil {
@@ -62,7 +63,7 @@ func (u *Unroller) Close() {
 // actions. The world goes on where it meets its goal; the goal is the row GoalOffset
 // later, and the model sees the stored frame of the start.
 func (u *Unroller) Unroll(ctx context.Context, s Start, candidates []float32) (out Unrolled, err error) {
-	width := Horizon * u.info.ActionWidth
+	width := u.job.Horizon * u.info.ActionWidth
 	n := len(candidates) / width
 	size := u.info.FrameBytes()
 	frames := make([]byte, (n+2)*size) // of each candidate's end; then start and goal
@@ -87,7 +88,7 @@ func (u *Unroller) Unroll(ctx context.Context, s Start, candidates []float32) (o
 			out.Met++
 		}
 	}
-	for i, row := range []int{0, GoalOffset} {
+	for i, row := range []int{0, u.job.GoalOffset} {
 		w := u.workers[0]
 		if err := u.job.Data.Frame(u.job.Data.fileRow(s)+row, w.px); err != nil {
 			return out, err
@@ -100,7 +101,7 @@ func (u *Unroller) Unroll(ctx context.Context, s Start, candidates []float32) (o
 		return out, err
 	}
 	out.Reached, out.Goal = z[:n*per], z[(n+1)*per:]
-	out.Predicted, err = model.Predict(u.job.Arm.World, z[n*per:(n+1)*per], candidates, Horizon)
+	out.Predicted, err = model.Predict(u.world, z[n*per:(n+1)*per], candidates, u.job.Horizon)
 	return out, err
 }
 
@@ -117,7 +118,7 @@ func (u *Unroller) execute(w *worker, s Start, actions []float64, frame []byte) 
 		}
 		met = met || out.Terminated
 	}
-	goal, err := u.job.Data.row(u.job.Data.fileRow(s) + GoalOffset)
+	goal, err := u.job.Data.row(u.job.Data.fileRow(s) + u.job.GoalOffset)
 	if err != nil {
 		return 0, false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"scalewm/dataset/rng"
+	"scalewm/eval/results"
 )
 
 // The dot world knows the places that the frames show: its latents of the last
@@ -17,13 +18,13 @@ import (
 func TestUnroll(t *testing.T) {
 	j := testJob(t, "T5", 20, "s101")
 	start := j.Sets[0].Starts[slices.IndexFunc(j.Sets[0].Starts, func(s Start) bool {
-		a, err := j.Data.Read("state", j.Data.fileRow(s), j.Data.fileRow(s)+GoalOffset+1)
+		a, err := j.Data.Read("state", j.Data.fileRow(s), j.Data.fileRow(s)+results.Published().GoalOffset+1)
 		must(t, err)
-		x, goal := a[0], a[2*GoalOffset]
+		x, goal := a[0], a[2*results.Published().GoalOffset]
 		return math.Abs(x-112) > 40 && math.Abs(goal-112) > 25 && a[1] > 60 && a[1] < 164
 	})]
 	r := rng.Stream("test candidates")
-	z := make([]float32, 12*Horizon*j.Arm.World.Info().ActionWidth)
+	z := make([]float32, 12*results.Published().Horizon*j.World.Info().ActionWidth)
 	for i := range z {
 		z[i] = float32(r.NormFloat64())
 	}
@@ -31,7 +32,7 @@ func TestUnroll(t *testing.T) {
 	read := 0
 	for _, workers := range []int{1, 3} {
 		j.Workers = workers
-		u, err := NewUnroller(j)
+		u, err := NewUnroller(j.Job, j.World)
 		must(t, err)
 		out, err := u.Unroll(context.Background(), start, z)
 		must(t, err)
@@ -70,7 +71,7 @@ func TestUnroll(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	u, err := NewUnroller(j)
+	u, err := NewUnroller(j.Job, j.World)
 	must(t, err)
 	defer u.Close()
 	if _, err := u.Unroll(ctx, start, z); !errors.Is(err, context.Canceled) {

@@ -24,12 +24,12 @@ type Film struct {
 
 // Watch runs one episode of the job's first set again, which gives the same
 // actions as in the batch, and keeps what it looks like.
-func Watch(ctx context.Context, j Job, index int) (Film, error) {
-	if err := j.Check(); err != nil {
+func Watch(ctx context.Context, j Job, a Agent, index int) (Film, error) {
+	if err := j.Check(a); err != nil {
 		return Film{}, err
 	}
 	j.Sets, j.Workers, j.Progress = j.Sets[:1], 1, nil
-	r, err := newRunner(j)
+	r, err := newRunner(j, a)
 	if err != nil {
 		return Film{}, err
 	}
@@ -38,7 +38,7 @@ func Watch(ctx context.Context, j Job, index int) (Film, error) {
 	ep := r.episodes[0]
 	goal := make([]byte, envs.FrameBytes)
 	film := Film{Beside: [][]byte{goal}}
-	if err := j.Data.Frame(j.Data.fileRow(ep.start)+GoalOffset, goal); err != nil {
+	if err := j.Data.Frame(j.Data.fileRow(ep.start)+j.GoalOffset, goal); err != nil {
 		return Film{}, fmt.Errorf("reading the goal frame of episode %d: %w", index, err)
 	}
 	r.watch = func(_ int, e envs.Env) error {

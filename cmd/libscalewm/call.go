@@ -14,6 +14,7 @@ import (
 
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
+	"scalewm/eval/results"
 	"scalewm/mujoco"
 	thirdparty "scalewm/third_party"
 )
@@ -206,7 +207,8 @@ func (t *table) close(handle uint64) error {
 
 // open tells the library where it lies, so that it finds libmujoco and model files beside itself,
 // and the caller's present environment, of which Go knows only what the process began with;
-// it asks what the library has: {"home", "environment"} gives {"tasks", "versions"}.
+// it asks what the library has: {"home", "environment"} gives {"tasks", "versions", "rules"}, the last being the
+// settings of evaluations by keyword, with their defaults.
 func open(c call) (any, error) {
 	var q struct {
 		Home        string            `json:"home"`
@@ -233,6 +235,12 @@ func open(c call) (any, error) {
 		}
 		tasks = append(tasks, t.Spec.Describe())
 	}
+	rules := map[string]string{}
+	for _, s := range results.Settings {
+		if s.Flag != "" {
+			rules[s.Keyword()] = s.Default()
+		}
+	}
 	versions := map[string]string{"abi": strconv.Itoa(abi), "mujoco": mujoco.Version, "hdf5": hdf5Version}
-	return map[string]any{"tasks": tasks, "versions": versions}, nil
+	return map[string]any{"tasks": tasks, "versions": versions, "rules": rules}, nil
 }

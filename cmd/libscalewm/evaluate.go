@@ -24,12 +24,10 @@ type evaluation struct {
 	err     error
 }
 
-// outcome is what an evaluation leaves, as `scalewm eval --json` prints it.
+// outcome is what an evaluation leaves, as `scalewm eval --json` prints it, and its notes.
 type outcome struct {
-	Cells       []pipeline.Score `json:"cells"`
-	Failed      []string         `json:"failed"`
-	RenderError float64          `json:"render_error"`
-	Notes       []string         `json:"notes"`
+	pipeline.Evaluated
+	Notes []string `json:"notes"`
 }
 
 // progress is a note of how far it has come.
@@ -40,11 +38,11 @@ type progress struct {
 	Note  string `json:"note"`
 }
 
-// newEvaluation begins an evaluation: {"model", "task", "data", "out", ...} gives {"handle"}.
-// "model" is external.Says, the rest the flags of `scalewm eval` (pipeline.Evaluation).
+// newEvaluation begins an evaluation: {"model", "task", "data", "out", "rules", ...} gives {"handle"}.
+// "model" is external.Says, the rest the flags of `scalewm eval`, "rules" those of results.Settings by their keywords.
 func newEvaluation(c call) (any, error) {
 	var q struct {
-		pipeline.Evaluation
+		pipeline.Request
 		Model external.Says `json:"model"`
 	}
 	if err := c.read(&q); err != nil {
@@ -58,7 +56,9 @@ func newEvaluation(c call) (any, error) {
 	if q.Workers < 1 {
 		q.Workers = runtime.GOMAXPROCS(0)
 	}
-	space, err := q.Workspace()
+	e := &evaluation{news: make(chan progress, 1), ended: make(chan struct{})}
+	e.outcome.Notes = []string{} // in JSON an empty list, never null
+	run, err := q.Evaluation("", e)
 	if err != nil {
 		return nil, err
 	}
@@ -67,39 +67,19 @@ func newEvaluation(c call) (any, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &evaluation{cancel: cancel, news: make(chan progress, 1), ended: make(chan struct{})}
-	m, arm, err := external.New(ctx, dev, q.Model, space.Grid.Tasks[0].Spec.ActionDim)
-	if err == nil {
-		err = space.Invite(arm)
-	}
-	if err != nil {
+	e.cancel = cancel
+	who := pipeline.Subject{Name: q.Model.Name}
+	if e.model, who.Arm, who.Agent, err = external.New(ctx, dev, q.Model, run.Task.Spec.ActionDim); err != nil {
 		cancel()
 		return nil, errors.Join(err, dev.Close())
 	}
-	e.model, space.Listener = m, e
-	e.outcome.Failed, e.outcome.Notes = []string{}, []string{} // in JSON empty lists, never null
 	go func() {
 		defer close(e.ended)
 		defer caught(&e.err)
 		defer dev.Close()
-		defer space.Close()
-		e.err = e.run(ctx, space)
+		e.outcome.Evaluated, e.err = run.Run(ctx, who)
 	}()
 	return map[string]uint64{"handle": objects.add(e)}, nil
-}
-
-func (e *evaluation) run(ctx context.Context, space *pipeline.Workspace) error {
-	if _, err := space.Load(space.Grid.Tasks[0]); err != nil {
-		return err
-	}
-	gate, err := space.Ready(ctx, true)
-	if err != nil {
-		return err
-	}
-	e.outcome.RenderError = gate.Error
-	scores, failed, err := space.Evaluate(ctx)
-	e.outcome.Cells, e.outcome.Failed = scores, append(e.outcome.Failed, failed...)
-	return err
 }
 
 // Begin, Progress, Note, End and Failed implement pipeline.Listener. Of progress the newest counts.

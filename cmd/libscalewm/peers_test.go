@@ -72,16 +72,19 @@ func trained(t *testing.T) (dir, converted string) {
 	dev, err := cpu.New(cpu.Options{})
 	check(t, err)
 	defer dev.Close()
-	w := &pipeline.Workspace{Dir: t.TempDir(), Workers: 2, Listener: &evaluation{}, Trainer: dev, Planner: dev, Precision: device.FP32,
-		Grid: pipeline.Grid{Preset: *p, Tasks: []envs.Task{task}, Methods: []model.Method{scale}, Seeds: []int64{3072}, Episodes: 60}}
+	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{task}, Methods: []model.Method{scale}, Seeds: []int64{3072}, Rules: results.Published(), Episodes: 60}
+	g.Precision = string(device.FP32)
+	g.Axes, err = pipeline.ParseAxes("cem", "T3", "s101")
+	check(t, err)
+	dir = t.TempDir()
+	w := pipeline.NewWorkspace(g, dir, pipeline.Options{Workers: 2, Listener: &evaluation{}, Trainer: dev, Planner: dev})
 	defer w.Close()
-	check(t, pipeline.Settings{Protocol: "paper", Solver: "cem", Tier: "T3", Sets: "s101", Temperature: "paper", Clip: "raw", Pool: "minus-one"}.Into(&w.Grid))
 	failed, err := w.Graph().Run(t.Context(), w.Listener)
 	check(t, err)
 	if len(failed) > 0 {
 		t.Fatal(failed)
 	}
-	f, s, err := weights.Load(w.Dir + "/train/tworoom-scale-s3072")
+	f, s, err := weights.Load(dir + "/train/tworoom-scale-s3072")
 	check(t, err)
 	c, err := model.Read(f, s)
 	check(t, err)
@@ -90,7 +93,7 @@ func trained(t *testing.T) (dir, converted string) {
 	converted = t.TempDir()
 	check(t, os.WriteFile(filepath.Join(converted, weights.HydraName), config, 0o644))
 	check(t, weights.Save(filepath.Join(converted, "weights.pt"), tensors, s))
-	return w.Dir, converted
+	return dir, converted
 }
 
 func check(t *testing.T, err error) {

@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -17,6 +19,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
+	"scalewm/eval"
 	"scalewm/eval/analysis"
 	"scalewm/eval/infer"
 	"scalewm/eval/pipeline"
@@ -125,17 +128,17 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 		}
 		f.Close()
 	}
-	grid := pipeline.Grid{Analyses: names}
-	if grid.Rollouts, err = rollouts.read(); err != nil {
+	settings, err := rollouts.read()
+	if err != nil {
 		return err
 	}
-	grid.Rollouts.Timing = time.Duration(*timing) * time.Second
+	settings.Timing = time.Duration(*timing) * time.Second
 	d, err := dev.open(false)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	a := analyser{command: c, grid: grid, dev: d, task: *task, columns: *columns, data: *data, out: *out, protocol: *protocol, workers: *workers}
+	a := analyser{command: c, tables: tables{}, names: names, settings: settings, dev: d, task: *task, columns: *columns, data: *data, out: *out, protocol: *protocol, workers: *workers}
 	failed := []string{}
 	for _, dir := range checkpoints {
 		some, err := a.analyse(ctx, dir)
@@ -145,7 +148,11 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 		failed = append(failed, some...)
 	}
 	if *asJSON {
-		err = c.printJSON(a.tables.json(names, failed))
+		all := map[string]any{"failed": failed}
+		for _, name := range names {
+			all[name] = a.tables[name]
+		}
+		err = c.printJSON(all)
 	} else {
 		err = a.tables.print(c.stdout)
 	}
@@ -172,7 +179,8 @@ func checkpointsOf(folder string) (dirs []string, err error) {
 // analyser analyses one checkpoint after the other.
 type analyser struct {
 	*command
-	grid                               pipeline.Grid
+	names                              []string
+	settings                           analysis.Settings
 	dev                                device.Device
 	task, columns, data, out, protocol string
 	workers                            int
@@ -194,38 +202,78 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	if err != nil {
 		return nil, fmt.Errorf("analysing %s: %w", dir, err)
 	}
-	g := a.grid
-	g.Tasks, g.Methods, g.Seeds = []envs.Task{task}, []model.Method{model.MethodOf(side.Method)}, []int64{side.Seed}
-	if g.Protocol, err = dataset.ParseProtocol(cmp.Or(side.Protocol, a.protocol, string(dataset.Paper))); err != nil {
-		return nil, usagef("analyse: %v", err)
+	rules, method := results.Published(), model.MethodOf(side.Method)
+	if rules.Protocol = cmp.Or(side.Protocol, a.protocol, results.Paper); rules.Protocol != results.Paper && rules.Protocol != results.Strict {
+		return nil, usagef("analyse: unknown protocol %q (hint: paper or strict)", rules.Protocol)
 	}
-	w := a.workspace(g, a.out, a.workers)
-	w.Listener = &teller{command: a.command, quiet: true, step: "analysing " + dir}
-	w.Data, w.Weights, w.Planner, w.Analyser, w.Precision = a.data, dir, a.dev, a.dev, a.dev.Kind().Precision
-	defer w.Close()
-	steps := pipeline.Of[*pipeline.Analyse](w.Graph())
-	for _, name := range g.Analyses {
-		if len(steps) == 0 || !slices.Contains(steps[0].Names(), name) {
-			w.Listener.Note(fmt.Sprintf("%s: %s says nothing of %s, and is left out", dir, name, without(task, side.Method)))
+	l := &teller{command: a.command, quiet: true, step: "analysing " + dir}
+	defer l.line()
+	names := pipeline.Analyses(a.names, task, method)
+	for _, name := range a.names {
+		if !slices.Contains(names, name) {
+			l.Note(fmt.Sprintf("%s: %s says nothing of %s, and is left out", dir, name, without(task, side.Method)))
 		}
 	}
-	if len(steps) == 0 {
-		w.Listener.Note(fmt.Sprintf("%s has none of these analyses: it is of %s", dir, without(task, side.Method)))
+	if len(names) == 0 {
+		l.Note(fmt.Sprintf("%s has none of these analyses: it is of %s", dir, without(task, side.Method)))
 		return nil, nil
 	}
+	if slices.Contains(names, results.RolloutAnalysis) {
+		if err := a.settings.Check(task.Spec.Name, rules.Protocol); err != nil {
+			return nil, usagef("%v", err)
+		}
+	}
+	data = cmp.Or(a.data, filepath.Join(a.out, "data", task.Spec.Name+".h5"))
+	file, err := hdf5.Open(data)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
 	if a.out != "" {
-		if err := w.Admits(task); err != nil {
+		defer pipeline.Tidy(a.out)
+		fingerprint, err := file.Fingerprint()
+		if err == nil {
+			err = pipeline.Admits(a.out, data, rules.Protocol, task, fingerprint)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	graph := pipeline.Graph{steps[0]}
-	if err := graph.Check(ctx); err != nil {
-		return nil, err
+	r, err := a.measure(ctx, dir, file, task, rules, names, l)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
-	failed, err = graph.Run(ctx, w.Listener)
+	if err != nil {
+		r, failed = results.Results{}, append(failed, fmt.Sprintf("analyse %s %s s%d: %v", task.Spec.Name, side.Method, side.Seed, err))
+	}
 	arm := infer.ArmName(results.Spec{Task: task.Spec.Name, Method: side.Method, Q: recipe.Q, LossWeight: recipe.Weight})
-	a.tables.add(steps[0].Results, about{Task: task.Spec.Name, Method: arm, Seed: side.Seed})
-	return failed, err
+	a.tables.add(r, about{Task: task.Spec.Name, Method: arm, Seed: side.Seed})
+	return failed, nil
+}
+
+// measure analyses a checkpoint on a data set.
+func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, task envs.Task, rules results.Rules, names []string, l *teller) (r results.Results, err error) {
+	j := analysis.Job{Job: eval.Job{Task: task, Rules: rules, Workers: orCores(a.workers), Version: version(), Progress: l.Progress},
+		Settings: a.settings, Device: a.dev.Kind().String(), Checkpoint: dir}
+	if j.Data, err = eval.NewData(file, task, rules); err == nil {
+		j.Arm, err = pipeline.ArmOf(dir, task)
+	}
+	if err == nil && slices.Contains(names, results.DynamicsAnalysis) {
+		j.Film, err = pipeline.MissingFilm(a.out, task, pipeline.Label(task, j.Arm), pipeline.Imagined, false, l.Note)
+	}
+	if err != nil {
+		return r, err
+	}
+	free := func() {}
+	defer func() { free() }()
+	r, _, err = analysis.Run(ctx, pipeline.CellStore(a.out), j, names, func() (model.World, error) {
+		world, err := pipeline.LoadFor(j.Job, a.dev, dir, l.Note)
+		if err == nil {
+			free = world.Free
+		}
+		return world, err
+	})
+	return r, err
 }
 
 // without says what a checkpoint lacks that has not all analyses.
@@ -243,126 +291,111 @@ type about struct {
 	Seed   int64  `json:"seed"`
 }
 
-// Rows of the tables that `analyse` prints: one for each line of a result.
+// row is a line of a table: what it is of, and a result.
+type row struct {
+	about
+	result any
+}
+
+// MarshalJSON gives the keys of both.
+func (r row) MarshalJSON() ([]byte, error) {
+	of, err := json.Marshal(r.about)
+	result, err2 := json.Marshal(withoutNil(reflect.ValueOf(r.result)).Interface())
+	return slices.Concat(of[:len(of)-1], []byte(","), result[1:]), cmp.Or(err, err2)
+}
+
+// probeScore and timedCost are results as rows show them.
 type (
-	rankRow struct {
-		about
-		results.Rank
-	}
-	spectrumRow struct {
-		about
-		results.Spectrum
-	}
-	probeRow struct {
-		about
+	probeScore struct {
 		N int `json:"n"`
 		results.ProbeScore
 	}
-	rolloutRow struct {
-		about
-		results.Rollout
-	}
-	dynamicsRow struct {
-		about
-		results.Dynamics
-	}
-	costRow struct {
-		about
+	timedCost struct {
 		results.Cost
 		Times *results.CostTimes `json:"times"`
 	}
 )
 
-// tables are the results of all checkpoints.
-type tables struct {
-	rank     []rankRow
-	spectrum []spectrumRow
-	probe    []probeRow
-	rollout  []rolloutRow
-	dynamics []dynamicsRow
-	cost     []costRow
-}
+// tables are the rows of all checkpoints by analysis.
+type tables map[string][]row
 
-func (t *tables) add(r results.Results, of about) {
-	for _, line := range r.Rank {
-		t.rank = append(t.rank, rankRow{of, line})
+func (t tables) add(r results.Results, of about) {
+	add := func(name string, found bool, result func() any) {
+		if found {
+			t[name] = append(t[name], row{of, result()})
+		}
 	}
-	if r.Spectrum != nil {
-		t.spectrum = append(t.spectrum, spectrumRow{of, *r.Spectrum})
+	for _, line := range r.Rank {
+		add(results.RankAnalysis, true, func() any { return line })
 	}
 	if r.Probe != nil {
 		for _, s := range r.Probe.Scores {
-			t.probe = append(t.probe, probeRow{of, r.Probe.N, s})
+			add(results.ProbeAnalysis, true, func() any { return probeScore{r.Probe.N, s} })
 		}
 	}
-	if r.Rollout != nil {
-		t.rollout = append(t.rollout, rolloutRow{of, *r.Rollout})
-	}
-	if r.Dynamics != nil {
-		t.dynamics = append(t.dynamics, dynamicsRow{of, *r.Dynamics})
-	}
-	if r.Cost != nil {
-		t.cost = append(t.cost, costRow{of, *r.Cost, r.Cost.Times})
-	}
-}
-
-// json is the object that --json prints: only what was asked for.
-func (t *tables) json(names, failed []string) map[string]any {
-	all := map[string]any{results.RankAnalysis: t.rank, results.SpectrumAnalysis: t.spectrum, results.ProbeAnalysis: t.probe, results.RolloutAnalysis: t.rollout, results.DynamicsAnalysis: t.dynamics, results.CostAnalysis: t.cost}
-	out := map[string]any{"failed": failed}
-	for _, name := range names {
-		out[name] = all[name]
-	}
-	return out
+	add(results.SpectrumAnalysis, r.Spectrum != nil, func() any { return *r.Spectrum })
+	add(results.RolloutAnalysis, r.Rollout != nil, func() any { return *r.Rollout })
+	add(results.DynamicsAnalysis, r.Dynamics != nil, func() any { return *r.Dynamics })
+	add(results.CostAnalysis, r.Cost != nil, func() any { return timedCost{*r.Cost, r.Cost.Times} })
 }
 
 // print writes a table for each analysis.
-func (t *tables) print(out io.Writer) error {
+func (t tables) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	head := func(rows int, title string, columns ...string) {
-		if rows > 0 {
-			fmt.Fprintf(w, "%s\ntask\tmethod\tseed\t%s\n", title, strings.Join(columns, "\t"))
+	var of about
+	line := func(fields ...string) {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", of.Task, of.Method, of.Seed, strings.Join(fields, "\t"))
+	}
+	table := func(rows []row, title, columns string, print func(result any)) {
+		if len(rows) > 0 {
+			fmt.Fprintf(w, "%s\ntask\tmethod\tseed\t%s\n", title, columns)
+		}
+		for _, r := range rows {
+			of = r.about
+			print(r.result)
 		}
 	}
-	row := func(a about, fields ...string) {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", a.Task, a.Method, a.Seed, strings.Join(fields, "\t"))
-	}
-	head(len(t.rank), "Distances of latents beside those of the task state", "state", "frames", "Spearman", "95 % over episodes", "Pearson")
-	for _, r := range t.rank {
-		row(r.about, cmp.Or(r.Q, results.DefaultQ), fmt.Sprint(r.N), number(r.Spearman, 3), "["+number(r.Lo, 3)+", "+number(r.Hi, 3)+"]", number(r.Pearson, 3))
-	}
-	head(len(t.spectrum), "Spectrum of the latents", "first shares", "participation", "effective rank", "stretch")
-	for _, r := range t.spectrum {
+	table(t[results.RankAnalysis], "Distances of latents beside those of the task state", "state\tframes\tSpearman\t95 % over episodes\tPearson", func(result any) {
+		r := result.(results.Rank)
+		line(cmp.Or(r.Q, results.DefaultQ), fmt.Sprint(r.N), number(r.Spearman, 3), "["+number(r.Lo, 3)+", "+number(r.Hi, 3)+"]", number(r.Pearson, 3))
+	})
+	table(t[results.SpectrumAnalysis], "Spectrum of the latents", "first shares\tparticipation\teffective rank\tstretch", func(result any) {
+		r := result.(results.Spectrum)
 		var first []string
 		for _, v := range r.Eigenvalues[:min(3, len(r.Eigenvalues))] {
 			first = append(first, fmt.Sprintf("%.4f", v))
 		}
-		row(r.about, strings.Join(first, " "), fmt.Sprintf("%.1f", r.Participation), fmt.Sprintf("%.1f", r.EffectiveRank), number(r.Stretch, 2))
-	}
-	mean := slices.DeleteFunc(slices.Clone(t.probe), func(r probeRow) bool { return r.Component != "mean" || r.Probe == "ridge-last" })
-	head(len(mean), "Probes of the task state, mean R2 over its components", "probe", "components", "R2", "SD")
-	for _, r := range mean {
-		row(r.about, r.Probe, fmt.Sprint(r.K), number(r.R2, 4), number(r.SD, 4))
-	}
-	head(len(t.rollout), "Predictions of 25 steps beside the simulator", "starts", "error", "tau", "encoded against physical", "in all")
-	for _, r := range t.rollout {
-		row(r.about, fmt.Sprint(r.Starts), fmt.Sprintf("%.4f", r.RollErr), fmt.Sprintf("%.3f", r.Tau), fmt.Sprintf("%.3f", r.Encoded.Tau), fmt.Sprintf("%.3f", r.Total.Tau))
-	}
-	head(len(t.dynamics), "Predictions of recorded episodes, squared error over that of two frames", "blocks", "error", "no change", "other actions")
-	for _, r := range t.dynamics {
-		for _, b := range r.PerBlock {
-			row(r.about, fmt.Sprint(b.Blocks), fmt.Sprintf("%.4f", b.Error), fmt.Sprintf("%.4f", b.NoChange), fmt.Sprintf("%.4f", b.OtherActions))
+		line(strings.Join(first, " "), fmt.Sprintf("%.1f", r.Participation), fmt.Sprintf("%.1f", r.EffectiveRank), number(r.Stretch, 2))
+	})
+	mean := slices.DeleteFunc(slices.Clone(t[results.ProbeAnalysis]), func(r row) bool {
+		s := r.result.(probeScore)
+		return s.Component != "mean" || s.Probe == "ridge-last"
+	})
+	table(mean, "Probes of the task state, mean R2 over its components", "probe\tcomponents\tR2\tSD", func(result any) {
+		r := result.(probeScore)
+		line(r.Probe, fmt.Sprint(r.K), number(r.R2, 4), number(r.SD, 4))
+	})
+	table(t[results.RolloutAnalysis], "Predictions of 25 steps beside the simulator", "starts\terror\ttau\tencoded against physical\tin all", func(result any) {
+		r := result.(results.Rollout)
+		line(fmt.Sprint(r.Starts), fmt.Sprintf("%.4f", r.RollErr), fmt.Sprintf("%.3f", r.Tau), fmt.Sprintf("%.3f", r.Encoded.Tau), fmt.Sprintf("%.3f", r.Total.Tau))
+	})
+	table(t[results.DynamicsAnalysis], "Predictions of recorded episodes, squared error over that of two frames", "blocks\terror\tno change\tother actions", func(result any) {
+		for _, b := range result.(results.Dynamics).PerBlock {
+			line(fmt.Sprint(b.Blocks), fmt.Sprintf("%.4f", b.Error), fmt.Sprintf("%.4f", b.NoChange), fmt.Sprintf("%.4f", b.OtherActions))
 		}
-	}
-	head(len(t.cost), "Cost of a plan by CEM", "tier", "rollouts", "predictor calls", "GFLOP", "seconds")
-	for _, r := range t.cost {
+	})
+	table(t[results.CostAnalysis], "Cost of a plan by CEM", "tier\trollouts\tpredictor calls\tGFLOP\tseconds", func(result any) {
+		r := result.(timedCost)
 		for i, p := range r.Tiers {
-			row(r.about, p.Tier, fmt.Sprint(p.Rollouts), fmt.Sprint(p.PredictorCalls), fmt.Sprintf("%.4g", p.FLOP/1e9), r.seconds(i))
+			line(p.Tier, fmt.Sprint(p.Rollouts), fmt.Sprint(p.PredictorCalls), fmt.Sprintf("%.4g", p.FLOP/1e9), r.seconds(i))
 		}
-	}
-	trained := slices.DeleteFunc(slices.Clone(t.cost), func(r costRow) bool { return r.Batch == 0 || r.Times == nil })
-	head(len(trained), "Cost of training", "measured", "batch", "steps an epoch", "GFLOP a step", "ms a step", "steps/s", "s an epoch")
-	for _, r := range trained {
+	})
+	trained := slices.DeleteFunc(slices.Clone(t[results.CostAnalysis]), func(r row) bool {
+		c := r.result.(timedCost)
+		return c.Batch == 0 || c.Times == nil
+	})
+	table(trained, "Cost of training", "measured\tbatch\tsteps an epoch\tGFLOP a step\tms a step\tsteps/s\ts an epoch", func(result any) {
+		r := result.(timedCost)
 		for _, s := range []*results.StepTime{r.Times.Recorded, r.Times.Step} {
 			if s == nil {
 				continue
@@ -371,16 +404,16 @@ func (t *tables) print(out io.Writer) error {
 			if s.Clips > 0 {
 				what = fmt.Sprintf("now, %d clips", s.Clips)
 			}
-			row(r.about, what, fmt.Sprint(r.Batch), fmt.Sprint(r.EpochSteps), fmt.Sprintf("%.4g", r.StepFLOP/1e9),
+			line(what, fmt.Sprint(r.Batch), fmt.Sprint(r.EpochSteps), fmt.Sprintf("%.4g", r.StepFLOP/1e9),
 				fmt.Sprintf("%.4g", s.MsStep), fmt.Sprintf("%.4g", s.StepsPerSec), fmt.Sprintf("%.4g", s.EpochSeconds))
 		}
-	}
+	})
 	return w.Flush()
 }
 
 // seconds are those of the plans of tier i, and how many of their iterations were
 // timed where these are not all.
-func (r costRow) seconds(i int) string {
+func (r timedCost) seconds(i int) string {
 	if r.Times == nil || i >= len(r.Times.Plans) {
 		return "–"
 	}

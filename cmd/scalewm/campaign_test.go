@@ -159,7 +159,7 @@ func fill(t *testing.T, dir, merged string) []string {
 			}
 		})
 	}
-	data, err := hdf5.Open(filepath.Join(w.Dir, "data", "tworoom.h5"))
+	data, err := hdf5.Open(filepath.Join(merged, "data", "tworoom.h5"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func fill(t *testing.T, dir, merged string) []string {
 		t.Fatal(err)
 	}
 	for _, s := range pipeline.Of[*pipeline.Train](w.Graph()) {
-		writeSidecar(t, w, fp, s.ID())
+		writeSidecar(t, w, merged, fp, s.ID())
 	}
 	for i, s := range pipeline.Of[*pipeline.Evaluate](w.Graph()) {
 		j, err := s.Job()
@@ -204,7 +204,7 @@ func fakeCells(s cell.Store, j eval.Job, draws *rand.Rand) error {
 
 // writeSidecar writes what a training is known by, of the step "train TASK METHOD sSEED"
 // and the data set with the fingerprint fp.
-func writeSidecar(t *testing.T, w *pipeline.Workspace, fp, step string) {
+func writeSidecar(t *testing.T, w *pipeline.Workspace, merged, fp, step string) {
 	t.Helper()
 	words := strings.Fields(step)[1:]
 	arm := strings.Join(words, "-")
@@ -224,7 +224,7 @@ func writeSidecar(t *testing.T, w *pipeline.Workspace, fp, step string) {
 	}
 	side := &weights.Sidecar{Kind: "lewm", Schema: 1, Method: words[1], Task: words[0], Seed: seed, Protocol: "paper",
 		Device: w.Trainer.Kind().String(), Data: fp, Config: config, Train: recipe}
-	err = weights.Save(filepath.Join(w.Dir, "train", arm, weights.FileName), []weights.Tensor{{Name: arm, Shape: []int{1}, F32: []float32{1}}}, side)
+	err = weights.Save(filepath.Join(merged, "train", arm, weights.FileName), []weights.Tensor{{Name: arm, Shape: []int{1}, F32: []float32{1}}}, side)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,14 +246,12 @@ func bigWorkspace(t *testing.T, out string) *pipeline.Workspace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := c.workspace(grid, out, 1)
-	if w.Planner, err = dev.open(false); err != nil {
+	o := pipeline.Options{Workers: 1, Version: version(), Listener: &teller{command: c}}
+	closeAll, err := dev.openFor(&grid, &o, part{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	w.Precision = w.Planner.Kind().Precision
-	if w.Trainer, err = dev.open(true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.Close(); w.Planner.Close(); w.Trainer.Close() })
+	w := pipeline.NewWorkspace(grid, out, o)
+	t.Cleanup(func() { w.Close(); closeAll() })
 	return w
 }

@@ -76,9 +76,8 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	if err := spec.Check(); err != nil {
 		return usagef("%v", err)
 	}
-	began, w, l := time.Now(), c.workspace(pipeline.Grid{}, "", *workers), &teller{command: c, step: "collecting"}
-	w.Listener = l
-	res, there, err := w.Collect(ctx, *out, spec, cell.Shard{})
+	began, l := time.Now(), &teller{command: c, step: "collecting"}
+	res, there, err := pipeline.CollectData(ctx, *out, spec, cell.Shard{}, pipeline.Options{Workers: orCores(*workers), Spawn: spawnSelf(), Listener: l})
 	l.line()
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/hdf5"
 	"scalewm/envs"
-	"scalewm/eval"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/encode"
 )
@@ -24,7 +24,7 @@ func runEncode(ctx context.Context, c *command, args []string) error {
 }
 
 func runRollout(ctx context.Context, c *command, args []string) error {
-	blocks := c.Count("blocks", eval.Horizon, "`number` of blocks of actions to predict after each row")
+	blocks := c.Count("blocks", results.Published().Horizon, "`number` of blocks of actions to predict after each row")
 	return c.encode(ctx, args, blocks)
 }
 

@@ -19,99 +19,73 @@ func init() {
 			"scalewm eval --task tworoom --weights runs/scale-3072 --data tworoom.h5 --tier T5 --out results --verify 3", run: runEval})
 }
 
-// evalFlags are the flags that say what is evaluated on what.
-type evalFlags struct {
-	task, weights, data, solver, tier, sets, out *string
-	random, json                                 *bool
-	episodes, workers, verify                    *int
-	settings                                     settingFlags
-	dev                                          deviceFlags
-}
-
-func (c *command) evalFlags() evalFlags {
-	return evalFlags{
-		task:     c.String("task", "", "`name` of the task (`scalewm tasks`)"),
-		weights:  c.String("weights", "", "the checkpoint: a `folder` that train wrote, or a published one with weights.pt and config.json"),
-		random:   c.Bool("random", false, "evaluate uniform random actions instead of a checkpoint"),
-		data:     c.String("data", "", "the data set that starts and goals come from, a `file` in HDF5"),
-		solver:   c.String("solver", results.CEM, "`planners`, with commas: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three)"),
-		tier:     c.String("tier", "all", "compute `tiers`, with commas: T1 to T5, T2p, or all"),
-		sets:     c.String("sets", "all", "evaluation `sets`, with commas: s101 to s106, all, or files of sets"),
-		episodes: c.Some("episodes", 100, "`episodes` of a set"),
-		out:      c.String("out", "", "results `folder`: cells go to its cells/, sets to its sets/, films to its watch/"),
-		workers:  c.Count("workers", 0, "`goroutines` that simulate; 0 is one a core (the cells do not depend on it)"),
-		verify:   c.Some("verify", 0, "run this many of the `cells` in --out again and compare, instead of making any"),
-		settings: c.settingFlags(),
-		dev:      c.deviceFlags("fp32"),
-		json:     c.Bool("json", false, "print one JSON object"),
-	}
-}
-
 func runEval(ctx context.Context, c *command, args []string) error {
-	f := c.evalFlags()
+	r := pipeline.Request{Settings: c.ruleFlags()}
+	c.StringVar(&r.Task, "task", "", "`name` of the task (`scalewm tasks`)")
+	weights := c.String("weights", "", "the checkpoint: a `folder` that train wrote, or a published one with weights.pt and config.json")
+	random := c.Bool("random", false, "evaluate uniform random actions instead of a checkpoint")
+	c.StringVar(&r.Data, "data", "", "the data set that starts and goals come from, a `file` in HDF5")
+	c.StringVar(&r.Solver, "solver", results.CEM, "`planners`, with commas: "+strings.Join(eval.Solvers(), ", ")+", or all (the first three)")
+	c.StringVar(&r.Tier, "tier", "all", "compute `tiers`, with commas: T1 to T5, T2p, or all")
+	c.StringVar(&r.Sets, "sets", "all", "evaluation `sets`, with commas: s101 to s106, all, or files of sets")
+	episodes := c.Some("episodes", 100, "`episodes` of a set")
+	c.StringVar(&r.Out, "out", "", "results `folder`: cells go to its cells/, sets to its sets/, films to its watch/")
+	workers := c.Count("workers", 0, "`goroutines` that simulate; 0 is one a core (the cells do not depend on it)")
+	batch := c.batchFlag()
+	verify := c.Some("verify", 0, "run this many of the `cells` in --out again and compare, instead of making any")
+	dev := c.deviceFlags("fp32")
+	asJSON := c.Bool("json", false, "print one JSON object")
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
-	w, err := f.workspace(c)
+	if err := c.required("task", "data", "out"); err != nil {
+		return err
+	}
+	if (*weights == "") != *random {
+		return usagef("eval needs either --weights DIR or --random")
+	}
+	r.Episodes, r.Workers, r.Batch = *episodes, orCores(*workers), *batch
+	e, err := r.Evaluation(version(), &teller{command: c, quiet: true, step: "tuning mppi on " + r.Task})
 	if err != nil {
 		return err
 	}
-	defer w.Close()
-	if !*f.random {
-		if w.Planner, err = f.dev.open(false); err != nil {
-			return err
-		}
-		defer w.Planner.Close()
-		w.Precision = w.Planner.Kind().Precision
-		arm, err := w.Load(w.Grid.Tasks[0])
+	who := pipeline.Subject{Name: *weights, Arm: eval.Arm{Method: model.Random}}
+	if !*random {
+		d, err := dev.open(false)
 		if err != nil {
 			return err
 		}
-		w.Grid.Methods, w.Grid.Seeds = []model.Method{model.MethodOf(arm.Method)}, []int64{int64(arm.TrainSeed)}
+		defer d.Close()
+		e.Precision = string(d.Kind().Precision)
+		if who.Arm, err = pipeline.ArmOf(*weights, e.Task); err != nil {
+			return err
+		}
+		if who.World, _, err = model.Load(d, *weights); err != nil {
+			return err
+		}
+		defer who.World.Free()
 	}
-	gate, err := w.Ready(ctx, *f.verify == 0)
+	if *verify > 0 {
+		verdicts, err := e.Verify(ctx, who, *verify)
+		if err != nil {
+			return err
+		}
+		return c.verified(verdicts, *asJSON)
+	}
+	out, err := e.Run(ctx, who)
 	if err != nil {
 		return err
 	}
-	if *f.verify > 0 {
-		return c.verify(ctx, w, *f.verify, *f.json)
+	if *asJSON {
+		err = c.printJSON(out)
+	} else if len(out.Cells) > 0 {
+		err = printScores(c.stdout, out.Cells)
 	}
-	scores, failed, err := w.Evaluate(ctx)
-	if err != nil {
-		return err
-	}
-	if *f.json {
-		err = c.printJSON(map[string]any{"cells": scores, "failed": failed, "render_error": gate.Error})
-	} else if len(scores) > 0 {
-		err = printScores(c.stdout, scores)
-	}
-	return failures(failed, err)
+	return failures(out.Failed, err)
 }
 
-// workspace checks the flags and says what is to be evaluated; so far random actions.
-func (f evalFlags) workspace(c *command) (*pipeline.Workspace, error) {
-	if err := c.required("task", "data", "out"); err != nil {
-		return nil, err
-	}
-	if (*f.weights == "") != *f.random {
-		return nil, usagef("eval needs either --weights DIR or --random")
-	}
-	w, err := pipeline.Evaluation{Settings: f.settings.of(*f.solver, *f.tier, *f.sets), Task: *f.task, Data: *f.data, Out: *f.out,
-		Episodes: *f.episodes, Batch: *f.settings.batch, Workers: orCores(*f.workers)}.Workspace()
-	if err != nil {
-		return nil, err
-	}
-	w.Version, w.Weights = version(), *f.weights
-	w.Listener = &teller{command: c, quiet: true, step: "tuning mppi on " + *f.task}
-	return w, nil
-}
-
-// verify runs a sample of an arm's cells again and says which came out the same.
-func (c *command) verify(ctx context.Context, w *pipeline.Workspace, n int, asJSON bool) error {
-	verdicts, err := w.Verify(ctx, n)
-	if err != nil {
-		return err
-	}
+// verified says which cells that were run again came out the same.
+func (c *command) verified(verdicts []eval.Verdict, asJSON bool) (err error) {
 	failed := []string{}
 	for _, v := range verdicts {
 		state := "same " + v.Compare

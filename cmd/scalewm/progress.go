@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/cheggaaa/pb/v3"
-
-	"scalewm/eval/pipeline"
 )
 
 // progress shows long work on stderr: a bar on a terminal, else a line every
@@ -68,11 +66,6 @@ func (p *progress) close() {
 	if p.bar != nil {
 		p.bar.Finish()
 	}
-}
-
-// workspace is where the steps of a grid work, told of on this command's streams.
-func (c *command) workspace(g pipeline.Grid, out string, workers int) *pipeline.Workspace {
-	return &pipeline.Workspace{Grid: g, Dir: out, Workers: orCores(workers), Version: version(), Spawn: spawnSelf(), Listener: &teller{command: c}}
 }
 
 // teller shows how the steps of a pipeline come along: the progress of each on

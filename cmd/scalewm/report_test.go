@@ -24,8 +24,7 @@ func resultsFolder(t *testing.T) string {
 	store := cell.Store{Dir: filepath.Join(dir, results.CellsDir)}
 	for method, hits := range map[string][]int{"lewm": {2, 2}, "scale": {4, 3}} {
 		for i, set := range []string{"s101", "s102"} {
-			s := results.Spec{Schema: results.Schema, Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Solver: "cem", Tier: "T1",
-				Candidates: 300, Iterations: 30, Budget: 50, Set: set, SetHash: set, Episodes: 4}
+			s := results.Spec{Schema: results.Schema, Task: "tworoom", Method: method, Weights: method, Solver: "cem", Tier: "T1", Candidates: 300, Iterations: 30, Set: set, SetHash: set, Episodes: 4, Rules: results.Rules{Protocol: "paper", Budget: 50}}
 			var r results.Result
 			for e := range 4 {
 				r.Rows = append(r.Rows, results.Row{Episode: e, Success: e < hits[i], Steps: 10})
@@ -129,8 +128,7 @@ func TestSameCellsSameNumbers(t *testing.T) {
 		for v, solver := range []string{"cem", "mppi"} {
 			for k, tier := range []string{"T1", "T3", "T5"} {
 				for set := range 6 {
-					s := results.Spec{Schema: results.Schema, Protocol: "paper", Task: "tworoom", Method: method, Weights: method, Data: "d", Solver: solver, Tier: tier, Candidates: 300 >> k, Iterations: 30 >> k,
-						Temperature: 64 * float64(v), Budget: 50, Set: "s" + strconv.Itoa(101+set), SetHash: strconv.Itoa(set), Episodes: 20}
+					s := results.Spec{Schema: results.Schema, Task: "tworoom", Method: method, Weights: method, Data: "d", Solver: solver, Tier: tier, Candidates: 300 >> k, Iterations: 30 >> k, Set: "s" + strconv.Itoa(101+set), SetHash: strconv.Itoa(set), Episodes: 20, Rules: results.Rules{Protocol: "paper", Temperature: 64 * float64(v), Budget: 50}}
 					var r results.Result
 					for e := range 20 {
 						r.Rows = append(r.Rows, results.Row{Episode: e, Success: (7*e+13*set+5*k+3*v)%20 < 14-4*k+(m*(e+set))%5, Steps: 10})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -33,7 +34,8 @@ type gridFlags struct {
 	tasks, methods, seeds, solvers, tiers, sets, analyses, q, weights *string
 	episodes                                                          *int
 	rollouts                                                          rolloutFlags
-	settings                                                          settingFlags
+	rules                                                             ruleFlags
+	batch                                                             *int
 }
 
 // usualMethods are the arms of a run that names none.
@@ -53,7 +55,8 @@ func (c *command) gridFlags() gridFlags {
 		episodes: c.Some("episodes", 0, "`episodes` of a set instead of the preset's; a task's cap in the preset holds"),
 		analyses: c.String("analyses", "", "`analyses` of each checkpoint instead of the preset's, with commas, all or none"),
 		rollouts: c.rolloutFlags(),
-		settings: c.settingFlags(),
+		rules:    c.ruleFlags(),
+		batch:    c.batchFlag(),
 	}
 }
 
@@ -123,25 +126,25 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return usagef("reproduce: %v", err)
 	}
-	w := c.workspace(grid, *out, *workers)
-	w.Batch, w.BreakLock = *axes.settings.batch, *breakLock
-	defer w.Close()
-	if err := features.read(w); err != nil {
+	o := pipeline.Options{Workers: orCores(*workers), Batch: *axes.batch, BreakLock: *breakLock, Version: version(), Spawn: spawnSelf(), Listener: &teller{command: c}}
+	if o.Backbone, o.FeatureCache, err = features.read(grid.Methods...); err != nil {
 		return err
 	}
-	if w.Remote, err = openRemote(ctx, *store); err != nil {
+	if o.Remote, err = openRemote(ctx, *store); err != nil {
 		return err
 	}
 	if *jobs.engine != "" && !*dry.run || *watch { // which make nothing here
 		part.stage = pipeline.StageReport
 	}
-	closeAll, err := dev.openFor(w, part)
+	closeAll, err := dev.openFor(&grid, &o, part)
 	defer closeAll()
 	if err != nil {
 		return err
 	}
+	w := pipeline.NewWorkspace(grid, *out, o)
+	defer w.Close()
 	for _, gap := range grid.WithoutQ() {
-		w.Listener.Note(gap)
+		o.Listener.Note(gap)
 	}
 	if *jobs.engine != "" || *dry.run {
 		if err := w.Pull(ctx, w.Graph()); err != nil {
@@ -149,10 +152,10 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 		}
 	}
 	if *jobs.engine != "" && !*dry.run {
-		return c.submit(ctx, jobs, w)
+		return c.submit(ctx, jobs, w, *out)
 	}
 	if *watch {
-		return c.watch(ctx, w, *asJSON)
+		return c.watch(ctx, w, *out, *asJSON)
 	}
 	steps := part.of(w.Graph())
 	if *dry.run {
@@ -283,7 +286,16 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if g.Episodes == 0 {
 		g.Episodes = p.Episodes
 	}
-	if err = f.settings.of(or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets)).Into(&g); err != nil {
+	rules := ruleFlags{}
+	maps.Copy(rules, p.Rules)
+	if axes.Protocol != "" {
+		rules["protocol"] = axes.Protocol
+	}
+	maps.Copy(rules, f.rules)
+	if g.Rules, err = pipeline.ReadRules(rules); err != nil {
+		return g, err
+	}
+	if g.Axes, err = pipeline.ParseAxes(or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets)); err != nil {
 		return g, err
 	}
 	if g.Analyses, err = analysis.Parse(cmp.Or(*f.analyses, strings.Join(p.Analyses, ","), "none")); err != nil {
@@ -388,7 +400,7 @@ func (p part) does(stages ...pipeline.Stage) bool {
 
 // openFor opens the devices that a part of a grid computes on. Stages without
 // any run on machines without a GPU.
-func (f deviceFlags) openFor(w *pipeline.Workspace, p part) (closeAll func(), err error) {
+func (f deviceFlags) openFor(g *pipeline.Grid, o *pipeline.Options, p part) (closeAll func(), err error) {
 	var open []device.Device
 	use := func(at *device.Device, needed, wantBF16 bool) {
 		if err != nil || !needed {
@@ -399,13 +411,13 @@ func (f deviceFlags) openFor(w *pipeline.Workspace, p part) (closeAll func(), er
 			*at, open = d, append(open, d)
 		}
 	}
-	w.Precision = device.Precision(*f.precision)
-	unknown := w.Precision == "auto" // what the evaluations were made with
-	use(&w.Trainer, p.does(pipeline.StageTrain), true)
-	use(&w.Planner, p.does(pipeline.StageTrain, pipeline.StageEval) || unknown, w.Grid.Preset.Eval.Precision == device.BF16)
-	use(&w.Analyser, p.does(pipeline.StageAnalyse) && len(w.Grid.Analyses) > 0, false)
-	if w.Planner != nil {
-		w.Precision = w.Planner.Kind().Precision
+	g.Precision = *f.precision
+	unknown := g.Precision == "auto" // what the evaluations were made with
+	use(&o.Trainer, p.does(pipeline.StageTrain), true)
+	use(&o.Planner, p.does(pipeline.StageTrain, pipeline.StageEval) || unknown, g.Preset.Eval.Precision == device.BF16)
+	use(&o.Analyser, p.does(pipeline.StageAnalyse) && len(g.Analyses) > 0, false)
+	if o.Planner != nil {
+		g.Precision = string(o.Planner.Kind().Precision)
 	}
 	return func() {
 		for _, d := range open {

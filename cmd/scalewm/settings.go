@@ -3,37 +3,48 @@ package main
 import (
 	"slices"
 
-	"scalewm/eval/pipeline"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/dinov2"
 	"scalewm/model/features"
 )
 
-// settingFlags are the flags that `eval` and `reproduce` share: how arms are
-// evaluated, whichever arms they are.
-type settingFlags struct {
-	protocol, temperature, clip, pool *string
-	actionClip                        *bool
-	noise, batch                      *int
-}
+// ruleFlags are the flags of the settings of an evaluation, which `eval` and `reproduce` share: the
+// texts of those that were given, by keyword.
+type ruleFlags map[string]string
 
-func (c *command) settingFlags() settingFlags {
-	return settingFlags{
-		protocol:    c.String("protocol", "", "`rules`: paper or strict (held-out episodes only); without the flag the preset's, or else paper"),
-		temperature: c.String("temperature", "paper", "mppi's `temperature`: stock (0.5), paper (64/32/32/64/256 by task), tuned (chosen on s101 with lewm), or a number"),
-		clip:        c.String("icem-clip", results.RawClip, "`bounds` that icem clips z-scored actions to: raw (the task's own, as published), env (as z-scores) or none"),
-		actionClip:  c.Bool("action-clip", false, "clip what any planner found to the task's bounds before it is executed; as published, the simulator gets it as it is"),
-		noise:       c.Count("planner-noise", 0, "`number` of the planner's random draws, 0 being the published ones; others show how much of a result is their luck"),
-		pool:        c.String("pool", results.MinusOnePool, "`starts` that sets are drawn from: minus-one (without the last one, as published) or full"),
-		batch:       c.Count("batch", 0, "`episodes` planned side by side; 0 is as many as keep the device busy (no result depends on it)"),
+func (c *command) ruleFlags() ruleFlags {
+	given := ruleFlags{}
+	for _, s := range results.Settings {
+		if s.Flag != "" {
+			c.Var(&ruleFlag{Setting: s, text: s.Default(), given: given}, s.Flag, s.Usage)
+		}
 	}
+	return given
 }
 
-// of are the flags, and the lists of names beside them.
-func (f settingFlags) of(solvers, tiers, sets string) pipeline.Settings {
-	return pipeline.Settings{Protocol: *f.protocol, Solver: solvers, Tier: tiers, Sets: sets, Temperature: *f.temperature, Clip: *f.clip, Pool: *f.pool,
-		ActionClip: *f.actionClip, PlannerNoise: *f.noise}
+// ruleFlag is the flag of one setting.
+type ruleFlag struct {
+	results.Setting
+	text  string
+	given ruleFlags
+}
+
+func (f *ruleFlag) String() string { return f.text }
+
+func (f *ruleFlag) IsBoolFlag() bool { return f.Bool() }
+
+func (f *ruleFlag) Set(text string) error {
+	f.text, f.given[f.Keyword()] = text, text
+	if text == "" { // which command.parse says
+		return nil
+	}
+	var r results.Rules
+	return f.Setting.Set(&r, text)
+}
+
+func (c *command) batchFlag() *int {
+	return c.Count("batch", 0, "`episodes` planned side by side; 0 is as many as keep the device busy (no result depends on it)")
 }
 
 // featureFlags are the flags that `train` and `reproduce` share: what methods with a
@@ -47,19 +58,19 @@ func (c *command) featureFlags() featureFlags {
 	}
 }
 
-// read reads the backbone into a workspace, and refuses methods that lack it.
-func (f featureFlags) read(w *pipeline.Workspace) (err error) {
-	if w.FeatureCache, err = features.ParseLimit(*f.cache); err != nil {
-		return usagef("--feature-cache: %v", err)
+// read reads the backbone. It returns an error if a method lacks it or if none needs it.
+func (f featureFlags) read(methods ...model.Method) (backbone *dinov2.File, cache features.Limit, err error) {
+	if cache, err = features.ParseLimit(*f.cache); err != nil {
+		return nil, 0, usagef("--feature-cache: %v", err)
 	}
-	pretrained := slices.IndexFunc(w.Grid.Methods, func(m model.Method) bool { return m.Pretrained })
+	pretrained := slices.IndexFunc(methods, func(m model.Method) bool { return m.Pretrained })
 	switch {
 	case *f.backbone == "" && pretrained >= 0:
-		return usagef("%s encodes with the weights of DINOv2: give --backbone FILE (dinowm-random has a small backbone of random weights instead)", w.Grid.Methods[pretrained].Name)
+		err = usagef("%s encodes with the weights of DINOv2: give --backbone FILE (dinowm-random has a small backbone of random weights instead)", methods[pretrained].Name)
 	case *f.backbone != "" && pretrained < 0:
-		return usagef("--backbone: no method that was asked for encodes with it (dinowm does)")
+		err = usagef("--backbone: no method that was asked for encodes with it (dinowm does)")
 	case *f.backbone != "":
-		w.Backbone, err = dinov2.Read(*f.backbone)
+		backbone, err = dinov2.Read(*f.backbone)
 	}
-	return err
+	return backbone, cache, err
 }

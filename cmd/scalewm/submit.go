@@ -190,7 +190,7 @@ func (f submitFlags) plan(c *command, g pipeline.Graph) (p submit.Plan, shards m
 }
 
 // submit writes the jobs of what is left of a grid and hands them over.
-func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspace) error {
+func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspace, out string) error {
 	g := w.Graph()
 	if err := g.Check(ctx); err != nil {
 		return err
@@ -200,21 +200,21 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 		return err
 	}
 	if *f.engine == submit.Kubernetes {
-		if err := plan.OnKubernetes(submit.Cluster{Image: *f.image, Namespace: *f.namespace, Secret: *f.secret}, *f.volume, w.Dir, c.files()...); err != nil {
+		if err := plan.OnKubernetes(submit.Cluster{Image: *f.image, Namespace: *f.namespace, Secret: *f.secret}, *f.volume, out, c.files()...); err != nil {
 			return err
 		}
 	}
 	if !*f.print {
-		if err := plan.Refuse(ctx, w.Dir); err != nil {
+		if err := plan.Refuse(ctx, out); err != nil {
 			return err
 		}
 	}
-	if err := plan.Keep(w.Dir, shards); err != nil {
+	if err := plan.Keep(out, shards); err != nil {
 		return err
 	}
 	left, err := leftOf(ctx, g, plan)
 	if err == nil {
-		err = plan.Write(ctx, w.Dir, left)
+		err = plan.Write(ctx, out, left)
 	}
 	if err != nil {
 		return err
@@ -227,10 +227,10 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 		fmt.Fprintln(c.stdout, "all is done: nothing to submit")
 		return nil
 	case *f.print:
-		fmt.Fprintf(c.stdout, "written, and not submitted: %s\n", filepath.Join(w.Dir, submit.Dir, "submit.sh"))
+		fmt.Fprintf(c.stdout, "written, and not submitted: %s\n", filepath.Join(out, submit.Dir, "submit.sh"))
 		return nil
 	}
-	said, err := plan.Submit(ctx, w.Dir)
+	said, err := plan.Submit(ctx, out)
 	fmt.Fprint(c.stdout, said)
 	return err
 }

@@ -9,10 +9,11 @@ import (
 	"strings"
 
 	"scalewm/dataset"
-	"scalewm/envs"
+	"scalewm/dataset/hdf5"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/results"
 	"scalewm/model"
+	"scalewm/model/features"
 	"scalewm/model/train"
 )
 
@@ -35,7 +36,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	weight := c.String("scale-weight", "", "`weight` of scale's own loss term, instead of the preset's")
 	reading := c.String("reading", "", "`form` of the losses of scale and aux, instead of the preset's: authors (their code) or paper (as printed)")
 	workers := c.Count("workers", 0, "`goroutines` that read frames; 0 is one a core (the result does not depend on it)")
-	features := c.featureFlags()
+	featured := c.featureFlags()
 	resume := c.Bool("resume", false, "fail unless there is an interrupted training to go on with (the same command goes on anyway)")
 	breakLock := c.breakLockFlag()
 	dev := c.deviceFlags("bf16 where the machine has it")
@@ -92,7 +93,6 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	default:
 		return usagef("train: --reading %s: choose authors or paper", *reading)
 	}
-	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{t}, Methods: []model.Method{m}, Seeds: []int64{*seed}, Protocol: rules}
 	if *weight != "" {
 		if !slices.ContainsFunc(m.Terms, func(t model.Term) bool { return t.Name == model.Correlation }) {
 			return usagef("train: --scale-weight is of scale's loss, and the method is %s", *method)
@@ -101,30 +101,40 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		if err != nil {
 			return usagef("train: %v", err)
 		}
-		g.ScaleWeights = []float64{v}
+		p.Train.Weights = p.Train.Weights.With(model.Correlation, t.Spec.Name, v)
 	}
-	w, l := c.workspace(g, "", *workers), &teller{command: c, step: "training " + *method}
-	defer w.Close()
-	w.Listener, w.Data, w.Weights, w.BreakLock = l, *data, *out, *breakLock
-	if err := features.read(w); err != nil {
+	one := pipeline.Training{Preset: *p, Task: t, Method: m, Seed: *seed, Protocol: string(rules), Data: *data, Out: *out}
+	var cache features.Limit
+	if one.Backbone, cache, err = featured.read(m); err != nil {
 		return err
 	}
-	if w.Trainer, err = dev.open(true); err != nil {
+	d, err := dev.open(true)
+	if err != nil {
 		return err
 	}
-	defer w.Trainer.Close()
-	w.Precision = w.Trainer.Kind().Precision
-	step := pipeline.Of[*pipeline.Train](w.Graph())[0]
-	step.Resume = *resume
-	if err := (pipeline.Graph{step}).Check(ctx); err != nil {
+	defer d.Close()
+	file, err := hdf5.Open(*data)
+	if err != nil {
 		return err
 	}
-	_, err = step.Run(ctx)
+	defer file.Close()
+	if err := one.Check(file.Fingerprint, d.Kind().String()); err != nil {
+		return err
+	}
+	if err := one.Joins(file.Fingerprint); err != nil {
+		return err
+	}
+	l := &teller{command: c, step: "training " + *method}
+	o, err := one.Options(file, train.Options{Dev: d, Resume: *resume, BreakLock: *breakLock, Workers: orCores(*workers), Progress: l.Progress, Note: l.Note}, cache)
+	if err != nil {
+		return err
+	}
+	r, err := train.Run(ctx, o)
 	l.line()
 	if err != nil {
 		return err
 	}
-	return c.showTraining(step.Result, *asJSON)
+	return c.showTraining(r, *asJSON)
 }
 
 func (c *command) showTraining(r train.Result, asJSON bool) error {

@@ -25,7 +25,7 @@ type screen struct {
 
 // watch shows how a grid comes along until everything is there: a screen that is drawn
 // anew on a terminal, once elsewhere.
-func (c *command) watch(ctx context.Context, w *pipeline.Workspace, asJSON bool) error {
+func (c *command) watch(ctx context.Context, w *pipeline.Workspace, out string, asJSON bool) error {
 	show := terminal(c.stdout)
 	again := !asJSON && show != nil
 	v, began := pipeline.NewWatcher(w), time.Now()
@@ -41,7 +41,7 @@ func (c *command) watch(ctx context.Context, w *pipeline.Workspace, asJSON bool)
 		if first.Stages == nil {
 			first = look
 		}
-		s := screen{Look: look, Queue: submit.Queue(ctx, w.Dir), Errors: submit.LastErrors(w.Dir), rates: ratesOf(first, look, time.Since(began))}
+		s := screen{Look: look, Queue: submit.Queue(ctx, out), Errors: submit.LastErrors(out), rates: ratesOf(first, look, time.Since(began))}
 		if asJSON {
 			return c.printJSON(s)
 		}

@@ -37,12 +37,11 @@ func CheckName(s string) error {
 // text:"free".
 func CheckNames(v any) error {
 	s := reflect.Indirect(reflect.ValueOf(v))
-	for i := range s.NumField() {
-		f := s.Type().Field(i)
+	for _, f := range reflect.VisibleFields(s.Type()) {
 		if f.Type.Kind() != reflect.String || f.Tag.Get("text") == "free" {
 			continue
 		}
-		if err := CheckName(s.Field(i).String()); err != nil {
+		if err := CheckName(s.FieldByIndex(f.Index).String()); err != nil {
 			return fmt.Errorf("its %s: %w", strings.ToLower(f.Name), err)
 		}
 	}

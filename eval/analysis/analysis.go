@@ -13,6 +13,7 @@ import (
 	"scalewm/dataset/cell"
 	"scalewm/eval"
 	"scalewm/eval/results"
+	"scalewm/model"
 )
 
 // Names lists the analyses.
@@ -61,8 +62,13 @@ type Job struct {
 	Settings
 	Device     string // kind of the device that the arm's model is on, or would be
 	Checkpoint string // its folder
-	// Film, where set, gets a film of what the model imagines when dynamics is measured.
-	Film func(eval.Film) error
+	Film       string // path of a film of what the model imagines, which dynamics makes too; "": none
+}
+
+// measurement is a job with the model of its arm.
+type measurement struct {
+	Job
+	world model.World
 }
 
 // Spec determines the cell of an analysis.
@@ -118,13 +124,24 @@ func (j Job) Load(store cell.Store, names []string) (r results.Results, missing 
 	return r, missing, nil
 }
 
-// Make measures what is missing, into r, and writes it to the store. Analyses of
-// the same frames share their latents.
-func (j Job) Make(ctx context.Context, store cell.Store, r *results.Results, missing []string) error {
+// Run makes those of the analyses that the store lacks, and returns all of them with the number
+// of new ones. The model is loaded only if something is to be made. Analyses of the same frames share their latents.
+func Run(ctx context.Context, store cell.Store, j Job, names []string, load func() (model.World, error)) (r results.Results, made int, err error) {
+	r, missing, err := j.Load(store, names)
+	if j.Film != "" && !slices.Contains(missing, results.DynamicsAnalysis) {
+		missing = append(missing, results.DynamicsAnalysis) // whose cell has the same bytes again
+	}
+	if err != nil || len(missing) == 0 {
+		return r, 0, err
+	}
+	m := measurement{Job: j}
+	if m.world, err = load(); err != nil {
+		return r, 0, err
+	}
 	var shared *latents
 	for _, name := range missing {
-		if err := j.measure(ctx, name, &shared, r); err != nil {
-			return fmt.Errorf("analysing %s on %s (%s): %w", j.Arm.Method, j.Task.Spec.Name, name, err)
+		if err := m.measure(ctx, name, &shared, &r); err != nil {
+			return r, 0, fmt.Errorf("analysing %s on %s (%s): %w", j.Arm.Method, j.Task.Spec.Name, name, err)
 		}
 		if store.Dir == "" {
 			continue
@@ -138,13 +155,13 @@ func (j Job) Make(ctx context.Context, store cell.Store, r *results.Results, mis
 			err = store.Save(id, results.AnalysisKind, spec, r.Part(name))
 		}
 		if err != nil {
-			return err
+			return r, 0, err
 		}
 	}
-	return nil
+	return r, len(missing), nil
 }
 
-func (j Job) measure(ctx context.Context, name string, shared **latents, r *results.Results) (err error) {
+func (j measurement) measure(ctx context.Context, name string, shared **latents, r *results.Results) (err error) {
 	switch name {
 	case results.RolloutAnalysis:
 		r.Rollout, err = j.rollouts(ctx)
@@ -157,7 +174,7 @@ func (j Job) measure(ctx context.Context, name string, shared **latents, r *resu
 		return err
 	}
 	if *shared == nil {
-		if *shared, err = newLatents(ctx, j.Job); err != nil {
+		if *shared, err = newLatents(ctx, j.Job.Job, j.world); err != nil {
 			return err
 		}
 	}

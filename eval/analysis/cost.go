@@ -25,10 +25,10 @@ const maxTurns = 5
 const fewClips = 8
 
 // cost counts what training and planning take, and times both on this machine.
-func (j Job) cost(ctx context.Context) (*results.Cost, error) {
-	world, ok := j.Arm.World.(model.Counted)
+func (j measurement) cost(ctx context.Context) (*results.Cost, error) {
+	world, ok := j.world.(model.Counted)
 	if !ok {
-		return nil, fmt.Errorf("models of the family %s do not count their work (hint: a family's model implements model.Counted)", j.Arm.World.Info().Kind)
+		return nil, fmt.Errorf("models of the family %s do not count their work (hint: a family's model implements model.Counted)", j.world.Info().Kind)
 	}
 	g := world.Geometry()
 	declared, err := g.Declare()
@@ -41,8 +41,8 @@ func (j Job) cost(ctx context.Context) (*results.Cost, error) {
 	tiers := eval.Tiers()
 	for i, t := range tiers {
 		n := t.Candidates * t.Iterations
-		p := results.Plans{Tier: t.Name, Candidates: t.Candidates, Iterations: t.Iterations, Rollouts: n, PredictorCalls: n * world.PredictorCalls(eval.Horizon),
-			FLOP: g.EncodeFLOP(2) + float64(t.Iterations)*g.PlanFLOP(t.Candidates, eval.Horizon)}
+		p := results.Plans{Tier: t.Name, Candidates: t.Candidates, Iterations: t.Iterations, Rollouts: n, PredictorCalls: n * world.PredictorCalls(j.Horizon),
+			FLOP: g.EncodeFLOP(2) + float64(t.Iterations)*g.PlanFLOP(t.Candidates, j.Horizon)}
 		took, err := j.timePlan(ctx, t)
 		if err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ func (j Job) cost(ctx context.Context) (*results.Cost, error) {
 	return c, err
 }
 
-func (j Job) timed(done, of int, what string) {
+func (j measurement) timed(done, of int, what string) {
 	if j.Progress != nil {
 		j.Progress(int64(done), int64(of), what)
 	}
@@ -66,11 +66,11 @@ func (j Job) timed(done, of int, what string) {
 
 // timePlan times whole plans of a tier by CEM, one episode at a time, or of fewer
 // iterations where that would take too long.
-func (j Job) timePlan(ctx context.Context, t eval.Tier) (out results.PlanTime, err error) {
+func (j measurement) timePlan(ctx context.Context, t eval.Tier) (out results.PlanTime, err error) {
 	few := t
 	few.Iterations = 1
 	plan := func() error {
-		trial := eval.NewTrial(j.Arm.World, few, 1)
+		trial := eval.NewTrial(j.world, few, 1)
 		defer trial.Free()
 		return trial.Plan(ctx)
 	}
@@ -87,12 +87,12 @@ func (j Job) timePlan(ctx context.Context, t eval.Tier) (out results.PlanTime, e
 
 // training fills in what a step and an epoch of the checkpoint's training take; a
 // checkpoint without a recipe, or one that was not trained, leaves it out.
-func (j Job) training(ctx context.Context, g model.Geometry, c *results.Cost) error {
+func (j measurement) training(ctx context.Context, g model.Geometry, c *results.Cost) error {
 	side, err := model.Describe(j.Checkpoint)
 	if err != nil {
 		return err
 	}
-	o := train.Options{Dev: j.Arm.World.Device(), Method: model.MethodOf(side.Method), Model: g, Seed: side.Seed}
+	o := train.Options{Dev: j.world.Device(), Method: model.MethodOf(side.Method), Model: g, Seed: side.Seed}
 	if json.Unmarshal(side.Train, &o.Config) != nil || o.Config.Validate() != nil || !o.Method.Trained() {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (j Job) training(ctx context.Context, g model.Geometry, c *results.Cost) er
 		}
 	}
 	info := g.Info()
-	clips, _, err := dataset.Split(j.Protocol, j.Data.Source, dataset.Clips(j.Data.Source, info.ClipFrames(), info.FrameSkip), side.Seed)
+	clips, _, err := dataset.Split(dataset.Protocol(j.Protocol), j.Data.Source, dataset.Clips(j.Data.Source, info.ClipFrames(), info.FrameSkip), side.Seed)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (j Job) training(ctx context.Context, g model.Geometry, c *results.Cost) er
 
 // timeStep times steps of a training on made-up clips that lie on the device, on
 // fewer of them where the whole batch would take too long.
-func (j Job) timeStep(ctx context.Context, o train.Options, c *results.Cost) (*results.StepTime, error) {
+func (j measurement) timeStep(ctx context.Context, o train.Options, c *results.Cost) (*results.StepTime, error) {
 	o.Config.Batch = min(fewClips, c.Batch)
 	one, _, err := j.steps(ctx, o)
 	if err != nil {
@@ -136,7 +136,7 @@ func (j Job) timeStep(ctx context.Context, o train.Options, c *results.Cost) (*r
 }
 
 // steps is the median of a training's steps, in seconds.
-func (j Job) steps(ctx context.Context, o train.Options) (took float64, turns int, err error) {
+func (j measurement) steps(ctx context.Context, o train.Options) (took float64, turns int, err error) {
 	trial, err := train.NewTrial(o)
 	if err != nil {
 		return 0, 0, err
@@ -159,7 +159,7 @@ func share(fit time.Duration, took float64, few, all int) int {
 }
 
 // median is that of the seconds that work takes, repeated as long as Timing lasts.
-func (j Job) median(ctx context.Context, work func() error) (float64, int, error) {
+func (j measurement) median(ctx context.Context, work func() error) (float64, int, error) {
 	var all []float64
 	for began := time.Now(); len(all) == 0 || len(all) < maxTurns && time.Since(began) < j.Timing; {
 		if err := ctx.Err(); err != nil {

@@ -24,16 +24,16 @@ const (
 // is needed. Beside each error stand that of a latent that never changes and that of
 // the same model under the actions of another clip: a model that is no better than
 // the latter ignores its actions.
-func (j Job) dynamics(ctx context.Context) (*results.Dynamics, error) {
-	c, err := cutClips(j.Job)
+func (j measurement) dynamics(ctx context.Context) (*results.Dynamics, error) {
+	c, err := cutClips(j.Job.Job, j.world.Info().ActionWidth)
 	if err != nil {
 		return nil, err
 	}
-	z, err := j.Latents(ctx, c.rows)
+	z, err := j.Latents(ctx, j.world, c.rows)
 	if err != nil {
 		return nil, err
 	}
-	info := j.Arm.World.Info()
+	info := j.world.Info()
 	width := info.Patches * info.Dim
 	at := func(clip, block int) []float32 { return z[(clip*(c.blocks+1)+block)*width:][:width] }
 	imagined := []int{nearest(z, at(0, 0))} // of the first clip, by block: a frame among all that were encoded
@@ -46,11 +46,11 @@ func (j Job) dynamics(ctx context.Context) (*results.Dynamics, error) {
 		first = append(first, at(i, 0)...)
 	}
 	for h := 1; h <= c.blocks; h++ {
-		own, err := model.Predict(j.Arm.World, first, c.actions(h, 0), h)
+		own, err := model.Predict(j.world, first, c.actions(h, 0), h)
 		if err != nil {
 			return nil, err
 		}
-		others, err := model.Predict(j.Arm.World, first, c.actions(h, 1), h)
+		others, err := model.Predict(j.world, first, c.actions(h, 1), h)
 		if err != nil {
 			return nil, err
 		}
@@ -64,12 +64,12 @@ func (j Job) dynamics(ctx context.Context) (*results.Dynamics, error) {
 		out.PerBlock = append(out.PerBlock, b)
 		imagined = append(imagined, nearest(z, own[:width]))
 	}
-	if j.Film == nil {
+	if j.Film == "" {
 		return out, nil
 	}
 	f, err := j.film(c, imagined)
 	if err == nil {
-		err = j.Film(f)
+		err = f.Save(j.Film)
 	}
 	return out, err
 }
@@ -88,7 +88,7 @@ func nearest(all, z []float32) (at int) {
 // film shows the first clip as it was recorded and beside it what the model imagined
 // from its first frame and its actions: after each block the stored frame whose latent
 // is nearest to the predicted one.
-func (j Job) film(c clips, imagined []int) (f eval.Film, err error) {
+func (j measurement) film(c clips, imagined []int) (f eval.Film, err error) {
 	size := j.Data.FrameSize()
 	stored, resize := make([]byte, 3*size*size), dataset.NewResizer(size, envs.FrameSize)
 	add := func(frames *[][]byte, row int) {
@@ -117,7 +117,8 @@ type clips struct {
 // cutClips draws clips of episodes that the protocol allows, no row of which is
 // the last one of its episode, which has no action. Where episodes are shorter than
 // ten blocks the clips are too.
-func cutClips(j eval.Job) (c clips, err error) {
+func cutClips(j eval.Job, width int) (c clips, err error) {
+	c.width = width
 	sample, err := sampleOf(j)
 	if err != nil {
 		return c, err
@@ -128,7 +129,6 @@ func cutClips(j eval.Job) (c clips, err error) {
 		longest = max(longest, eps[e].Len)
 	}
 	c.blocks = min(dynamicsBlocks, (longest-1)/eval.Block)
-	c.width = j.Arm.World.Info().ActionWidth
 	for _, k := range sample.Order { // shuffled
 		row, e := sample.Rows[k], eps[sample.Episodes[k]]
 		if c.n == dynamicsClips || c.blocks == 0 {

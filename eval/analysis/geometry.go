@@ -16,6 +16,7 @@ import (
 	"scalewm/eval/geometry"
 	"scalewm/eval/results"
 	"scalewm/eval/stats"
+	"scalewm/model"
 	"scalewm/model/objective"
 )
 
@@ -30,7 +31,7 @@ type latents struct {
 }
 
 // newLatents draws the sample and encodes it.
-func newLatents(ctx context.Context, j eval.Job) (*latents, error) {
+func newLatents(ctx context.Context, j eval.Job, w model.World) (*latents, error) {
 	if len(j.Task.Spec.Qs) == 0 {
 		return nil, fmt.Errorf("the task %s has no task state q, which latents are compared with (hint: --q-columns names columns of the data set; a task of your own gives Spec.Qs)", j.Task.Spec.Name)
 	}
@@ -42,7 +43,7 @@ func newLatents(ctx context.Context, j eval.Job) (*latents, error) {
 	if l.q, err = l.state(l.full); err != nil {
 		return nil, err
 	}
-	z, err := j.Latents(ctx, l.Rows)
+	z, err := j.Latents(ctx, w, l.Rows)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"scalewm/dataset"
 	"scalewm/dataset/rng"
 	"scalewm/dataset/rng/torch"
 	"scalewm/eval"
@@ -65,12 +64,12 @@ func candidates(noise string, starts, n, width int) []float32 {
 // startsOf is the set that a task's rollouts start from, of which they take the first n; an
 // error where it has fewer. It does not depend on how many episodes are evaluated. Under
 // strict it is drawn as large as it is wanted, since its starts are sorted at last.
-func startsOf(task string, p dataset.Protocol, n int) (startSet, error) {
+func startsOf(task, protocol string, n int) (startSet, error) {
 	from, ok := startSets[task]
 	if !ok {
 		from = startSet{eval.SetNames()[0], 100}
 	}
-	if p == dataset.Strict {
+	if protocol == results.Strict {
 		from.episodes = n
 	}
 	if n > from.episodes {
@@ -80,8 +79,8 @@ func startsOf(task string, p dataset.Protocol, n int) (startSet, error) {
 }
 
 // Check refuses what no rollouts of a task can be measured by.
-func (s Settings) Check(task string, p dataset.Protocol) error {
-	_, err := startsOf(task, p, s.Starts)
+func (s Settings) Check(task, protocol string) error {
+	_, err := startsOf(task, protocol, s.Starts)
 	return err
 }
 
@@ -100,14 +99,14 @@ func starts(j eval.Job, n int) ([]eval.Start, error) {
 
 // rollouts executes random candidates from each start in the simulator and predicts
 // the same.
-func (j Job) rollouts(ctx context.Context) (*results.Rollout, error) {
-	from, err := starts(j.Job, j.Starts)
+func (j measurement) rollouts(ctx context.Context) (*results.Rollout, error) {
+	from, err := starts(j.Job.Job, j.Starts)
 	if err != nil {
 		return nil, err
 	}
-	width := eval.Horizon * j.Arm.World.Info().ActionWidth
+	width := j.Horizon * j.world.Info().ActionWidth
 	actions := candidates(j.Noise, len(from), j.Candidates, width)
-	u, err := eval.NewUnroller(j.Job)
+	u, err := eval.NewUnroller(j.Job.Job, j.world)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset"
 	"scalewm/eval"
+	"scalewm/eval/results"
 )
 
 // unrolled is one start with latents of 3 numbers, the distances being those of
@@ -95,14 +95,14 @@ func TestMostStarts(t *testing.T) {
 	for task, most := range map[string]int{"pusht": 50, "reacher": 250, "tworoom": 100} {
 		s := Published()
 		s.Starts = most
-		if err := s.Check(task, dataset.Paper); err != nil {
+		if err := s.Check(task, results.Paper); err != nil {
 			t.Error(err)
 		}
 		s.Starts++
-		if err := s.Check(task, dataset.Paper); err == nil || !strings.Contains(err.Error(), "(hint: ") {
+		if err := s.Check(task, results.Paper); err == nil || !strings.Contains(err.Error(), "(hint: ") {
 			t.Errorf("%s, %d starts: %v", task, s.Starts, err)
 		}
-		if err := s.Check(task, dataset.Strict); err != nil {
+		if err := s.Check(task, results.Strict); err != nil {
 			t.Error(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"scalewm/dataset"
 	"scalewm/dataset/rng/numpy"
 	"scalewm/eval"
+	"scalewm/eval/results"
 )
 
 // The published sample: 1,500 frames of a tenth of the episodes, drawn from
@@ -31,7 +32,7 @@ type Sample struct {
 // sampleOf is the sample of a job's data under its protocol.
 func sampleOf(j eval.Job) (Sample, error) {
 	heldOut := j.Data.HeldOut()
-	if j.Protocol == dataset.Strict && len(heldOut) == 0 {
+	if j.Protocol == results.Strict && len(heldOut) == 0 {
 		return Sample{}, fmt.Errorf("drawing the frames that are analysed: no episode of the data set is held out, as --protocol strict needs (hint: give the data set that the checkpoint was trained on, of two episodes or more)")
 	}
 	return Draw(j.Data.Episodes(), heldOut)

@@ -65,7 +65,7 @@ func TestSampleOfHeldOut(t *testing.T) {
 // A task without a state has nothing that latents could be compared with.
 func TestNoState(t *testing.T) {
 	bare := envs.Task{Spec: &envs.Spec{Name: "bare"}}
-	if _, err := newLatents(t.Context(), eval.Job{Task: bare}); err == nil || !strings.Contains(err.Error(), "the task bare has no task state q") || !strings.Contains(err.Error(), "(hint: ") {
+	if _, err := newLatents(t.Context(), eval.Job{Task: bare}, nil); err == nil || !strings.Contains(err.Error(), "the task bare has no task state q") || !strings.Contains(err.Error(), "(hint: ") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"scalewm/eval"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/device/cpu"
@@ -177,7 +178,7 @@ func (b *Bench) trial(dev device.Device, m lewm.Config) (*train.Trial, error) {
 // benchPlan times one whole CEM plan of tier T1.
 func benchPlan(ctx context.Context, b *Bench) (err error) {
 	m, tier := b.geometry(), eval.Tiers()[0]
-	flop := float64(tier.Iterations) * m.PlanFLOP(tier.Candidates, eval.Horizon)
+	flop := float64(tier.Iterations) * m.PlanFLOP(tier.Candidates, results.Published().Horizon)
 	b.report.Plan, err = b.measure(ctx, "plan", flop, func(dev device.Device) (benchWork, error) {
 		w, err := lewm.New(dev, m, 1)
 		if err != nil {

@@ -8,9 +8,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"scalewm/dataset"
+	"scalewm/dataset/safefile"
 	"scalewm/eval"
 	"scalewm/eval/plan"
 	"scalewm/eval/results"
@@ -36,6 +38,20 @@ type Says struct {
 
 // check refuses a description that fits no model of a task whose actions have actionDim numbers.
 func (s Says) check(actionDim int) error {
+	if err := safefile.CheckName(s.Name); err != nil || s.Name == "" || strings.ContainsAny(s.Name, "@=") {
+		return fmt.Errorf("the model's name %q is none (hint: letters and digits, and behind the first one also _ - .)", s.Name)
+	}
+	for _, m := range model.Methods() {
+		if strings.EqualFold(s.Name, m.Name) || strings.EqualFold(s.Name, m.Title) {
+			return fmt.Errorf("the model's name %q is that of a method here (hint: choose another)", s.Name)
+		}
+	}
+	if err := safefile.CheckName(s.Weights); err != nil || s.Weights == "" {
+		return fmt.Errorf("the model's weights are named %q, which is no name (hint: the SHA-256 of what it was loaded from)", s.Weights)
+	}
+	if err := safefile.CheckName(s.Code); err != nil {
+		return fmt.Errorf("the hash of the model's code is %q (hint: hexadecimal digits)", s.Code)
+	}
 	switch s.Kind {
 	case results.PythonWorld:
 		if s.Patches < 1 || s.Dim < 1 || s.Patches > maxLatent/s.Dim {
@@ -98,27 +114,28 @@ type Model struct {
 
 // New is the model of a task whose actions have actionDim numbers; plans are searched on dev.
 // When ctx ends nothing more is asked, and the evaluation fails with its cause.
-func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Model, eval.Arm, error) {
+func New(ctx context.Context, dev device.Device, s Says, actionDim int) (*Model, eval.Arm, eval.Agent, error) {
 	if err := s.check(actionDim); err != nil {
-		return nil, eval.Arm{}, err
+		return nil, eval.Arm{}, eval.Agent{}, err
 	}
 	x := &Model{ctx: ctx, questions: make(chan *Question), answers: make(chan struct{})}
 	x.info = model.Info{Kind: "python", Patches: max(s.Patches, 1), Dim: s.Dim, History: 1, FrameSize: s.FrameSize, ActionWidth: eval.Block * actionDim, FrameSkip: eval.Block}
 	x.dev = host{dev, x}
 	a := eval.Arm{Method: s.Name, Weights: s.Weights, TrainSeed: s.TrainSeed, Python: s.Kind, Code: s.Code, Actions: dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd}}
+	var agent eval.Agent
 	switch s.Kind {
 	case results.PythonWorld:
-		a.World = world{x}
+		agent.World = world{x}
 	case results.PythonCost:
-		a.Cost = costs{x}
+		agent.Cost = costs{x}
 	case results.PythonPolicy:
-		a.Policy = policy{x, "plan"}
+		agent.Policy = policy{x, "plan"}
 	}
 	if s.Proposal {
-		a.Proposal = policy{x, "propose"}
+		agent.Proposal = policy{x, "propose"}
 		a.Python += results.WithProposal
 	}
-	return x, a, nil
+	return x, a, agent, nil
 }
 
 // Questions are what the evaluation wants, one at a time: the next comes after the answer.
@@ -223,7 +240,7 @@ type cost struct {
 // Costs implements plan.Cost.
 func (c cost) Costs(dst, candidates device.Mat) error {
 	n := candidates.Rows / c.episodes
-	return c.fill(dst, "cost", []int{c.episodes, n}, c.numbers(candidates, c.episodes, n, eval.Horizon, c.info.ActionWidth))
+	return c.fill(dst, "cost", []int{c.episodes, n}, c.numbers(candidates, c.episodes, n, candidates.Cols/c.info.ActionWidth, c.info.ActionWidth))
 }
 
 // policy is an external model that makes plans.
@@ -235,7 +252,7 @@ type policy struct {
 // Plan implements eval.Policy.
 func (p policy) Plan(z []float32, starts, goals []byte) error {
 	s := p.frames(starts)
-	return p.ask(p.want, z, []int{s.Shape[0], eval.Horizon, p.info.ActionWidth}, s, p.frames(goals))
+	return p.ask(p.want, z, []int{s.Shape[0], len(z) / (s.Shape[0] * p.info.ActionWidth), p.info.ActionWidth}, s, p.frames(goals))
 }
 
 // host is the device of the search, but frames stay in main memory, where the external model reads

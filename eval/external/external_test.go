@@ -55,8 +55,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// settings are those of all evaluations here.
-var settings = pipeline.Settings{Protocol: "paper", Solver: "cem,icem", Tier: "T5", Sets: "s101", Temperature: "paper", Clip: "raw", Pool: "minus-one"}
+// axes are those of all evaluations here.
+var axes = pipeline.Axes{Solvers: []string{results.CEM, results.ICEM}, Tiers: eval.Tiers()[4:], Sets: []string{"s101"}}
 
 // fresh replaces existing cells.
 var fresh bool
@@ -95,10 +95,10 @@ func evaluateNatively(t *testing.T) {
 	must(t, err)
 	p.Collect.Episodes = 6
 	dev := newDevice(t)
-	space := &pipeline.Workspace{Dir: native, Workers: 2, Listener: silent{}, Trainer: dev, Planner: dev, Precision: device.FP32,
-		Grid: pipeline.Grid{Preset: *p, Tasks: []envs.Task{task}, Methods: []model.Method{m}, Seeds: []int64{3072}, Episodes: 3}}
+	g := pipeline.Grid{Preset: *p, Tasks: []envs.Task{task}, Methods: []model.Method{m}, Seeds: []int64{3072}, Rules: results.Published(), Axes: axes, Episodes: 3}
+	g.Precision = string(device.FP32)
+	space := pipeline.NewWorkspace(g, native, pipeline.Options{Workers: 2, Listener: silent{}, Trainer: dev, Planner: dev})
 	defer space.Close()
-	must(t, settings.Into(&space.Grid))
 	failed, err := space.Graph().Run(t.Context(), silent{})
 	must(t, err)
 	if len(failed) > 0 {
@@ -111,14 +111,10 @@ func visit(t *testing.T, dir string, s external.Says, answer func(*external.Ques
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	space, err := pipeline.Evaluation{Settings: settings, Task: "tworoom", Data: native + "/data/tworoom.h5", Out: dir, Episodes: 3, Workers: 2, Fresh: fresh}.Workspace()
+	r := pipeline.Request{Task: "tworoom", Data: native + "/data/tworoom.h5", Out: dir, Solver: strings.Join(axes.Solvers, ","), Tier: "T5", Sets: "s101", Episodes: 3, Workers: 2, Fresh: fresh}
+	e, err := r.Evaluation("", silent{})
 	must(t, err)
-	defer space.Close()
-	space.Listener = silent{}
-	g, arm, err := external.New(ctx, newDevice(t), s, 2)
-	if err == nil {
-		err = space.Invite(arm)
-	}
+	g, arm, agent, err := external.New(ctx, newDevice(t), s, 2)
 	if err != nil {
 		return err
 	}
@@ -143,15 +139,9 @@ func visit(t *testing.T, dir string, s external.Says, answer func(*external.Ques
 			}
 		}
 	}()
-	if _, err = space.Load(space.Grid.Tasks[0]); err == nil {
-		_, err = space.Ready(ctx, true)
-	}
-	if err != nil {
-		return err
-	}
-	_, failed, err := space.Evaluate(ctx)
-	if len(failed) > 0 {
-		t.Error(failed)
+	out, err := e.Run(ctx, pipeline.Subject{Name: s.Name, Arm: arm, Agent: agent})
+	if len(out.Failed) > 0 {
+		t.Error(out.Failed)
 	}
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
@@ -188,12 +178,12 @@ func (m *mirror) encode(frames []byte) []float32 {
 func (m *mirror) rollout(start, goal, candidates []float32) (latents, costs []float32) {
 	d, info := m.Device(), m.Info()
 	e := len(start) / info.Dim
-	from, to, actions := device.NewMat(d, e, info.Dim), device.NewMat(d, e, info.Dim), device.NewMat(d, len(candidates)/(eval.Horizon*info.ActionWidth), eval.Horizon*info.ActionWidth)
+	from, to, actions := device.NewMat(d, e, info.Dim), device.NewMat(d, e, info.Dim), device.NewMat(d, len(candidates)/(results.Published().Horizon*info.ActionWidth), results.Published().Horizon*info.ActionWidth)
 	pred, cost := device.NewMat(d, actions.Rows, info.Dim), device.NewMat(d, e, actions.Rows/e)
 	d.Upload(from, start)
 	d.Upload(to, goal)
 	d.Upload(actions, candidates)
-	m.Rollout(pred, from, actions, eval.Horizon)
+	m.Rollout(pred, from, actions, results.Published().Horizon)
 	d.LatentCost(cost, pred, to, info.CostMean)
 	latents, costs = make([]float32, pred.Len()), make([]float32, cost.Len())
 	d.Download(latents, pred)
@@ -288,7 +278,7 @@ func TestExternalActsAsItsModel(t *testing.T) {
 			t.Errorf("a policy's row: %+v", r)
 		}
 	}
-	if s := policy.Spec; s.Tier != "" || s.Candidates != 0 || s.Horizon != eval.Horizon {
+	if s := policy.Spec; s.Tier != "" || s.Candidates != 0 || s.Horizon != results.Published().Horizon {
 		t.Errorf("a policy's cell: %+v", s)
 	}
 	shown(t, dir)
@@ -445,9 +435,9 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%v, want %q and a hint", err, want)
 		}
 	}
-	gd := settings
-	settings.Solver = "gd"
-	defer func() { settings = gd }()
+	searches := axes.Solvers
+	axes.Solvers = []string{results.Descent}
+	defer func() { axes.Solvers = searches }()
 	if err := visit(t, dir, m.says("mirror", results.PythonWorld), m.answer); err == nil || !strings.Contains(err.Error(), "needs a gradient") {
 		t.Errorf("gradient descent: %v", err)
 	}

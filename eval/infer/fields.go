@@ -43,7 +43,7 @@ type field struct {
 // fields is the table of all that cells say. Every field of results.Spec but its
 // schema is in it, so that two different cells never stand in one place: they
 // differ in place, arm or settings.
-var fields = []field{
+var fields = slices.Concat([]field{
 	{name: "task", role: ofPlace, pair: true, of: func(c results.Cell, _ results.Row) string { return c.Spec.Task }},
 	{name: "solver", role: ofPlace, of: func(c results.Cell, _ results.Row) string { return c.Spec.Solver }},
 	{name: "tier", role: ofPlace, of: func(c results.Cell, _ results.Row) string { return c.Spec.Tier }},
@@ -55,30 +55,21 @@ var fields = []field{
 	{name: "train_seed", role: ofArm, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.TrainSeed) }},
 	{name: "weights", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Weights }},
 	{name: "code", role: ofArm, of: func(c results.Cell, _ results.Row) string { return c.Spec.Code }},
-	{name: "protocol", role: ofSettings, pair: true, say: "protocol %s", of: func(c results.Cell, _ results.Row) string { return c.Spec.Protocol }},
+}, rules(), []field{
 	{name: "data", role: ofSettings, pair: true, say: "data %s", of: func(c results.Cell, _ results.Row) string { return c.Spec.Data }},
 	{name: "recipe", role: ofSettings, plan: true, say: "recipe %s", per: alone, of: func(c results.Cell, _ results.Row) string { return c.Spec.Recipe }},
 	{name: "backbone", role: ofSettings, plan: true, say: "backbone %s", per: alone, of: func(c results.Cell, _ results.Row) string { return c.Spec.Backbone }},
-	{name: "precision", role: ofSettings, plan: true, say: "planned in %s", of: func(c results.Cell, _ results.Row) string { return c.Spec.Precision }},
 	{name: "episodes", role: ofSettings, say: "%s episodes a set", of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Episodes) }},
-	{name: "pool", role: ofSettings, say: "pool %s", of: func(c results.Cell, _ results.Row) string { return cmp.Or(c.Spec.Pool, results.MinusOnePool) }},
 	{name: "set_hash", role: ofSettings, pair: true, say: "starts %s", per: func(s results.Spec) string { return s.Set }, of: func(c results.Cell, _ results.Row) string { return c.Spec.SetHash }},
-	{name: "budget", role: ofSettings, pair: true, say: "%s steps allowed", of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Budget) }},
-	{name: "goal_offset", role: ofSettings, pair: true, say: "goals %s rows on", of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.GoalOffset) }},
 	{name: "device", role: ofResult, pair: true, plan: true, of: func(c results.Cell, _ results.Row) string { return c.Result.Device }},
 	{name: "candidates", role: ofSettings, pair: true, plan: true, say: "%s candidates", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Candidates) }},
 	{name: "iterations", role: ofSettings, pair: true, plan: true, say: "%s iterations", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Iterations) }},
 	{name: "elites", role: ofSettings, pair: true, plan: true, say: "%s elites", per: tier, of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Elites) }},
-	{name: "horizon", role: ofSettings, pair: true, plan: true, say: "horizon %s", of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.Horizon) }},
-	{name: "clip", role: ofSettings, pair: true, plan: true, usual: results.RawClip, say: "clip %s", of: func(c results.Cell, _ results.Row) string { return c.Spec.Clip }},
-	{name: "action_clip", role: ofSettings, pair: true, plan: true, usual: asPlanned, say: "actions executed %s", of: actionClip},
-	{name: "planner_noise", role: ofSettings, pair: true, plan: true, usual: "0", say: "planner noise %s", of: func(c results.Cell, _ results.Row) string { return strconv.Itoa(c.Spec.PlannerNoise) }},
-	{name: "temperature", role: ofSettings, pair: true, plan: true, open: true, say: "temperature %s", of: temperature},
 	{name: "actions", role: ofSettings, plan: true, say: "actions scaled as the %s's", of: func(c results.Cell, _ results.Row) string { return cmp.Or(c.Spec.Actions, "data set") }},
 	{name: "planner_seed", role: ofResult, pair: true, plan: true, row: true, of: func(_ results.Cell, r results.Row) string { return strconv.FormatUint(uint64(r.PlannerSeed), 10) }},
 	{name: "trajectory", role: ofResult, pair: true, row: true, of: func(_ results.Cell, r results.Row) string { return strconv.Itoa(r.Trajectory) }},
 	{name: "start", role: ofResult, pair: true, row: true, of: func(_ results.Cell, r results.Row) string { return strconv.Itoa(r.Start) }},
-}
+})
 
 // device is the place of the one condition that is noted and not demanded: a
 // result depends on the kind of device in its last bits, which is no reason to
@@ -107,14 +98,17 @@ func number(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-const asPlanned = "as planned"
-
-// actionClip says how planned actions are executed.
-func actionClip(c results.Cell, _ results.Row) string {
-	if c.Spec.ActionClip {
-		return "within the task's bounds"
+// rules are the rows of the settings of an evaluation.
+func rules() (out []field) {
+	for _, s := range results.Settings {
+		f := field{name: s.Name, role: ofSettings, pair: s.Pair, plan: s.Of != "", open: s.Open, usual: s.Usual, say: s.Say,
+			of: func(c results.Cell, _ results.Row) string { return s.Value(c.Spec.Rules) }}
+		if s.Name == "temperature" {
+			f.of = temperature
+		}
+		out = append(out, f)
 	}
-	return asPlanned
+	return out
 }
 
 // temperature is shared within a group of methods only: one of no group has costs

@@ -11,8 +11,7 @@ import (
 // pairable are two cells that differ in nothing but the model.
 func pairable() (a, b results.Cell) {
 	make := func(method string) results.Cell {
-		return results.Cell{ID: method, Spec: results.Spec{Protocol: "paper", Task: "cube", Method: method, Weights: method, Data: "d", Solver: "mppi", Tier: "T4",
-			Candidates: 20, Iterations: 5, Elites: 2, Temperature: 32, Horizon: 5, Budget: 50, GoalOffset: 25, Set: "s102", SetHash: "h"},
+		return results.Cell{ID: method, Spec: results.Spec{Task: "cube", Method: method, Weights: method, Data: "d", Solver: "mppi", Tier: "T4", Candidates: 20, Iterations: 5, Elites: 2, Set: "s102", SetHash: "h", Rules: results.Rules{Protocol: "paper", Temperature: 32, Horizon: 5, Budget: 50, GoalOffset: 25}},
 			Result: results.Result{Device: "cpu/avx2/fp32", Rows: []results.Row{{Episode: 0, Trajectory: 3, Start: 7, PlannerSeed: 1}, {Episode: 1, Trajectory: 4, Start: 8, PlannerSeed: 2}}}}
 	}
 	return make("scale"), make("lewm")
@@ -88,7 +87,7 @@ func TestPairable(t *testing.T) {
 		"another family": func(c *results.Cell) { c.Spec.Method, c.Spec.Temperature = "dinowm", .5 },
 		"fewer episodes": func(c *results.Cell) { c.Result.Rows = c.Result.Rows[1:] },
 		"random actions": func(c *results.Cell) {
-			c.Spec = results.Spec{Protocol: "paper", Task: "cube", Method: "random", Data: "d", Budget: 50, GoalOffset: 25, Set: "s102", SetHash: "h"}
+			c.Spec = results.Spec{Task: "cube", Method: "random", Data: "d", Set: "s102", SetHash: "h", Rules: results.Rules{Protocol: "paper", Budget: 50, GoalOffset: 25}}
 			c.Result = results.Result{Rows: slices.Clone(c.Result.Rows)}
 			c.Result.Rows[0].PlannerSeed = 0
 		},

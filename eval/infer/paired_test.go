@@ -270,7 +270,7 @@ func TestLoadRefuses(t *testing.T) {
 func TestNotesCosts(t *testing.T) {
 	store := cell.Store{Dir: filepath.Join(t.TempDir(), results.CellsDir)}
 	for set := range 2 {
-		spec := results.Spec{Schema: results.Schema, Task: "tworoom", Method: "lewm", Weights: "w", Solver: "cem", Tier: "T5", Candidates: 10, Iterations: 3, Budget: 50, Episodes: 1, Set: fmt.Sprintf("s10%d", set)}
+		spec := results.Spec{Schema: results.Schema, Task: "tworoom", Method: "lewm", Weights: "w", Solver: "cem", Tier: "T5", Candidates: 10, Iterations: 3, Episodes: 1, Set: fmt.Sprintf("s10%d", set), Rules: results.Rules{Budget: 50}}
 		id, err := cell.ID(results.Kind, spec)
 		if err == nil {
 			err = store.Save(id, results.Kind, spec, results.Result{Rows: []results.Row{{Steps: 50, Replans: 2, NaNCosts: 15 * set}}})

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"scalewm/dataset/cell"
-	"scalewm/eval"
+	"scalewm/envs"
 	"scalewm/eval/analysis"
 	"scalewm/eval/results"
+	"scalewm/model"
 	"scalewm/model/weights"
 )
 
@@ -27,28 +28,28 @@ type Analyse struct {
 	ids     []string        // of its cells
 }
 
-// imagined is what films of that kind are called, in place of a tier.
-const imagined = "imagined"
-
-// analyseSteps are an arm's analyses, which what does not plan has none of. Rollouts need a
-// simulator, and a predictor as it is initialised ignores actions, so that its rollouts have no order.
 func analyseSteps(w *Workspace, a arm) []Step {
-	names := w.Grid.Analyses
-	if !a.method.Trained() || a.task.New == nil {
-		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == results.RolloutAnalysis })
-	}
-	if !a.method.Plans() || len(names) == 0 {
+	names := Analyses(w.Grid.Analyses, a.task, a.method)
+	if len(names) == 0 {
 		return nil
 	}
 	return []Step{&Analyse{w: w, arm: a, names: names}}
 }
 
+// Analyses are those of names that a method has on a task; none if it does not plan. Rollouts need a
+// simulator, and a predictor as it is initialised ignores actions, so that its rollouts have no order.
+func Analyses(names []string, task envs.Task, m model.Method) (out []string) {
+	for _, name := range names {
+		if m.Plans() && (name != results.RolloutAnalysis || m.Trained() && task.New != nil) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 func (s *Analyse) ID() string      { return "analyse " + s.name() }
 func (s *Analyse) Stage() Stage    { return StageAnalyse }
 func (s *Analyse) Needs() []string { return []string{trainID(s.arm), collectID(s.task)} }
-
-// Names are the analyses that the step makes.
-func (s *Analyse) Names() []string { return s.names }
 
 // Len and Part implement Divisible.
 func (s *Analyse) Len() int { return len(s.names) }
@@ -94,8 +95,7 @@ func (s *Analyse) State(ctx context.Context) (State, error) {
 	return State{Text: fmt.Sprintf("%d of %d analyses to do", missing, len(s.names)), Cells: len(s.names), Missing: missing}, nil
 }
 
-// found are the ids of the step's cells that are there. Where this run makes none,
-// they may have been made on any device.
+// found implements Divisible. If this run makes no cells, they may have been made on any device.
 func (s *Analyse) found(ctx context.Context) (ids []string, err error) {
 	j, err := s.job()
 	if s.ids != nil || err != nil { // what its cells are named by is not there
@@ -110,7 +110,7 @@ func (s *Analyse) found(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// job is the analysis of the arm's checkpoint, so far without its model.
+// job is the analysis of the arm's checkpoint.
 func (s *Analyse) job() (j analysis.Job, err error) {
 	t, err := s.w.openSets(s.task)
 	if err != nil {
@@ -131,27 +131,20 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var r results.Results
-	var missing []string
 	store, err := s.w.missing(func(c cell.Store) (int, error) {
-		r, missing, err = j.Load(c, s.names)
+		_, missing, err := j.Load(c, s.names)
 		return len(missing), err
 	})
 	if err == nil && s.seed == s.w.Grid.Seeds[0] && slices.Contains(s.names, results.DynamicsAnalysis) {
-		var film string
-		if film, err = s.w.missingFilm(s.arm, j.Arm, imagined); film != "" {
-			j.Film = func(f eval.Film) error { return f.Save(film) }
-			if !slices.Contains(missing, results.DynamicsAnalysis) {
-				missing = append(missing, results.DynamicsAnalysis) // which leaves the bytes of its cell
-			}
-		}
+		j.Film, err = MissingFilm(s.w.dir, s.task, s.label(), Imagined, false, s.w.Listener.Note)
 	}
-	if err == nil && len(missing) > 0 {
+	if err != nil {
+		return "", err
+	}
+	r, made, err := analysis.Run(ctx, store, j, s.names, func() (model.World, error) {
 		s.w.seen = nil
-		if j.Arm, err = s.w.loadOn(s.w.Analyser, s.w.now, s.w.checkpoint(s.arm)); err == nil {
-			err = j.Make(ctx, store, &r, missing)
-		}
-	}
+		return s.w.load(s.w.Analyser, j.Job, j.Checkpoint)
+	})
 	if err != nil {
 		return "", err
 	}
@@ -159,5 +152,5 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.Results = r
-	return fmt.Sprintf("%d new of %d analyses, %s", len(missing), len(s.names), since(began)), nil
+	return fmt.Sprintf("%d new of %d analyses, %s", made, len(s.names), since(began)), nil
 }

@@ -8,11 +8,6 @@ import (
 	"testing"
 )
 
-// mute listens and says nothing.
-type mute struct{ Listener }
-
-func (mute) Note(string) {}
-
 // Shards that find the same damaged file do not stand in each other's way, and what was there is kept, whatever its size.
 func TestKeepSetsAside(t *testing.T) {
 	want := []byte("whole")
@@ -25,8 +20,7 @@ func TestKeepSetsAside(t *testing.T) {
 			var shards sync.WaitGroup
 			for range 2 {
 				shards.Go(func() {
-					w := &Workspace{Listener: mute{}}
-					if err := w.keep(path, want, func(b []byte) bool { return bytes.Equal(b, want) }); err != nil {
+					if err := keep(path, want, func(string) {}, func(b []byte) bool { return bytes.Equal(b, want) }); err != nil {
 						t.Error(err)
 					}
 				})

@@ -78,12 +78,12 @@ func (c *Collect) Run(ctx context.Context) (string, error) {
 	began := time.Now()
 	path := c.w.dataPath(c.task.Spec.Name)
 	if of := c.w.resultsOn(c.task); of != "" && !isThere(path) {
-		c.w.Listener.Note(fmt.Sprintf("the results in %s are of a data set with the fingerprint %.12s, which is not there; if the preset collects another, it will be refused (hint: put that data set at %s)", c.w.Dir, of, path))
+		c.w.Listener.Note(fmt.Sprintf("the results in %s are of a data set with the fingerprint %.12s, which is not there; if the preset collects another, it will be refused (hint: put that data set at %s)", c.w.dir, of, path))
 	}
-	res, there, err := c.w.Collect(ctx, path, c.spec(), c.share)
+	res, there, err := CollectData(ctx, path, c.spec(), c.share, c.w.Options)
 	whole := there || c.share.N <= 1
 	if err == nil && whole {
-		_, err = c.w.RenderGate(ctx, c.task)
+		err = c.gate(ctx)
 	}
 	switch {
 	case err != nil:
@@ -96,58 +96,62 @@ func (c *Collect) Run(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d rows, %s", res.Rows, since(began)), nil
 }
 
-// Collect makes a data set, or a share of its episodes, unless it is there already.
-func (w *Workspace) Collect(ctx context.Context, path string, s collect.Spec, share cell.Shard) (res collect.Result, there bool, err error) {
+// gate compares frames that are drawn here with the task's stored ones, unless the folder has other results.
+func (c *Collect) gate(ctx context.Context) error {
+	t, err := c.w.openSets(c.task)
+	if err == nil {
+		err = c.w.belongs(c.task, t.data.Fingerprint)
+	}
+	if err == nil {
+		_, err = renderGate(ctx, c.w.dir, t.data, t.sets, c.w.Listener.Note)
+	}
+	return err
+}
+
+// CollectData makes a data set, or a share of its episodes, unless it exists.
+func CollectData(ctx context.Context, path string, s collect.Spec, share cell.Shard, o Options) (res collect.Result, exists bool, err error) {
 	job, err := collect.PrepareShare(ctx, path, s, share)
 	if err != nil {
 		return res, false, err
 	}
 	defer job.Close()
-	job.Spawn = w.Spawn
+	job.Spawn = o.Spawn
 	if !job.Done {
-		w.Listener.Note(fmt.Sprintf("collecting %d episodes of %s needs about %s of disk while it works", s.Episodes, s.Task, hdf5.MB(job.Need)))
+		o.Listener.Note(fmt.Sprintf("collecting %d episodes of %s needs about %s of disk while it works", s.Episodes, s.Task, hdf5.MB(job.Need)))
 	}
-	res, err = job.Run(ctx, w.Workers, w.Listener.Progress)
+	res, err = job.Run(ctx, o.Workers, o.Listener.Progress)
 	return res, job.Done, err
 }
 
-// RenderGate compares frames that are drawn here with the task's stored ones and
-// keeps the verdict in the results folder, with the episodes of the sets. A folder
-// of other results is refused.
-func (w *Workspace) RenderGate(ctx context.Context, task envs.Task) (results.Gate, error) {
-	t, err := w.openSets(task)
-	if err == nil {
-		err = w.belongs(task, t.data.Fingerprint)
-	}
+// renderGate compares frames that are drawn here with stored ones and writes the verdict to a results
+// folder, with the episodes of the sets.
+func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, note func(text string)) (results.Gate, error) {
+	diff, err := eval.RenderGate(ctx, d)
 	if err != nil {
 		return results.Gate{}, err
 	}
-	diff, err := eval.RenderGate(ctx, t.data)
-	if err != nil {
-		return results.Gate{}, err
-	}
-	gate := results.Gate{Task: task.Spec.Name, Data: t.data.Fingerprint, Error: diff, Limit: eval.MaxRenderError}
+	gate := results.Gate{Task: d.Task().Spec.Name, Data: d.Fingerprint, Error: diff, Limit: eval.MaxRenderError}
 	verdict, err := json.Marshal(gate)
 	if err != nil {
 		return gate, fmt.Errorf("writing the verdict of the render gate: %w", err)
 	}
-	err = w.keep(filepath.Join(w.Dir, results.GatesDir, gate.Task+".json"), append(verdict, '\n'), func(there []byte) bool {
+	err = keep(filepath.Join(dir, results.GatesDir, gate.Task+".json"), append(verdict, '\n'), note, func(there []byte) bool {
 		_, err := results.ParseGate(there)
 		return err == nil
 	})
-	for _, s := range t.sets {
-		text := t.data.EncodeSet(s)
+	for _, s := range sets {
+		text := d.EncodeSet(s)
 		if err == nil {
-			err = w.keep(filepath.Join(setsDir(w.Dir), gate.Task+"-"+s.Name+"-"+s.Hash+".json"), text, func(there []byte) bool { return bytes.Equal(there, text) })
+			err = keep(filepath.Join(setsDir(dir), gate.Task+"-"+s.Name+"-"+s.Hash+".json"), text, note, func(there []byte) bool { return bytes.Equal(there, text) })
 		}
 	}
 	return gate, err
 }
 
-// keep writes a file that can be made again at any time, unless it is there; what is there and is not whole is kept aside.
-func (w *Workspace) keep(path string, text []byte, whole func(there []byte) bool) error {
+// keep writes a file that can be made again at any time, unless it exists. A damaged one is set aside.
+func keep(path string, text []byte, note func(text string), whole func(there []byte) bool) error {
 	same := false
-	err := w.setAside(path, func() (bool, error) {
+	err := setAside(path, note, func() (bool, error) {
 		there, err := safefile.Read(path, safefile.MaxSet)
 		same = err == nil && bytes.Equal(there, text)
 		if errors.Is(err, fs.ErrNotExist) {

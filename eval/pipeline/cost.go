@@ -206,7 +206,7 @@ func (r *Rates) of(s Step) (Seconds, int64) {
 // steps are those of a training. Where the preset counts passes over the clips, these
 // are taken to be as many as the rows of the training part.
 func (r *Rates) steps(s *Train) float64 {
-	recipe, err := s.recipe()
+	recipe, err := s.training().recipe()
 	if err != nil || recipe.Train.Steps > 0 {
 		return float64(recipe.Train.Steps)
 	}
@@ -275,8 +275,9 @@ func (w *Workspace) Measure(ctx context.Context) (*Rates, error) {
 // trial is a workspace like w whose steps read a data set and a checkpoint that are
 // given, and keep nothing else.
 func (w *Workspace) trial(data, checkpoint string) *Workspace {
-	return &Workspace{Grid: w.Grid, Data: data, Weights: checkpoint, Backbone: w.Backbone, FeatureCache: w.FeatureCache, Trainer: w.Trainer,
-		Planner: w.Planner, Precision: w.Precision, Analyser: w.Analyser, Workers: w.Workers, Batch: w.Batch, Version: w.Version, Spawn: w.Spawn, Listener: silent{}}
+	o := w.Options
+	o.BreakLock, o.Remote, o.Listener = false, nil, silent{}
+	return &Workspace{Grid: w.Grid, Options: o, data: data, weights: checkpoint}
 }
 
 // silent is a Listener that does not.
@@ -318,13 +319,11 @@ func double(ctx context.Context, n int, run func(n int) error) (unit Seconds, er
 
 // timeCollect collects episodes of a task.
 func (w *Workspace) timeCollect(ctx context.Context, r *Rates, dir string, task envs.Task) error {
-	t := w.trial("", "")
-	defer t.Close()
-	p := w.Grid.Preset.Collect
+	o, p := w.trial("", "").Options, w.Grid.Preset.Collect
 	var last collect.Result
 	takes, err := double(ctx, 2, func(n int) (err error) {
 		spec := collect.Spec{Task: task.Spec.Name, Policy: p.Policy, Episodes: n, Seed: p.Seed}
-		last, _, err = t.Collect(ctx, filepath.Join(dir, fmt.Sprintf("%s-%d.h5", spec.Task, n)), spec, cell.Shard{})
+		last, _, err = CollectData(ctx, filepath.Join(dir, fmt.Sprintf("%s-%d.h5", spec.Task, n)), spec, cell.Shard{}, o)
 		return err
 	})
 	n := float64(last.Episodes)
@@ -340,9 +339,7 @@ func (w *Workspace) timeArms(ctx context.Context, r *Rates, dir string) error {
 	}
 	const episodes = 32 // clips for a batch, starts for a set
 	data := filepath.Join(dir, "trial.h5")
-	collecting := w.trial(data, "")
-	defer collecting.Close()
-	if _, _, err := collecting.Collect(ctx, data, collect.Spec{Task: trialTask, Episodes: episodes, Seed: 1}, cell.Shard{}); err != nil {
+	if _, _, err := CollectData(ctx, data, collect.Spec{Task: trialTask, Episodes: episodes, Seed: 1}, cell.Shard{}, w.trial("", "").Options); err != nil {
 		return err
 	}
 	timed := map[string]bool{}
@@ -395,12 +392,10 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 	t := w.trial(data, checkpoint)
 	defer t.Close()
 	t.Grid.Seeds = []int64{a.seed}
-	if t.Grid.Temperature.NeedsTuning() { // which makes no difference to the time
-		t.Grid.Temperature = eval.Temperature{}
-	}
+	t.Grid.Temperature = max(t.Grid.Temperature, 0) // whether it is tuned makes no difference to the time
 	t.Grid.Episodes, t.Grid.Sets = min(w.Grid.Episodes, 8), eval.SetNames()[:1]
 	if w.Planner != nil {
-		if err := t.timePlans(ctx, r, dir, a); err != nil {
+		if err := t.timePlans(ctx, r, a); err != nil {
 			return err
 		}
 	}
@@ -419,30 +414,28 @@ func (w *Workspace) timeArm(ctx context.Context, r *Rates, dir, data string, a a
 }
 
 // timePlans evaluates an arm with each solver, from the smallest tier on until one takes
-// enough, each twice, with cells in a folder of their own.
-func (t *Workspace) timePlans(ctx context.Context, r *Rates, dir string, a arm) error {
-	defer func() { t.Dir = "" }() // analyses keep nothing
+// enough, each twice. Nothing is written.
+func (t *Workspace) timePlans(ctx context.Context, r *Rates, a arm) error {
 	steps := evaluateSteps(t, a)
 	slices.SortStableFunc(steps, func(x, y Step) int { return work(x.(*Evaluate).tier) - work(y.(*Evaluate).tier) })
 	slow := map[string]bool{} // solvers
 	for _, step := range steps {
 		s := step.(*Evaluate)
-		s.film = false // whose time is no episode's
 		if slow[s.solver] {
 			continue
 		}
-		tier, err := s.tier.For(s.solver)
+		j, err := s.Job()
+		if err != nil {
+			return err
+		}
+		agent, err := t.evaluation(j, a).Load()
 		if err != nil {
 			return err
 		}
 		var each Seconds
 		for range 2 {
-			if t.Dir, err = os.MkdirTemp(dir, "cells-"); err != nil {
-				return err
-			}
-			t.seen = nil
 			began := time.Now()
-			if _, err := s.Run(ctx); err != nil {
+			if _, err := eval.Run(ctx, j, agent); err != nil {
 				return err
 			}
 			took := time.Since(began)
@@ -455,7 +448,7 @@ func (t *Workspace) timePlans(ctx context.Context, r *Rates, dir string, a arm) 
 		if r.planned[key] == nil {
 			r.planned[key] = map[eval.Tier]Seconds{}
 		}
-		r.planned[key][tier] = each
+		r.planned[key][j.Tier] = each
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ type Evaluate struct {
 	film   bool
 	tune   *Tune // what chooses MPPI's temperature, where that is tuned
 	id     string
-	done   bool            // nothing was missing when it was asked last
-	made   map[string]bool // after Run: the sets whose cells it made or failed to make
+	ids    []string // of its cells, once they can be named
+	done   bool     // nothing was missing when it was asked last
 
 	Cells []results.Cell // after Run: the cells that are there
 }
@@ -57,7 +57,7 @@ func evaluateSteps(w *Workspace, a arm) (out []Step) {
 			s := all
 			s.solver, s.tier, s.film = solver, tier, i == 0 && k == 0 && a.seed == g.Seeds[0]
 			s.id = strings.Join([]string{"evaluate", a.name(), solver, tier.Name}, " ")
-			if solver == results.MPPI && g.tuned(a.method) {
+			if solver == results.MPPI && tuned(g.Rules, g.Solvers, a.method) {
 				s.tune = newTune(w, a)
 			}
 			out = append(out, &s)
@@ -85,7 +85,7 @@ func (s *Evaluate) Len() int { return len(s.sets) }
 
 func (s *Evaluate) Part(ours func(cell int) bool) Divisible {
 	part := *s
-	part.sets = nil
+	part.sets, part.ids = nil, nil
 	for i, set := range s.sets {
 		if ours(i) {
 			part.sets = append(part.sets, set)
@@ -122,10 +122,8 @@ func (s *Evaluate) State(context.Context) (State, error) {
 	return State{Text: text, Cells: len(s.sets), Missing: missing}, nil
 }
 
-// Job is the step's evaluation. The model is there if it is the one that was
-// used last; without it the job can be asked for its cells, but not run. Where
-// the data set, the checkpoint or the temperature is missing, the error is
-// fs.ErrNotExist.
+// Job is the step's evaluation. Where the data set, the checkpoint or the temperature
+// is missing, the error is fs.ErrNotExist.
 func (s *Evaluate) Job() (eval.Job, error) {
 	t, err := s.w.openSets(s.task)
 	if err != nil {
@@ -136,10 +134,7 @@ func (s *Evaluate) Job() (eval.Job, error) {
 		sets = append(sets, t.sets[i])
 	}
 	a := eval.Arm{Method: s.method.Name}
-	switch {
-	case s.w.External != nil:
-		a = *s.w.External
-	case s.method.Plans():
+	if s.method.Plans() {
 		if a, err = s.w.look(t, s.w.checkpoint(s.arm)); err != nil {
 			return eval.Job{}, err
 		}
@@ -148,20 +143,14 @@ func (s *Evaluate) Job() (eval.Job, error) {
 	if s.solver == "" {
 		return j, nil
 	}
-	j.Solver = s.solver
-	if j.Tier, err = s.tier.For(s.solver); err != nil || s.solver != results.MPPI {
-		return j, err
-	}
-	temperature := s.w.Grid.Temperature
 	if s.tune != nil {
 		c, err := s.tune.chosen()
 		if err != nil {
 			return j, err
 		}
-		temperature = temperature.Chosen(c)
+		j.Temperature = c.Temperature
 	}
-	j.Temperature, err = temperature.For(s.task.Spec.Name, s.method.Name)
-	return j, err
+	return planning(j, s.solver, s.tier)
 }
 
 // Run makes the missing cells; a model is loaded only for them and for the film.
@@ -171,134 +160,66 @@ func (s *Evaluate) Run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var todo []int
-	var torn []string
-	store, err := s.w.missing(func(c cell.Store) (int, error) {
-		todo, torn, err = j.Missing(c)
+	e := s.w.evaluation(j, s.arm)
+	e.Store, err = s.w.missing(func(c cell.Store) (int, error) {
+		todo, _, err := j.Missing(c)
 		return len(todo), err
 	})
 	if err != nil {
 		return "", err
 	}
-	for _, id := range torn {
-		s.w.Listener.Note(fmt.Sprintf("cell %s is torn and is made again", id))
+	if text := assumed(s.w.Grid.Rules, j); text != "" && !s.w.now.assumed {
+		s.w.Listener.Note(text)
+		s.w.now.assumed = true
 	}
-	if t := s.w.now; s.solver == results.MPPI && s.w.Grid.Temperature.Assumed(s.task.Spec.Name) && !t.assumed {
-		s.w.Listener.Note(fmt.Sprintf("the paper has no temperature of mppi on %s: %g is assumed", s.task.Spec.Name, j.Temperature))
-		t.assumed = true
-	}
-	film := ""
 	if s.film {
-		if film, err = s.w.missingFilm(s.arm, j.Arm, s.filmOf()); err != nil {
+		if e.Film, err = MissingFilm(s.w.dir, s.task, s.label(), s.filmOf(), false, s.w.Listener.Note); err != nil {
 			return "", err
 		}
 	}
-	if j.Arm.Plans() && (len(todo) > 0 || film != "") {
-		if j.Arm, err = s.w.load(s.w.now, s.w.checkpoint(s.arm)); err != nil {
-			return "", err
-		}
-	}
-	if len(todo) > 0 {
-		s.w.seen = nil
-	}
-	s.made = map[string]bool{}
-	for _, i := range todo {
-		s.made[j.Sets[i].Name] = true
-	}
-	cells, failed, err := eval.Cells(ctx, store, j)
-	if err == nil && film != "" && len(failed) == 0 {
-		var f eval.Film
-		if f, err = eval.Watch(ctx, j, 0); err == nil { // the first episode of the first set
-			err = f.Save(film)
-		}
-	}
+	made, err := e.Run(ctx)
 	if err != nil {
 		return "", err
 	}
-	s.Cells = cells
-	var parts Failures
-	for _, f := range failed {
-		parts = append(parts, fmt.Errorf("set %s: %w", f.Set, f.Err))
-	}
-	if len(cells) == 0 {
-		return "", parts
+	s.Cells = made.Cells
+	failed := parts(made, nil)
+	if len(s.Cells) == 0 {
+		return "", failed
 	}
 	success := 0.0
-	for _, c := range cells {
-		success += c.Result.Rate() / float64(len(cells))
+	for _, c := range s.Cells {
+		success += c.Result.Rate() / float64(len(s.Cells))
 	}
-	outcome := fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(todo)-len(failed), len(s.sets), success, since(began))
-	if note := infer.ScoreOf(cells).Note(); note != "" {
+	outcome := fmt.Sprintf("%d new of %d cells, success %.1f %%, %s", len(made.Made)-len(failed), len(s.sets), success, since(began))
+	if note := infer.ScoreOf(s.Cells).Note(); note != "" {
 		outcome += "; " + note
 	}
-	if len(parts) > 0 {
-		return outcome, parts
+	if len(failed) > 0 {
+		return outcome, failed
 	}
 	return outcome, nil
-}
-
-// reused says which cells existed before Run, and when they were made; "" where none did.
-func (s *Evaluate) reused() string {
-	var sets, dates []string
-	for _, c := range s.Cells {
-		if s.made[c.Spec.Set] {
-			continue
-		}
-		var run results.Run
-		if s.w.cells().LoadRun(c.ID, &run) != nil || run.Started == "" { // which no result depends on
-			run.Started = "at an unknown time"
-		}
-		sets, dates = append(sets, c.Spec.Set), append(dates, run.Started)
-	}
-	if len(sets) == 0 {
-		return ""
-	}
-	slices.Sort(dates)
-	return fmt.Sprintf("%s: %d of %d cells existed and were reused (%s), made %s", s.id, len(sets), len(s.sets), strings.Join(sets, ", "), strings.Join(slices.Compact([]string{dates[0], dates[len(dates)-1]}), " to "))
 }
 
 // filmOf is the tier that the film is called after. What does not search has none; its film
 // carries the name of the first.
 func (s *Evaluate) filmOf() string { return s.w.Grid.Tiers[0].Name }
 
-// found are the ids of the step's cells that are there.
-func (s *Evaluate) found() (ids []string, err error) {
-	for _, c := range s.Cells {
-		ids = append(ids, c.ID)
-	}
-	j, err := s.Job()
-	if s.Cells != nil || err != nil { // what its cells are named by is not there
-		return ids, nil
+// found implements Divisible.
+func (s *Evaluate) found(context.Context) (ids []string, err error) {
+	if s.ids == nil {
+		j, err := s.Job()
+		if err != nil { // what its cells are named by does not exist
+			return nil, nil
+		}
+		if s.ids, err = j.IDs(); err != nil {
+			return nil, err
+		}
 	}
 	store, err := s.w.listed(false)
-	if err != nil {
-		return nil, err
-	}
-	all, err := j.IDs()
-	for _, id := range all {
-		switch err := store.Load(id, nil, nil); {
-		case err == nil:
+	for _, id := range s.ids {
+		if store.Has(id) {
 			ids = append(ids, id)
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, cell.ErrTorn):
-			return nil, err
 		}
 	}
 	return ids, err
-}
-
-// Verify runs up to n cells of the grid's only arm again and compares them with
-// those that are there.
-func (w *Workspace) Verify(ctx context.Context, n int) ([]eval.Verdict, error) {
-	var jobs []eval.Job
-	for _, s := range Of[*Evaluate](w.Graph()) {
-		j, err := s.Job()
-		if err != nil {
-			return nil, err
-		}
-		if s.method.Plans() {
-			j.Arm = w.loaded.arm
-		}
-		jobs = append(jobs, j)
-	}
-	return eval.Verify(ctx, w.cells(), jobs, n)
 }

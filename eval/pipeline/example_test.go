@@ -23,10 +23,10 @@ func ExampleWorkspace_Graph() {
 		fmt.Println(err)
 		return
 	}
-	w := &pipeline.Workspace{Grid: pipeline.Grid{
+	w := pipeline.NewWorkspace(pipeline.Grid{
 		Tasks: []envs.Task{task}, Methods: []model.Method{scale}, Seeds: []int64{3072},
-		Solvers: []string{results.CEM}, Tiers: eval.Tiers()[:1], Sets: []string{"s101"},
-	}}
+		Axes: pipeline.Axes{Solvers: []string{results.CEM}, Tiers: eval.Tiers()[:1], Sets: []string{"s101"}},
+	}, "", pipeline.Options{})
 	for _, s := range w.Graph() {
 		fmt.Println(s.ID(), s.Needs())
 	}

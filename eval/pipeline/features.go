@@ -9,18 +9,18 @@ import (
 	"scalewm/model/train"
 )
 
-// features are what the frozen encoder of m makes of a task's frames, from the cache
-// beside the data set or as they are needed.
-func (s *Train) features(ctx context.Context, frames dataset.FrameReader, m model.World) (train.Features, error) {
+// openFeatures are what the frozen encoder of m makes of a training's frames, from the cache
+// next to the data set or as they are needed.
+func openFeatures(ctx context.Context, o train.Options, frames dataset.FrameReader, m model.World, cache features.Limit) (train.Features, error) {
 	e, info := model.NewEncoder(m), m.Info()
-	source, note, err := features.Open(ctx, features.Options{Data: s.w.now.file, Frames: frames, Path: s.w.dataPath(s.task.Spec.Name),
+	source, note, err := features.Open(ctx, features.Options{Data: o.Data, Frames: frames, Path: o.DataPath,
 		Key:    features.Key{Backbone: info.Backbone, Resample: info.Resample, Device: m.Device().Kind().String(), Patches: info.Patches, Width: info.Dim},
-		Encode: e.Latents, Limit: s.w.FeatureCache, Workers: s.w.Workers, Progress: s.w.Listener.Progress})
+		Encode: e.Latents, Limit: cache, Workers: o.Workers, Progress: o.Progress})
 	if err != nil {
 		e.Free()
 		return nil, err
 	}
-	s.w.Listener.Note(note)
+	o.Note(note)
 	return encoded{source, e}, nil
 }
 

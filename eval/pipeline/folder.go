@@ -14,8 +14,8 @@ import (
 
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/results"
 	"scalewm/model"
+	"scalewm/model/dinov2"
 	"scalewm/model/train"
 	"scalewm/model/weights"
 )
@@ -26,32 +26,25 @@ import (
 // stands in the small files that it holds anyway: the data sets' attributes, the
 // sets, and the sidecars and presets of the trainings.
 
-// belongs refuses a task in a folder that is another one. data is the fingerprint
-// of the task's data set, "" where that is not there yet.
+// claim is what is about to be put into a results folder.
+type claim struct {
+	protocol string
+	task     envs.Task
+	path     string // of the task's data set
+	data     string // its fingerprint; "" while it does not exist
+	preset   *Preset
+	backbone *dinov2.File
+	but      string // name of the training's folder that is not compared with preset; nil compares none
+}
+
+// belongs returns an error if the folder has other results of a task, whose data set has the fingerprint data.
 func (w *Workspace) belongs(task envs.Task, data string) error {
-	return w.fits(w.Dir, task, data, w.Data == "", "")
+	return claim{protocol: w.Grid.Protocol, task: task, path: w.dataPath(task.Spec.Name), data: data, preset: &w.Grid.Preset, backbone: w.Backbone}.on(w.dir)
 }
 
-// Admits refuses results on the task's data set, of whatever training, in a folder that is another one.
-func (w *Workspace) Admits(task envs.Task) error {
-	data, err := w.fingerprint(task)
-	if err != nil {
-		return err
-	}
-	return w.fits(w.Dir, task, data, false, "")
-}
-
-// joins refuses a training by itself among those of a results folder that is another one.
-func (w *Workspace) joins(task envs.Task, dir string) error {
-	folder := filepath.Dir(filepath.Dir(dir))
-	if filepath.Base(filepath.Dir(dir)) != "train" || !isThere(setsDir(folder)) && !isThere(filepath.Join(folder, results.CellsDir)) {
-		return nil
-	}
-	data, err := w.fingerprint(task)
-	if err != nil {
-		return err
-	}
-	return w.fits(folder, task, data, true, filepath.Base(dir))
+// Admits returns an error if a folder has other results than those on a task's data set in the file path, of whatever training.
+func Admits(folder, path, protocol string, task envs.Task, fingerprint string) error {
+	return claim{protocol: protocol, task: task, path: path, data: fingerprint}.on(folder)
 }
 
 // notOurs refuses to replace files of a folder that says in no way that it is of this program: by the preset
@@ -72,50 +65,40 @@ func notOurs(dir string, names ...string) error {
 
 func isThere(path string) bool { _, err := os.Stat(path); return err == nil }
 
-// fingerprint is that of the task's data set.
-func (w *Workspace) fingerprint(task envs.Task) (string, error) {
-	t, err := w.open(task)
-	if err != nil {
-		return "", err
-	}
-	return t.file.Fingerprint()
-}
-
-// fits is belongs of any results folder. recipes says that trainings, but for one, are compared with the
-// preset too.
-func (w *Workspace) fits(folder string, task envs.Task, data string, recipes bool, but string) error {
-	name := task.Spec.Name
+// on returns an error if a folder has other results than the claim's.
+func (c claim) on(folder string) error {
+	name := c.task.Spec.Name
 	refuse := func(path, protocol, of, from string) error {
 		switch {
-		case protocol != string(w.Grid.Protocol):
-			return Requestf("%s was made under --protocol %s, and %s is asked for: a results folder has one protocol (hint: choose another --out)", path, protocol, w.Grid.Protocol)
-		case of == name && data != "" && from != data:
-			return Requestf("%s was made from a data set with the fingerprint %.12s, and that of %s is %.12s: a results folder has one data set a task (hint: choose another --out)", path, from, w.dataPath(name), data)
+		case protocol != c.protocol:
+			return Requestf("%s was made under --protocol %s, and %s is asked for: a results folder has one protocol (hint: choose another --out)", path, protocol, c.protocol)
+		case of == name && c.data != "" && from != c.data:
+			return Requestf("%s was made from a data set with the fingerprint %.12s, and that of %s is %.12s: a results folder has one data set a task (hint: choose another --out)", path, from, c.path, c.data)
 		}
 		return nil
 	}
 	for _, path := range entries(setsDir(folder)) {
 		if o, err := eval.OriginOf(path); err == nil { // a damaged one is drawn again
-			if err := refuse(path, string(o.Protocol), o.Task, o.Data); err != nil {
+			if err := refuse(path, o.Protocol, o.Task, o.Data); err != nil {
 				return err
 			}
 		}
 	}
 	for _, dir := range entries(filepath.Join(folder, "train")) {
-		if filepath.Base(dir) == but {
+		if filepath.Base(dir) == c.but {
 			continue
 		}
 		m := methodOf(dir, name)
-		side, there := w.trained(dir, m)
+		side, there := trained(dir, m, c.backbone)
 		if side != nil {
 			if err := refuse(dir, side.Protocol, side.Task, side.Data); err != nil {
 				return err
 			}
 		}
-		if there == nil || !recipes || !strings.HasPrefix(filepath.Base(dir), name+"-") {
+		if there == nil || c.preset == nil || !strings.HasPrefix(filepath.Base(dir), name+"-") {
 			continue
 		}
-		ours, err := w.Grid.Preset.recipe(m, task.Spec.ActionDim, w.Backbone)
+		ours, err := c.preset.recipe(m, c.task.Spec.ActionDim, c.backbone)
 		if err != nil {
 			continue // it is not asked for, and says for itself what it is
 		}
@@ -126,9 +109,18 @@ func (w *Workspace) fits(folder string, task envs.Task, data string, recipes boo
 	return nil
 }
 
+// fingerprint is that of the task's data set.
+func (w *Workspace) fingerprint(task envs.Task) (string, error) {
+	t, err := w.open(task)
+	if err != nil {
+		return "", err
+	}
+	return t.file.Fingerprint()
+}
+
 // resultsOn is the fingerprint of the data set that the folder has results on, "" where it has none yet.
 func (w *Workspace) resultsOn(task envs.Task) string {
-	for _, path := range entries(setsDir(w.Dir)) {
+	for _, path := range entries(setsDir(w.dir)) {
 		if o, err := eval.OriginOf(path); err == nil && o.Task == task.Spec.Name {
 			return o.Data
 		}
@@ -167,11 +159,11 @@ func (r recipe) shared() recipe {
 // trained reads what the folder of a method's training says of itself: a finished
 // training has a sidecar, one under way only its preset. What is missing or damaged, or
 // says too little, is nil.
-func (w *Workspace) trained(dir string, m model.Method) (*weights.Sidecar, *recipe) {
+func trained(dir string, m model.Method, backbone *dinov2.File) (*weights.Sidecar, *recipe) {
 	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
 	if err != nil {
 		if p, err := LoadPreset(filepath.Join(dir, configName)); err == nil {
-			if r, err := p.recipe(m, 0, w.Backbone); err == nil {
+			if r, err := p.recipe(m, 0, backbone); err == nil {
 				return nil, &r
 			}
 		}

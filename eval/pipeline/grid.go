@@ -9,7 +9,7 @@ import (
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/analysis"
-	"scalewm/eval/plan"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -25,16 +25,9 @@ type Grid struct {
 	Qs           []string
 	ScaleWeights []float64
 
-	Protocol     dataset.Protocol
-	Solvers      []string
-	Tiers        []eval.Tier
-	Sets         []string
-	Episodes     int // of a set
-	Temperature  eval.Temperature
-	Clip         plan.Clip
-	PlannerNoise int  // see eval.Job
-	ActionClip   bool // see eval.Job
-	Pool         eval.Pool
+	results.Rules
+	Axes
+	Episodes int // of a set
 
 	Analyses []string          // of each checkpoint
 	Rollouts analysis.Settings // of the analysis of that name
@@ -59,10 +52,10 @@ func (g *Grid) Check() error {
 		name, rows := t.Spec.Name, t.Spec.MaxSteps+1 // of an episode, with the row of the reset
 		collected := g.Preset.Collect.EpisodesOf(name)
 		drawn := collected
-		if g.Protocol == dataset.Strict {
+		if g.HeldOut() {
 			drawn = len(dataset.HeldOut("", collected))
 		}
-		most := min(maxSet, drawn*max(rows-eval.GoalOffset, 0))
+		most := min(maxSet, drawn*max(rows-g.GoalOffset, 0))
 		named := !slices.ContainsFunc(g.Sets, func(s string) bool { return !strings.HasSuffix(s, ".json") }) // which say what they hold
 		if n := g.episodes(name); n > most && !named {
 			return Requestf("eval.episodes is %d, and the %d episodes of %s that can be drawn from have at most %d starts for a set (hint: fewer episodes a set, or a larger collect.episodes; a set has at most %d)", n, drawn, name, most, maxSet)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"scalewm/dataset"
 	"scalewm/dataset/cell"
 	"scalewm/envs"
 	_ "scalewm/envs/cube"
@@ -38,13 +37,9 @@ func lookUp[T any](t *testing.T, find func(string) (T, error), names ...string) 
 // random floor.
 func smallGrid(t *testing.T) Grid {
 	g := Grid{Tasks: lookUp(t, envs.Lookup, "pusht", "cube"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "random"), Seeds: []int64{1, 2},
-		Solvers: []string{results.CEM, results.MPPI}, Sets: []string{"s101", "s102", "s103"}}
+		Rules: results.Published(), Axes: Axes{Solvers: []string{results.CEM, results.MPPI}, Sets: []string{"s101", "s102", "s103"}}}
 	g.Tiers = append(g.Tiers, eval.Tiers()[0], eval.Tiers()[4])
 	g.Preset.Eval.SetsAtMost = map[string]int{"cube": 1}
-	var err error
-	if g.Temperature, err = eval.ParseTemperature("paper"); err != nil {
-		t.Fatal(err)
-	}
 	return g
 }
 
@@ -64,10 +59,7 @@ func names(g Graph) (out []string) {
 func TestGraph(t *testing.T) {
 	w := &Workspace{Grid: smallGrid(t)}
 	w.Grid.Tasks, w.Grid.Methods, w.Grid.Seeds = w.Grid.Tasks[1:], lookUp(t, model.LookUp, "scale", "lewm", "random"), []int64{7}
-	var err error
-	if w.Grid.Temperature, err = eval.ParseTemperature("tuned"); err != nil {
-		t.Fatal(err)
-	}
+	w.Grid.Temperature = results.Tuned
 	want := []string{"collect cube", "train cube lewm s7", "tune cube lewm s7", "train cube scale s7",
 		"evaluate cube scale s7 cem T1 x1", "evaluate cube scale s7 cem T5 x1", "evaluate cube scale s7 mppi T1 x1", "evaluate cube scale s7 mppi T5 x1",
 		"evaluate cube lewm s7 cem T1 x1", "evaluate cube lewm s7 cem T5 x1", "evaluate cube lewm s7 mppi T1 x1", "evaluate cube lewm s7 mppi T5 x1",
@@ -204,7 +196,7 @@ func TestVariants(t *testing.T) {
 // before anything is made: the step's state is asked first. Cube has the state half, Two-Room does not
 // (docs/sources.md#task-state-q).
 func TestUnknownState(t *testing.T) {
-	w := &Workspace{Dir: t.TempDir()}
+	w := &Workspace{dir: t.TempDir()}
 	w.Grid = Grid{Methods: lookUp(t, model.LookUp, "lewm"), Seeds: []int64{7}}
 	for _, c := range []struct {
 		task, q string
@@ -256,9 +248,9 @@ func TestGridCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, "tworoom"), Methods: lookUp(t, model.LookUp, cmp.Or(c.method, "lewm")), Sets: []string{"s101"}, Episodes: p.Eval.Episodes, Protocol: dataset.Paper}
+		g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, "tworoom"), Methods: lookUp(t, model.LookUp, cmp.Or(c.method, "lewm")), Axes: Axes{Sets: []string{"s101"}}, Episodes: p.Eval.Episodes, Rules: results.Published()}
 		if c.strict {
-			g.Protocol = dataset.Strict
+			g.Protocol = results.Strict
 		}
 		err = g.Check()
 		var refused *RequestError
@@ -271,7 +263,7 @@ func TestGridCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, "tworoom", "cube", "pusht"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "aux", "untrained", "random"), Sets: p.Eval.Sets, Episodes: p.Eval.Episodes, Protocol: dataset.Paper}
+		g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, "tworoom", "cube", "pusht"), Methods: lookUp(t, model.LookUp, "lewm", "scale", "aux", "untrained", "random"), Axes: Axes{Sets: p.Eval.Sets}, Episodes: p.Eval.Episodes, Rules: results.Published()}
 		if p.Models["dinowm"] != nil {
 			g.Methods = append(g.Methods, lookUp(t, model.LookUp, "dinowm", "dinowm-random")...)
 		}

@@ -58,6 +58,9 @@ type Divisible interface {
 	Len() int // cells
 	// Part is the step with those of its cells, by index, that ours says yes to.
 	Part(ours func(cell int) bool) Divisible
+	// found are the ids of its existing cells by the listing of the folder. Files may be damaged,
+	// which the step and the report check.
+	found(ctx context.Context) (ids []string, err error)
 }
 
 // Failures are the errors of a step's parts.

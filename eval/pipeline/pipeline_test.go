@@ -48,7 +48,8 @@ func (s *fakeStep) Run(context.Context) (string, error) {
 
 type fakeCells struct{ fakeStep }
 
-func (s *fakeCells) Len() int { return len(s.cells) }
+func (s *fakeCells) Len() int                                { return len(s.cells) }
+func (s *fakeCells) found(context.Context) ([]string, error) { return nil, nil }
 func (s *fakeCells) Part(ours func(int) bool) Divisible {
 	part := *s
 	part.cells = nil
@@ -92,7 +93,7 @@ type heard []string
 
 func (h *heard) Begin(id string, i, n int)     { *h = append(*h, fmt.Sprintf("%d/%d", i, n)) }
 func (h *heard) Progress(int64, int64, string) {}
-func (h *heard) Note(string)                   {}
+func (h *heard) Note(text string)              { *h = append(*h, "note: "+text) }
 func (h *heard) End(id, outcome string)        { *h = append(*h, outcome) }
 func (h *heard) Failed(id string, err error)   { *h = append(*h, id+" failed") }
 

@@ -121,6 +121,7 @@ type EvalPreset struct {
 	Tiers   []string `toml:"tiers"`
 	// TiersOf are the tiers of a solver that does not run at all of Tiers.
 	TiersOf  map[string][]string `toml:"tiers_of,omitempty"`
+	Rules    map[string]string   `toml:"rules,omitempty"` // settings by keyword, see ReadRules
 	Sets     []string            `toml:"sets"`
 	Episodes int                 `toml:"episodes"` // a set
 	Analyses []string            `toml:"analyses"` // of each checkpoint; a preset without the key has none

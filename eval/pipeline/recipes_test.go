@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"scalewm/dataset"
 	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	_ "scalewm/envs/mjenv/pendulum"
@@ -35,16 +34,13 @@ func tinyWorkspace(t *testing.T, task string) *Workspace {
 		t.Fatal(err)
 	}
 	g := Grid{Preset: *p, Tasks: lookUp(t, envs.Lookup, task), Methods: lookUp(t, model.LookUp, model.Random), Seeds: []int64{3072},
-		Protocol: dataset.Paper, Solvers: []string{results.CEM}, Tiers: eval.Tiers()[4:], Sets: []string{"s101"}, Episodes: 2}
-	if g.Temperature, err = eval.ParseTemperature("paper"); err != nil {
-		t.Fatal(err)
-	}
-	w := &Workspace{Grid: g, Dir: t.TempDir(), Workers: 2, Listener: &heard{}}
+		Rules: results.Published(), Axes: Axes{Solvers: []string{results.CEM}, Tiers: eval.Tiers()[4:], Sets: []string{"s101"}}, Episodes: 2}
+	g.Precision = string(device.FP32)
 	dev, err := cpu.New(cpu.Options{Precision: device.FP32, Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Trainer, w.Planner, w.Precision = dev, dev, dev.Kind().Precision
+	w := NewWorkspace(g, t.TempDir(), Options{Workers: 2, Listener: &heard{}, Trainer: dev, Planner: dev})
 	t.Cleanup(func() { w.Close(); dev.Close() })
 	return w
 }
@@ -77,6 +73,10 @@ func TestNewTask(t *testing.T) {
 	if want := plans*len(eval.Solvers()) + 1; cells != want {
 		t.Errorf("%d cells, want %d", cells, want)
 	}
+	const note = "note: the paper has no temperature of mppi on pendulum: 64 is assumed"
+	if n := strings.Count(strings.Join(*w.Listener.(*heard), "\n"), note); n != 1 {
+		t.Errorf("%q is noted %d times, want once", note, n)
+	}
 	for _, s := range Of[*Report](steps) {
 		if s.Page == nil || !strings.Contains(s.Page.Summary(), "endulum") {
 			t.Error("the report does not tell of the task")
@@ -108,7 +108,7 @@ func TestNewFamily(t *testing.T) {
 	if failed, err := w.Graph().Run(t.Context(), w.Listener); err != nil || len(failed) > 0 {
 		t.Fatalf("%v, %s", err, strings.Join(failed, "\n"))
 	}
-	world, side, err := model.Load(w.Planner, filepath.Join(w.Dir, "train", "tworoom-line-s3072"))
+	world, side, err := model.Load(w.Planner, filepath.Join(w.dir, "train", "tworoom-line-s3072"))
 	if err != nil || side.Kind != "line" || side.Step != 2 || world.Info().Dim != 4 {
 		t.Fatalf("%+v, %v", side, err)
 	}
@@ -138,7 +138,7 @@ func countSteps(w *Workspace, a arm) []Step { return []Step{&countRows{w, a.task
 func (s *countRows) ID() string      { return "count " + s.task.Spec.Name }
 func (s *countRows) Stage() Stage    { return StageCollect }
 func (s *countRows) Needs() []string { return []string{collectID(s.task)} }
-func (s *countRows) path() string    { return filepath.Join(s.w.Dir, s.task.Spec.Name+".rows") }
+func (s *countRows) path() string    { return filepath.Join(s.w.dir, s.task.Spec.Name+".rows") }
 
 func (s *countRows) State(context.Context) (State, error) {
 	_, err := os.Stat(s.path())
@@ -173,7 +173,7 @@ func TestNewKindOfStep(t *testing.T) {
 		return all
 	}
 	before := states()
-	if left, err := os.ReadDir(w.Dir); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(w.dir); err != nil || len(left) > 0 {
 		t.Errorf("a dry run left %v, %v", left, err)
 	}
 	if failed, err := w.Graph().Run(t.Context(), w.Listener); err != nil || len(failed) > 0 {

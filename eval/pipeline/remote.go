@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"scalewm/dataset/cell"
 	"scalewm/dataset/collect"
 	"scalewm/dataset/parallel"
 	"scalewm/dataset/remote"
@@ -69,17 +68,14 @@ func (s *Evaluate) place() (p place, err error) {
 	if err != nil {
 		return p, err
 	}
-	for i := range j.Sets {
-		id, err := cell.ID(results.Kind, j.Spec(i))
-		if err != nil {
-			return p, err
-		}
+	ids, err := j.IDs()
+	for _, id := range ids {
 		p.files = append(p.files, cellFiles(id)...)
 	}
 	if s.film {
 		p.files = append(p.files, filepath.ToSlash(filmName(s.task, s.label(), s.filmOf())))
 	}
-	return p, nil
+	return p, err
 }
 
 func (s *Analyse) place() (p place, err error) {
@@ -87,7 +83,7 @@ func (s *Analyse) place() (p place, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.files = []string{filepath.ToSlash(filmName(s.task, s.label(), imagined))}
+	p.files = []string{filepath.ToSlash(filmName(s.task, s.label(), Imagined))}
 	if s.w.Analyser == nil { // made on any device, so that no cell can be named
 		p.files = append(p.files, results.CellsDir+"/*")
 		return p, nil
@@ -262,7 +258,7 @@ func (p place) last() string {
 // here are the files of the results folder.
 type here struct{ *Workspace }
 
-func (h here) path(name string) string { return filepath.Join(h.Dir, filepath.FromSlash(name)) }
+func (h here) path(name string) string { return filepath.Join(h.dir, filepath.FromSlash(name)) }
 
 func (h here) has(name string) (bool, error) {
 	_, err := os.Lstat(h.path(name))

@@ -20,16 +20,15 @@ import (
 // the results folder may hold. It needs no step in particular, so that it tells of
 // what could be made where others failed, and it is none of a shard's.
 type Report struct {
-	w   *Workspace
-	of  []*Evaluate
-	and []*Analyse
+	w  *Workspace
+	of []Divisible
 
 	Page *report.Report // after Run
 	Path string         // of the page
 }
 
 func reportSteps(w *Workspace, before Graph) []Step {
-	return []Step{&Report{w: w, of: Of[*Evaluate](before), and: Of[*Analyse](before)}}
+	return []Step{&Report{w: w, of: Of[Divisible](before)}}
 }
 
 func (s *Report) ID() string      { return "report" }
@@ -41,13 +40,13 @@ func (s *Report) compares() bool { return slices.ContainsFunc(s.w.Grid.Methods, 
 
 // State does not tell an up-to-date page, for which it would have to be made.
 func (s *Report) State(context.Context) (State, error) {
-	_, err := os.Stat(filepath.Join(s.w.Dir, "report.html"))
-	foreign := report.Foreign(s.w.Dir)
+	_, err := os.Stat(filepath.Join(s.w.dir, "report.html"))
+	foreign := report.Foreign(s.w.dir)
 	switch {
 	case !s.compares():
 		return State{Text: report.ErrNothing.Error()}, nil
 	case foreign != "":
-		return State{}, Requestf("%s is there and is no report's, and the report would replace it (hint: move it away, or choose another --out)", filepath.Join(s.w.Dir, foreign))
+		return State{}, Requestf("%s is there and is no report's, and the report would replace it (hint: move it away, or choose another --out)", filepath.Join(s.w.dir, foreign))
 	case errors.Is(err, fs.ErrNotExist):
 		return toDo, nil
 	}
@@ -62,29 +61,19 @@ func (s *Report) Run(ctx context.Context) (_ string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s.Page, s.Path, err = writeReport(ctx, s.w.Dir, s.w.Dir, report.Formats(), infer.Options{}, false, func(d *report.Data) { d.Only(cells) })
+	s.Page, s.Path, err = writeReport(ctx, s.w.dir, s.w.dir, report.Formats(), infer.Options{}, false, func(d *report.Data) { d.Only(cells) })
 	if errors.Is(err, report.ErrNothing) { // all that plans has failed, and was told of
 		return report.ErrNothing.Error(), nil
 	}
 	return "", err
 }
 
-// cells are the ids of the grid's cells: those that its steps have made or found
-// and, of steps that did not run, those that are there. Steps whose cells cannot be named yet have none.
+// cells are the ids of the grid's existing cells. Steps whose cells cannot be named yet have none.
 func (s *Report) cells(ctx context.Context) (map[string]bool, error) {
 	ids := map[string]bool{}
-	for _, e := range s.of {
-		found, err := e.found()
+	for _, d := range s.of {
+		found, err := d.found(ctx)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
-			return nil, err
-		}
-		for _, id := range found {
-			ids[id] = true
-		}
-	}
-	for _, a := range s.and {
-		found, err := a.found(ctx)
-		if err != nil {
 			return nil, err
 		}
 		for _, id := range found {

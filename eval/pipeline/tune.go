@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"scalewm/dataset/cell"
-	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/results"
 	"scalewm/model"
@@ -27,7 +26,8 @@ type Tune struct {
 // tuneSteps are the choice and the training that it needs, where methods of the
 // grid plan at a tuned temperature.
 func tuneSteps(w *Workspace, a arm) []Step {
-	if !slices.ContainsFunc(w.Grid.Methods, w.Grid.tuned) {
+	g := &w.Grid
+	if !slices.ContainsFunc(g.Methods, func(m model.Method) bool { return tuned(g.Rules, g.Solvers, m) }) {
 		return nil
 	}
 	t := newTune(w, a)
@@ -48,9 +48,9 @@ func baseline() model.Method {
 	return m
 }
 
-// tuned says whether a method's evaluations with MPPI wait for the choice.
-func (g *Grid) tuned(m model.Method) bool {
-	return g.Temperature.NeedsTuning() && slices.Contains(g.Solvers, results.MPPI) && m.Plans() && m.Group == baseline().Group
+// tuned reports whether a method's evaluations with MPPI need the choice.
+func tuned(r results.Rules, solvers []string, m model.Method) bool {
+	return r.Temperature == results.Tuned && slices.Contains(solvers, results.MPPI) && m.Plans() && m.Group == baseline().Group
 }
 
 func (s *Tune) ID() string      { return "tune " + s.name() }
@@ -73,7 +73,7 @@ func (s *Tune) chosen() (eval.Choice, error) {
 	if s.choice != nil {
 		return *s.choice, nil
 	}
-	j, err := s.job(s.w.look)
+	j, err := s.job()
 	if err != nil {
 		return eval.Choice{}, err
 	}
@@ -84,54 +84,38 @@ func (s *Tune) chosen() (eval.Choice, error) {
 	return c, err
 }
 
-// job is the baseline, as read gets it from its checkpoint, on the set that
-// temperatures are chosen on.
-func (s *Tune) job(read func(*openTask, string) (eval.Arm, error)) (j eval.Job, err error) {
+// job is the baseline on the set that temperatures are chosen on.
+func (s *Tune) job() (j eval.Job, err error) {
 	t, err := s.w.openSets(s.task)
 	if err != nil {
 		return j, err
 	}
-	a, err := read(t, s.w.checkpoint(s.arm))
+	a, err := s.w.look(t, s.w.checkpoint(s.arm))
 	if err != nil {
 		return j, err
 	}
-	set, err := t.data.Set(results.TuningSet, len(t.sets[0].Starts))
-	return s.w.job(t, a, []eval.Set{set}), err
+	return tuningJob(s.w.job(t, a, t.sets))
+}
+
+// tuningJob is a job on the set that temperatures are chosen on.
+func tuningJob(j eval.Job) (eval.Job, error) {
+	set, err := j.Data.Set(results.TuningSet, len(j.Sets[0].Starts))
+	j.Sets = []eval.Set{set}
+	return j, err
 }
 
 func (s *Tune) Run(ctx context.Context) (string, error) {
 	began := time.Now()
-	if _, err := s.chosen(); errors.Is(err, cell.ErrTorn) {
-		s.w.Listener.Note(fmt.Sprintf("the temperature chosen on %s is torn and is chosen again", s.task.Spec.Name))
-	}
-	j, err := s.job(s.w.load)
+	j, err := s.job()
 	if err != nil {
 		return "", err
 	}
-	c, err := eval.Tune(ctx, s.w.tuning(), j)
+	e := s.w.evaluation(j, s.arm)
+	e.Store = s.w.tuning()
+	c, err := eval.Tune(ctx, e)
 	if err != nil {
 		return "", err
 	}
 	s.choice = &c
 	return fmt.Sprintf("temperature %g of %v, %s", c.Temperature, c.Ladder, since(began)), nil
-}
-
-// UseChoice replaces a temperature that is to be tuned by the one that was chosen
-// on the task's data in this folder, with whichever baseline. Where there is none
-// and it may, it chooses one with the checkpoint Weights, which was loaded.
-func (w *Workspace) UseChoice(ctx context.Context, task envs.Task, may bool) error {
-	if !slices.ContainsFunc(w.Grid.Methods, w.Grid.tuned) {
-		return nil
-	}
-	c, err := eval.FindChoice(ctx, w.tuning(), w.job(w.now, w.loaded.arm, w.now.sets))
-	if errors.Is(err, fs.ErrNotExist) && may {
-		s := newTune(w, arm{task: task})
-		if _, err = s.Run(ctx); err == nil {
-			c = *s.choice
-		}
-	}
-	if err == nil {
-		w.Grid.Temperature = w.Grid.Temperature.Chosen(c)
-	}
-	return err
 }

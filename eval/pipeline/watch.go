@@ -19,9 +19,8 @@ import (
 // listings and names, and no cell, so that a look at a large grid takes a moment;
 // whether a cell is whole the steps and the report find out.
 type Watcher struct {
-	w   *Workspace
-	g   Graph
-	ids map[string][]string // of the cells of Divisible steps, once they can be named
+	w *Workspace
+	g Graph
 }
 
 // Look is what a Watcher sees.
@@ -39,12 +38,11 @@ type StageLook struct {
 }
 
 // NewWatcher watches the workspace's grid.
-func NewWatcher(w *Workspace) *Watcher { return &Watcher{w, w.Graph(), map[string][]string{}} }
+func NewWatcher(w *Workspace) *Watcher { return &Watcher{w, w.Graph()} }
 
 // Look looks once.
 func (v *Watcher) Look(ctx context.Context) (l Look, err error) {
-	store, err := v.w.cells().Listed()
-	if err != nil {
+	if _, err := v.w.listed(true); err != nil {
 		return l, err
 	}
 	at := map[Stage]int{} // places in l.Stages
@@ -58,7 +56,7 @@ func (v *Watcher) Look(ctx context.Context) (l Look, err error) {
 			i = len(l.Stages)
 			at[stage], l.Stages = i, append(l.Stages, StageLook{Stage: stage})
 		}
-		of, there, note, err := v.count(ctx, s, store)
+		of, there, note, err := v.count(ctx, s)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return l, err
 		}
@@ -77,7 +75,7 @@ func (v *Watcher) Look(ctx context.Context) (l Look, err error) {
 }
 
 // count is how many results a step has, and how many of them are there.
-func (v *Watcher) count(ctx context.Context, s Step, store cell.Store) (of, there int, note string, err error) {
+func (v *Watcher) count(ctx context.Context, s Step) (of, there int, note string, err error) {
 	whole := func(path string) int {
 		if _, err := os.Stat(path); err == nil {
 			return 1
@@ -100,13 +98,8 @@ func (v *Watcher) count(ctx context.Context, s Step, store cell.Store) (of, ther
 		}
 		return 1, there, note, nil
 	case Divisible:
-		ids, err := v.cells(ctx, s)
-		for _, id := range ids {
-			if store.Has(id) {
-				there++
-			}
-		}
-		return s.Len(), there, "", err
+		ids, err := s.found(ctx)
+		return s.Len(), len(ids), "", err
 	}
 	return 0, 0, "", nil // a choice of a temperature belongs to no count
 }
@@ -119,33 +112,12 @@ func (v *Watcher) underWay(s *Train, dir string) string {
 	}
 	last := rows[len(rows)-1]
 	text := fmt.Sprintf("%s: step %d", s.name(), last.Step+1)
-	if r, err := s.recipe(); err == nil && r.Train.Steps > 0 { // DINO-WM's is its own
+	if r, err := s.training().recipe(); err == nil && r.Train.Steps > 0 { // DINO-WM's is its own
 		text += fmt.Sprintf(" of %d", r.Train.Steps)
 	} else if err == nil {
 		text += fmt.Sprintf(", of %d epochs", r.Train.Epochs)
 	}
 	return fmt.Sprintf("%s, loss %.4f", text, last.Loss)
-}
-
-// cells are the ids of a step's cells, none before its checkpoint is there.
-func (v *Watcher) cells(ctx context.Context, s Divisible) (ids []string, err error) {
-	if ids, ok := v.ids[s.ID()]; ok {
-		return ids, nil
-	}
-	switch s := s.(type) {
-	case *Evaluate:
-		j, err := s.Job()
-		if err != nil {
-			return nil, notYet(err)
-		}
-		if ids, err = j.IDs(); err != nil {
-			return nil, err
-		}
-	case *Analyse:
-		return s.found(ctx) // made on any device, so that no id is known before
-	}
-	v.ids[s.ID()] = ids
-	return ids, nil
 }
 
 // notYet drops the errors of what another step has still to make.

@@ -18,7 +18,7 @@ func TestWatchTellsOfTrainings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Workspace{Dir: t.TempDir(), Grid: Grid{Tasks: []envs.Task{task}, Seeds: []int64{1}}}
+	w := &Workspace{dir: t.TempDir(), Grid: Grid{Tasks: []envs.Task{task}, Seeds: []int64{1}}}
 	preset, err := LoadPreset("nano", "train.steps=7", "dinowm.steps=9")
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestWatchTellsOfTrainings(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Grid.Methods = append(w.Grid.Methods, m)
-		log, err := metrics.Open(filepath.Join(w.Dir, "train", "tworoom-"+name+"-s1"), 0)
+		log, err := metrics.Open(filepath.Join(w.dir, "train", "tworoom-"+name+"-s1"), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

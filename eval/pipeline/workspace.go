@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"scalewm/dataset"
@@ -18,37 +15,36 @@ import (
 	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/infer"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/dinov2"
 	"scalewm/model/features"
-	"scalewm/model/weights"
 )
 
-// Workspace is where the steps of a grid work: a results folder and the devices,
-// and what the steps of one task share while they run.
-type Workspace struct {
-	Grid         Grid
-	Dir          string                              // the results folder
-	Data         string                              // the data set, "": the one that Dir has of the task
-	Weights      string                              // the checkpoint's folder, "": the one that Dir has of the arm
-	External     *eval.Arm                           // a loaded model that is no checkpoint, evaluated as the grid's only arm; nil: there is none
-	Fresh        bool                                // evaluations replace existing cells and films
+// Options say how a reproduction works and what it has.
+type Options struct {
 	Backbone     *dinov2.File                        // of methods whose encoder is a file's; nil: none was given
-	FeatureCache features.Limit                      // of what frozen encoders make of frames, beside the data set
-	Trainer      device.Device                       // of trainings; nil where none is made, and any device may have made those that are there
+	FeatureCache features.Limit                      // of what frozen encoders make of frames, next to the data set
+	Trainer      device.Device                       // of trainings; nil where none is made, and any device may have made the existing ones
 	Planner      device.Device                       // of evaluations; nil where none is made
-	Precision    device.Precision                    // of the Planner that makes the evaluations, here or elsewhere
-	Analyser     device.Device                       // of analyses; nil where none is made, and any device may have made those that are there
+	Analyser     device.Device                       // of analyses; nil where none is made, and any device may have made the existing ones
 	Workers      int                                 // goroutines that simulate and read; no result depends on it
-	BreakLock    bool                                // trainings take their folders from processes that are known to be gone
 	Batch        int                                 // episodes planned side by side, 0: as many as keep the device busy
+	BreakLock    bool                                // trainings take their folders from processes that are known to be gone
 	Version      string                              // of the program, for the measured times
 	Spawn        func(ctx context.Context) *exec.Cmd // see collect.Job; nil: no processes
 	Remote       *remote.Store                       // what machines share that have no folder in common; nil: there is none
 	Listener     Listener
+}
+
+// Workspace is where the steps of a grid work: a results folder and the devices,
+// and what the steps of one task share while they run.
+type Workspace struct {
+	Grid Grid
+	dir  string // the results folder
+	Options
+	data, weights string // of a measurement, in place of the folder's: the data set and the checkpoint
 
 	now    *openTask
 	seen   *cell.Store                     // the cells, as they were listed last; nil once there may be others
@@ -56,10 +52,15 @@ type Workspace struct {
 	asked  map[string]bool                 // cells that were read for it
 	known  known                           // of the store Remote
 	loaded struct {                        // the model that was used last
-		dir string
-		dev device.Device
-		arm eval.Arm
+		dir   string
+		dev   device.Device
+		world model.World
 	}
+}
+
+// NewWorkspace is the workspace of a grid in a results folder.
+func NewWorkspace(g Grid, dir string, o Options) *Workspace {
+	return &Workspace{Grid: g, dir: dir, Options: o}
 }
 
 // openTask is what the steps of one task share.
@@ -70,17 +71,22 @@ type openTask struct {
 	sets       []eval.Set
 	frames     dataset.FrameReader // at the model's size, once something is trained
 	freeFrames func() error
-	checked    map[string]eval.Arm // checkpoints by folder, without their models
+	checked    map[string]eval.Arm // of checkpoints, by folder
 	assumed    bool                // it was said that MPPI's temperature is no published one
 }
 
 // Close gives back the open data set and the loaded model, and removes what earlier runs
 // that were killed left aside in the results folder.
 func (w *Workspace) Close() {
-	for _, dir := range append(entries(w.Dir), w.Dir) {
+	Tidy(w.dir)
+	w.leave()
+}
+
+// Tidy removes what runs that were killed left aside in a results folder.
+func Tidy(folder string) {
+	for _, dir := range append(entries(folder), folder) {
 		safefile.Tidy(dir)
 	}
-	w.leave()
 }
 
 // leave gives back the open data set and the loaded model.
@@ -97,27 +103,22 @@ func (w *Workspace) leave() {
 }
 
 func (w *Workspace) dataPath(task string) string {
-	if w.Data != "" {
-		return w.Data
+	if w.data != "" {
+		return w.data
 	}
-	return filepath.Join(w.Dir, "data", task+".h5")
+	return filepath.Join(w.dir, "data", task+".h5")
 }
 
 func (w *Workspace) checkpoint(a arm) string {
-	if w.Weights != "" {
-		return w.Weights
+	if w.weights != "" {
+		return w.weights
 	}
-	return filepath.Join(w.Dir, "train", fmt.Sprintf("%s-%s-s%d", a.task.Spec.Name, a.label(), a.seed))
+	return filepath.Join(w.dir, "train", fmt.Sprintf("%s-%s-s%d", a.task.Spec.Name, a.label(), a.seed))
 }
 
-// cells is the store of results, tuning that of the cells a temperature is
-// chosen by, which are none.
-func (w *Workspace) cells() cell.Store {
-	if w.Dir == "" { // nothing is kept
-		return cell.Store{}
-	}
-	return cell.Store{Dir: filepath.Join(w.Dir, results.CellsDir)}
-}
+func (w *Workspace) cells() cell.Store { return CellStore(w.dir) }
+
+func (w *Workspace) tuning() cell.Store { return tuningStore(w.dir) }
 
 // listed are the cells as they were listed last or, where that may be too long ago, are now.
 func (w *Workspace) listed(now bool) (cell.Store, error) {
@@ -165,8 +166,6 @@ func (w *Workspace) missing(ask func(cell.Store) (missing int, err error)) (cell
 	return s, err
 }
 
-func (w *Workspace) tuning() cell.Store { return cell.Store{Dir: filepath.Join(w.Dir, "tuning")} }
-
 // open opens a task's data set, unless it is the one that is open.
 func (w *Workspace) open(task envs.Task) (*openTask, error) {
 	if w.now != nil && w.now.Spec == task.Spec {
@@ -188,190 +187,54 @@ func (w *Workspace) openSets(task envs.Task) (*openTask, error) {
 		return t, err
 	}
 	g, name := w.Grid, task.Spec.Name
-	data, err := eval.NewData(t.file, task, g.Protocol)
-	if err != nil {
-		return nil, err
-	}
-	data.Pool = g.Pool
-	var sets []eval.Set
-	for _, s := range g.sets(name) {
-		set, err := data.Set(s, g.episodes(name))
-		if err != nil {
-			return nil, err
-		}
-		for _, other := range sets {
-			switch {
-			case other.Name == set.Name:
-				return nil, Requestf("--sets: two sets are named %s (hint: name each once, drawn or as a file)", set.Name)
-			case other.Hash == set.Hash:
-				return nil, Requestf("--sets: %s and %s are the same episodes of %s, which would count twice (hint: leave one out, or take fewer episodes a set of more data)", other.Name, set.Name, name)
-			}
-		}
-		sets = append(sets, set)
-	}
-	t.data, t.sets = data, sets
-	return t, nil
+	t.data, t.sets, err = drawSets(t.file, task, g.Rules, g.sets(name), g.episodes(name))
+	return t, err
 }
 
-// job evaluates an arm on sets, so far without a planner: all that random actions need.
+// job is an arm on a task's sets, without a planner.
 func (w *Workspace) job(t *openTask, a eval.Arm, sets []eval.Set) eval.Job {
-	return eval.Job{Task: t.Task, Data: t.data, Protocol: w.Grid.Protocol, Arm: a, Sets: sets, Clip: w.Grid.Clip, PlannerNoise: w.Grid.PlannerNoise, ActionClip: w.Grid.ActionClip,
-		Fresh: w.Fresh, Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
+	return eval.Job{Task: t.Task, Data: t.data, Arm: a, Rules: w.Grid.Rules, Sets: sets, Workers: w.Workers, Batch: w.Batch, Version: w.Version, Progress: w.Listener.Progress}
 }
 
-// Invite makes a loaded model that is no checkpoint the grid's only arm. Its name must
-// be its own.
-func (w *Workspace) Invite(a eval.Arm) error {
-	if err := safefile.CheckName(a.Method); err != nil || a.Method == "" || strings.ContainsAny(a.Method, "@=") {
-		return Requestf("the model's name %q is none (hint: letters and digits, and behind the first one also _ - .)", a.Method)
-	}
-	for _, m := range model.Methods() {
-		if strings.EqualFold(a.Method, m.Name) || strings.EqualFold(a.Method, m.Title) {
-			return Requestf("the model's name %q is that of a method here (hint: choose another)", a.Method)
+// look is the arm of a checkpoint, fs.ErrNotExist where there is none.
+func (w *Workspace) look(t *openTask, dir string) (a eval.Arm, err error) {
+	a, ok := t.checked[dir]
+	if !ok {
+		if a, err = ArmOf(dir, t.Task); err == nil {
+			t.checked[dir] = a
 		}
 	}
-	if err := safefile.CheckName(a.Weights); err != nil || a.Weights == "" {
-		return Requestf("the model's weights are named %q, which is no name (hint: the SHA-256 of what it was loaded from)", a.Weights)
-	}
-	if err := safefile.CheckName(a.Code); err != nil {
-		return Requestf("the hash of the model's code is %q (hint: hexadecimal digits)", a.Code)
-	}
-	m := model.MethodOf(a.Method)
-	if a.Policy != nil {
-		m.Family = "" // it does not search
-	} else if slices.Contains(w.Grid.Solvers, results.Descent) {
-		return Requestf("solver %s needs a gradient, which a model in another program does not give (hint: %s)", results.Descent, strings.Join([]string{results.CEM, results.ICEM, results.MPPI}, ", "))
-	}
-	w.External, w.Grid.Methods, w.Grid.Seeds = &a, []model.Method{m}, []int64{int64(a.TrainSeed)}
-	return nil
+	return a, err
 }
 
-// Load reads the checkpoint Weights, or looks at the external model, for an evaluation on a task.
-func (w *Workspace) Load(task envs.Task) (eval.Arm, error) {
-	t, err := w.openSets(task)
-	if err != nil {
-		return eval.Arm{}, err
-	}
-	if w.External != nil {
-		return *w.External, w.check(t, *w.External, w.External.Method)
-	}
-	return w.load(t, w.Weights)
-}
-
-// load is loadOn the planning device, or the external model.
-func (w *Workspace) load(t *openTask, dir string) (eval.Arm, error) {
-	if w.External != nil {
-		return *w.External, nil
-	}
-	return w.loadOn(w.Planner, t, dir)
-}
-
-// loadOn reads a checkpoint onto a device, unless it was used last, and refuses one
-// of another task, geometry or protocol.
-func (w *Workspace) loadOn(dev device.Device, t *openTask, dir string) (eval.Arm, error) {
+// load reads a checkpoint onto a device for a job, unless it was used last.
+func (w *Workspace) load(dev device.Device, j eval.Job, dir string) (world model.World, err error) {
 	if w.loaded.dir == dir && w.loaded.dev == dev {
-		return w.loaded.arm, nil
+		return w.loaded.world, nil
 	}
 	w.unload()
-	m, side, err := model.Load(dev, dir)
-	if err != nil {
-		return eval.Arm{}, err
+	if world, err = LoadFor(j, dev, dir, w.Listener.Note); err == nil {
+		w.loaded.dir, w.loaded.dev, w.loaded.world = dir, dev, world
 	}
-	a, err := w.describe(t, dir, side)
-	if err == nil {
-		a.World = m
-		err = w.check(t, a, dir)
-	}
-	if err != nil {
-		m.Free()
-		return eval.Arm{}, err
-	}
-	w.loaded.dir, w.loaded.dev, w.loaded.arm = dir, dev, a
-	return a, nil
+	return world, err
 }
 
-// check refuses an arm that cannot be evaluated on a task, and notes what one should know of it.
-func (w *Workspace) check(t *openTask, a eval.Arm, name string) error {
-	j := w.job(t, a, t.sets)
-	if err := j.Check(); err != nil {
-		return fmt.Errorf("evaluating %s: %w", name, err)
-	}
-	if note := j.Note(); note != "" {
-		w.Listener.Note(fmt.Sprintf("%s: %s", name, note))
-	}
-	return nil
+// evaluation is that of a job, which loads the arm's checkpoint.
+func (w *Workspace) evaluation(j eval.Job, a arm) eval.Evaluation {
+	return eval.Evaluation{Job: j, Note: w.Listener.Note, Load: func() (agent eval.Agent, err error) {
+		w.seen = nil // cells are going to be made
+		if j.Arm.Plans() {
+			agent.World, err = w.load(w.Planner, j, w.checkpoint(a))
+		}
+		return agent, err
+	}}
 }
 
 func (w *Workspace) unload() {
-	if a := w.loaded.arm; a.World != nil {
-		a.World.Free()
+	if w.loaded.world != nil {
+		w.loaded.world.Free()
 	}
-	w.loaded.dir, w.loaded.dev, w.loaded.arm = "", nil, eval.Arm{}
-}
-
-// look is the arm of a checkpoint without its model, fs.ErrNotExist where there is none.
-func (w *Workspace) look(t *openTask, dir string) (eval.Arm, error) {
-	if a, ok := t.checked[dir]; ok {
-		return a, nil
-	}
-	side, err := model.Describe(dir)
-	if err != nil {
-		return eval.Arm{}, err
-	}
-	return w.describe(t, dir, side)
-}
-
-// describe is the arm that a checkpoint's sidecar tells of. A published one does
-// not say its task.
-func (w *Workspace) describe(t *openTask, dir string, side *weights.Sidecar) (eval.Arm, error) {
-	if t.New != nil && side.Task == dataset.NoTask {
-		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on own data (task %s), which nothing simulates (hint: `scalewm analyse` measures it: rank, spectrum, probe, dynamics)", dir, side.Task)
-	}
-	if task := t.Spec.Name; side.Task != task && side.Task != "" {
-		return eval.Arm{}, fmt.Errorf("the checkpoint %s was trained on the task %s, not %s (hint: give the checkpoint's own --task and data set)", dir, side.Task, task)
-	}
-	a := eval.ArmOf(side, w.Precision)
-	t.checked[dir] = a
-	return a, nil
-}
-
-// missingFilm is the path of a film of an arm that is to be made,
-// watch/TASK-METHOD-OF.gif, "" where it is there or there is no results folder.
-func (w *Workspace) missingFilm(a arm, found eval.Arm, of string) (string, error) {
-	label := a.label()
-	if w.Weights != "" || w.External != nil { // which say what they are a variant of
-		label = infer.ArmName(results.Spec{Task: a.task.Spec.Name, Method: found.Method, Q: found.Recipe.Q, LossWeight: found.Recipe.Weight, Python: found.Python})
-	}
-	if w.Dir == "" {
-		return "", nil
-	}
-	path := filepath.Join(w.Dir, filmName(a.task, label, of))
-	there := false
-	err := w.setAside(path, func() (bool, error) {
-		whole, err := eval.WholeFilm(path)
-		there = whole && err == nil
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil
-		}
-		return !whole, err
-	})
-	if err != nil || there && !w.Fresh {
-		return "", err
-	}
-	return path, nil
-}
-
-// setAside keeps a file that is damaged aside, which may be somebody's own, and says so.
-func (w *Workspace) setAside(path string, damaged func() (bool, error)) error {
-	aside, err := safefile.SetAside(path, damaged)
-	if aside != "" {
-		w.Listener.Note(fmt.Sprintf("%s is damaged and is made again; what is there becomes %s", path, filepath.Base(aside)))
-	}
-	return err
-}
-
-func filmName(task envs.Task, label, of string) string {
-	return filepath.Join("watch", strings.Join([]string{task.Spec.Name, label, of}, "-")+".gif")
+	w.loaded.dir, w.loaded.dev, w.loaded.world = "", nil, nil
 }
 
 // since is the time that a step took, in words.

@@ -93,7 +93,7 @@ type Clip string
 const (
 	// ClipRaw is the original: the task's own bounds, applied to z-scored
 	// actions. It looks unintended, but is behind the published numbers.
-	ClipRaw Clip = ""
+	ClipRaw Clip = "raw"
 	// ClipEnv are the task's bounds as z-scores: what the task can execute.
 	ClipEnv Clip = "env"
 	// ClipNone clips nothing.

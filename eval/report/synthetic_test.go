@@ -54,8 +54,7 @@ var handPlan = []plan{
 const fakeEpisodes = 10
 
 func fakeSpec(p plan, set int) results.Spec {
-	s := results.Spec{Schema: results.Schema, Protocol: "paper", Task: "tworoom", Method: p.method, Data: "d0d0d0d0d0d0d0d0",
-		Budget: 50, GoalOffset: 25, Set: fmt.Sprintf("s%d", 101+set), SetHash: fmt.Sprintf("hash-of-s%d", 101+set), Episodes: fakeEpisodes}
+	s := results.Spec{Schema: results.Schema, Task: "tworoom", Method: p.method, Data: "d0d0d0d0d0d0d0d0", Set: fmt.Sprintf("s%d", 101+set), SetHash: fmt.Sprintf("hash-of-s%d", 101+set), Episodes: fakeEpisodes, Rules: results.Rules{Protocol: "paper", Budget: 50, GoalOffset: 25}}
 	if p.method == random {
 		return s
 	}

@@ -79,7 +79,7 @@ func TestLoadWithoutPermission(t *testing.T) {
 
 // A cell whose rows no evaluation of its spec has is no cell, whoever reads it, and its file is named.
 func TestReadRefusesRows(t *testing.T) {
-	spec := Spec{Schema: Schema, Task: "tworoom", Method: "lewm", Set: "s101", Episodes: 2, Budget: 50, Candidates: 10, Iterations: 3}
+	spec := Spec{Schema: Schema, Task: "tworoom", Method: "lewm", Set: "s101", Episodes: 2, Candidates: 10, Iterations: 3, Rules: Rules{Budget: 50}}
 	good := []Row{{Episode: 0, Steps: 50, Replans: 2, NaNCosts: 60}, {Episode: 1, Steps: 7, Replans: 1, Success: true}}
 	for _, c := range []struct {
 		name, want string

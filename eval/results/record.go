@@ -47,7 +47,6 @@ const (
 // place, the arm, a setting) says the table of package infer.
 type Spec struct {
 	Schema    int    `json:"schema"`
-	Protocol  string `json:"protocol"` // paper or strict
 	Task      string `json:"task"`
 	Method    string `json:"method"` // of the table in package model, or the name of a model in Python
 	TrainSeed int    `json:"train_seed"`
@@ -66,30 +65,19 @@ type Spec struct {
 	// Code is a hash of the code of a model in Python, which can change while the weights stay;
 	// absent for checkpoints, and in cells of programs that did not record it.
 	Code       string `json:"code,omitempty"`
-	Data       string `json:"data"` // fingerprint of the data set
-	Precision  string `json:"precision"`
+	Data       string `json:"data"`   // fingerprint of the data set
 	Solver     string `json:"solver"` // "" for random and for policies, which do not search
 	Tier       string `json:"tier"`   // as Solver
 	Candidates int    `json:"candidates"`
 	Iterations int    `json:"iterations"`
 	Elites     int    `json:"elites"` // 0 for gd, whose candidates are restarts
-	// Temperature is MPPI's, and Clip says in which space iCEM clips; absent elsewhere.
-	Temperature float64 `json:"temperature,omitempty"`
-	Clip        string  `json:"clip,omitempty"`
 	// Actions is "checkpoint" where plans are scaled by the moments of its training
 	// and these are not the data set's own; absent elsewhere.
-	Actions string `json:"actions,omitempty"`
-	// PlannerNoise numbers other planner noise than the published, which is 0.
-	PlannerNoise int `json:"planner_noise,omitempty"`
-	// ActionClip: executed actions are clipped to the task's bounds, whatever the solver.
-	ActionClip bool   `json:"action_clip,omitempty"`
-	Horizon    int    `json:"horizon"` // blocks
-	Budget     int    `json:"budget"`  // env steps
-	GoalOffset int    `json:"goal_offset"`
-	Set        string `json:"set"`      // s101
-	SetHash    string `json:"set_hash"` // fingerprint of the drawn episodes
-	Episodes   int    `json:"episodes"`
-	Pool       string `json:"pool,omitempty"` // FullPool, or ""
+	Actions  string `json:"actions,omitempty"`
+	Set      string `json:"set"`      // s101
+	SetHash  string `json:"set_hash"` // fingerprint of the drawn episodes
+	Episodes int    `json:"episodes"`
+	Rules           // those that the arm has (Rules.Of)
 }
 
 // What a model in Python is, see Spec.

@@ -55,9 +55,9 @@ type Task struct {
 type Options struct {
 	Dev  device.Device
 	Data dataset.Source
-	// Frames gives Data's frames at the model's size, as OpenFrames makes them; it
-	// is asked once there is something to train.
-	Frames func(context.Context) (dataset.FrameReader, error)
+	// Frames gives Data's frames at the model's size once there is something to train, and the
+	// function that frees them; nil: OpenFrames.
+	Frames func(context.Context) (frames dataset.FrameReader, free func() error, err error)
 	// Features gives what a frozen encoder, that of m, makes of those frames; it is
 	// asked where the model is no model.Learner.
 	Features func(ctx context.Context, frames dataset.FrameReader, m model.World) (Features, error)

@@ -132,10 +132,10 @@ func TestUploadEndsEarly(t *testing.T) {
 	} {
 		o, r := longOn(t, "scale", 1<<40)
 		frames := o.Frames
-		o.Frames = func(ctx context.Context) (dataset.FrameReader, error) {
-			f, err := frames(ctx)
+		o.Frames = func(ctx context.Context) (dataset.FrameReader, func() error, error) {
+			f, free, err := frames(ctx)
 			// The first step sends two batches; later frames are the whole set's.
-			return bad{f, func() bool { return r.pieces.Load() >= 2 }, c.then}, err
+			return bad{f, func() bool { return r.pieces.Load() >= 2 }, c.then}, free, err
 		}
 		o.Workers = 1
 		_, err := Run(c.ctx, o)

@@ -67,10 +67,15 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if !o.Method.Trained() {
 		return r, l.finish()
 	}
-	frames, err := o.Frames(ctx)
+	open := o.OpenFrames
+	if o.Frames != nil {
+		open = o.Frames
+	}
+	frames, free, err := open(ctx)
 	if err != nil {
 		return Result{}, err
 	}
+	defer free()
 	if _, learns := l.t.model.(model.Learner); !learns {
 		if l.features, err = o.Features(ctx, frames, l.t.model.(model.World)); err != nil {
 			return Result{}, err

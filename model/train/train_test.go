@@ -88,7 +88,9 @@ var lossWeights = model.Weights{model.Prediction: {model.Others: 1}, model.SIGRe
 func options(t *testing.T, method string) Options {
 	w := newWorld()
 	return Options{
-		Dev: ref.New(), Data: w, Frames: func(context.Context) (dataset.FrameReader, error) { return w, nil }, Method: model.MethodOf(method), Seed: 3, Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Workers: 2,
+		Dev: ref.New(), Data: w, Frames: func(context.Context) (dataset.FrameReader, func() error, error) {
+			return w, func() error { return nil }, nil
+		}, Method: model.MethodOf(method), Seed: 3, Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Workers: 2,
 		Task: Task{Name: "dot", Q: envs.Q{Name: "full", Columns: []string{"pos"}, Parts: []string{"x", "y"},
 			Of: func(row envs.Row, dst []float64) { copy(dst, row["pos"]) }}},
 		Model: tiny(func(*lewm.Config) {}),

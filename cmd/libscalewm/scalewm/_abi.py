@@ -106,6 +106,11 @@ def versions():
     return _asked()["versions"]
 
 
+def rules():
+    """The settings of evaluations by keyword, with their defaults."""
+    return _asked()["rules"]
+
+
 @functools.cache
 def _written():
     """What the library said when the wheel was built, by which spaces are known before it is opened; None without a wheel."""

@@ -1,6 +1,7 @@
 """Models in Python, evaluated by the paired protocol beside those of `scalewm train`."""
 
 import contextlib
+import numbers
 import operator
 import os
 import sys
@@ -8,6 +9,7 @@ import sys
 import numpy as np
 
 from ._abi import Error, call
+from ._abi import rules as _rules
 from .identity import code_hash, held, is_module, state_hash
 from .models import Model
 
@@ -16,8 +18,7 @@ _METHODS = {"cost": ("get_cost",), "world": ("encode", "rollout"), "policy": ("p
 
 
 def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=None, proposal=None, frame_size=None,
-             actions=None, solver="cem", tier="all", sets="all", episodes=100, protocol="paper", temperature="paper",
-             icem_clip="raw", action_clip=False, pool="minus-one", batch=0, workers=0, fresh=False, progress=None):  # fmt: skip
+             actions=None, solver="cem", tier="all", sets="all", episodes=100, batch=0, workers=0, fresh=False, progress=None, **rules):  # fmt: skip
     """Evaluates any object on a task's data set and writes the cells of `scalewm eval` into the results folder `out`.
 
     What the model is, its methods say (or `kind`, where it has several). E episodes are planned side by side, C candidates
@@ -35,13 +36,16 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     `proposal` is an object with propose(frames, goals), whose plans (E, H, A) are the first mean of the solver.
     `name` is the model's in tables; `weights` a SHA-256 that tells it and its proposal from others, by default `state_hash(model, proposal)`;
     `actions` are (mean, deviation) of its training's actions, by default the data set's. What `scalewm.load` gives says all three.
-    The other arguments are those of `scalewm eval`; `solver`, `tier` and `sets` may be lists. `progress(done, total, note)` is called as it goes.
+    The other arguments are the flags of `scalewm eval`; `solver`, `tier` and `sets` may be lists. `rules` are its settings, as protocol="strict",
+    temperature=0.5 or planner_noise=1, with the flags' defaults. `progress(done, total, note)` is called as it goes.
 
     A cell is named by all of this and by a hash of the code of the model and its proposal. Existing cells are reused, and "notes" says when
     they were made, unless `fresh` replaces them: after an exception of the model's, or Ctrl-C, the same call continues.
     Gives {"cells": one line for each arm, solver and tier, "failed", "render_error", "notes"}. If everything failed, as with a model whose costs
     are all NaN, that is an `Error`.
     """
+    if unknown := rules.keys() - _rules():
+        raise TypeError(f"evaluate() got an unexpected keyword argument {min(unknown)!r} (hint: settings are {', '.join(sorted(_rules()))})")
     kind = _kind(model, kind)
     if proposal is not None and not callable(getattr(proposal, "propose", None)):
         raise TypeError(f"the proposal {type(proposal).__name__} has no method propose(frames, goals)")
@@ -54,16 +58,17 @@ def evaluate(model, task, data, out, *, name, weights=None, train_seed=0, kind=N
     if frame_size is None:
         raise TypeError("nothing says how large the model's frames are (hint: frame_size=224, or an attribute of the model)")
     whole = {"train_seed": train_seed, "frame_size": frame_size, "episodes": episodes, "batch": batch, "workers": workers}
-    texts = {"name": name, "protocol": protocol, "icem_clip": icem_clip, "pool": pool, "task": task, "data": data, "out": out, "weights": weights or state_hash(model, proposal)}
+    texts = {"name": name, "task": task, "data": data, "out": out, "weights": weights or state_hash(model, proposal)}
     whole, texts = ({what: _argument(what, x, of) for what, x in given.items()} for given, of in ((whole, operator.index), (texts, os.fsdecode)))
+    rules = {what: _argument(what, x, _word) for what, x in rules.items()}
     lists = {what: _argument(what, x, _commas) for what, x in {"solver": solver, "tier": tier, "sets": sets}.items()}
     external = {"world": _World, "cost": _Cost, "policy": _Policy}[kind](model, proposal)
     mean, std = map(_floats, actions or (None, None))
-    code = code_hash(model, proposal, frame_size=whole["frame_size"], actions=(mean, std) if protocol == "strict" else None)
+    code = code_hash(model, proposal, frame_size=whole["frame_size"], actions=(mean, std) if rules.get("protocol") == "strict" else None)
     says = {"name": texts.pop("name"), "weights": texts.pop("weights"), "code": code, "train_seed": whole.pop("train_seed"), "kind": kind,
             "proposal": proposal is not None, "frame_size": whole["frame_size"], "action_mean": mean, "action_std": std,
             **external.probe(whole.pop("frame_size"))}  # fmt: skip
-    handle = call("evaluate.new", 0, {"model": says, "temperature": str(temperature), "action_clip": bool(action_clip), "fresh": bool(fresh), **texts, **lists, **whole})["handle"]
+    handle = call("evaluate.new", 0, {"model": says, "rules": rules, "fresh": bool(fresh), **texts, **lists, **whole})["handle"]
     try:
         while (asked := call("evaluate.next", handle))["want"] != "done":
             if asked["want"] != "progress":
@@ -109,6 +114,13 @@ def _argument(what, x, of):
 def _commas(x):
     """Names as the command line has them, with commas, of one text or several."""
     return ",".join(map(os.fsdecode, x)) if isinstance(x, (list, tuple)) else os.fsdecode(x)
+
+
+def _word(x):
+    """A setting as the command line has it."""
+    if isinstance(x, (bool, np.bool_)):
+        return str(x).lower()
+    return str(x) if isinstance(x, numbers.Real) else os.fsdecode(x)
 
 
 def _floats(x):

@@ -1,0 +1,292 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"scalewm/dataset"
+	"scalewm/dataset/cell"
+	"scalewm/dataset/hdf5"
+	"scalewm/envs"
+	"scalewm/eval"
+	"scalewm/eval/results"
+	"scalewm/model"
+)
+
+// Axes are the solvers, tiers and sets of evaluations.
+type Axes struct {
+	Solvers []string
+	Tiers   []eval.Tier
+	Sets    []string
+}
+
+// ParseAxes reads lists with commas.
+func ParseAxes(solvers, tiers, sets string) (Axes, error) {
+	of, err := eval.ParseSolvers(solvers)
+	at, err2 := eval.ParseTiers(tiers)
+	on, err3 := eval.ParseSets(sets)
+	err = cmp.Or(err2, err3, err)
+	for _, solver := range of {
+		for _, t := range at {
+			_, unfit := t.For(solver)
+			err = cmp.Or(err, unfit)
+		}
+	}
+	if err != nil {
+		err = Requestf("%v", err)
+	}
+	return Axes{of, at, on}, err
+}
+
+// ReadRules are the published rules but for some settings, by their keywords.
+func ReadRules(given map[string]string) (results.Rules, error) {
+	r := results.Published()
+	for name, text := range given {
+		i := slices.IndexFunc(results.Settings, func(s results.Setting) bool { return s.Flag != "" && s.Keyword() == name })
+		if i < 0 {
+			return r, Requestf("there is no setting %s (hint: `scalewm eval --help` lists them as flags)", name)
+		}
+		if err := results.Settings[i].Set(&r, text); err != nil {
+			return r, Requestf("%v", err)
+		}
+	}
+	if err := r.Check(); err != nil {
+		return r, Requestf("%v", err)
+	}
+	return r, nil
+}
+
+// Request is an evaluation in the words of the flags of `scalewm eval`.
+type Request struct {
+	Task     string            `json:"task"`
+	Data     string            `json:"data"` // the data set's file
+	Out      string            `json:"out"`  // the results folder
+	Solver   string            `json:"solver"`
+	Tier     string            `json:"tier"`
+	Sets     string            `json:"sets"`
+	Settings map[string]string `json:"rules"` // see ReadRules
+	Episodes int               `json:"episodes"`
+	Batch    int               `json:"batch"` // see eval.Job
+	Workers  int               `json:"workers"`
+	Fresh    bool              `json:"fresh"` // existing cells and films are replaced; no flag of the program
+}
+
+// Evaluation is the evaluation of one arm on a task, by solvers at tiers on sets.
+type Evaluation struct {
+	Request
+	Task envs.Task
+	Axes
+	results.Rules
+	Version  string
+	Listener Listener
+}
+
+// Evaluation reads the request.
+func (r Request) Evaluation(version string, l Listener) (e Evaluation, err error) {
+	e = Evaluation{Request: r, Version: version, Listener: l}
+	switch {
+	case r.Episodes < 1:
+		return e, Requestf("eval: --episodes %d: a set has at least one", r.Episodes)
+	case r.Task == dataset.NoTask:
+		return e, Requestf("eval: --task none has no simulator to act in (`scalewm analyse rank,spectrum,probe,dynamics` measures such a checkpoint)")
+	}
+	if e.Task, err = envs.Lookup(r.Task); err != nil {
+		return e, Requestf("eval: %v", err)
+	}
+	if e.Axes, err = ParseAxes(r.Solver, r.Tier, r.Sets); err == nil {
+		e.Rules, err = ReadRules(r.Settings)
+	}
+	return e, err
+}
+
+// Subject is who is evaluated: an arm and its loaded model.
+type Subject struct {
+	Name string // of the checkpoint's folder or of the model, in messages
+	eval.Arm
+	eval.Agent
+}
+
+// Evaluated is what an evaluation left.
+type Evaluated struct {
+	Cells       []Score  `json:"cells"`
+	Failed      []string `json:"failed"`
+	RenderError float64  `json:"render_error"`
+}
+
+// Run makes the cells that are missing, with the film, and returns the scores of all. Before it
+// writes anything, it returns an error if the arm was not made for the task or if the folder holds other
+// results. A cell that fails is listed in the result.
+func (e Evaluation) Run(ctx context.Context, s Subject) (out Evaluated, err error) {
+	out = Evaluated{Cells: []Score{}, Failed: []string{}} // in JSON empty lists, never null
+	defer Tidy(e.Out)
+	var cells []results.Cell
+	method := model.MethodOf(s.Method)
+	if !s.Searches() {
+		method.Family = ""
+	}
+	name := arm{task: e.Task, method: method, seed: int64(s.TrainSeed)}.name()
+	err = e.each(ctx, s, true, func(gate results.Gate, jobs []eval.Evaluation) error {
+		out.RenderError = gate.Error
+		film, err := MissingFilm(e.Out, e.Task, Label(e.Task, s.Arm), e.Tiers[0].Name, e.Fresh, e.Listener.Note)
+		if err != nil {
+			return err
+		}
+		for i, run := range jobs {
+			if i == 0 {
+				run.Film = film
+			}
+			id := evaluationID(name, run.Job)
+			e.Listener.Begin(id, i+1, len(jobs))
+			made, err := run.Run(ctx)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			for _, err := range parts(made, err) {
+				out.Failed = append(out.Failed, fmt.Sprintf("%s: %v", id, err))
+				e.Listener.Failed(id, err)
+			}
+			e.Listener.End(id, "")
+			if note := reused(run.Store, made); note != "" {
+				e.Listener.Note(id + ": " + note)
+			}
+			cells = append(cells, made.Cells...)
+		}
+		out.Cells = Scores(cells)
+		return nil
+	})
+	return out, err
+}
+
+// Verify runs up to n existing cells again and compares them.
+func (e Evaluation) Verify(ctx context.Context, s Subject, n int) (out []eval.Verdict, err error) {
+	err = e.each(ctx, s, false, func(_ results.Gate, jobs []eval.Evaluation) (err error) {
+		var all []eval.Job
+		for _, j := range jobs {
+			all = append(all, j.Job)
+		}
+		out, err = eval.Verify(ctx, CellStore(e.Out), all, s.Agent, n)
+		return err
+	})
+	return out, err
+}
+
+// each opens the data set, compares it with what this machine draws, and does something with the evaluations
+// by each solver at each tier. MPPI's temperature is chosen if it may be.
+func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func(results.Gate, []eval.Evaluation) error) error {
+	if s.Python != "" && s.Searches() && slices.Contains(e.Solvers, results.Descent) {
+		return Requestf("solver %s needs a gradient, which a model in another program does not give (hint: %s, %s or %s)", results.Descent, results.CEM, results.ICEM, results.MPPI)
+	}
+	file, err := hdf5.Open(e.Data)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	data, sets, err := drawSets(file, e.Task, e.Rules, e.Axes.Sets, e.Episodes)
+	if err != nil {
+		return err
+	}
+	j := eval.Job{Task: e.Task, Data: data, Arm: s.Arm, Rules: e.Rules, Sets: sets, Fresh: e.Fresh, Batch: e.Batch, Workers: e.Workers, Version: e.Version, Progress: e.Listener.Progress}
+	if err = check(j, s.Agent, s.Name, e.Listener.Note); err == nil {
+		err = Admits(e.Out, e.Data, e.Protocol, e.Task, data.Fingerprint)
+	}
+	if err != nil {
+		return err
+	}
+	gate, err := renderGate(ctx, e.Out, data, sets, e.Listener.Note)
+	if err != nil {
+		return err
+	}
+	run := eval.Evaluation{Job: j, Store: CellStore(e.Out), Load: func() (eval.Agent, error) { return s.Agent, nil }, Note: e.Listener.Note}
+	if !s.Searches() {
+		return do(gate, []eval.Evaluation{run})
+	}
+	if tuned(j.Rules, e.Solvers, model.MethodOf(s.Method)) {
+		store := tuningStore(e.Out)
+		c, err := eval.FindChoice(ctx, store, j)
+		if errors.Is(err, fs.ErrNotExist) && mayChoose {
+			choosing := run
+			choosing.Store = store
+			if choosing.Job, err = tuningJob(j); err == nil {
+				c, err = eval.Tune(ctx, choosing)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		j.Temperature = c.Temperature
+	}
+	var all []eval.Evaluation
+	for _, solver := range e.Solvers {
+		if solver == results.Descent && model.MethodOf(s.Method).NoGradient {
+			continue
+		}
+		for i, tier := range e.Tiers {
+			if run.Job, err = planning(j, solver, tier); err != nil {
+				return err
+			}
+			if text := assumed(e.Rules, run.Job); text != "" && i == 0 {
+				e.Listener.Note(text)
+			}
+			all = append(all, run)
+		}
+	}
+	return do(gate, all)
+}
+
+// planning is a job with a planner.
+func planning(j eval.Job, solver string, tier eval.Tier) (_ eval.Job, err error) {
+	j.Solver = solver
+	if j.Tier, err = tier.For(solver); err == nil && solver == results.MPPI {
+		j.Temperature, err = eval.Temperature(j.Rules, j.Task.Spec.Name, j.Arm.Method)
+	}
+	return j, err
+}
+
+// assumed is a note on a temperature by the rules that the paper does not have, "" if there is nothing to note.
+func assumed(r results.Rules, j eval.Job) string {
+	if task := j.Task.Spec.Name; j.Solver == results.MPPI && eval.AssumesTemperature(r, task) {
+		return fmt.Sprintf("the paper has no temperature of mppi on %s: %g is assumed", task, j.Temperature)
+	}
+	return ""
+}
+
+// evaluationID names an evaluation: "evaluate tworoom lewm s3072 cem T1".
+func evaluationID(name string, j eval.Job) string {
+	return strings.TrimSpace(strings.Join([]string{"evaluate", name, j.Solver, j.Tier.Name}, " "))
+}
+
+// parts are the failures of an evaluation, with err as one of them.
+func parts(o eval.Outcome, err error) (out Failures) {
+	for _, f := range o.Failed {
+		out = append(out, fmt.Errorf("set %s: %w", f.Set, f.Err))
+	}
+	if err != nil {
+		out = append(out, err)
+	}
+	return out
+}
+
+// reused says which cells existed before an evaluation, and when they were made; "" if none did.
+func reused(store cell.Store, o eval.Outcome) string {
+	var sets, dates []string
+	for _, c := range o.Cells {
+		if slices.Contains(o.Made, c.Spec.Set) {
+			continue
+		}
+		var run results.Run
+		if store.LoadRun(c.ID, &run) != nil || run.Started == "" { // which no result depends on
+			run.Started = "at an unknown time"
+		}
+		sets, dates = append(sets, c.Spec.Set), append(dates, run.Started)
+	}
+	if len(sets) == 0 {
+		return ""
+	}
+	slices.Sort(dates)
+	return fmt.Sprintf("%d of %d cells existed and were reused (%s), made %s", len(sets), len(o.Cells)+len(o.Failed), strings.Join(sets, ", "), strings.Join(slices.Compact([]string{dates[0], dates[len(dates)-1]}), " to "))
+}
