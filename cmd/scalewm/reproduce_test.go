@@ -448,13 +448,12 @@ func TestCopyOfAPreset(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &pipeline.Workspace{Grid: grid}
-		free, err := dev.openFor(w, part{})
+		free, err := dev.openFor(&grid, &pipeline.Options{}, part{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		free()
-		precisions[w.Precision] = true
+		precisions[device.Precision(grid.Precision)] = true
 	}
 	want := device.FP32
 	if cpu.HasBF16() {
