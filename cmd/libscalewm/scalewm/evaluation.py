@@ -108,7 +108,7 @@ def _argument(what, x, of):
     try:
         return of(x)
     except TypeError:
-        raise TypeError(f"evaluate: {what}={x!r} (hint: {'a whole number' if of is operator.index else 'a text, or a list of them' if of is _commas else 'a text or a path'})") from None
+        raise TypeError(f"evaluate: {what}={x!r} (hint: {'a whole number' if of is operator.index else 'a text, or a list of them' if of is _commas else 'a text, a number, True or False' if of is _word else 'a text or a path'})") from None
 
 
 def _commas(x):

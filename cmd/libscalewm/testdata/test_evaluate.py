@@ -83,6 +83,12 @@ class TestEvaluate(unittest.TestCase):
         plain, seeded = cells["world", "cem"]["result"]["rows"], cells["world-proposal", "cem"]["result"]["rows"]
         self.assertEqual([r["plan_cost"] for r in plain], [r["plan_cost"] for r in seeded])  # a proposal of zeros
 
+    def test_settings_are_keywords(self):
+        self.evaluate(Dot(), solver="mppi", planner_noise=np.int64(1), action_clip=np.True_, temperature=0.5, pool="full")
+        (cell,) = self.cells().values()
+        want = {"protocol": "paper", "planner_noise": 1, "action_clip": True, "temperature": 0.5, "pool": "full", "horizon": 5}
+        self.assertEqual({name: cell["spec"].get(name) for name in want}, want)
+
     def test_nothing_is_made_twice(self):
         world = Dot()
         first = self.evaluate(world)
@@ -299,7 +305,7 @@ class M(Base):
             ("workers=1.5", TypeError, {"workers": 1.5}),
             ("train_seed=", TypeError, {"train_seed": "a"}),
             ("unknown protocol \"1\"", scalewm.Error, {"protocol": 1}),
-            ("temperature=[1]", TypeError, {"temperature": [1]}),
+            (r"temperature=\[1\] .hint: a text, a number", TypeError, {"temperature": [1]}),
             ("unexpected keyword argument 'temprature'", TypeError, {"temprature": 1}),
             ("name=None", TypeError, {"name": None}),
             ("weights=7", TypeError, {"weights": 7}),
