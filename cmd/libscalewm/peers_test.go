@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"scalewm/envs"
-	"scalewm/eval/infer"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/results"
 	"scalewm/model"
@@ -115,7 +114,7 @@ func TestPeersEvaluate(t *testing.T) {
 	check(t, err)
 	rows := map[string][]results.Row{}
 	for _, c := range folder.Cells {
-		rows[infer.ArmName(c.Spec)] = c.Result.Rows
+		rows[c.Spec.Arm().String()] = c.Result.Rows
 	}
 	for _, arm := range []string{"torch@cost", "torch@world"} {
 		discordant, sameSteps := 0, 0
@@ -159,7 +158,7 @@ func TestPeersPage(t *testing.T) {
 	check(t, err)
 	var arms []string
 	for _, c := range folder.Cells {
-		arms = append(arms, infer.ArmName(c.Spec))
+		arms = append(arms, c.Spec.Arm().String())
 	}
 	slices.Sort(arms)
 	if want := []string{"inverse@policy", "small@world", "small@world-proposal", "torch@cost"}; !slices.Equal(arms, want) {

@@ -21,7 +21,6 @@ import (
 	"scalewm/envs"
 	"scalewm/eval"
 	"scalewm/eval/analysis"
-	"scalewm/eval/infer"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/results"
 	"scalewm/model"
@@ -246,7 +245,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	if err != nil {
 		r, failed = results.Results{}, append(failed, fmt.Sprintf("analyse %s %s s%d: %v", task.Spec.Name, side.Method, side.Seed, err))
 	}
-	arm := infer.ArmName(results.Spec{Task: task.Spec.Name, Method: side.Method, Q: recipe.Q, LossWeight: recipe.Weight})
+	arm := results.Spec{Task: task.Spec.Name, Method: side.Method, Q: recipe.Q, LossWeight: recipe.Weight}.Arm().String()
 	a.tables.add(r, about{Task: task.Spec.Name, Method: arm, Seed: side.Seed})
 	return failed, nil
 }

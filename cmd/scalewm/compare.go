@@ -38,7 +38,7 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 		}
 		f.Seed = strconv.FormatInt(seed, 10)
 	}
-	var arms [2]*infer.Arm
+	var arms [2]*infer.Side
 	var torn []string
 	for i, name := range pos {
 		if arms[i], err = infer.Load(ctx, name, f); err != nil {

@@ -6,17 +6,20 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
 
 	"scalewm/eval/infer"
 	"scalewm/eval/pipeline"
 	"scalewm/eval/report"
 	"scalewm/eval/results"
+	"scalewm/eval/words"
 )
 
 func init() {
 	register(verb{name: "report", args: "DIR", summary: "results folder to one page with paired statistics",
-		example: "scalewm report out/demo\nscalewm report out/demo --out out/demo/report --format html,json", run: runReport})
+		example: "scalewm report out/demo\nscalewm report out/demo --out out/demo/report --format html,json\nscalewm report out/demo --why difference,solver=cem,tier=T1,a=scale,b=lewm", run: runReport})
 }
 
 func runReport(ctx context.Context, c *command, args []string) error {
@@ -24,8 +27,9 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	format := c.String("format", "all", "`formats`, with commas: "+strings.Join(report.Formats(), ", ")+", all of these, or "+report.Episodes+", a line an episode")
 	var o infer.Options
 	c.BoolVar(&o.SameDevice, "same-device", false, "pair only plans that were made on one kind of device; other pairs are noted otherwise")
+	why := c.String("why", "", "`selector` of a number whose cells and test are printed instead of the report, as difference,task=tworoom,solver=cem,tier=mean,a=scale,b=lewm (with set, seed, settings and source too)")
 	force := c.forceFlag()
-	asJSON := c.Bool("json", false, "print report.json as the last line")
+	asJSON := c.Bool("json", false, "print report.json, or what --why found, as the last line")
 	pos, err := c.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -33,6 +37,12 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	formats, err := parseFormats(*format)
 	if err != nil {
 		return err
+	}
+	if *why != "" {
+		if err := c.meaningless("to --why, which writes no report", "out", "format", "force"); err != nil {
+			return err
+		}
+		return c.showWhy(ctx, pos[0], *why, o, *asJSON)
 	}
 	if *out == "" {
 		*out = filepath.Join(pos[0], "report")
@@ -50,7 +60,91 @@ func runReport(ctx context.Context, c *command, args []string) error {
 			return err
 		}
 	}
-	return c.unreadFiles(r.Unread)
+	return c.unreadFiles(r.Unread())
+}
+
+// showWhy prints what a number of a results folder rests on.
+func (c *command) showWhy(ctx context.Context, dir, selector string, o infer.Options, asJSON bool) error {
+	folder, err := results.Load(ctx, dir)
+	if err != nil {
+		return err
+	}
+	t, err := infer.Infer(&folder, o)
+	if err != nil {
+		return fmt.Errorf("reporting on %s: %w", dir, err)
+	}
+	n, err := t.Select(selector)
+	if err != nil {
+		return usagef("report: --why: %v", err)
+	}
+	w, err := t.Why(n)
+	if err != nil {
+		return err
+	}
+	if printWhy(c.stdout, w); asJSON {
+		if err := c.printJSON(w); err != nil {
+			return err
+		}
+	}
+	return c.unreadFiles(folder.Unread())
+}
+
+// printWhy prints the number, its rows, its cells and its test for people.
+func printWhy(out io.Writer, w infer.Why) {
+	n := w.Number
+	fmt.Fprintf(out, "%s = %s", n.Selector(), exact(n.Value))
+	for _, part := range []struct {
+		name  string
+		value *float64
+	}{{"SD", n.SD}, {"from", n.Lo}, {"to", n.Hi}, {"p", n.P}, {"adjusted p", n.Adjusted}} {
+		if part.value != nil {
+			fmt.Fprintf(out, ", %s %s", part.name, exact(part.value))
+		}
+	}
+	if n.N > 0 {
+		fmt.Fprintf(out, ", n = %s", words.Count(n.N, n.Unit))
+	}
+	fmt.Fprintln(out)
+	for _, note := range n.Notes {
+		fmt.Fprintln(out, "note:", note)
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for i, row := range w.Rows {
+		switch r := row.(type) {
+		case infer.OfPair:
+			if i == 0 {
+				fmt.Fprintln(t, "\nseeds\ttier\tset\tpairs\tboth\tonly a\tonly b\tneither")
+			}
+			fmt.Fprintf(t, "%d, %d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", r.SeedA, r.SeedB, r.Tier, r.Set, r.N, r.Both, r.OnlyA, r.OnlyB, r.Neither)
+		case infer.OfCell:
+			if i == 0 {
+				fmt.Fprintln(t, "\narm\tseed\tsolver\ttier\tset\tepisodes\tsuccesses\tcell")
+			}
+			fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%s\n", r.Arm, r.Seed, r.Solver, r.Tier, r.Set, r.N, r.Hits, r.Cell)
+		}
+	}
+	if len(w.Cells) > 0 {
+		fmt.Fprintln(t, "\ncell\tdevice\tSHA-256 of the file")
+	}
+	for _, c := range w.Cells {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Path, c.Device, c.SHA256)
+	}
+	t.Flush()
+	if w.Test != nil {
+		fmt.Fprintf(out, "\ntest: %s", w.Test.Name)
+		if w.Test.Interval != "" {
+			fmt.Fprintf(out, "; interval: %s", w.Test.Interval)
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// exact is a number that reads back the same, "nothing" for none.
+func exact(x *float64) string {
+	if x == nil {
+		return "nothing"
+	}
+	return strconv.FormatFloat(*x, 'g', -1, 64)
 }
 
 // unreadFiles tells of files that could not be read, without which a verb still finishes.

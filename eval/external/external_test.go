@@ -225,7 +225,7 @@ func cellsOf(t *testing.T, dir string) map[string]results.Cell {
 	must(t, err)
 	out := map[string]results.Cell{}
 	for _, c := range f.Cells {
-		out[strings.TrimSpace(infer.ArmName(c.Spec)+" "+c.Spec.Solver)] = c
+		out[strings.TrimSpace(c.Spec.Arm().String()+" "+c.Spec.Solver)] = c
 	}
 	return out
 }

@@ -17,7 +17,7 @@ import (
 // are compared too, and others are ignored.
 var required = []string{"set", "episode", "tier", "success"}
 
-func (a *Arm) loadCSV(path string) error {
+func (a *Side) loadCSV(path string) error {
 	f, err := safefile.Open(path, safefile.MaxCSV)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (a *Arm) loadCSV(path string) error {
 }
 
 // readCSV reads a header and one outcome a line. success is 0, 1, true or false.
-func (a *Arm) readCSV(in io.Reader) error {
+func (a *Side) readCSV(in io.Reader) error {
 	r := csv.NewReader(in)
 	r.TrimLeadingSpace = true
 	header, err := r.Read()

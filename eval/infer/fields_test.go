@@ -20,8 +20,8 @@ func pairable() (a, b results.Cell) {
 // unlike pairs two cells and says why they are refused, if they are.
 func unlike(t *testing.T, a, b results.Cell, o Options) (string, *Comparison) {
 	t.Helper()
-	x, y := &Arm{Name: "a"}, &Arm{Name: "b"}
-	for arm, c := range map[*Arm]results.Cell{x: a, y: b} {
+	x, y := &Side{Name: "a"}, &Side{Name: "b"}
+	for arm, c := range map[*Side]results.Cell{x: a, y: b} {
 		if err := arm.Add(c); err != nil {
 			t.Fatal(err)
 		}

@@ -14,9 +14,9 @@ import (
 	"scalewm/eval/results"
 )
 
-func parse(t *testing.T, name, text string) *Arm {
+func parse(t *testing.T, name, text string) *Side {
 	t.Helper()
-	a := &Arm{Name: name}
+	a := &Side{Name: name}
 	if err := a.readCSV(strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func parse(t *testing.T, name, text string) *Arm {
 
 // arms builds two arms of one tier from the four counts of a 2 x 2 table,
 // dealt to two sets.
-func arms(t *testing.T, tier string, both, onlyA, onlyB, neither int) (*Arm, *Arm) {
+func arms(t *testing.T, tier string, both, onlyA, onlyB, neither int) (*Side, *Side) {
 	var a, b strings.Builder
 	a.WriteString("set,episode,tier,success\n")
 	b.WriteString("success,tier,episode,set,ignored\n")
@@ -41,7 +41,7 @@ func arms(t *testing.T, tier string, both, onlyA, onlyB, neither int) (*Arm, *Ar
 }
 
 // compare pairs two arms as `compare` does: all of it, or an error.
-func compare(a, b *Arm) (*Comparison, error) {
+func compare(a, b *Side) (*Comparison, error) {
 	c := Compare(a, b, Options{SameDevice: true})
 	return c, c.Err()
 }
@@ -159,7 +159,7 @@ func TestBadCSV(t *testing.T) {
 		"set,episode,tier,success\n,1,T,1\n":                    "line 2: the set has no name",
 		"set,episode,tier,success\ns,0,T,1\ns,0,T,0\n":          "line 3: episode 0 of set s",
 	} {
-		a := &Arm{}
+		a := &Side{}
 		if err := a.readCSV(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
@@ -206,7 +206,7 @@ func TestCells(t *testing.T) {
 		store(t, cells, "cpu", spec("random", "", set, 0), 1)
 	}
 	one := store(t, cells, "cpu", spec("untrained", "T1", "s101", 0), 0)
-	load := func(name string) *Arm {
+	load := func(name string) *Side {
 		t.Helper()
 		a, err := Load(t.Context(), name, Filter{Solver: "cem"})
 		if err != nil {
@@ -290,7 +290,7 @@ func FuzzReadCSV(f *testing.F) {
 	f.Add("\ufeffSuccess,tier,episode,set,set_hash\n0,T1,3,s1,\"a\"\n")
 	f.Add("set,episode,tier,success\n\"")
 	f.Fuzz(func(t *testing.T, text string) {
-		a := &Arm{}
+		a := &Side{}
 		var err error
 		fuzztest.Read(t, len(text), func() { err = a.readCSV(strings.NewReader(text)) })
 		if err != nil {

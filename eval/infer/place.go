@@ -5,32 +5,25 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	"scalewm/eval/presets"
 	"scalewm/eval/results"
-	"scalewm/model"
 )
-
-// StockMPPI is the table of MPPI at the stock temperature, where there is one at a
-// chosen temperature too, which is results.MPPI's.
-const StockMPPI = "mppi-stock"
 
 // Placed is a cell and where it belongs. Two different cells never have the same
 // table, settings, arm, training seed, tier and set.
 type Placed struct {
 	results.Cell
-	Table    string // a solver's name or StockMPPI; "" of random actions
+	Table    string // a solver's name or results.StockMPPI; "" of random actions
 	Settings *Settings
-	Arm      string // who acts, see ArmName
+	Arm      results.Arm // who acts, with the head of a hash where names are equal and weights or code are not
 }
 
-// Place says where the cells of a folder belong, in their order: to the table of
+// PlaceCells says where the cells of a folder belong, in their order: to the table of
 // their solver and the settings that they agree with. MPPI at stock temperature
 // has a table of its own where the task has MPPI at another one and is else set
 // alike; a method that always plans at the stock temperature stands in both. The
 // notes say which cells belong to none.
-func Place(cells []results.Cell) (placed []Placed, notes []string) {
+func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 	cells, notes = usable(cells)
 	type solver struct{ task, name string }
 	bySolver := map[solver][]results.Cell{}
@@ -47,7 +40,7 @@ func Place(cells []results.Cell) (placed []Placed, notes []string) {
 			x.Task, x.Table = s.task, s.name
 		}
 		for _, x := range stock(all) {
-			x.Table = StockMPPI
+			x.Table = results.StockMPPI
 		}
 		for _, x := range all {
 			t := solver{x.Task, x.Table}
@@ -60,7 +53,7 @@ func Place(cells []results.Cell) (placed []Placed, notes []string) {
 	for t, all := range tables {
 		for _, s := range all {
 			for _, o := range tables[solver{t.task, results.MPPI}] {
-				if t.name == StockMPPI && s.Main == nil && o.chosen() && o.Joins(s) {
+				if t.name == results.StockMPPI && s.Main == nil && o.chosen() && o.Joins(s) {
 					s.Main, s.Varied = o, []string{temperatureKey.name}
 				}
 			}
@@ -148,46 +141,17 @@ func stock(all []*Settings) (out []*Settings) {
 	return out
 }
 
-// ArmName names who acts in a cell: the method, behind an @ each the task state
-// that its loss saw and the weight of its own term where these are not the
-// method's defaults, "scale@half@w=0.3". A model in Python says what it is, "mine@policy".
-func ArmName(s results.Spec) string {
-	name := s.Method
-	if s.Python != "" {
-		name += "@" + s.Python
-	}
-	if s.Q != "" && s.Q != results.DefaultQ {
-		name += "@" + s.Q
-	}
-	for _, t := range model.MethodOf(s.Method).Terms {
-		if w, _ := presets.Published().On(t.Name, s.Task); t.UsesQ && s.LossWeight != 0 && s.LossWeight != w {
-			name += "@w=" + number(s.LossWeight)
-		}
-	}
-	return name
-}
-
-// MethodOf is the method of an arm's name; a policy of any name does not search.
-func MethodOf(arm string) model.Method {
-	method, variant, _ := strings.Cut(arm, "@")
-	m := model.MethodOf(method)
-	if variant, _, _ = strings.Cut(variant, "@"); variant == results.PythonPolicy {
-		m.Family = ""
-	}
-	return m
-}
-
 // nameArms names the arms. Trainings of one name and seed that left different
 // weights, and models in Python of the same weights and different code, are different arms, and
 // bear the head of that hash.
 func nameArms(placed []Placed) {
 	type training struct {
 		*Settings
-		arm  string
+		arm  results.Arm
 		seed int
 	}
 	for i := range placed {
-		placed[i].Arm = ArmName(placed[i].Spec)
+		placed[i].Arm = placed[i].Spec.Arm()
 	}
 	for _, hash := range []func(results.Spec) string{func(s results.Spec) string { return s.Weights }, func(s results.Spec) string { return cmp.Or(s.Code, "no-code") }} {
 		hashes := map[training]map[string]bool{}
@@ -200,7 +164,7 @@ func nameArms(placed []Placed) {
 		}
 		for i := range placed {
 			if p := &placed[i]; len(hashes[of(*p)]) > 1 {
-				p.Arm += fmt.Sprintf("@%.8s", hash(p.Spec))
+				p.Arm = p.Arm.With(fmt.Sprintf("%.8s", hash(p.Spec)))
 			}
 		}
 	}

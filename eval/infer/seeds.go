@@ -1,15 +1,20 @@
 package infer
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
+
+	"scalewm/eval/results"
+	"scalewm/eval/stats"
 )
 
 // BySeed pairs two arms one training seed at a time: the differences A - B in points by seed,
 // set and episode, an episode's outcomes averaged over the tiers of Compare's mean, or those named. It keeps the episodes
 // that every seed has, and of sets that differ in length the longest. It is empty where the
 // arms share no seed, or no episode at all tiers.
-func BySeed(a, b *Arm, only ...string) (seeds []int, points [][][]float64) {
+func BySeed(a, b *Side, only ...string) (seeds []int, points [][][]float64) {
 	c := &Comparison{A: a.Name, B: b.Name}
 	pairs, err := seedPairs(a, b)
 	if err != nil {
@@ -58,4 +63,200 @@ func BySeed(a, b *Arm, only ...string) (seeds []int, points [][][]float64) {
 		points = append(points, sets)
 	}
 	return seeds, points
+}
+
+// Seeds is a difference of two methods on a task by training seed, averaged over the
+// solvers and tiers that all have.
+type Seeds struct {
+	Solvers  []string         `json:"solvers"`
+	Seeds    []int            `json:"seeds"`
+	Points   []float64        `json:"points"`   // of each seed
+	Episodes int              `json:"episodes"` // that each seed was measured on
+	OfSet    int              `json:"of_set"`   // episodes of a set
+	Spread   stats.Components `json:"-"`
+}
+
+// bySolver pairs two arms on the solvers that both have, one training seed at a time.
+func bySolver(of map[string]*Block, solvers []string, a, b results.Arm, tiers ...string) (among []string, seeds []int, points [][][]float64) {
+	as, bs := map[string]*Side{}, map[string]*Side{}
+	for _, solver := range solvers {
+		if x := of[solver]; x != nil && x.sides[a] != nil && x.sides[b] != nil {
+			among, as[solver], bs[solver] = append(among, solver), x.sides[a], x.sides[b]
+		}
+	}
+	seeds, points = BySeed(Join(a.String(), as), Join(b.String(), bs), tiers...)
+	return among, seeds, points
+}
+
+// seedPoints are those differences, each the mean over its episodes.
+func seedPoints(of map[string]*Block, solvers []string, a, b results.Arm, tiers ...string) (seeds []int, x []float64) {
+	_, seeds, points := bySolver(of, solvers, a, b, tiers...)
+	return seeds, means(points)
+}
+
+func means(points [][][]float64) (x []float64) {
+	for _, p := range points {
+		x = append(x, mean(slices.Concat(p...)))
+	}
+	return x
+}
+
+// Effects are those, in points, whose needs the table has: EpisodesFor and SeedsFor name the numbers.
+var Effects = []int{8, 4, 2}
+
+// MostSeeds is where the count of the seeds that an effect needs stops.
+const MostSeeds = 200
+
+func EpisodesFor(effect int) string { return fmt.Sprintf("episodes_for_%d_points", effect) }
+func SeedsFor(effect int) string    { return fmt.Sprintf("seeds_for_%d_points", effect) }
+
+// seeds adds the differences of every task and pair of learned arms with the training seed as the unit, what they vary by,
+// and what an effect needs to be found.
+func (t *Table) seeds(g Group) {
+	for _, v := range Versus(g.Main()) {
+		if v[0].Floor() {
+			continue
+		}
+		for _, task := range Tasks(g.Main()) {
+			of := tested(g.Main(), task)
+			among, seeds, points := bySolver(of, PaperSolvers, v[0], v[1])
+			if len(seeds) == 0 || len(points[0]) < 2 || len(points[0][0]) < 2 {
+				continue
+			}
+			s := &Seeds{among, seeds, means(points), len(points[0]) * len(points[0][0]), len(points[0][0]), stats.VarianceComponents(points)}
+			n := Number{Place: Place{Task: task, Settings: g.Name}, Of: v[0], Minus: v[1]}
+			for _, solver := range among {
+				n.From = union(n.From, of[solver].ids(v[0], of[solver].TierNames()), of[solver].ids(v[1], of[solver].TierNames()))
+			}
+			t.seedDiff(n, s)
+			t.spread(n, s.Spread, len(seeds) > 1)
+			for _, effect := range Effects {
+				t.need(n, EpisodesFor(effect), s.Spread.Episodes(float64(effect), s.OfSet), "episode")
+				t.need(n, SeedsFor(effect), s.Spread.Seeds(float64(effect), s.Episodes, MostSeeds), "training seed")
+			}
+		}
+	}
+}
+
+// seedDiff adds a difference by training seed, and its mean.
+func (t *Table) seedDiff(n Number, s *Seeds) {
+	n.What, n.Unit = SeedDiff, "training seed"
+	for i, seed := range s.Seeds {
+		one := n
+		one.Seed, one.Value, one.N = &seed, some(s.Points[i]), 1
+		t.add(one)
+	}
+	_, sd := stats.MeanSD(s.Points)
+	n = n.put(MeanOf(s.Points))
+	n.SD, n.N, n.How = some(sd), len(s.Seeds), s
+	t.add(n)
+}
+
+// spread adds the standard deviations of a difference by what they come from. With one seed the rest is part of the episodes'.
+func (t *Table) spread(n Number, c stats.Components, rest bool) {
+	n.Unit = "points"
+	for what, variance := range map[string]float64{"sd_of_seeds": c.Seed, "sd_of_sets": c.Set, "sd_of_episodes": c.Episode, "sd_of_the_rest": c.Rest} {
+		if what != "sd_of_the_rest" || rest {
+			n.What, n.Value = what, some(math.Sqrt(variance))
+			t.add(n)
+		}
+	}
+}
+
+// need adds how much an effect needs; 0 needs cannot be told.
+func (t *Table) need(n Number, what string, count int, unit string) {
+	if n.What, n.Unit = what, unit; count > 0 {
+		n.Value = some(float64(count))
+	}
+	t.add(n)
+}
+
+// Shares are the names of the shares of the variance of a difference in one episode, in percent, by what they come from.
+var Shares = []string{"share_of_training_seed", "share_of_set", "share_of_episode", "share_of_seed_by_episode", "share_of_planner"}
+
+// sources adds where the variance of a difference in one episode at one tier comes from, for each pair of learned arms, block and
+// tier that was planned with two draws of the planner's noise.
+func (t *Table) sources(g Group) {
+	for _, v := range Versus(g.Main()) {
+		if v[0].Floor() {
+			continue
+		}
+		for _, b := range g.Main() {
+			twin := t.twin(b)
+			if twin == nil {
+				continue
+			}
+			for _, tier := range b.TierNames() {
+				if s, ok := splitVariance(b, twin, v[0], v[1], tier); ok {
+					t.share(b, tier, v, s)
+				}
+			}
+		}
+	}
+}
+
+// twin is the block that differs from b in the draw of the planner's noise alone.
+func (t *Table) twin(b *Block) *Block {
+	for _, o := range t.Blocks {
+		if o.Main == b && slices.Equal(o.Varied, []string{"planner_noise"}) {
+			return o
+		}
+	}
+	return nil
+}
+
+// parts are the variances of a difference in one episode, by what they come from.
+type parts struct {
+	seeds, episodes int // episodes of each seed
+	variances       []float64
+}
+
+// splitVariance takes the variances of the seeds and episodes that both blocks have; false where these are too few.
+func splitVariance(first, second *Block, a, b results.Arm, tier string) (p parts, ok bool) {
+	var points, common [2][][][]float64
+	var seeds [2][]int
+	for i, x := range []*Block{first, second} {
+		if x.sides[a] == nil || x.sides[b] == nil {
+			return p, false
+		}
+		seeds[i], points[i] = BySeed(x.sides[a], x.sides[b], tier)
+	}
+	for i, seed := range seeds[0] {
+		if k := slices.Index(seeds[1], seed); k >= 0 {
+			common[0], common[1] = append(common[0], points[0][i]), append(common[1], points[1][k])
+		}
+	}
+	p.seeds = len(common[0])
+	if p.seeds < 2 || len(common[0][0]) < 2 || len(common[0][0]) != len(common[1][0]) || len(common[0][0][0]) != len(common[1][0][0]) || len(common[0][0][0]) < 2 {
+		return p, false
+	}
+	n, noise := 0, 0.0
+	for i, sets := range common[0] {
+		for k, episodes := range sets {
+			for e, x := range episodes {
+				d := x - common[1][i][k][e]
+				noise, n = noise+d*d/2, n+1
+			}
+		}
+	}
+	noise /= float64(n)
+	c := stats.VarianceComponents(common[0])
+	p.episodes = n / p.seeds
+	p.variances = []float64{c.Seed, c.Set, c.Episode, math.Max(0, c.Rest-noise), noise}
+	return p, true
+}
+
+// share adds the shares of the variances.
+func (t *Table) share(b *Block, tier string, v [2]results.Arm, p parts) {
+	all := 0.0
+	for _, x := range p.variances {
+		all += x
+	}
+	n := Number{Place: b.Place.At(tier), Of: v[0], Minus: v[1], From: union(b.ids(v[0], []string{tier}), b.ids(v[1], []string{tier}))}
+	n.What, n.Value, n.N, n.Unit = "sd_in_an_episode", some(math.Sqrt(all)), p.episodes, "episode"
+	t.add(n)
+	for i, what := range Shares {
+		n.What, n.Value, n.N, n.Unit = what, some(100*p.variances[i]/all), p.seeds, "training seed"
+		t.add(n)
+	}
 }

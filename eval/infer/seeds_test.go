@@ -12,8 +12,8 @@ func TestBySeed(t *testing.T) {
 		seed int
 		name string
 	}
-	arm := func(name string, wins map[set][]bool) *Arm {
-		a := &Arm{Name: name}
+	arm := func(name string, wins map[set][]bool) *Side {
+		a := &Side{Name: name}
 		for of, w := range wins {
 			for e, s := range w {
 				if err := a.add(unit{of.seed, "T1"}, of.name, e, outcome{s, given{cell: make([]string, len(fields))}}); err != nil {

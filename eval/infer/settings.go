@@ -215,9 +215,9 @@ func (v values) words(say func(setKey) bool) string {
 	return strings.Join(out, ", ")
 }
 
-// Group are settings of tasks and tables that numbers may be taken over together,
+// SettingsGroup are settings of tasks and tables that numbers may be taken over together,
 // by their place in the list that Groups was given.
-type Group struct {
+type SettingsGroup struct {
 	Name    string // what differs from other groups, in words; "" for the only one
 	Members []int
 }
@@ -225,7 +225,7 @@ type Group struct {
 // Groups sorts settings, one a task and table, so that none of a group differ in a
 // setting that differs within a task. Settings that do not say it, and those of
 // tasks that have but one, are in every group that they agree with.
-func Groups(all []*Settings) (groups []Group) {
+func Groups(all []*Settings) (groups []SettingsGroup) {
 	differs := func(s *Settings, k setKey) bool {
 		return slices.ContainsFunc(all, func(o *Settings) bool {
 			return o.Task == s.Task && (o.Table == s.Table || o.value[k] != "" && s.value[k] != "") && o.value[k] != s.value[k]
@@ -250,7 +250,7 @@ func Groups(all []*Settings) (groups []Group) {
 		}
 	}
 	for _, v := range kinds {
-		g := Group{Name: v.words(func(k setKey) bool {
+		g := SettingsGroup{Name: v.words(func(k setKey) bool {
 			return slices.ContainsFunc(kinds, func(o values) bool { return o[k] != v[k] })
 		})}
 		for i := range all {

@@ -12,7 +12,6 @@ import (
 	"scalewm/dataset/safefile"
 	"scalewm/envs"
 	"scalewm/eval"
-	"scalewm/eval/infer"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -94,7 +93,7 @@ func drawSets(src dataset.Source, task envs.Task, r results.Rules, names []strin
 
 // Label names a checkpoint's arm in films: its method and what varies it.
 func Label(task envs.Task, a eval.Arm) string {
-	return infer.ArmName(results.Spec{Task: task.Spec.Name, Method: a.Method, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Python: a.Python})
+	return results.Spec{Task: task.Spec.Name, Method: a.Method, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Python: a.Python}.Arm().String()
 }
 
 // MissingFilm is the path of a film in a results folder that is to be made, watch/TASK-LABEL-OF.gif;

@@ -13,6 +13,7 @@ import (
 	"scalewm/dataset/safefile"
 	"scalewm/eval/infer"
 	"scalewm/eval/report"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -44,7 +45,7 @@ func (s *Report) State(context.Context) (State, error) {
 	foreign := report.Foreign(s.w.dir)
 	switch {
 	case !s.compares():
-		return State{Text: report.ErrNothing.Error()}, nil
+		return State{Text: infer.ErrNothing.Error()}, nil
 	case foreign != "":
 		return State{}, Requestf("%s is there and is no report's, and the report would replace it (hint: move it away, or choose another --out)", filepath.Join(s.w.dir, foreign))
 	case errors.Is(err, fs.ErrNotExist):
@@ -55,15 +56,15 @@ func (s *Report) State(context.Context) (State, error) {
 
 func (s *Report) Run(ctx context.Context) (_ string, err error) {
 	if !s.compares() {
-		return report.ErrNothing.Error(), nil
+		return infer.ErrNothing.Error(), nil
 	}
 	cells, err := s.cells(ctx)
 	if err != nil {
 		return "", err
 	}
-	s.Page, s.Path, err = writeReport(ctx, s.w.dir, s.w.dir, report.Formats(), infer.Options{}, false, func(d *report.Data) { d.Only(cells) })
-	if errors.Is(err, report.ErrNothing) { // all that plans has failed, and was told of
-		return report.ErrNothing.Error(), nil
+	s.Page, s.Path, err = writeReport(ctx, s.w.dir, s.w.dir, report.Formats(), infer.Options{}, false, func(c *results.Contents) { c.Only(cells) })
+	if errors.Is(err, infer.ErrNothing) { // all that plans has failed, and was told of
+		return infer.ErrNothing.Error(), nil
 	}
 	return "", err
 }
@@ -87,17 +88,20 @@ func (s *Report) cells(ctx context.Context) (map[string]bool, error) {
 // out, where it replaces those of an earlier report, and any others if force says
 // so. It returns the path of the first.
 func WriteReport(ctx context.Context, dir, out string, formats []string, o infer.Options, force bool) (*report.Report, string, error) {
-	return writeReport(ctx, dir, out, formats, o, force, func(*report.Data) {})
+	return writeReport(ctx, dir, out, formats, o, force, func(*results.Contents) {})
 }
 
 // writeReport is WriteReport of what choose leaves of the folder.
-func writeReport(ctx context.Context, dir, out string, formats []string, o infer.Options, force bool, choose func(*report.Data)) (*report.Report, string, error) {
-	d, err := report.Load(ctx, dir)
+func writeReport(ctx context.Context, dir, out string, formats []string, o infer.Options, force bool, choose func(*results.Contents)) (*report.Report, string, error) {
+	c, err := results.Load(ctx, dir)
+	if err == nil {
+		err = c.AddMedia(ctx, dir)
+	}
 	if err != nil {
 		return nil, "", err
 	}
-	choose(d)
-	r, err := report.Build(d, o)
+	choose(&c)
+	r, err := report.Of(&c, o)
 	if err != nil {
 		return nil, "", fmt.Errorf("reporting on %s: %w", dir, err)
 	}

@@ -33,10 +33,10 @@ func (g Graph) Scores() []Score {
 // Scores sums up cells in their order, each in the table to which it belongs.
 func Scores(cells []results.Cell) []Score {
 	out := []Score{} // in JSON an empty list, never null
-	placed, _ := infer.Place(cells)
+	placed, _ := infer.PlaceCells(cells)
 	lines := map[Score][]results.Cell{} // by what names a line
 	for _, c := range placed {
-		name := Score{Task: c.Spec.Task, Method: c.Arm, Seed: c.Spec.TrainSeed, Solver: c.Table, Tier: c.Spec.Tier}
+		name := Score{Task: c.Spec.Task, Method: c.Arm.String(), Seed: c.Spec.TrainSeed, Solver: c.Table, Tier: c.Spec.Tier}
 		if lines[name] == nil {
 			out = append(out, name)
 		}

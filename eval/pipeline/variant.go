@@ -17,7 +17,7 @@ type variant struct {
 }
 
 // label is the arm's method and variant, as folders and films are named:
-// "scale@half@w=0.3" (infer.ArmName calls its cells the same).
+// "scale@half@w=0.3" (results.Spec.Arm calls its cells the same).
 func (a arm) label() string {
 	out := a.method.Name
 	if a.q != "" {

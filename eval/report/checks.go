@@ -2,401 +2,78 @@ package report
 
 import (
 	"fmt"
-	"maps"
-	"math"
-	"slices"
+	"regexp"
 	"strings"
 
 	"scalewm/eval/infer"
-	"scalewm/eval/results"
+	"scalewm/eval/report/doc"
 	"scalewm/eval/stats"
-	"scalewm/model"
+	"scalewm/eval/words"
 )
 
-// Limits of the checks (docs/sources.md#result-checks, docs/sources.md#set-spread), in percentage points
-// unless said otherwise.
-const (
-	maxRise     = 6   // success may rise by this much towards a tier with less compute
-	maxSpread   = 8   // a set of the baseline may lie this far from the sets' median
-	maxRatio    = 1.5 // of the variance between sets to the binomial one
-	minEpisodes = 100 // a set, for the paper's comparisons
-	highFloor   = 35  // percent, success of the random floor that deserves a warning
-)
-
-// Check is a gate on the evaluation and how it came out.
-type Check struct {
-	Name    string
-	Verdict Verdict
-	Text    string
+// checks has the checks and the warnings.
+func (r *Report) checks() []doc.Section {
+	list := doc.Text{Style: "checks", Body: r.verdicts() + "."}
+	for _, c := range r.Checks {
+		list.Items = append(list.Items, doc.Item{Name: c.Name, Value: string(c.Verdict), Text: c.Text, Class: string(c.Verdict)})
+	}
+	warnings := doc.Text{Style: "warnings"}
+	for _, w := range r.Warnings {
+		warnings.Items = append(warnings.Items, doc.Item{Text: w})
+	}
+	return append(section(doc.Section{Title: "Checks and warnings", Anchor: "checks", Level: 2, Nav: "Checks and warnings"}, list),
+		section(doc.Section{Title: "Warnings", Anchor: "warnings", Level: 3}, warnings)...)
 }
 
-// Verdict is the outcome of a check.
-type Verdict string
-
-// Verdicts of a check. A check that the data cannot decide is Skipped.
-const (
-	Passed  Verdict = "passed"
-	Warned  Verdict = "warned"
-	Skipped Verdict = "skipped"
-)
-
-// checks runs the gates over all cells in use.
-func checks(r *Report, blocks []*blockCells, gates []results.Gate) []Check {
-	return []Check{
-		checkRender(gates),
-		unique(blocks, "Same episodes", "every arm and tier saw the same episodes of each set", func(_ *blockCells, s results.Spec) (string, string) {
-			return strings.TrimSpace(fmt.Sprintf("%s %s of %s, protocol %s %s", s.Task, s.Set, count(s.Episodes, "episode"), s.Protocol, s.Pool)), s.SetHash
-		}),
-		unique(blocks, "Same data", "every cell of a task was evaluated on the same data", func(_ *blockCells, s results.Spec) (string, string) { return s.Task, s.Data }),
-		unique(blocks, "One model per arm", "every arm kept one weights file over tiers, sets and solvers", func(b *blockCells, s results.Spec) (string, string) {
-			return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s seed %d", s.Task, b.Settings, armTitle(infer.ArmName(s)), s.TrainSeed)), " "), strings.TrimSpace(s.Weights + " " + s.Code)
-		}),
-		oneDevice(blocks),
-		sameSeeds(blocks),
-		checkComplete(r),
-		checkMonotone(r),
-		checkHomogeneous(r),
-		checkVariance(r),
-		checkPreSolved(r),
-		noNaN(blocks),
+// verdicts counts those of the checks.
+func (r *Report) verdicts() string {
+	n := map[infer.Verdict]int{}
+	for _, c := range r.Checks {
+		n[c.Verdict]++
 	}
-}
-
-// unique checks that cells with the same key have the same value.
-func unique(blocks []*blockCells, title, good string, of func(*blockCells, results.Spec) (key, value string)) Check {
-	values := map[string]map[string]bool{}
-	for _, b := range blocks {
-		b.each(func(c results.Cell) {
-			k, v := of(b, c.Spec)
-			if values[k] == nil {
-				values[k] = map[string]bool{}
-			}
-			values[k][v] = true
-		})
-	}
-	var bad []string
-	for _, k := range slices.Sorted(maps.Keys(values)) {
-		if n := len(values[k]); n > 1 {
-			bad = append(bad, fmt.Sprintf("%s has %d", k, n))
+	s := fmt.Sprintf("%d of %d checks passed", n[infer.Passed], len(r.Checks))
+	for _, v := range []infer.Verdict{infer.Warned, infer.Skipped} {
+		if n[v] > 0 {
+			s += fmt.Sprintf(", %d %s", n[v], v)
 		}
 	}
-	return verdict(title, good, bad)
+	return s + "; " + words.Count(len(r.Warnings), "warning")
 }
 
-// verdict passes a check without complaints.
-func verdict(title, good string, bad []string) Check {
-	if len(bad) == 0 {
-		return Check{title, Passed, good}
+// howComputed explains the numbers and lists the fingerprints.
+func (r *Report) howComputed() []doc.Section {
+	list := doc.Text{Style: "how", Items: []doc.Item{
+		{Name: "Success ± SD", Text: "Mean over evaluation sets and their standard deviation (ddof 1), as in the paper. It shows how much the draw of episodes matters, not how much training does."},
+		{Name: "Difference at a tier", Text: "Pooled paired episodes; Newcombe's hybrid score interval; exact McNemar test, two-sided."},
+		{Name: "Difference averaged over tiers", Text: "The unit is the episode, whose outcomes at the tiers are averaged; interval from a bootstrap of episodes within sets, p from sign flips of episodes within sets. Several training seeds are averaged in the same way."},
+		{Name: "p, adjusted", Text: "Of a mean over tiers Holm's, over all task and solver averages of the same two methods; of a single tier Benjamini and Hochberg's, over all tiers of the same two methods."},
+		{Name: "Further tests", Text: fmt.Sprintf("report-paired.csv has more of each difference: McNemar's mid-p, the exact sign flip of the sets' sums, Westfall and Young's step-down test, and whether the difference is within %d points by two one-sided tests.", stats.Margin)},
+		{Name: "One number", Text: "scalewm report DIR --why difference,task=..,solver=..,tier=..,a=..,b=.. prints the cells and the test behind a number."},
+		{Name: "Pairing is refused", Text: "where episodes, data set, protocol, planner settings or planner seeds differ. Different kinds of device are noted at the differences."},
+	}}
+	t := doc.Table{Anchor: "fingerprints", Head: []string{"Of", "Fingerprint"}, Caption: "SHA-256 of what was evaluated.", Fold: "Fingerprints"}
+	add := func(name, hash string) { t.Rows = append(t.Rows, []doc.Field{doc.Words(name), doc.Words(hash)}) }
+	for _, d := range r.Origin.Data {
+		add("data set", d)
 	}
-	const show = 4
-	text := strings.Join(bad[:min(len(bad), show)], "; ")
-	if len(bad) > show {
-		text += fmt.Sprintf("; and %d more", len(bad)-show)
+	for _, h := range r.Origin.SetHashes {
+		add(h.Task+" "+h.Set, h.Hash)
 	}
-	return Check{title, Warned, text}
-}
-
-// oneDevice checks that all cells with a planner come from one device kind.
-func oneDevice(blocks []*blockCells) Check {
-	kinds := map[string]bool{}
-	for _, b := range blocks {
-		b.each(func(c results.Cell) {
-			if c.Spec.Solver != "" {
-				kinds[c.Result.Device] = true
-			}
-		})
-	}
-	names := slices.Sorted(maps.Keys(kinds))
-	var bad []string
-	if len(names) > 1 {
-		bad = []string{"arms were planned on " + strings.Join(names, " and ") + "; their pairs are noted, not refused"}
-	}
-	return verdict("One device kind", "all plans were made on "+strings.Join(names, ""), bad)
-}
-
-// sameSeeds checks that all arms got the same planner noise: one seed an
-// episode, set and tier.
-func sameSeeds(blocks []*blockCells) Check {
-	type place struct {
-		tier, set string
-		episode   int
-	}
-	bad := map[string]bool{}
-	for _, b := range blocks {
-		seeds := map[place]uint32{}
-		b.each(func(c results.Cell) {
-			if c.Spec.Solver == "" {
-				return
-			}
-			for _, row := range c.Result.Rows {
-				p := place{c.Spec.Tier, c.Spec.Set, row.Episode}
-				if old, ok := seeds[p]; ok && old != row.PlannerSeed {
-					bad[fmt.Sprintf("%s %s %s", b.Task, p.tier, p.set)] = true
-				}
-				seeds[p] = row.PlannerSeed
-			}
-		})
-	}
-	return verdict("Equal planner noise", "every arm planned each episode with the same seed", slices.Sorted(maps.Keys(bad)))
-}
-
-// checkComplete looks for holes in the grid of arms, tiers and sets.
-func checkComplete(r *Report) Check {
-	var bad []string
-	cells := 0
-	for i := range r.Blocks {
-		b := r.Blocks[i]
-		for _, a := range b.Arms {
-			for _, t := range b.Tiers {
-				n := len(a.Scores[t.Name].BySet)
-				cells += n
-				if n < len(b.Sets) {
-					bad = append(bad, fmt.Sprintf("%s, %s at %s has %d of %s", b.title(), b.label(a), t.Name, n, count(len(b.Sets), "set")))
-				}
-			}
-		}
-	}
-	return verdict("Complete grid", fmt.Sprintf("%d of %d arms x tiers x sets are there", cells, cells), bad)
-}
-
-// checkMonotone warns where less compute gives clearly more success.
-func checkMonotone(r *Report) Check {
-	var bad []string
-	for i := range r.Blocks {
-		b := r.Blocks[i]
-		for _, a := range b.Arms {
-			for k := 1; k < len(b.Tiers); k++ {
-				high, okH := a.Scores[b.Tiers[k-1].Name]
-				low, okL := a.Scores[b.Tiers[k].Name]
-				if rise := low.Mean - high.Mean; okH && okL && rise > maxRise {
-					bad = append(bad, fmt.Sprintf("%s, %s rises by %s points from %s to %s", b.title(), b.label(a), points(rise), b.Tiers[k-1].Name, b.Tiers[k].Name))
-				}
-			}
-		}
-	}
-	return verdict("More compute does not hurt", fmt.Sprintf("no arm gains more than %d points with less compute", maxRise), bad)
-}
-
-// checkHomogeneous compares the sets of the baseline with their median. Sets
-// whose chance scatter alone exceeds the limit decide nothing.
-func checkHomogeneous(r *Report) Check {
-	const title = "Sets agree"
-	var bad []string
-	tested, chance := 0, 0.0
-	for i := range r.Blocks {
-		b := r.Blocks[i]
-		for _, a := range b.Arms {
-			if a.Method != model.Baseline {
-				continue
-			}
-			for _, t := range b.Tiers {
-				s, ok := a.Scores[t.Name]
-				if !ok || len(s.BySet) < 2 {
-					continue
-				}
-				if sd := chanceSD(s); sd > maxSpread/2 {
-					chance = max(chance, sd)
-					continue
-				}
-				tested++
-				if far, set := farthest(s); far > maxSpread {
-					bad = append(bad, fmt.Sprintf("%s at %s: set %s lies %s points from the median", b.title(), t.Name, set, points(far)))
-				}
-			}
-		}
-	}
-	if tested == 0 {
-		text := "no baseline with two or more sets"
-		if chance > 0 {
-			text = fmt.Sprintf("undecidable: sets this small scatter by %s points (one SD) by chance alone; the limit is %d", points(chance), maxSpread)
-		}
-		return Check{title, Skipped, text}
-	}
-	return verdict(title, fmt.Sprintf("every set of the baseline lies within %d points of the sets' median", maxSpread), bad)
-}
-
-// chanceSD is the binomial SD of one set's rate, in points.
-func chanceSD(s Score) float64 {
-	p := s.Mean / 100
-	return 100 * math.Sqrt(p*(1-p)*float64(len(s.BySet))/float64(s.N))
-}
-
-// farthest finds the set that lies farthest from the sets' median.
-func farthest(s Score) (far float64, set string) {
-	var rates []float64
-	for _, b := range s.BySet {
-		rates = append(rates, b.Rate)
-	}
-	mid := median(rates)
-	for _, b := range s.BySet {
-		if d := math.Abs(b.Rate - mid); d > far {
-			far, set = d, b.Set
-		}
-	}
-	return far, set
-}
-
-// checkVariance compares the spread between sets with the binomial one, over
-// the cells that are not all or nothing.
-func checkVariance(r *Report) Check {
-	const title = "Sets scatter by chance only"
-	var hits, trials [][]int
+	weights := map[string]bool{}
 	for _, b := range r.Blocks {
 		for _, a := range b.Arms {
-			for _, t := range b.Tiers {
-				var k, n []int
-				for _, set := range a.Scores[t.Name].BySet {
-					k, n = append(k, int(math.Round(set.Rate*float64(set.N)/100))), append(n, set.N)
-				}
-				hits, trials = append(hits, k), append(trials, n)
+			if name := fmt.Sprintf("%s %s seed %d", b.Task, a.Arm, a.Seed); a.Weights != "" && !weights[name+a.Weights] {
+				weights[name+a.Weights] = true
+				add(name, a.Weights)
 			}
 		}
 	}
-	h := stats.Homogeneous(hits, trials)
-	if h.Cells == 0 {
-		return Check{title, Skipped, "needs two sets and success between 0 and 100 %"}
-	}
-	text := fmt.Sprintf("the variance between sets is %.2f times the binomial one (%s, %d of them above %.1f)", h.Ratio, count(h.Cells, "cell"), h.Above, maxRatio)
-	if h.Ratio > maxRatio {
-		return Check{title, Warned, text + "; prefer the tests over sets"}
-	}
-	return Check{title, Passed, text}
+	return section(doc.Section{Title: "How it is computed", Anchor: "methods", Level: 2, Nav: "How it is computed"}, list, t)
 }
 
-// checkPreSolved reports starts that meet the goal before the first step, and
-// success at the first tier without them.
-func checkPreSolved(r *Report) Check {
-	var bad []string
-	for i := range r.Blocks {
-		b := r.Blocks[i]
-		share := 0.0
-		var rest []string
-		for _, a := range b.Arms {
-			if s, ok := a.Scores[b.Tiers[0].Name]; ok {
-				share = max(share, s.PreRate)
-				rest = append(rest, b.label(a)+" "+points(s.Filtered))
-			}
-		}
-		if share > 0 {
-			bad = append(bad, fmt.Sprintf("%s: %s %% of the starts; without them success at %s is %s %%", b.title(), points(share), b.Tiers[0].Name, strings.Join(rest, ", ")))
-		}
-	}
-	return verdict("No start is solved already", "no episode begins at its goal", bad)
-}
+var notInAnchors = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
-func noNaN(blocks []*blockCells) Check {
-	costs, cells := 0, 0
-	for _, b := range blocks {
-		b.each(func(c results.Cell) {
-			n := 0
-			for _, row := range c.Result.Rows {
-				n += row.NaNCosts
-			}
-			if costs += n; n > 0 {
-				cells++
-			}
-		})
-	}
-	var bad []string
-	if costs > 0 {
-		bad = []string{fmt.Sprintf("%d costs were NaN or infinite and counted as the worst, in %s", costs, count(cells, "cell"))}
-	}
-	return verdict("Finite costs", "every cost was a number", bad)
-}
-
-// checkRender says whether frames drawn here are those that were recorded
-// (docs/sources.md#render-gate).
-func checkRender(gates []results.Gate) Check {
-	const title = "Frames drawn as recorded"
-	if len(gates) == 0 {
-		return Check{title, Skipped, "the folder does not say"}
-	}
-	var bad []string
-	worst := gates[0]
-	for _, g := range gates {
-		if !g.Passed() {
-			bad = append(bad, fmt.Sprintf("%s differs by %.2f levels, more than %g", taskName(g.Task), g.Error, g.Limit))
-		}
-		if g.Error > worst.Error {
-			worst = g
-		}
-	}
-	return verdict(title, fmt.Sprintf("rendered and stored frames differ by %.2f levels at most (%s), the limit is %g", worst.Error, taskName(worst.Task), worst.Limit), bad)
-}
-
-// warnings lists what a reader must know to judge the numbers.
-func warnings(r *Report) []string {
-	var out []string
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	for i := range r.Blocks {
-		b := r.Blocks[i]
-		seeds := map[int]bool{}
-		methods := map[string]bool{}
-		for _, a := range b.Arms {
-			methods[a.Method] = true
-			m := model.MethodOf(a.Method)
-			if !m.Floor {
-				seeds[a.Seed] = true
-			}
-			if !m.Plans() && a.Mean.Mean > highFloor {
-				add("%s: random actions solve %s %% of the episodes; read every rate against that floor", taskName(b.Task), points(a.Mean.Mean))
-			}
-		}
-		for _, c := range b.Pairs {
-			for _, why := range slices.Concat(c.Notes, c.Refused) {
-				add("%s, %s against %s: %s", b.title(), armTitle(c.A), armTitle(c.B), why)
-			}
-		}
-		for _, n := range b.costNotes() {
-			add("%s, %s", b.title(), n.Text)
-		}
-		if b.Main != nil {
-			continue // which has fewer arms and seeds than its main one on purpose
-		}
-		if n := b.Tiers[0].Episodes; n < minEpisodes {
-			add("%s: %d episodes a set; the paper's comparisons use %d, so intervals here are wide", b.title(), n, minEpisodes)
-		}
-		if len(b.Sets) == 1 {
-			add("%s: one evaluation set, so no spread over sets can be given", b.title())
-		}
-		if len(seeds) == 1 {
-			add("%s: one training seed; the intervals cover the choice of episodes, not the luck of training", b.title())
-		}
-		for _, m := range model.MethodNames(nil) {
-			if wanted(m, methods) && !methods[m] {
-				add("%s: no cells of %s", b.title(), methodName(m))
-			}
-		}
-	}
-	if len(r.Groups) > 1 {
-		add("the folder holds results under %d different settings (%s); they are shown apart and never paired", len(r.Groups), strings.Join(r.groupNames(), "; "))
-	}
-	if len(r.Training) == 0 {
-		add("no training metrics were found, so there are no training curves")
-	}
-	if len(r.Clips) == 0 {
-		add("no clips were found to watch")
-	}
-	return distinct(out)
-}
-
-// wanted says whether a method is needed to judge those that are there: they are
-// compared with it, or it is the floor of random actions.
-func wanted(method string, there map[string]bool) bool {
-	for m := range there {
-		if slices.Contains(model.MethodOf(m).Against, method) {
-			return true
-		}
-	}
-	return !model.MethodOf(method).Plans()
-}
-
-// distinct keeps the first of equal lines.
-func distinct(lines []string) []string {
-	seen := map[string]bool{}
-	return slices.DeleteFunc(lines, func(s string) bool {
-		old := seen[s]
-		seen[s] = true
-		return old
-	})
+// anchorOf is the address of a block on the page.
+func anchorOf(p infer.Place) string {
+	return strings.Trim(notInAnchors.ReplaceAllString(p.Task+"-"+p.Solver+"-"+p.Settings, "-"), "-")
 }

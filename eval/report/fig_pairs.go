@@ -4,18 +4,19 @@ import (
 	"fmt"
 	"html/template"
 	"math"
-	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"scalewm/eval/infer"
+	"scalewm/eval/report/doc"
+	"scalewm/eval/words"
 )
 
 // forestRow is one line of a forest plot.
 type forestRow struct {
-	group, label string // a group's name stands above its first row
-	d            infer.Difference
-	a            string // the method whose lead is positive
+	group, label string // a group's name is above its first row
+	n            *infer.Number
 	strong       bool
 }
 
@@ -29,147 +30,142 @@ func forestFigure(label string, rows []forestRow) template.HTML {
 			height += groupGap
 		}
 	}
-	s := newSVG(width, height)
+	s := doc.NewSVG(width, height)
 	x := forestAxis(rows)
-	x.from, x.to = 250, 690
+	x.From, x.To = 250, 690
 	for _, r := range rows { // room for the names, whose letters are about 7 and 8 pixels wide
-		x.from = max(x.from, float64(30+7*utf8.RuneCountInString(r.label)+8*utf8.RuneCountInString(r.group)))
+		x.From = max(x.From, float64(30+7*utf8.RuneCountInString(r.label)+8*utf8.RuneCountInString(r.group)))
 	}
 	y := 16.0
 	forestFrame(s, x, height)
 	for i, r := range rows {
 		if i == 0 || r.group != rows[i-1].group {
 			y += groupGap
-			s.text(point{0, y + 16}, "group", r.group)
+			s.Text(doc.XY(0, y+16), "group", r.group)
 		}
 		forestLine(s, x, y+rowHeight/2, r)
 		y += rowHeight
 	}
-	return s.html(label)
+	return s.HTML(label)
 }
 
 // forestAxis covers all intervals and zero.
-func forestAxis(rows []forestRow) axis {
+func forestAxis(rows []forestRow) doc.Axis {
 	lo, hi := 0.0, 0.0
 	for _, r := range rows {
-		for _, v := range []float64{r.d.Lo, r.d.Hi, r.d.Diff} {
+		for _, v := range []float64{infer.Or(r.n.Lo), infer.Or(r.n.Hi), infer.Or(r.n.Value)} {
 			if !math.IsNaN(v) {
 				lo, hi = min(lo, v), max(hi, v)
 			}
 		}
 	}
-	step := niceStep(max(hi-lo, 10) / 6)
-	return axis{lo: math.Floor(lo/step-0.2) * step, hi: math.Ceil(hi/step+0.2) * step}
+	step := doc.NiceStep(max(hi-lo, 10) / 6)
+	return doc.Axis{Lo: math.Floor(lo/step-0.2) * step, Hi: math.Ceil(hi/step+0.2) * step}
 }
 
 // forestFrame draws the grid, the zero line and the column heads.
-func forestFrame(s *svg, x axis, height float64) {
-	for _, v := range x.ticks(6) {
+func forestFrame(s *doc.SVG, x doc.Axis, height float64) {
+	for _, v := range x.Ticks(6) {
 		kind := "grid"
 		if math.Abs(v) < 1e-9 {
 			kind = "zero"
 		}
-		s.line(point{x.at(v), 18}, point{x.at(v), height - 24}, kind)
-		s.text(point{x.at(v), height - 8}, "tick mid", strings.TrimSuffix(signed(v), ".0"))
+		s.Line(doc.XY(x.At(v), 18), doc.XY(x.At(v), height-24), kind)
+		s.Text(doc.XY(x.At(v), height-8), "tick mid", strings.TrimSuffix(words.Signed(v), ".0"))
 	}
-	s.text(point{x.to + 40, 11}, "label", "points")
-	s.text(point{x.to + 104, 11}, "label", "95 % interval")
-	s.text(point{x.to + 230, 11}, "label", "p")
+	s.Text(doc.XY(x.To+40, 11), "label", "points")
+	s.Text(doc.XY(x.To+104, 11), "label", "95 % interval")
+	s.Text(doc.XY(x.To+230, 11), "label", "p")
 }
 
 // forestLine draws one interval and its numbers.
-func forestLine(s *svg, x axis, y float64, r forestRow) {
-	c := class(r.a)
+func forestLine(s *doc.SVG, x doc.Axis, y float64, r forestRow) {
+	c, value, lo, hi, p := class(r.n.Of), infer.Or(r.n.Value), infer.Or(r.n.Lo), infer.Or(r.n.Hi), infer.Or(r.n.P)
 	text, bar := "cell", "interval "
 	if r.strong {
 		text, bar = "cell strong", "interval wide "
 	}
-	s.text(point{x.from - 16, y + 4}, text+" end", r.label)
-	if !math.IsNaN(r.d.Lo) && !math.IsNaN(r.d.Hi) {
-		s.line(point{x.at(r.d.Lo), y}, point{x.at(r.d.Hi), y}, bar+c)
+	s.Text(doc.XY(x.From-16, y+4), text+" end", r.label)
+	if !math.IsNaN(lo) && !math.IsNaN(hi) {
+		s.Line(doc.XY(x.At(lo), y), doc.XY(x.At(hi), y), bar+c)
 	}
-	s.mark(point{x.at(r.d.Diff), y}, r.a, fmt.Sprintf("%s points, 95 %% interval %s, p %s, %s", signed(r.d.Diff), interval(r.d.Lo, r.d.Hi), equals(r.d.P), count(r.d.N, "episode")))
-	s.text(point{x.to + 40, y + 4}, text, signed(r.d.Diff))
-	s.text(point{x.to + 104, y + 4}, text, interval(r.d.Lo, r.d.Hi))
-	s.text(point{x.to + 230, y + 4}, text, pvalue(r.d.P))
+	s.Mark(doc.XY(x.At(value), y), mark(r.n.Of), c, fmt.Sprintf("%s points, 95 %% interval %s, p %s, %s", words.Signed(value), words.Interval(lo, hi), words.Equals(p), words.Count(r.n.N, "episode")))
+	s.Text(doc.XY(x.To+40, y+4), text, words.Signed(value))
+	s.Text(doc.XY(x.To+104, y+4), text, words.Interval(lo, hi))
+	s.Text(doc.XY(x.To+230, y+4), text, words.P(p))
 }
 
-// forest lists all pairs of a block, tier by tier.
-func (b *Block) forest() template.HTML {
+// forest lists all pairs of a block but those with a floor, whose large differences would squeeze the others; "" where there are none.
+func (r *Report) forest(b *infer.Block) template.HTML {
 	var rows []forestRow
-	for _, c := range b.learned() {
-		for _, d := range c.All() {
-			r := forestRow{group: minus(c.A, c.B), label: d.Tier, d: d, a: c.A, strong: d.Tier == infer.Mean}
-			if r.strong {
-				r.label = "mean of tiers"
-			}
-			rows = append(rows, r)
+	for _, n := range r.pairs(b) {
+		if n.Of.Floor() {
+			continue
 		}
+		row := forestRow{group: words.Minus(n.Of, n.Minus), label: n.Tier, n: n, strong: n.Tier == infer.Mean}
+		if row.strong {
+			row.label = "mean of tiers"
+		}
+		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
 		return ""
 	}
-	return forestFigure(b.title()+": paired differences in success with 95 % intervals", rows)
+	return forestFigure(b.Title()+": paired differences in success with 95 % intervals", rows)
 }
 
 // overviewForest has the difference that each block leads with.
-func (r *Report) overviewForest() template.HTML {
+func (r *Report) overviewForest() []template.HTML {
 	var rows []forestRow
-	for _, b := range mainOf(r.Blocks) {
-		if c := b.headline(); c != nil {
-			rows = append(rows, forestRow{group: minus(c.A, c.B), label: b.title(), d: *c.Mean, a: c.A})
+	for _, b := range infer.Main(r.Blocks) {
+		if n := r.headline(b); n != nil {
+			rows = append(rows, forestRow{group: words.Minus(n.Of, n.Minus), label: b.Title(), n: n})
 		}
 	}
 	if len(rows) < 2 {
-		return ""
+		return nil
 	}
-	return forestFigure("Paired differences of every task and solver with 95 % intervals", rows)
+	return panels(forestFigure("Paired differences of every task and solver with 95 % intervals", rows))
 }
 
-// discordFigure shows, tier by tier, how many episodes only one of two methods
-// solved; most is the longest bar of all pairs. "" where no tier is paired.
-func discordFigure(b *Block, p *infer.Comparison, most int) template.HTML {
-	const width, rowHeight, top = 330, 24, 28
-	rows := slices.DeleteFunc(slices.Clone(p.ByTier), func(d infer.Difference) bool { return !d.Binary() })
-	if len(rows) == 0 {
-		return ""
-	}
-	height := float64(top + rowHeight*len(rows) + 8)
-	s := newSVG(width, height)
-	mid, unit := 178.0, 118/float64(most)
-	s.text(point{mid + 8, 15}, "label head", "only "+armTitle(p.A))
-	s.text(point{mid - 8, 15}, "label head end", "only "+armTitle(p.B))
-	for i, d := range rows {
-		y := float64(top + rowHeight*i)
-		right, left := mid+unit*float64(d.OnlyA), mid-unit*float64(d.OnlyB)
-		s.text(point{0, y + 16}, "cell", d.Tier)
-		s.rect(point{mid, y + 4}, point{right, y + rowHeight - 4}, "bar "+class(p.A))
-		s.rect(point{left, y + 4}, point{mid, y + rowHeight - 4}, "bar "+class(p.B))
-		s.text(point{right + 6, y + 16}, "tick", itoa(d.OnlyA))
-		s.text(point{left - 6, y + 16}, "tick end", itoa(d.OnlyB))
-	}
-	s.line(point{mid, top - 4}, point{mid, height - 4}, "axis")
-	return s.html(fmt.Sprintf("%s: episodes solved by %s only and by %s only", b.title(), armTitle(p.A), armTitle(p.B)))
-}
-
-// discordFigures draws one panel a pair of learned methods, on one scale.
-func (b *Block) discordFigures() (out []template.HTML) {
-	most := 1
-	for _, p := range b.learned() {
-		for _, d := range p.ByTier {
-			most = max(most, d.OnlyA, d.OnlyB)
+// discordFigures show, tier by tier, how many episodes only one of two learned methods solved: a panel a pair, on one scale.
+func (r *Report) discordFigures(b *infer.Block) (out []template.HTML) {
+	pairs, most := [][]*infer.Number{}, 1
+	for _, n := range r.pairs(b) {
+		d := n.How.(*infer.Difference)
+		if !d.Binary() || n.Of.Floor() {
+			continue
 		}
-	}
-	for _, p := range b.learned() {
-		if f := discordFigure(b, p, most); f != "" {
-			out = append(out, f)
+		if last := len(pairs) - 1; last >= 0 && pairs[last][0].Of == n.Of && pairs[last][0].Minus == n.Minus {
+			pairs[last] = append(pairs[last], n)
+		} else {
+			pairs = append(pairs, []*infer.Number{n})
 		}
+		most = max(most, d.OnlyA, d.OnlyB)
+	}
+	for _, p := range pairs {
+		out = append(out, discordFigure(b, p, most))
 	}
 	return out
 }
 
-// learned leaves out the pairs with a floor: their large differences would
-// squeeze the others in a figure. The tables have them all.
-func (b *Block) learned() []*infer.Comparison {
-	return slices.DeleteFunc(slices.Clone(b.Pairs), func(c *infer.Comparison) bool { return infer.MethodOf(c.A).Floor })
+// discordFigure is one panel; most is the longest bar of all.
+func discordFigure(b *infer.Block, rows []*infer.Number, most int) template.HTML {
+	const width, rowHeight, top = 330, 24, 28
+	height, one, other := float64(top+rowHeight*len(rows)+8), rows[0].Of, rows[0].Minus
+	s := doc.NewSVG(width, height)
+	mid, unit := 178.0, 118/float64(most)
+	s.Text(doc.XY(mid+8, 15), "label head", "only "+words.Arm(one))
+	s.Text(doc.XY(mid-8, 15), "label head end", "only "+words.Arm(other))
+	for i, n := range rows {
+		d, y := n.How.(*infer.Difference), float64(top+rowHeight*i)
+		right, left := mid+unit*float64(d.OnlyA), mid-unit*float64(d.OnlyB)
+		s.Text(doc.XY(0, y+16), "cell", n.Tier)
+		s.Rect(doc.XY(mid, y+4), doc.XY(right, y+rowHeight-4), "bar "+class(one))
+		s.Rect(doc.XY(left, y+4), doc.XY(mid, y+rowHeight-4), "bar "+class(other))
+		s.Text(doc.XY(right+6, y+16), "tick", strconv.Itoa(d.OnlyA))
+		s.Text(doc.XY(left-6, y+16), "tick end", strconv.Itoa(d.OnlyB))
+	}
+	s.Line(doc.XY(mid, top-4), doc.XY(mid, height-4), "axis")
+	return s.HTML(fmt.Sprintf("%s: episodes solved by %s only and by %s only", b.Title(), words.Arm(one), words.Arm(other)))
 }

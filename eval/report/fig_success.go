@@ -8,40 +8,37 @@ import (
 	"strings"
 
 	"scalewm/eval/infer"
+	"scalewm/eval/report/doc"
+	"scalewm/eval/results"
+	"scalewm/eval/words"
 )
 
 // computeFigure shows success against rollouts per plan: of one training seed with its 95 % Wilson band,
 // of several their mean before a thin line each.
-func computeFigure(b *Block) template.HTML {
-	lo, hi := computeRange(b)
-	p := newPanel(620, 352, axis{lo: lo, hi: hi, log: true}, axis{lo: 0, hi: 100})
-	p.x.to -= 84 // room for the names at the lines' ends
-	p.head("success, %")
-	p.yGrid(p.y.ticks(5), wholeNumber)
-	for _, t := range b.Tiers {
-		x := p.x.at(float64(t.Rollouts()))
-		p.line(point{x, p.y.from}, point{x, p.y.from + 4}, "axis")
-		p.text(point{x, p.y.from + 16}, "tick mid strong", t.Name)
-		p.text(point{x, p.y.from + 29}, "tick mid", thousands(t.Rollouts()))
-	}
-	p.line(point{p.x.from, p.y.from}, point{p.x.to, p.y.from}, "axis")
-	p.text(point{p.x.to + 84, p.y.from + 29}, "label end", "rollouts a plan")
-	var ends []endLabel
-	for _, l := range b.series() {
-		ends = append(ends, p.series(b, l))
-	}
-	p.endLabels(ends)
-	return p.html(b.title() + ": success against rollouts per plan, by method")
-}
-
-// computeRange is the range of rollouts with a margin, never empty.
-func computeRange(b *Block) (lo, hi float64) {
-	lo, hi = math.Inf(1), 1.0
+func (r *Report) computeFigure(b *infer.Block) template.HTML {
+	lo, hi := math.Inf(1), 1.0
 	for _, t := range b.Tiers {
 		n := max(float64(t.Rollouts()), 1)
 		lo, hi = min(lo, n), max(hi, n)
 	}
-	return lo / 1.6, hi * 1.35
+	p := doc.NewPanel(620, 352, doc.Axis{Lo: lo / 1.6, Hi: hi * 1.35, Log: true}, doc.Axis{Lo: 0, Hi: 100})
+	p.X.To -= 84 // room for the names at the lines' ends
+	p.Head("success, %")
+	p.YGrid(p.Y.Ticks(5), wholeNumber)
+	for _, t := range b.Tiers {
+		x := p.X.At(float64(t.Rollouts()))
+		p.Line(doc.XY(x, p.Y.From), doc.XY(x, p.Y.From+4), "axis")
+		p.Text(doc.XY(x, p.Y.From+16), "tick mid strong", t.Name)
+		p.Text(doc.XY(x, p.Y.From+29), "tick mid", words.Thousands(t.Rollouts()))
+	}
+	p.Line(doc.XY(p.X.From, p.Y.From), doc.XY(p.X.To, p.Y.From), "axis")
+	p.Text(doc.XY(p.X.To+84, p.Y.From+29), "label end", "rollouts a plan")
+	var ends []endLabel
+	for _, arm := range b.Names() {
+		ends = append(ends, r.line(p, b, arm))
+	}
+	endLabels(p, ends)
+	return p.HTML(b.Title() + ": success against rollouts per plan, by method")
 }
 
 // endLabel names a line at its right end.
@@ -50,57 +47,56 @@ type endLabel struct {
 	class, label string
 }
 
-// series draws one line and returns its name's place.
-func (p panel) series(b *Block, l series) endLabel {
-	c, title := class(l.name), armTitle(l.name)
-	if !infer.MethodOf(l.name).Plans() {
-		mean := l.scores[len(b.Tiers)].Mean
-		y := p.y.at(mean)
-		p.line(point{p.x.from, y}, point{p.x.to, y}, "floor "+c)
+// line draws the line of an arm and returns its name's place.
+func (r *Report) line(p doc.Panel, b *infer.Block, arm results.Arm) endLabel {
+	c, title, seeds := class(arm), words.Arm(arm), len(b.SeedsOf(arm))
+	if !arm.Plans() {
+		mean := 0.0
+		if n := r.Success(b, arm, infer.Mean); n != nil {
+			mean = *n.Value
+		}
+		y := p.Y.At(mean)
+		p.Line(doc.XY(p.X.From, y), doc.XY(p.X.To, y), "floor "+c)
 		return endLabel{y, "name " + c, fmt.Sprintf("%s %.0f", title, mean)}
 	}
-	if len(l.arms) > 1 {
-		for _, a := range l.arms {
-			line, _ := p.curve(b, b.scores(a))
-			p.polyline(line, "seed "+c)
+	if seeds > 1 {
+		for _, seed := range b.SeedsOf(arm) {
+			line, _ := curve(p, b, func(tier string) *infer.Number {
+				return r.Find(infer.Number{What: infer.Success, Place: b.Place.At(tier), Of: arm, Seed: &seed})
+			})
+			p.Polyline(line, "seed "+c)
 		}
 	}
-	line, scores := p.curve(b, l.scores)
+	line, scores := curve(p, b, func(tier string) *infer.Number { return r.Success(b, arm, tier) })
 	if len(line) == 0 {
-		return endLabel{p.y.from, "name " + c, ""}
+		return endLabel{p.Y.From, "name " + c, ""}
 	}
 	said := " %"
-	if len(l.arms) == 1 {
-		var upper, lower []point
-		for i, s := range scores {
-			upper, lower = append(upper, point{line[i].x, p.y.at(s.Hi)}), append(lower, point{line[i].x, p.y.at(s.Lo)})
+	if seeds == 1 {
+		var upper, lower []doc.Point
+		for i, n := range scores {
+			upper, lower = append(upper, doc.XY(line[i].X, p.Y.At(infer.Or(n.Hi)))), append(lower, doc.XY(line[i].X, p.Y.At(infer.Or(n.Lo))))
 		}
-		p.band(upper, lower, "band "+c)
+		p.Band(upper, lower, "band "+c)
 	} else {
-		said = fmt.Sprintf(" %% over %d seeds", len(l.arms))
+		said = fmt.Sprintf(" %% over %d seeds", seeds)
 	}
-	p.polyline(line, "curve "+c)
-	for i, s := range scores {
-		text := fmt.Sprintf("%s at %s: %s%s", title, s.tier, pm(s.Score), said)
-		if len(l.arms) == 1 {
-			text += fmt.Sprintf(" (95 %%: %s to %s)", points(s.Lo), points(s.Hi))
+	p.Polyline(line, "curve "+c)
+	for i, n := range scores {
+		text := fmt.Sprintf("%s at %s: %s%s", title, n.Tier, words.Spread(*n.Value, infer.Or(n.SD)), said)
+		if seeds == 1 {
+			text += fmt.Sprintf(" (95 %%: %s to %s)", words.Points(infer.Or(n.Lo)), words.Points(infer.Or(n.Hi)))
 		}
-		p.mark(line[i], l.name, text)
+		p.Mark(line[i], mark(arm), c, text)
 	}
-	return endLabel{line[0].y, "name " + c, title}
+	return endLabel{line[0].Y, "name " + c, title}
 }
 
-// tierScore is a score with the name of its tier.
-type tierScore struct {
-	Score
-	tier string
-}
-
-// curve is where scores lie, tier by tier, of those that were run.
-func (p panel) curve(b *Block, scores []Score) (line []point, of []tierScore) {
-	for i, t := range b.Tiers {
-		if s := scores[i]; len(s.BySet) > 0 && t.Rollouts() > 0 {
-			line, of = append(line, p.at(float64(t.Rollouts()), s.Mean)), append(of, tierScore{s, t.Name})
+// curve is where successes lie, tier by tier, of those that were run.
+func curve(p doc.Panel, b *infer.Block, at func(tier string) *infer.Number) (line []doc.Point, of []*infer.Number) {
+	for _, t := range b.Tiers {
+		if n := at(t.Name); n != nil && t.Rollouts() > 0 {
+			line, of = append(line, p.At(float64(t.Rollouts()), *n.Value)), append(of, n)
 		}
 	}
 	return line, of
@@ -108,7 +104,7 @@ func (p panel) curve(b *Block, scores []Score) (line []point, of []tierScore) {
 
 // endLabels writes names at the right end of their lines, moved apart where
 // they would touch.
-func (p panel) endLabels(ends []endLabel) {
+func endLabels(p doc.Panel, ends []endLabel) {
 	const gap = 15
 	sort.SliceStable(ends, func(i, j int) bool { return ends[i].y < ends[j].y })
 	last := math.Inf(-1)
@@ -116,13 +112,13 @@ func (p panel) endLabels(ends []endLabel) {
 		ends[i].y = max(ends[i].y, last+gap)
 		last = ends[i].y
 	}
-	limit := p.y.from - 2
+	limit := p.Y.From - 2
 	for i := len(ends) - 1; i >= 0 && ends[i].y > limit; i-- {
 		ends[i].y = limit
 		limit -= gap
 	}
 	for _, e := range ends {
-		p.text(point{p.x.to + 10, e.y + 4}, e.class, e.label)
+		p.Text(doc.XY(p.X.To+10, e.y+4), e.class, e.label)
 	}
 }
 
@@ -130,70 +126,73 @@ func wholeNumber(v float64) string { return fmt.Sprintf("%.0f", v) }
 
 // spreadFigure shows at one tier every training seed of a method as a dot, or every evaluation set of one
 // with a single seed, and the mean as a bar.
-func spreadFigure(b *Block, tier int) template.HTML {
-	all, name, of := b.series(), b.Tiers[tier].Name, "set"
-	if b.several() {
+func (r *Report) spreadFigure(b *infer.Block, tier int) template.HTML {
+	all, name, of := b.Names(), b.Tiers[tier].Name, "set"
+	if b.Several() {
 		of = "training seed"
 	}
-	p := newPanel(330, 262, axis{lo: 0, hi: float64(len(all))}, axis{lo: 0, hi: 100})
-	p.head(name + ": success of each " + of + ", %")
-	p.yGrid(p.y.ticks(5), wholeNumber)
-	p.line(point{p.x.from, p.y.from}, point{p.x.to, p.y.from}, "axis")
-	for i, l := range all {
-		s := l.at(tier)
-		if s == nil {
+	p := doc.NewPanel(330, 262, doc.Axis{Lo: 0, Hi: float64(len(all))}, doc.Axis{Lo: 0, Hi: 100})
+	p.Head(name + ": success of each " + of + ", %")
+	p.YGrid(p.Y.Ticks(5), wholeNumber)
+	p.Line(doc.XY(p.X.From, p.Y.From), doc.XY(p.X.To, p.Y.From), "axis")
+	for i, arm := range all {
+		n := r.Success(b, arm, name)
+		if n == nil {
 			continue
 		}
-		mid, c, title := float64(i)+0.5, class(l.name), armTitle(l.name)
-		p.line(p.at(mid-0.34, s.Mean), p.at(mid+0.34, s.Mean), "mean "+c)
+		mid, c, title, seeds := float64(i)+0.5, class(arm), words.Arm(arm), b.SeedsOf(arm)
+		p.Line(p.At(mid-0.34, *n.Value), p.At(mid+0.34, *n.Value), "mean "+c)
 		dot := func(k, n int, rate float64, text string) {
 			x := mid + 0.5*(float64(k)+0.5)/float64(n) - 0.25
-			p.dot(p.at(x, rate), "setdot "+c, text)
+			p.Dot(p.At(x, rate), "setdot "+c, text)
 		}
-		if len(l.arms) > 1 {
-			for k, a := range l.arms {
-				if s := b.scores(a)[tier]; len(s.BySet) > 0 {
-					dot(k, len(l.arms), s.Mean, fmt.Sprintf("%s, training seed %d: %s %%", title, a.Seed, pm(s)))
+		if len(seeds) > 1 {
+			for _, s := range r.BySeed(b, arm, name) {
+				at := 0
+				for seeds[at] != *s.Seed {
+					at++
 				}
+				dot(at, len(seeds), *s.Value, fmt.Sprintf("%s, training seed %d: %s %%", title, *s.Seed, words.Spread(*s.Value, infer.Or(s.SD))))
 			}
 		} else {
-			for k, r := range s.BySet {
-				dot(k, len(s.BySet), r.Rate, fmt.Sprintf("%s, set %s: %s %% of %d", title, r.Set, points(r.Rate), r.N))
+			sets := n.How.(*infer.Score).BySet
+			for k, s := range sets {
+				dot(k, len(sets), s.Rate, fmt.Sprintf("%s, set %s: %s %% of %d", title, s.Set, words.Points(s.Rate), s.N))
 			}
 		}
 		for l, word := range strings.SplitN(title, " ", 2) {
-			p.text(point{p.x.at(mid), p.y.from + 16 + 12*float64(l)}, "tick mid", word)
+			p.Text(doc.XY(p.X.At(mid), p.Y.From+16+12*float64(l)), "tick mid", word)
 		}
 	}
-	return p.html(fmt.Sprintf("%s at %s: success of each %s, by method", b.title(), name, of))
+	return p.HTML(fmt.Sprintf("%s at %s: success of each %s, by method", b.Title(), name, of))
 }
 
 // stepsFigure shows the share of episodes solved within k env steps.
-func stepsFigure(b *Block, at int) template.HTML {
+func (r *Report) stepsFigure(b *infer.Block, at int) template.HTML {
 	tier := b.Tiers[at]
-	budget := float64(max(tier.Budget, 1))
-	p := newPanel(330, 252, axis{lo: 0, hi: budget}, axis{lo: 0, hi: 100})
-	p.head(tier.Name + ": solved within k steps, %")
-	p.yGrid(p.y.ticks(5), wholeNumber)
-	p.xTicks(p.x.ticks(5), wholeNumber)
-	p.base("env steps k")
-	for _, l := range b.series() {
-		s := l.at(at)
-		if s == nil {
+	p := doc.NewPanel(330, 252, doc.Axis{Lo: 0, Hi: float64(max(tier.Budget, 1))}, doc.Axis{Lo: 0, Hi: 100})
+	p.Head(tier.Name + ": solved within k steps, %")
+	p.YGrid(p.Y.Ticks(5), wholeNumber)
+	p.XTicks(p.X.Ticks(5), wholeNumber)
+	p.Base("env steps k")
+	for _, arm := range b.Names() {
+		n := r.Success(b, arm, tier.Name)
+		if n == nil {
 			continue
 		}
-		var ps []point
-		for k, v := range s.Solved {
+		solved := n.How.(*infer.Score).Solved
+		var ps []doc.Point
+		for k, v := range solved {
 			if k > 0 {
-				ps = append(ps, point{p.x.at(float64(k)), p.y.at(s.Solved[k-1])})
+				ps = append(ps, doc.XY(p.X.At(float64(k)), p.Y.At(solved[k-1])))
 			}
-			ps = append(ps, p.at(float64(k), v))
+			ps = append(ps, p.At(float64(k), v))
 		}
 		kind := "curve thin "
-		if !infer.MethodOf(l.name).Plans() {
+		if !arm.Plans() {
 			kind = "floor "
 		}
-		p.polyline(ps, kind+class(l.name))
+		p.Polyline(ps, kind+class(arm))
 	}
-	return p.html(fmt.Sprintf("%s at %s: share of episodes solved within k environment steps", b.title(), tier.Name))
+	return p.HTML(fmt.Sprintf("%s at %s: share of episodes solved within k environment steps", b.Title(), tier.Name))
 }

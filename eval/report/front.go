@@ -1,9 +1,8 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
+	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -11,95 +10,99 @@ import (
 
 	"scalewm/envs"
 	"scalewm/eval/infer"
-	"scalewm/eval/stats"
+	"scalewm/eval/report/doc"
+	"scalewm/eval/results"
+	"scalewm/eval/words"
 )
 
-// The chapters before and after those of the tasks, and the terminal's summary.
-
-// front is the report's title, what it found, and where it comes from.
-func (r *Report) front() []Section {
-	parts := []Part{Text{Style: "lead", Body: r.lead()}}
-	if t := r.tiles(); len(t) > 0 {
-		parts = append(parts, Text{Style: "tiles", Items: t})
-	}
-	return []Section{{Title: r.title(), Level: 1, Parts: append(parts, Text{Style: "facts", Items: r.facts()})}}
+// front is the report's title, what it found, what was trained, and where it comes from.
+func (r *Report) front() []doc.Section {
+	return section(doc.Section{Title: r.title(), Level: 1}, doc.Text{Style: "lead", Body: r.lead()},
+		doc.Text{Style: "tiles", Items: r.tiles()}, doc.Text{Style: "facts", Items: r.facts()})
 }
 
 func (r *Report) title() string {
 	var names []string
-	for _, t := range tasksOf(r.Blocks) {
-		names = append(names, taskName(t))
+	for _, t := range infer.Tasks(r.Blocks) {
+		names = append(names, words.Task(t))
 	}
-	return "Planning with latent world models on " + listing(names)
+	return "Planning with latent world models on " + words.Listing(names)
 }
 
-// lead is the report in one sentence or two, and where settings stand apart in as
-// many for each of them.
+// lead is the report in one sentence or two, and where there are several groups of settings, for each of them.
 func (r *Report) lead() string {
 	if len(r.Groups) > 1 {
 		var out []string
 		for _, g := range r.Groups {
-			out = append(out, "Under "+g.Name+": "+g.lead())
+			out = append(out, "Under "+g.Name+": "+r.leadOf(g))
 		}
 		return strings.Join(out, " ")
 	}
-	main := mainOf(r.Blocks)
+	main := infer.Main(r.Blocks)
 	if len(main) > 1 {
-		return r.Groups[0].lead()
+		return r.leadOf(r.Groups[0])
 	}
 	b := main[0]
-	c := b.headline()
-	if c == nil {
-		return fmt.Sprintf("%s was evaluated; no two arms could be paired.", b.title())
+	n := r.headline(b)
+	if n == nil {
+		return fmt.Sprintf("%s was evaluated; no two arms could be paired.", b.Title())
 	}
-	d := c.Mean
 	more := "more"
-	if d.Diff < 0 {
+	if *n.Value < 0 {
 		more = "less"
 	}
 	return fmt.Sprintf("On %s, %s succeeds %s points %s often than %s, %s (95 %% interval %s, p %s, %s). %s%s",
-		strings.Replace(b.title(), ", ", " with ", 1), armTitle(c.A), points(math.Abs(d.Diff)), more, armTitle(c.B), over(d), interval(d.Lo, d.Hi), equals(d.P),
-		count(d.N, "paired episode"), reading(c), r.Groups[0].leadOverSeeds(c))
+		strings.Replace(b.Title(), ", ", " with ", 1), words.Arm(n.Of), words.Points(math.Abs(*n.Value)), more, words.Arm(n.Minus), tiersOf(n), words.Interval(*n.Lo, *n.Hi), words.Equals(*n.P),
+		words.Count(n.N, "paired episode"), reading(n), r.leadOverSeeds(r.Groups[0], n))
 }
 
-// over says what a difference averages.
-func over(d *infer.Difference) string {
+// headline is the mean difference that a block leads with; nil where it has none.
+func (r *Report) headline(b *infer.Block) *infer.Number {
+	if c := b.Headline(); c != nil {
+		return r.Find(infer.Number{What: infer.Diff, Place: b.Place.At(infer.Mean), Of: c.Of, Minus: c.Minus})
+	}
+	return nil
+}
+
+// tiersOf says what a difference averages.
+func tiersOf(n *infer.Number) string {
+	d := n.How.(*infer.Difference)
 	if len(d.Tiers) == 1 {
 		return "at " + d.Tiers[0]
 	}
-	return "averaged over " + listing(d.Tiers)
+	return "averaged over " + words.Listing(d.Tiers)
 }
 
 // reading says what the interval allows to conclude.
-func reading(c *infer.Comparison) string {
+func reading(n *infer.Number) string {
 	switch {
-	case c.Mean.Lo > 0:
-		return armTitle(c.A) + " is ahead by more than the draw of episodes explains."
-	case c.Mean.Hi < 0:
-		return armTitle(c.B) + " is ahead by more than the draw of episodes explains."
+	case *n.Lo > 0:
+		return words.Arm(n.Of) + " is ahead by more than the draw of episodes explains."
+	case *n.Hi < 0:
+		return words.Arm(n.Minus) + " is ahead by more than the draw of episodes explains."
 	}
 	return "The interval includes zero: this evaluation does not tell the two apart."
 }
 
-func (g *Group) lead() string {
+func (r *Report) leadOf(g infer.Group) string {
 	up, down, clear, n := 0, 0, 0, 0
-	var pair *infer.Comparison
-	for _, b := range mainOf(g.Blocks) {
-		c := b.headline()
-		if pair == nil {
-			pair = c
+	var first *infer.Number
+	for _, b := range g.Main() {
+		d := r.headline(b)
+		if first == nil {
+			first = d
 		}
-		if c == nil || c.A != pair.A || c.B != pair.B {
+		if d == nil || d.Of != first.Of || d.Minus != first.Minus {
 			continue
 		}
 		n++
 		switch {
-		case c.Mean.Diff > 0:
+		case *d.Value > 0:
 			up++
-		case c.Mean.Diff < 0:
+		case *d.Value < 0:
 			down++
 		}
-		if adjusted(*c.Mean) < 0.05 {
+		if infer.Or(d.Adjusted) < 0.05 {
 			clear++
 		}
 	}
@@ -107,18 +110,17 @@ func (g *Group) lead() string {
 		return "No two arms could be paired."
 	}
 	return fmt.Sprintf("%s is above %s on %d of %d task and solver averages and below on %d; %d of the differences remain significant at 5 %% after Holm's correction.%s",
-		armTitle(pair.A), armTitle(pair.B), up, n, down, clear, g.leadOverSeeds(pair))
+		words.Arm(first.Of), words.Arm(first.Minus), up, n, down, clear, r.leadOverSeeds(g, first))
 }
 
 // leadOverSeeds says what training seeds as the unit leave of a difference, where there are several: tests and
-// intervals over episodes speak of these checkpoints alone.
-func (g *Group) leadOverSeeds(pair *infer.Comparison) string {
+// intervals over episodes are about these checkpoints alone.
+func (r *Report) leadOverSeeds(g infer.Group, pair *infer.Number) string {
 	var of []string
-	for _, l := range g.Seeds {
-		if l.A == pair.A && l.B == pair.B && len(l.Seeds) > 1 {
-			e := infer.MeanOf(l.Points)
-			of = append(of, fmt.Sprintf("%s %s (95 %% interval %s, %s)", taskName(l.Task), signed(e.Value), interval(e.Lo, e.Hi), count(len(l.Seeds), "seed")))
-		}
+	for _, n := range r.Where(infer.SeedDiff, func(n *infer.Number) bool {
+		return n.Source == infer.Ours && n.Seed == nil && n.Settings == g.Name && n.Of == pair.Of && n.Minus == pair.Minus && n.N > 1
+	}) {
+		of = append(of, fmt.Sprintf("%s %s (95 %% interval %s, %s)", words.Task(n.Task), words.Signed(*n.Value), words.Interval(*n.Lo, *n.Hi), words.Count(n.N, "seed")))
 	}
 	if len(of) == 0 {
 		return ""
@@ -126,207 +128,167 @@ func (g *Group) leadOverSeeds(pair *infer.Comparison) string {
 	return " That is of these checkpoints. Training seeds as the unit: " + strings.Join(of, ", ") + "."
 }
 
-func (r *Report) groupNames() (out []string) {
-	for _, g := range r.Groups {
-		out = append(out, g.Name)
-	}
-	return out
-}
-
 // tiles are the numbers a reader takes away from a single block.
-func (r *Report) tiles() (out []Item) {
-	main := mainOf(r.Blocks)
+func (r *Report) tiles() (out []doc.Item) {
+	main := infer.Main(r.Blocks)
 	if len(main) > 1 {
 		return nil
 	}
 	b := main[0]
-	if c := b.headline(); c != nil {
-		out = append(out, Item{Name: minus(c.A, c.B) + ", points", Value: signed(c.Mean.Diff), Text: "95 % interval " + interval(c.Mean.Lo, c.Mean.Hi), Class: class(c.A)})
+	if n := r.headline(b); n != nil {
+		out = append(out, doc.Item{Name: words.Minus(n.Of, n.Minus) + ", points", Value: words.Signed(*n.Value), Text: "95 % interval " + words.Interval(*n.Lo, *n.Hi), Class: class(n.Of)})
 	}
-	for _, l := range b.series() {
-		m, top := infer.MethodOf(l.name), l.at(0)
-		if top == nil || m.Floor && m.Plans() {
+	for _, arm := range b.Names() {
+		top := r.Success(b, arm, b.Tiers[0].Name)
+		if top == nil || arm.Floor() && arm.Plans() {
 			continue
 		}
 		note := "at " + b.Tiers[0].Name
-		if all := l.at(len(b.Tiers)); all != nil {
-			note += ", " + points(all.Mean) + " over all tiers"
+		if all := r.Success(b, arm, infer.Mean); all != nil {
+			note += ", " + words.Points(*all.Value) + " over all tiers"
 		}
-		if m.Floor {
+		if arm.Floor() {
 			note = "the floor: uniform random actions"
 		}
-		out = append(out, Item{Name: armTitle(l.name) + ", % solved", Value: points(top.Mean), Text: note, Class: class(l.name)})
+		out = append(out, doc.Item{Name: words.Arm(arm) + ", % solved", Value: words.Points(*top.Value), Text: note, Class: class(arm)})
 	}
 	return out
 }
 
-// facts says what was evaluated, when, and on what.
-func (r *Report) facts() []Item {
+// facts says what was trained and evaluated, when, and on what.
+func (r *Report) facts() []doc.Item {
 	b, o := r.Blocks[0], r.Origin
-	sets := fmt.Sprintf("%s of %s", count(len(b.Sets), "set"), count(b.Tiers[0].Episodes, "episode"))
+	sets := fmt.Sprintf("%s of %s", words.Count(len(b.Sets), "set"), words.Count(b.Tiers[0].Episodes, "episode"))
 	if len(r.Groups) > 1 {
 		sets = fmt.Sprintf("%d different settings", len(r.Groups))
 	}
-	out := []Item{
-		{Name: "Protocol", Text: r.Protocol},
-		{Name: "Evaluation", Text: fmt.Sprintf("%s, %s cells, %s episodes", sets, thousands(o.Cells), thousands(o.Episodes))},
-		{Name: "Goal", Text: fmt.Sprintf("%d env steps ahead, %d steps allowed, horizon %s", b.Tiers[0].GoalOffset, b.Tiers[0].Budget, count(b.Tiers[0].Horizon, "block"))},
-		{Name: "Device", Text: listing(o.Devices)},
+	out := []doc.Item{
+		{Name: "Trained", Text: r.trained()},
+		{Name: "Protocol", Text: words.Listing(o.Protocols)},
+		{Name: "Evaluation", Text: fmt.Sprintf("%s, %s cells, %s episodes", sets, words.Thousands(o.Cells), words.Thousands(o.Episodes))},
+		{Name: "Goal", Text: fmt.Sprintf("%d env steps ahead, %d steps allowed, horizon %s", b.Tiers[0].GoalOffset, b.Tiers[0].Budget, words.Count(b.Tiers[0].Horizon, "block"))},
+		{Name: "Device", Text: words.Listing(o.Devices)},
 	}
 	if o.First != "" {
-		out = append(out, Item{Name: "Evaluated", Text: when(o.First, o.Last)})
+		out = append(out, doc.Item{Name: "Evaluated", Text: words.When(o.First, o.Last)})
 	}
 	if o.Seconds > 0 {
-		out = append(out, Item{Name: "Evaluation time", Text: duration(o.Seconds)})
+		out = append(out, doc.Item{Name: "Evaluation time", Text: words.Duration(o.Seconds)})
 	}
 	if len(o.Versions) > 0 {
-		out = append(out, Item{Name: "Program", Text: listing(o.Versions)})
+		out = append(out, doc.Item{Name: "Program", Text: words.Listing(o.Versions)})
 	}
-	for _, name := range tasksOf(r.Blocks) {
+	for _, name := range infer.Tasks(r.Blocks) {
 		if t, err := envs.Lookup(name); err == nil {
-			out = append(out, Item{Name: "Success on " + t.Spec.Title, Text: t.Spec.Success})
+			out = append(out, doc.Item{Name: "Success on " + t.Spec.Title, Text: t.Spec.Success})
 		}
 	}
 	return out
 }
 
-// overview has one row a main block, where there are several.
-func (r *Report) overview() []Section {
-	if len(mainOf(r.Blocks)) < 2 {
-		return nil
+// trained lists the arms with a model, and their training seeds where there are several.
+func (r *Report) trained() string {
+	seeds := map[results.Arm]map[int]bool{}
+	for _, b := range r.Blocks {
+		for _, a := range b.Arms {
+			if seeds[a.Arm] == nil {
+				seeds[a.Arm] = map[int]bool{}
+			}
+			seeds[a.Arm][a.Seed] = true
+		}
 	}
-	s := Section{Title: "Overview", Anchor: "overview", Level: 2, Nav: "Overview", Parts: []Part{r.overviewTable()}}
-	if f := r.overviewForest(); f != "" {
-		s.Parts = append(s.Parts, Figure{Caption: "Paired differences of every task and solver, in points, with 95 % intervals.", Panels: panels(f)})
+	var out []string
+	for _, a := range infer.Names(r.Blocks) {
+		switch n := len(seeds[a]); {
+		case !a.Plans():
+		case n > 1:
+			out = append(out, fmt.Sprintf("%s (%d seeds)", words.Arm(a), n))
+		default:
+			out = append(out, words.Arm(a))
+		}
 	}
-	return []Section{s}
+	return words.Listing(out)
+}
+
+// scores has the table of success and its figure: one row a main block where there are several, else those of the only one.
+func (r *Report) scores() []doc.Section {
+	main := infer.Main(r.Blocks)
+	s := doc.Section{Title: "Success", Anchor: "overview", Level: 2, Nav: "Success"}
+	if len(main) == 1 {
+		return section(s, r.successTable(main[0]), r.successFigure(main[0]))
+	}
+	return section(s, r.overviewTable(), doc.Figure{Caption: "Paired differences of every task and solver, in points, with 95 % intervals.", Panels: r.overviewForest()})
 }
 
 // overviewTable has the arms' means over tiers and the difference that each
 // block leads with.
-func (r *Report) overviewTable() Table {
-	t := Table{Anchor: "overview", Head: []string{"Task, solver"}}
-	blocks := mainOf(r.Blocks)
-	names := names(blocks)
+func (r *Report) overviewTable() doc.Table {
+	t := doc.Table{Anchor: "overview", Head: []string{"Task, solver"},
+		Caption: "Success (%) averaged over tiers, mean ± SD over training seeds where there are several and else over sets, and a paired difference in points, its p adjusted by Holm over all rows of the same two methods."}
+	blocks := infer.Main(r.Blocks)
+	names := infer.Names(blocks)
 	for _, n := range names {
-		t.Head = append(t.Head, armTitle(n))
+		t.Head = append(t.Head, words.Arm(n))
 	}
 	t.Head = append(t.Head, "Difference", "95 % interval", "p, adjusted")
-	compared := map[string]bool{} // the names of the differences, which are said in each row where they differ
+	var compared []string // the names of the differences, which are said in each row where they differ
 	for _, b := range blocks {
-		if c := b.headline(); c != nil {
-			compared[minus(c.A, c.B)] = true
+		if n := r.headline(b); n != nil && !slices.Contains(compared, words.Minus(n.Of, n.Minus)) {
+			compared = append(compared, words.Minus(n.Of, n.Minus))
 		}
 	}
-	t.Caption = "Success (%) averaged over tiers, mean ± SD over training seeds where there are several and else over sets, and a paired difference in points, its p adjusted by Holm over all rows of the same two methods."
-	for name := range compared {
-		if len(compared) == 1 {
-			t.Caption += " The difference is " + name + "."
-		}
+	if len(compared) == 1 {
+		t.Caption += " The difference is " + compared[0] + "."
 	}
-	if slices.ContainsFunc(r.Groups[0].Seeds, func(l BySeed) bool { return len(l.Seeds) > 1 }) {
-		t.Caption += " Interval and p are of these checkpoints, over episodes; those over training seeds stand under \"Training seeds as the unit\"."
+	if slices.ContainsFunc(r.rows(infer.SeedDiff, r.Groups[0].Name), func(row infer.Number) bool { row.What = infer.SeedDiff; return r.Find(row).N > 1 }) {
+		t.Caption += " Interval and p are of these checkpoints, over episodes; those over training seeds are under \"Training seeds as the unit\"."
 	}
 	for _, b := range blocks {
-		row := []Field{words(b.title())}
-		best := b.best()
+		fields := []doc.Field{doc.Words(b.Title())}
+		best := r.best(b, infer.Mean)
 		for _, m := range names {
-			f := none()
-			if s := b.seriesOf(m).at(len(b.Tiers)); s != nil {
-				f = number(pm(*s), s.Mean)
-				f.bold = points(s.Mean) == points(best[len(b.Tiers)])
+			f := doc.Missing()
+			if s := r.Success(b, m, infer.Mean); s != nil {
+				f = spread(s)
+				f.Bold = words.Points(*s.Value) == words.Points(best)
 			}
-			row = append(row, f)
+			fields = append(fields, f)
 		}
-		c := b.headline()
-		if c == nil {
-			t.Rows = append(t.Rows, append(row, none(), none(), none()))
+		n := r.headline(b)
+		if n == nil {
+			t.Rows = append(t.Rows, append(fields, doc.Missing(), doc.Missing(), doc.Missing()))
 			continue
 		}
-		text := signed(c.Mean.Diff)
+		d := points(n)
 		if len(compared) > 1 {
-			text = minus(c.A, c.B) + " " + text
+			d.Text = words.Minus(n.Of, n.Minus) + " " + d.Text
 		}
-		t.Rows = append(t.Rows, append(row, number(text, c.Mean.Diff), number(interval(c.Mean.Lo, c.Mean.Hi), c.Mean.Lo), number(pvalue(adjusted(*c.Mean)), adjusted(*c.Mean))))
+		t.Rows = append(t.Rows, append(fields, d, interval(n), adjusted(n)))
 	}
 	return t
 }
 
-// checkList has the checks and the warnings.
-func (r *Report) checkList() []Section {
-	checks := Text{Style: "checks", Body: r.verdicts() + "."}
-	for _, c := range r.Checks {
-		checks.Items = append(checks.Items, Item{Name: c.Name, Value: string(c.Verdict), Text: c.Text, Class: string(c.Verdict)})
-	}
-	out := []Section{{Title: "Checks and warnings", Anchor: "checks", Level: 2, Nav: "Checks and warnings", Parts: []Part{checks}}}
-	if len(r.Warnings) > 0 {
-		list := Text{Style: "warnings"}
-		for _, w := range r.Warnings {
-			list.Items = append(list.Items, Item{Text: w})
-		}
-		out = append(out, Section{Title: "Warnings", Anchor: "warnings", Level: 3, Parts: []Part{list}})
-	}
-	return out
-}
-
-// verdicts counts those of the checks.
-func (r *Report) verdicts() string {
-	n := map[Verdict]int{}
-	for _, c := range r.Checks {
-		n[c.Verdict]++
-	}
-	s := fmt.Sprintf("%d of %d checks passed", n[Passed], len(r.Checks))
-	for _, v := range []Verdict{Warned, Skipped} {
-		if n[v] > 0 {
-			s += fmt.Sprintf(", %d %s", n[v], v)
+// best is the highest success in a block at a tier.
+func (r *Report) best(b *infer.Block, tier string) float64 {
+	top := math.Inf(-1)
+	for _, arm := range b.Names() {
+		if n := r.Success(b, arm, tier); n != nil {
+			top = max(top, *n.Value)
 		}
 	}
-	return s + "; " + count(len(r.Warnings), "warning")
-}
-
-// howComputed explains the numbers and lists the fingerprints.
-func (r *Report) howComputed() []Section {
-	list := Text{Style: "how", Items: []Item{
-		{Name: "Success ± SD", Text: "Mean over evaluation sets and their standard deviation (ddof 1), as in the paper. It shows how much the draw of episodes matters, not how much training does."},
-		{Name: "Difference at a tier", Text: "Pooled paired episodes; Newcombe's hybrid score interval; exact McNemar test, two-sided, and its mid-p."},
-		{Name: "Difference averaged over tiers", Text: "The unit is the episode, whose outcomes at the tiers are averaged; interval from a bootstrap of episodes within sets, p from sign flips of episodes within sets. Several training seeds are averaged in the same way."},
-		{Name: "p, adjusted", Text: "Of a mean over tiers Holm's, over all task and solver averages of the same two methods; of a single tier Benjamini and Hochberg's, over all tiers of the same two methods."},
-		{Name: "p over sets", Text: "Exact sign flip of the sets' sums. With six sets it cannot go below 0.031."},
-		{Name: "Step-down", Text: "Westfall and Young's maximum of |t| over the averages of one comparison: 100,000 draws flip the labels of whole episodes, in all solvers of a task at once, so that what the averages share is not paid for twice."},
-		{Name: fmt.Sprintf("Within %d points", stats.Margin), Text: fmt.Sprintf("Two one-sided tests at 5 %%: equivalent where the 90 %% interval lies inside ±%d points, noninferior where only its lower end does.", stats.Margin)},
-		{Name: "Pairing is refused", Text: "where episodes, data set, protocol, planner settings or planner seeds differ. Different kinds of device are noted beside the differences."},
-	}}
-	t := Table{Anchor: "fingerprints", Head: []string{"Of", "Fingerprint"}, Caption: "SHA-256 of what was evaluated.", Fold: "Fingerprints"}
-	add := func(name, hash string) { t.Rows = append(t.Rows, []Field{words(name), words(hash)}) }
-	for _, d := range r.Origin.Data {
-		add("data set", d)
-	}
-	for _, h := range r.Origin.SetHashes {
-		add(h.Task+" "+h.Set, h.Hash)
-	}
-	weights := map[string]bool{}
-	for _, b := range r.Blocks {
-		for _, a := range b.Arms {
-			if name := fmt.Sprintf("%s %s seed %d", b.Task, a.Name, a.Seed); a.Weights != "" && !weights[name+a.Weights] {
-				weights[name+a.Weights] = true
-				add(name, a.Weights)
-			}
-		}
-	}
-	return []Section{{Title: "How it is computed", Anchor: "methods", Level: 2, Nav: "How it is computed", Parts: []Part{list, t}}}
+	return top
 }
 
 // Summary is the report for a terminal, about ten lines.
 func (r *Report) Summary() string {
 	var w strings.Builder
-	main := mainOf(r.Blocks)
+	main := infer.Main(r.Blocks)
 	b := main[0]
 	if len(main) == 1 {
-		fmt.Fprintf(&w, "%s, success in %% over %s of %d, protocol %s\n", b.title(), count(len(b.Sets), "set"), b.Tiers[0].Episodes, r.Protocol)
-		plainTable(&w, b.successTable())
-		if c := b.headline(); c != nil {
-			d := c.Mean
-			fmt.Fprintf(&w, "%s: %s points %s [%s], p %s, %s\n", minus(c.A, c.B), signed(d.Diff), over(d), interval(d.Lo, d.Hi), equals(d.P), count(d.N, "paired episode"))
+		fmt.Fprintf(&w, "%s, success in %% over %s of %d, protocol %s\n", b.Title(), words.Count(len(b.Sets), "set"), b.Tiers[0].Episodes, words.Listing(r.Origin.Protocols))
+		plainTable(&w, r.successTable(b))
+		if n := r.headline(b); n != nil {
+			fmt.Fprintf(&w, "%s: %s points %s [%s], p %s, %s\n", words.Minus(n.Of, n.Minus), words.Signed(*n.Value), tiersOf(n), words.Interval(*n.Lo, *n.Hi), words.Equals(*n.P), words.Count(n.N, "paired episode"))
 		}
 	} else {
 		plainTable(&w, r.overviewTable())
@@ -336,7 +298,7 @@ func (r *Report) Summary() string {
 }
 
 // plainTable aligns columns with spaces.
-func plainTable(w *strings.Builder, t Table) {
+func plainTable(w *strings.Builder, t doc.Table) {
 	rows := [][]string{t.Head}
 	for _, row := range t.Rows {
 		var texts []string
@@ -365,46 +327,9 @@ func plainTable(w *strings.Builder, t Table) {
 	}
 }
 
-// SetHash is the fingerprint of an evaluation set of a task.
-type SetHash struct{ Task, Set, Hash string }
-
-// Origin says where the numbers come from.
-type Origin struct {
-	Devices, Data, Versions []string
-	First, Last             string  // start times of the first and last evaluation
-	Seconds                 float64 // evaluation time summed over cells
-	Cells, Episodes         int
-	SetHashes               []SetHash
-}
-
-// originOf collects it.
-func originOf(d *Data) Origin {
-	var o Origin
-	devices, data, versions := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	hashes := map[SetHash]bool{}
-	for _, c := range d.Cells {
-		devices[c.Result.Device], data[c.Spec.Data] = true, true
-		hashes[SetHash{c.Spec.Task, c.Spec.Set, c.Spec.SetHash}] = true
-		o.Cells++
-		o.Episodes += len(c.Result.Rows)
-		run, ok := d.Runs[c.ID]
-		if !ok {
-			continue
-		}
-		versions[run.Version] = true
-		o.Seconds += run.Seconds
-		if run.Started != "" && (o.First == "" || run.Started < o.First) {
-			o.First = run.Started
-		}
-		o.Last = max(o.Last, run.Started)
+func panels(f template.HTML) []template.HTML {
+	if f == "" {
+		return nil
 	}
-	names := func(set map[string]bool) []string {
-		delete(set, "")
-		return slices.Sorted(maps.Keys(set))
-	}
-	o.Devices, o.Data, o.Versions = names(devices), names(data), names(versions)
-	o.SetHashes = slices.SortedFunc(maps.Keys(hashes), func(a, b SetHash) int {
-		return cmp.Or(compareTasks(a.Task, b.Task), strings.Compare(a.Set, b.Set), strings.Compare(a.Hash, b.Hash))
-	})
-	return o
+	return []template.HTML{f}
 }

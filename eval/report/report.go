@@ -1,18 +1,153 @@
-// Package report turns the cells of a results folder into a report: success
-// by method and tier, paired differences, the paper's numbers beside ours,
-// checks. It reads what was written down and renders bytes; it knows nothing of
-// how an evaluation runs, and the same folder always gives the same bytes.
+// Package report shows the numbers of a results folder (package infer) as a page, as Markdown, LaTeX, CSV and JSON.
+// It computes no number: a section is a view of the table of numbers, with a title, a caption, rows, columns and
+// how to show each. The same folder always gives the same bytes.
 //
-// Four steps, each of which knows only the one before:
+//	report.go     the sections, and the formats that they are written in
+//	json.go       report.json and the CSV files, which other programs read
+//	view.go       tables as projections of the numbers
+//	front.go      the result in words, the scores, the terminal's summary
+//	paper.go      the tables and figures that the paper has
+//	latents.go    the geometry of latents, predictions, what training and planning cost
+//	task.go       one task and solver in detail
+//	robust.go     what the paper does not say
+//	claims.go     its claims; checks.go: the checks, and how everything is computed
+//	fig_*.go      figures
+//	style.go      colours and marks of methods
 //
-//	load.go      a results folder                       -> Data
-//	build.go     what is computed of it, checks.go too  -> Report
-//	sections.go  the report as a list of sections, whose parts are tables,
-//	             figures, texts and films; front.go and task.go make them
-//	render.go    the list as HTML, Markdown, LaTeX and CSV; the computed
-//	             numbers as JSON and CSV
-//
-// fig_*.go draw figures on svg.go, words.go writes names and numbers, paper.go
-// has the published ones. A new section is a function that returns []Section,
-// in a file of its own, and a line in Report.Sections.
+// A new section is a function that returns []doc.Section and a line in Sections.
 package report
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/safefile"
+	"scalewm/eval/infer"
+	"scalewm/eval/report/doc"
+	"scalewm/eval/results"
+	"scalewm/eval/words"
+)
+
+// Report is the table of numbers with the views of it.
+type Report struct{ *infer.Table }
+
+// Of is the report of a folder's contents. It returns the errors of infer.Infer.
+func Of(c *results.Contents, o infer.Options) (*Report, error) {
+	t, err := infer.Infer(c, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Report{t}, nil
+}
+
+// Sections is the report as every format shows it, the reader's result first.
+func (r *Report) Sections() []doc.Section {
+	return slices.Concat(
+		r.front(),
+		r.scores(),
+		r.likeThePaper(),
+		r.compute(),
+		r.why(),
+		r.tasks(),
+		r.robust(),
+		r.claims(),
+		r.checks(),
+		r.howComputed(),
+	)
+}
+
+// Formats lists what a report is written as by default.
+func Formats() []string { return []string{"html", "md", "csv", "json", "tex"} }
+
+// Episodes is the format, and the file, of a line an episode. It is written only on request:
+// a benchmark has millions.
+const Episodes = "episodes.csv"
+
+// AllFormats lists what a report can be written as.
+func AllFormats() []string { return append(Formats(), Episodes) }
+
+// File is a rendered report.
+type File struct {
+	Name  string
+	Bytes []byte
+}
+
+// Render draws the report in the named formats, in the order of AllFormats.
+func (r *Report) Render(formats []string) ([]File, error) {
+	for _, f := range formats {
+		if !slices.Contains(AllFormats(), f) {
+			return nil, fmt.Errorf("report: unknown format %q (hint: one of %s)", f, strings.Join(AllFormats(), ", "))
+		}
+	}
+	sections := r.Sections()
+	var out []File
+	for _, f := range AllFormats() {
+		if !slices.Contains(formats, f) {
+			continue
+		}
+		files, err := r.render(f, sections)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if v := safefile.Visible(string(file.Bytes)); len(v) != len(file.Bytes) {
+				file.Bytes = []byte(v)
+			}
+			out = append(out, file)
+		}
+	}
+	return out, nil
+}
+
+func (r *Report) render(format string, sections []doc.Section) ([]File, error) {
+	file := File{Name: "report." + format}
+	var err error
+	switch format {
+	case "html":
+		file.Bytes, err = doc.HTML("scalewm · paired evaluation · protocol "+words.Listing(r.Origin.Protocols), r.verdicts(), sections)
+	case "md":
+		file.Bytes = doc.Markdown(sections)
+	case "tex":
+		file.Bytes = doc.LaTeX(sections)
+	case "json":
+		file.Bytes, err = r.jsonBytes()
+	case "csv":
+		file.Bytes = doc.CSV(r.successRows())
+		return []File{file, {"report-paired.csv", doc.CSV(r.pairRows())}, {"report-sections.csv", doc.CSV(doc.Rows(sections))}}, nil
+	case Episodes:
+		file = File{Episodes, doc.CSV(r.episodeRows())}
+	}
+	return []File{file}, err
+}
+
+// marks is what each file of a report holds near its beginning, and hardly any
+// other file of that name does.
+var marks = map[string]string{
+	"report.html":         "scalewm · paired evaluation",
+	"report.md":           "# Planning with latent world models",
+	"report.tex":          "% Needs \\usepackage{booktabs}.",
+	"report.json":         "{\n \"cells\": [",
+	"report.csv":          "task,solver,method,",
+	"report-paired.csv":   "task,solver,a,b,",
+	"report-sections.csv": "section,part,kind,",
+	Episodes:              "task,solver,method,",
+}
+
+// Ours says whether what is in a folder under the name of a report's file is a
+// report's, or nothing: what may be replaced.
+func Ours(dir, name string) (bool, error) {
+	return safefile.Marked(filepath.Join(dir, name), []byte(marks[name]))
+}
+
+// Foreign names a file of a folder that has the name of a report's file and is none, "" where there is none.
+func Foreign(dir string) string {
+	for _, name := range slices.Sorted(maps.Keys(marks)) {
+		if ours, err := Ours(dir, name); err != nil || !ours {
+			return name
+		}
+	}
+	return ""
+}

@@ -273,3 +273,56 @@ type Block struct {
 	NoChange     float64 `json:"no_change"`     // of the first latent
 	OtherActions float64 `json:"other_actions"` // of the model under another clip's actions
 }
+
+// About says which checkpoint a line of analyses is of.
+type About struct {
+	Task   string `json:"task"`
+	Method Arm    `json:"method"` // or a variant, as scale@half
+	Seed   int    `json:"seed"`
+}
+
+// Lines are the results as JSON lists them: by analysis, a line for each result, with what it is about.
+func (r Results) Lines(of About) map[string][]any {
+	out := map[string][]any{}
+	for _, x := range r.Rank {
+		out[RankAnalysis] = append(out[RankAnalysis], struct {
+			About
+			Rank
+		}{of, x})
+	}
+	if r.Spectrum != nil {
+		out[SpectrumAnalysis] = []any{struct {
+			About
+			Spectrum
+		}{of, *r.Spectrum}}
+	}
+	if r.Probe != nil {
+		for _, x := range r.Probe.Scores {
+			out[ProbeAnalysis] = append(out[ProbeAnalysis], struct {
+				About
+				N int `json:"n"`
+				ProbeScore
+			}{of, r.Probe.N, x})
+		}
+	}
+	if r.Rollout != nil {
+		out[RolloutAnalysis] = []any{struct {
+			About
+			Rollout
+		}{of, *r.Rollout}}
+	}
+	if r.Dynamics != nil {
+		out[DynamicsAnalysis] = []any{struct {
+			About
+			Dynamics
+		}{of, *r.Dynamics}}
+	}
+	if r.Cost != nil {
+		out[CostAnalysis] = []any{struct {
+			About
+			Cost
+			Times *CostTimes `json:"times"`
+		}{of, *r.Cost, r.Cost.Times}}
+	}
+	return out
+}

@@ -16,27 +16,30 @@ import (
 // CellsDir is the name of the folders that hold cells below a results folder.
 const CellsDir = "cells"
 
-// Folder is what a results folder holds of evaluations.
-type Folder struct {
-	Cells    []Cell         // sorted by ID
-	Analyses []Analysis     // sorted by ID
-	Gates    []Gate         // of the tasks' frames
-	Runs     map[string]Run // by cell ID, where measured
-	Torn     []string       // files that are no whole cell or have impossible rows, and why
-	Problems []string       // other files that could not be read, and why
+// Contents is what a results folder holds of evaluations.
+type Contents struct {
+	Cells    []Cell            // sorted by ID
+	Analyses []Analysis        // sorted by ID
+	Gates    []Gate            // of the tasks' frames
+	Runs     map[string]Run    // by cell ID, where measured
+	Paths    map[string]string // of cells and analyses, by ID
+	Torn     []string          // files that are no whole cell or have impossible rows, and why
+	Problems []string          // other files that could not be read, and why
+	Curves   []Curve           // where AddMedia was called
+	Clips    []Clip
 }
 
 // Load reads every evaluation cell in the folders named CellsDir at or below
 // dir. A torn file is a problem of the folder and no error; a missing dir is
 // one, and so is a cell that stands there twice with different results. Equal
 // copies, as shards that were put side by side have, count once.
-func Load(ctx context.Context, dir string) (Folder, error) {
-	f := Folder{Runs: map[string]Run{}}
-	seen := map[string]found{}
+func Load(ctx context.Context, dir string) (Contents, error) {
+	f := Contents{Runs: map[string]Run{}, Paths: map[string]string{}}
+	sums := map[string]string{} // by ID
 	unread, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
 		switch {
 		case folder && filepath.Base(path) == CellsDir:
-			if err := f.readStore(ctx, cell.Store{Dir: path}, seen); !errors.Is(err, fs.ErrPermission) { // which the walk tells of
+			if err := f.readStore(ctx, cell.Store{Dir: path}, sums); !errors.Is(err, fs.ErrPermission) { // which the walk tells of
 				return err
 			}
 		case !folder && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json":
@@ -45,10 +48,10 @@ func Load(ctx context.Context, dir string) (Folder, error) {
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return Folder{}, fmt.Errorf("reading the results folder %s: it does not exist (hint: give the --out folder of `scalewm reproduce` or `scalewm eval`)", dir)
+		return Contents{}, fmt.Errorf("reading the results folder %s: it does not exist (hint: give the --out folder of `scalewm reproduce` or `scalewm eval`)", dir)
 	}
 	if err != nil {
-		return Folder{}, fmt.Errorf("reading the results folder %s: %w", dir, err)
+		return Contents{}, fmt.Errorf("reading the results folder %s: %w", dir, err)
 	}
 	f.Problems = append(f.Problems, unread...)
 	slices.SortFunc(f.Cells, func(a, b Cell) int { return strings.Compare(a.ID, b.ID) })
@@ -57,7 +60,7 @@ func Load(ctx context.Context, dir string) (Folder, error) {
 }
 
 // addGate reads the verdict on a task's frames.
-func (f *Folder) addGate(path string) {
+func (f *Contents) addGate(path string) {
 	var g Gate
 	b, err := safefile.Read(path, safefile.MaxRecord)
 	if err == nil {
@@ -70,12 +73,9 @@ func (f *Folder) addGate(path string) {
 	f.Gates = append(f.Gates, g)
 }
 
-// found is where a cell was found, and what it holds.
-type found struct{ path, sum string }
-
 // readStore adds the cells of one store. The same cell may lie in several; it counts
 // once, and must have the same content in all.
-func (f *Folder) readStore(ctx context.Context, s cell.Store, seen map[string]found) error {
+func (f *Contents) readStore(ctx context.Context, s cell.Store, sums map[string]string) error {
 	return s.Each(ctx, func(e cell.Entry, err error) error {
 		if err != nil {
 			f.Torn = append(f.Torn, err.Error())
@@ -84,13 +84,13 @@ func (f *Folder) readStore(ctx context.Context, s cell.Store, seen map[string]fo
 		if e.Kind != Kind && e.Kind != AnalysisKind {
 			return nil
 		}
-		if old, ok := seen[e.ID]; ok {
-			if old.sum != e.SHA256 {
-				return fmt.Errorf("cell %s stands there twice with different results, in %s and %s (hint: they come from different kinds of device or versions; keep one of them)", e.ID, old.path, e.Path())
+		if old, ok := sums[e.ID]; ok {
+			if old != e.SHA256 {
+				return fmt.Errorf("cell %s is there twice with different results, in %s and %s (hint: they come from different kinds of device or versions; keep one of them)", e.ID, f.Paths[e.ID], e.Path())
 			}
 			return nil
 		}
-		seen[e.ID] = found{e.Path(), e.SHA256}
+		sums[e.ID], f.Paths[e.ID] = e.SHA256, e.Path()
 		if e.Kind == AnalysisKind {
 			err = f.addAnalysis(s, e)
 		} else {
@@ -103,7 +103,7 @@ func (f *Folder) readStore(ctx context.Context, s cell.Store, seen map[string]fo
 	})
 }
 
-func (f *Folder) addAnalysis(s cell.Store, e cell.Entry) error {
+func (f *Contents) addAnalysis(s cell.Store, e cell.Entry) error {
 	a := Analysis{ID: e.ID}
 	if err := e.Into(&a.Spec, nil); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (f *Folder) addAnalysis(s cell.Store, e cell.Entry) error {
 }
 
 // add reads one cell and its measured times.
-func (f *Folder) add(s cell.Store, e cell.Entry) error {
+func (f *Contents) add(s cell.Store, e cell.Entry) error {
 	c := Cell{ID: e.ID}
 	if err := e.Into(&c.Spec, &c.Result); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (f *Folder) add(s cell.Store, e cell.Entry) error {
 
 // readRun reads the measured times of a cell, where they are there. Damaged ones are
 // a problem of the folder.
-func (f *Folder) readRun(s cell.Store, id string, run any) bool {
+func (f *Contents) readRun(s cell.Store, id string, run any) bool {
 	err := s.LoadRun(id, run)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		f.Problems = append(f.Problems, err.Error())

@@ -24,6 +24,8 @@ const (
 	ICEM    = "icem"
 	MPPI    = "mppi"
 	Descent = "gd" // outside the default grid
+	// StockMPPI is the table of MPPI at the stock temperature, where a folder has MPPI at a chosen one too.
+	StockMPPI = "mppi-stock"
 )
 
 // Of MPPI's temperature (docs/sources.md#mppi-temperature): the original's default, which

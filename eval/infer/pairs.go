@@ -1,18 +1,21 @@
-// Package infer sets arms of an evaluation against each other, and is the only
-// place that does: it pairs outcomes episode by episode, refuses what does not
-// pair, and gives the intervals, tests and adjustments that `compare`, `report`
-// and the table of scores show, so that the same cells have the same numbers
-// everywhere.
+// Package infer turns outcomes into numbers, and is the only place that does: it pairs arms episode by episode,
+// rejects what does not pair, estimates, tests, adjusts, decides claims and checks the folder, so that the same
+// cells have the same numbers everywhere. Everything that is shown is a projection of its Table.
 //
-//	fields.go      what every field of a cell is: place, arm, setting, outcome; what pairs share
-//	settings.go    which cells stand together, and which tables do
-//	place.go       the table, settings and arm of each cell of a folder
-//	arm.go, csv.go  an arm, from cells or from a CSV file
-//	paired.go      two arms: pairs, intervals, tests
-//	adjust.go      families of comparisons
-//	sets.go        numbers over evaluation sets: scores, the paper's test, aggregates
-//	decide.go      what numbers say of a claim
-//	seeds.go       differences by training seed, set and episode
+//	number.go       a number, and the table of all of them
+//	build.go        from the contents of a folder to the table
+//	fields.go       what every field of a cell is: place, arm, setting, outcome; what pairs share
+//	settings.go     which cells belong together, and which tables do
+//	place.go        the table, settings and arm of each cell of a folder
+//	block.go        the arms, tiers and sets of one task and solver, and their success
+//	side.go, csv.go one side of a comparison, from cells or from a CSV file
+//	pairs.go        two sides: pairs, intervals, tests; adjust.go: families of them
+//	scores.go       statistics over evaluation sets
+//	over.go         numbers over several blocks; seeds.go, factors.go: training seeds, planner noise, settings
+//	measured.go     numbers from the analyses of checkpoints
+//	paper.go        the published numbers; claims.go: what the paper claims
+//	checks.go       whether the evaluation can be trusted
+//	why.go          what a number rests on
 //
 // The statistics themselves are in eval/stats. The package knows nothing of
 // pages, and draws nothing but fixed streams for its Monte-Carlo tests and
@@ -29,11 +32,9 @@ import (
 	"strings"
 
 	"scalewm/dataset/rng"
+	"scalewm/eval/results"
 	"scalewm/eval/stats"
 )
-
-// Mean is the name of the row over all tiers.
-const Mean = "mean"
 
 // Tests and intervals of a Difference.
 const (
@@ -81,6 +82,24 @@ type Difference struct {
 	diffs    []int // of each episode, in whole outcomes A - B
 }
 
+// adjusted is the one adjusted p-value of a row that a reader should use: Holm's
+// for a mean over tiers (or the only tier), Benjamini and Hochberg's for a tier
+// among others.
+func (d *Difference) adjusted() float64 {
+	if math.IsNaN(d.BH) {
+		return Or(d.HolmP)
+	}
+	return d.BH
+}
+
+// Holm is the p-value of a mean adjusted by Holm; NaN of a tier among others (Holm over the tiers of one comparison is another family).
+func (d *Difference) Holm() float64 {
+	if !math.IsNaN(d.BH) {
+		return math.NaN()
+	}
+	return Or(d.HolmP)
+}
+
 // Binary says whether each episode counts 0 or 1 in each arm.
 func (d *Difference) Binary() bool { return d.Test == McNemar }
 
@@ -92,8 +111,9 @@ type Comparison struct {
 	Mean   *Difference  `json:"pooled"` // mean over the tiers, the episode as unit; nil where a tier could not be paired
 	Notes  []string     `json:"notes"`  // what was left out, and in what the arms differ without harm
 
-	Task    string   `json:"-"` // of both arms, where the caller says so
-	Refused []string `json:"-"` // what could not be paired, and why
+	Task      string      `json:"-"` // of both arms, and they, where the caller says so
+	Of, Minus results.Arm `json:"-"`
+	Refused   []string    `json:"-"` // what could not be paired, and why
 }
 
 // All are the rows by tier and, of more than one tier, their mean.
@@ -131,7 +151,7 @@ type Options struct {
 // conditions is refused; episodes that only one arm has are left out. Training
 // seeds that both have are averaged: at a tier those that have it, in the mean all of them, over the tiers that
 // every one has.
-func Compare(a, b *Arm, o Options) *Comparison {
+func Compare(a, b *Side, o Options) *Comparison {
 	c := &Comparison{A: a.Name, B: b.Name, Notes: []string{}} // [] in JSON, never null
 	seeds, err := seedPairs(a, b)
 	if err != nil {
@@ -201,7 +221,7 @@ func Averaged(tiers []string) []string {
 }
 
 // seedsAt lists the training seeds that both arms have at a tier, and notes the others.
-func (c *Comparison) seedsAt(a, b *Arm, tier string, seeds [][2]int) (here [][2]int) {
+func (c *Comparison) seedsAt(a, b *Side, tier string, seeds [][2]int) (here [][2]int) {
 	var lack []string
 	for _, s := range seeds {
 		switch {
@@ -233,7 +253,7 @@ func (c *Comparison) average(all *table, tiers []string, seeds int) {
 }
 
 // seedPairs are SeedPairs of two arms, or an error.
-func seedPairs(a, b *Arm) ([][2]int, error) {
+func seedPairs(a, b *Side) ([][2]int, error) {
 	out := SeedPairs(a.seeds(), b.seeds())
 	if len(out) == 0 {
 		return nil, errors.New("the arms share no training seed")
@@ -255,7 +275,7 @@ func SeedPairs(as, bs []int) (out [][2]int) {
 }
 
 // commonTiers lists the tiers to compare, and notes the others.
-func (c *Comparison) commonTiers(a, b *Arm) (tiers []string) {
+func (c *Comparison) commonTiers(a, b *Side) (tiers []string) {
 	ta, tb := a.tiers(), b.tiers()
 	if slices.Equal(ta, []string{anyTier}) {
 		return tb
@@ -329,7 +349,7 @@ type table struct {
 
 // pair pairs one tier, set by set. A set whose conditions differ between the
 // arms is refused; kinds of device that differ are noted in kinds.
-func (c *Comparison) pair(a, b *Arm, tier string, seeds [][2]int, o Options, kinds map[string]bool) *table {
+func (c *Comparison) pair(a, b *Side, tier string, seeds [][2]int, o Options, kinds map[string]bool) *table {
 	t := &table{pairs: map[episode]fourfold{}}
 	inA, inB := map[episode]bool{}, map[episode]bool{}
 	refused := len(c.Refused)

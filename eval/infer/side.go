@@ -16,9 +16,9 @@ import (
 	"scalewm/eval/results"
 )
 
-// Arm is one side of a comparison: the outcomes of a method on one task with
+// Side is one side of a comparison: the outcomes of a method on one task with
 // one solver, of one or more training seeds.
-type Arm struct {
+type Side struct {
 	Name  string
 	Torn  []string // cells that could not be read, and why
 	Notes []string // cells that are not part of it, and why
@@ -45,7 +45,7 @@ type outcome struct {
 const anyTier = ""
 
 // Add takes the outcomes of a cell.
-func (a *Arm) Add(c results.Cell) error {
+func (a *Side) Add(c results.Cell) error {
 	all := ofCell(c)
 	for _, r := range c.Result.Rows {
 		if err := a.add(unit{c.Spec.TrainSeed, c.Spec.Tier}, c.Spec.Set, r.Episode, outcome{r.Success, all.ofRow(c, r)}); err != nil {
@@ -57,8 +57,8 @@ func (a *Arm) Add(c results.Cell) error {
 
 // Join is one method's arms with several solvers as a single one, whose tiers bear the
 // names of both.
-func Join(name string, bySolver map[string]*Arm) *Arm {
-	all := &Arm{Name: name, units: map[unit]outcomes{}}
+func Join(name string, bySolver map[string]*Side) *Side {
+	all := &Side{Name: name, units: map[unit]outcomes{}}
 	for solver, a := range bySolver {
 		for u, sets := range a.units {
 			u.tier = solver + " " + u.tier
@@ -69,7 +69,7 @@ func Join(name string, bySolver map[string]*Arm) *Arm {
 }
 
 // add takes an outcome, and refuses a second one of the same episode.
-func (a *Arm) add(u unit, set string, episode int, o outcome) error {
+func (a *Side) add(u unit, set string, episode int, o outcome) error {
 	if a.units == nil {
 		a.units = map[unit]outcomes{}
 	}
@@ -91,7 +91,7 @@ func (a *Arm) add(u unit, set string, episode int, o outcome) error {
 }
 
 // tiers are the arm's tiers, sorted.
-func (a *Arm) tiers() []string {
+func (a *Side) tiers() []string {
 	seen := map[string]bool{}
 	for u := range a.units {
 		seen[u.tier] = true
@@ -100,7 +100,7 @@ func (a *Arm) tiers() []string {
 }
 
 // seeds are the arm's training seeds, sorted.
-func (a *Arm) seeds() []int {
+func (a *Side) seeds() []int {
 	seen := map[int]bool{}
 	for u := range a.units {
 		seen[u.seed] = true
@@ -110,7 +110,7 @@ func (a *Arm) seeds() []int {
 
 // at are the outcomes of a training seed at a tier; those of an arm without
 // tiers are at any.
-func (a *Arm) at(seed int, tier string) outcomes {
+func (a *Side) at(seed int, tier string) outcomes {
 	out := outcomes{}
 	maps.Copy(out, a.units[unit{seed, anyTier}])
 	maps.Copy(out, a.units[unit{seed, tier}])
@@ -123,8 +123,8 @@ type Filter struct{ Task, Solver, Seed, Settings string }
 
 // Load reads an arm: a CSV file, a cell file, or a results folder, each of the
 // latter with an optional ":method" behind it.
-func Load(ctx context.Context, name string, f Filter) (*Arm, error) {
-	a := &Arm{Name: name}
+func Load(ctx context.Context, name string, f Filter) (*Side, error) {
+	a := &Side{Name: name}
 	path, method := splitMethod(name)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -160,7 +160,7 @@ func splitMethod(name string) (path, method string) {
 	return name, ""
 }
 
-func (a *Arm) loadFolder(ctx context.Context, dir, method string, f Filter) error {
+func (a *Side) loadFolder(ctx context.Context, dir, method string, f Filter) error {
 	folder, err := results.Load(ctx, dir)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (a *Arm) loadFolder(ctx context.Context, dir, method string, f Filter) erro
 	return a.take(folder.Cells, method, f)
 }
 
-func (a *Arm) loadCell(path, method string, f Filter) error {
+func (a *Side) loadCell(path, method string, f Filter) error {
 	id := strings.TrimSuffix(filepath.Base(path), ".json")
 	c, err := results.Read(cell.Store{Dir: filepath.Dir(path)}, id)
 	if err != nil {
@@ -181,16 +181,16 @@ func (a *Arm) loadCell(path, method string, f Filter) error {
 }
 
 // take adds the cells that fit.
-func (a *Arm) take(cells []results.Cell, method string, f Filter) error {
-	placed, notes := Place(cells)
+func (a *Side) take(cells []results.Cell, method string, f Filter) error {
+	placed, notes := PlaceCells(cells)
 	a.Notes = notes
 	fits := func(want, got string) bool { return want == "" || got == "" || want == got }
-	exact := slices.ContainsFunc(placed, func(p Placed) bool { return p.Arm == method })
+	exact := slices.ContainsFunc(placed, func(p Placed) bool { return p.Arm.String() == method })
 	found := map[string]bool{} // arms among the chosen cells
 	tiers := map[string][]results.Cell{}
 	for _, c := range placed {
 		s := c.Spec
-		if method != "" && c.Arm != method && (exact || s.Method != method) || !fits(f.Task, s.Task) || !fits(f.Solver, c.Table) ||
+		if method != "" && c.Arm.String() != method && (exact || s.Method != method) || !fits(f.Task, s.Task) || !fits(f.Solver, c.Table) ||
 			f.Seed != "" && f.Seed != strconv.Itoa(s.TrainSeed) || f.Settings != c.Settings.Name && (f.Settings != "" || c.Settings.Main != nil) {
 			continue
 		}

@@ -1,4 +1,4 @@
-package report
+package doc
 
 import (
 	"bytes"
@@ -7,16 +7,14 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"scalewm/eval/infer"
 )
 
 // The formats without pictures. Each has one function that makes foreign text
 // harmless, and every word goes through it. In place of a figure or a
 // film they have a line that refers to the page.
 
-// markdown renders report.md.
-func markdown(sections []Section) []byte {
+// Markdown renders the document as Markdown.
+func Markdown(sections []Section) []byte {
 	var w strings.Builder
 	for _, s := range sections {
 		fmt.Fprintf(&w, "%s %s\n\n", strings.Repeat("#", s.Level), mdEscape(s.Title))
@@ -31,12 +29,12 @@ func markdown(sections []Section) []byte {
 					fmt.Fprint(&w, "</details>\n\n")
 				}
 			case Figure:
-				for _, t := range p.Beside {
+				for _, t := range p.Aside {
 					mdText(&w, t)
 				}
 				fmt.Fprintf(&w, "*Figure on the page report.html: %s*\n\n", mdEscape(p.Caption))
 			case Film:
-				fmt.Fprintf(&w, "*Film on the page report.html: %s %s*\n\n", mdEscape(p.Caption), mdEscape(p.cast()))
+				fmt.Fprintf(&w, "*Film on the page report.html: %s %s*\n\n", mdEscape(p.Caption), mdEscape(p.Cast))
 			case Text:
 				mdText(&w, p)
 			}
@@ -73,7 +71,7 @@ func mdTable(w *strings.Builder, t Table) {
 		var fields []string
 		for _, f := range row {
 			s := mdEscape(f.Text)
-			if f.bold {
+			if f.Bold {
 				s = "**" + s + "**"
 			}
 			fields = append(fields, s)
@@ -85,8 +83,8 @@ func mdTable(w *strings.Builder, t Table) {
 
 var mdEscape = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "\n", " ", "\r", " ").Replace
 
-// latex renders report.tex: tables in the paper's form, and the words.
-func latex(sections []Section) []byte {
+// LaTeX renders tables in the form of papers, and the words.
+func LaTeX(sections []Section) []byte {
 	var w strings.Builder
 	fmt.Fprint(&w, `% Needs \usepackage{booktabs}.
 \providecommand{\sr}[2]{#1{\scriptsize\,$\pm$\,#2}}
@@ -99,12 +97,12 @@ func latex(sections []Section) []byte {
 			case Table:
 				texTable(&w, p)
 			case Figure:
-				for _, t := range p.Beside {
+				for _, t := range p.Aside {
 					texText(&w, t)
 				}
 				fmt.Fprintf(&w, "\n\\emph{Figure on the page report.html: %s}\n", texEscape(p.Caption))
 			case Film:
-				fmt.Fprintf(&w, "\n\\emph{Film on the page report.html: %s %s}\n", texEscape(p.Caption), texEscape(p.cast()))
+				fmt.Fprintf(&w, "\n\\emph{Film on the page report.html: %s %s}\n", texEscape(p.Caption), texEscape(p.Cast))
 			case Text:
 				texText(&w, p)
 			}
@@ -161,11 +159,11 @@ func labelRune(r rune) rune {
 func texField(f Field) string {
 	main, spread := texEscape(f.Main()), texEscape(f.Spread())
 	switch {
-	case spread != "" && f.bold:
+	case spread != "" && f.Bold:
 		return fmt.Sprintf(`\bsr{%s}{%s}`, main, spread)
 	case spread != "":
 		return fmt.Sprintf(`\sr{%s}{%s}`, main, spread)
-	case f.bold:
+	case f.Bold:
 		return `\textbf{` + main + `}`
 	}
 	return main
@@ -197,23 +195,14 @@ func (i Item) named() string {
 	return i.Name + " [" + i.Source + "]"
 }
 
-// cast names who is seen in a film.
-func (f Film) cast() string {
-	var names []string
-	for _, c := range f.Clips {
-		names = append(names, strings.TrimSpace(armTitle(c.Method)+" "+c.Tier))
-	}
-	return "With " + listing(names) + "."
-}
-
-// sectionRows is report-sections.csv: one line a field of a table, an item or a
+// Rows is the document as a table with a head: one line a field of a table, an item or a
 // paragraph, a figure or a film.
-func sectionRows(sections []Section) [][]string {
+func Rows(sections []Section) [][]string {
 	rows := [][]string{{"section", "part", "kind", "row", "column", "text"}}
 	for _, s := range sections {
 		for i, p := range s.Parts {
 			add := func(kind, row, column, text string) {
-				rows = append(rows, []string{s.Title, itoa(i + 1), kind, row, column, text})
+				rows = append(rows, []string{s.Title, strconv.Itoa(i + 1), kind, row, column, text})
 			}
 			text := func(t Text) {
 				if t.Fold != "" {
@@ -231,16 +220,16 @@ func sectionRows(sections []Section) [][]string {
 				add("caption", "", "", p.Caption)
 				for n, row := range p.Rows {
 					for k, f := range row {
-						add("table", itoa(n+1), p.Head[k], f.Text)
+						add("table", strconv.Itoa(n+1), p.Head[k], f.Text)
 					}
 				}
 			case Figure:
 				add("figure", "", "", p.Caption)
-				for _, t := range p.Beside {
+				for _, t := range p.Aside {
 					text(t)
 				}
 			case Film:
-				add("film", "", "", p.Caption+" "+p.cast())
+				add("film", "", "", p.Caption+" "+p.Cast)
 			case Text:
 				text(p)
 			}
@@ -249,65 +238,16 @@ func sectionRows(sections []Section) [][]string {
 	return rows
 }
 
-// successRows is report.csv: one line an arm and tier, unrounded.
-func (r *Report) successRows() [][]string {
-	rows := [][]string{{"task", "solver", "method", "seed", "tier", "rollouts", "sets", "n", "successes", "mean", "sd", "lo", "hi", "pre_solved", "mean_without_pre_solved", "settings", "variant"}}
-	r.eachScore(func(b *Block, a Arm, t Tier, s Score) {
-		rows = append(rows, []string{b.Task, b.Solver, a.Method, itoa(a.Seed), t.Name, itoa(t.Rollouts()), itoa(len(s.BySet)), itoa(s.N), itoa(s.Hits),
-			exact(s.Mean), exact(s.SD), exact(s.Lo), exact(s.Hi), exact(s.PreRate), exact(s.Filtered), b.Settings, a.variant()})
-	})
-	return rows
-}
-
-// episodeRows is episodes.csv: one line an episode of an evaluation, with the names that
-// results.Row has; compare reads those of one arm.
-func (r *Report) episodeRows() [][]string {
-	rows := [][]string{{"task", "solver", "method", "seed", "tier", "set", "episode", "trajectory", "start", "success", "steps", "replans", "forwards",
-		"planner_seed", "pre_solved", "nan_costs", "plan_cost", "diverged", "cell"}}
-	bit := func(b bool) string {
-		if b {
-			return "1"
-		}
-		return "0"
-	}
-	for _, c := range r.Cells {
-		s := c.Spec
-		for _, e := range c.Result.Rows {
-			rows = append(rows, []string{s.Task, s.Solver, infer.ArmName(s), itoa(s.TrainSeed), s.Tier, s.Set, itoa(e.Episode), itoa(e.Trajectory), itoa(e.Start),
-				bit(e.Success), itoa(e.Steps), itoa(e.Replans), itoa(e.PredictorCalls), strconv.FormatUint(uint64(e.PlannerSeed), 10), bit(e.PreSolved),
-				itoa(e.NaNCosts), exact(e.PlanCost), e.Diverged, c.ID})
-		}
-	}
-	return rows
-}
-
-// pairRows is report-paired.csv: one line a paired difference, with all its tests.
-func (r *Report) pairRows() [][]string {
-	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin", "settings"}}
-	r.eachPair(func(b *Block, c *infer.Comparison, d infer.Difference) {
-		counts := []string{"", "", "", ""}
-		if d.Binary() {
-			counts = []string{itoa(d.Both), itoa(d.OnlyA), itoa(d.OnlyB), itoa(d.Neither)}
-		}
-		row := append([]string{b.Task, b.Solver, c.A, c.B, d.Tier, itoa(d.N), itoa(d.Sets), itoa(d.Seeds)}, counts...)
-		row = append(row, exact(d.Diff), exact(d.Lo), exact(d.Hi), exact(d.P))
-		for _, p := range otherTests(d) {
-			row = append(row, exact(p))
-		}
-		rows = append(rows, append(row, string(d.Verdict), b.Settings))
-	})
-	return rows
-}
-
-// exact writes a number so that it reads back the same; NaN is an empty field.
-func exact(x float64) string {
+// Exact writes a number so that it reads back the same; NaN is an empty field.
+func Exact(x float64) string {
 	if math.IsNaN(x) {
 		return ""
 	}
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-func csvBytes(rows [][]string) []byte {
+// CSV writes rows; no spreadsheet will run a field as a formula.
+func CSV(rows [][]string) []byte {
 	var w bytes.Buffer
 	c := csv.NewWriter(&w)
 	for _, row := range rows {

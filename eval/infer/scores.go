@@ -14,25 +14,35 @@ import (
 
 // Score is the success of an arm at a tier, in percent.
 type Score struct {
-	N, Hits  int     // episodes and successes, over all sets
-	Mean, SD float64 // over sets; SD has divisor S-1, and is NaN with one set
-	Lo, Hi   float64 // 95 % Wilson interval of the pooled rate; NaN where there is none
-	BySet    []SetRate
+	N     int       `json:"n"`    // episodes and
+	Hits  int       `json:"hits"` // successes, over all sets
+	Mean  float64   `json:"-"`    // over sets
+	SD    float64   `json:"-"`    // over sets, with divisor S-1; NaN with one set
+	Lo    float64   `json:"-"`    // 95 % Wilson interval of the pooled rate; NaN where there is none
+	Hi    float64   `json:"-"`
+	BySet []SetRate `json:"by_set"`
 	// NaN is the share of the costs that were NaN or infinite, in percent; a mean has the largest.
-	NaN float64
+	NaN       float64   `json:"-"`
+	Solved    []float64 `json:"-"` // Solved[k]: percent solved within k env steps, k = 0..budget; not of a mean over tiers
+	PreSolved float64   `json:"-"` // share of starts that already meet the goal, percent
+	Fresh     float64   `json:"-"` // success without those starts, percent; NaN where none is left
 }
 
 // SetRate is the success on one set, in percent of N episodes.
 type SetRate struct {
-	Set  string
-	N    int
-	Rate float64
+	Set  string  `json:"set"`
+	N    int     `json:"n,omitempty"`
+	Rate float64 `json:"rate"`
 }
 
 // ScoreOf sums up the cells of an arm at a tier, one a set, in any order.
 func ScoreOf(cells []results.Cell) Score {
 	var s Score
-	bad, costs := 0, 0
+	bad, costs, budget, pre, preHits := 0, 0, 0, 0, 0
+	for _, c := range cells {
+		budget = max(budget, c.Spec.Budget)
+	}
+	solvedAt := make([]int, budget+1) // episodes first solved after k env steps
 	for _, c := range cells {
 		n := len(c.Result.Rows)
 		s.N += n
@@ -40,9 +50,25 @@ func ScoreOf(cells []results.Cell) Score {
 		s.BySet = append(s.BySet, SetRate{c.Spec.Set, n, c.Result.Rate()})
 		for _, r := range c.Result.Rows {
 			bad, costs = bad+r.NaNCosts, costs+r.Replans*c.Spec.Candidates*c.Spec.Iterations
+			if r.PreSolved {
+				pre++
+			}
+			if r.Success {
+				solvedAt[min(max(r.Steps, 0), budget)]++
+				if r.PreSolved {
+					preHits++
+				}
+			}
 		}
 	}
-	s.NaN = 100 * float64(bad) / float64(max(costs, 1))
+	percent := func(k, n int) float64 { return 100 * float64(k) / float64(n) }
+	solved := 0
+	for _, n := range solvedAt {
+		solved += n
+		s.Solved = append(s.Solved, percent(solved, s.N))
+	}
+	s.PreSolved, s.Fresh = percent(pre, s.N), percent(s.Hits-preHits, s.N-pre)
+	s.NaN = percent(bad, max(costs, 1))
 	slices.SortFunc(s.BySet, func(a, b SetRate) int { return strings.Compare(a.Set, b.Set) })
 	s.Lo, s.Hi = math.NaN(), math.NaN()
 	if s.N > 0 {
@@ -94,11 +120,12 @@ func (s Score) overSets() Score {
 // difference set by set, and the exact two-sided Wilcoxon signed-rank test over
 // sets, which with six sets is never below .031.
 type SetTest struct {
-	Cells  int
-	Sets   []string  // that all cells have
-	Points []float64 // A - B by set
-	Mean   float64
-	P      float64
+	Cells  int         `json:"cells"`
+	Sets   []string    `json:"sets"`   // that all cells have
+	Points []float64   `json:"points"` // A - B by set; none where no two sets are in all cells
+	Mean   float64     `json:"mean"`
+	P      float64     `json:"p"`
+	Pooled *Difference `json:"pooled"` // over the same cells, the episode as unit; nil where no episode, or not every training seed, is in all
 }
 
 // TestSets tests cells of differences A - B by set. It is false where fewer

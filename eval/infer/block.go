@@ -1,0 +1,388 @@
+package infer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"scalewm/eval/results"
+	"scalewm/eval/stats"
+	"scalewm/eval/words"
+	"scalewm/model"
+)
+
+// Block arranges the arms of one task and solver that were evaluated under the same settings.
+type Block struct {
+	Place         // without tier and set; the settings are what differs from other blocks of the task and solver
+	Tiers  []Tier // most compute first
+	Sets   []string
+	Arms   []Trained // in the order of tables
+	Pairs  []*Comparison
+	Fresh  *Comparison // the headline without starts that are solved already; nil where there are none
+	Main   *Block      // the block that this one varies in the factors Varied; nil of a main one
+	Varied []string
+
+	settings *Settings
+	cells    map[slot]results.Cell
+	sides    map[results.Arm]*Side // all training seeds of each together
+}
+
+// Tier is a compute budget of the planner.
+type Tier struct {
+	Name                           string
+	Candidates, Iterations, Elites int
+	Horizon, Budget, GoalOffset    int     // blocks, env steps, env steps
+	PlanMillis                     float64 // median over the tier's cells of one episode's plan; 0: not measured
+	Episodes                       int     // a set
+}
+
+// Rollouts is the planner's compute: candidates rolled out for one plan.
+func (t Tier) Rollouts() int { return t.Candidates * t.Iterations }
+
+// Trained is an arm of one training seed.
+type Trained struct {
+	results.Arm
+	Seed    int
+	Weights string // SHA-256 of the weights file
+}
+
+// slot is where a cell belongs in its block. Random actions and policies have no tier
+// and belong to every one.
+type slot struct {
+	arm       results.Arm
+	seed      int
+	tier, set string
+}
+
+// blocksOf arranges the cells: a block for each task, table and settings that hold a
+// method with a solver, and random actions in all that they can be compared in.
+func blocksOf(placed []Placed, runs map[string]results.Run) ([]*Block, error) {
+	by := map[*Settings]*Block{}
+	for _, p := range placed {
+		if p.Table != "" && by[p.Settings] == nil {
+			by[p.Settings] = &Block{Place: Place{Task: p.Settings.Task, Solver: p.Table, Settings: p.Settings.Name}, settings: p.Settings, cells: map[slot]results.Cell{}}
+		}
+	}
+	blocks := slices.SortedFunc(maps.Values(by), func(a, b *Block) int {
+		return cmp.Or(results.CompareTasks(a.Task, b.Task), strings.Compare(a.Solver, b.Solver), strings.Compare(a.Settings, b.Settings))
+	})
+	for _, b := range blocks {
+		if main := by[b.settings.Main]; main != nil {
+			b.Main, b.Varied = main, b.settings.Varied
+		}
+		millis := map[string][]float64{}
+		for _, p := range placed {
+			if p.Settings != b.settings && (p.Table != "" || !p.Settings.Joins(b.settings)) {
+				continue
+			}
+			s := slot{p.Arm, p.Spec.TrainSeed, p.Spec.Tier, p.Spec.Set}
+			if other, taken := b.cells[s]; taken {
+				return nil, fmt.Errorf("report: the cells %s and %s belong to one place and differ in nothing that a cell says (hint: keep one of them)", other.ID, p.ID)
+			}
+			b.cells[s] = p.Cell
+			if ms := runs[p.ID].PlanMillis; ms > 0 {
+				millis[s.tier] = append(millis[s.tier], ms)
+			}
+		}
+		b.arrange(millis)
+	}
+	return blocks, nil
+}
+
+// arrange lists the sets, tiers and arms of the block's cells.
+func (b *Block) arrange(millis map[string][]float64) {
+	arms, sets, tiers := map[slot]Trained{}, map[string]bool{}, map[string]Tier{}
+	for s, c := range b.cells {
+		arms[slot{arm: s.arm, seed: s.seed}] = Trained{s.arm, s.seed, c.Spec.Weights}
+		if x := c.Spec; x.Solver != "" { // not of random actions alone
+			sets[s.set] = true
+			tiers[s.tier] = Tier{Name: x.Tier, Candidates: x.Candidates, Iterations: x.Iterations, Elites: x.Elites,
+				Horizon: x.Horizon, Budget: x.Budget, GoalOffset: x.GoalOffset, Episodes: x.Episodes, PlanMillis: median(millis[s.tier])}
+		}
+	}
+	b.Sets = slices.Sorted(maps.Keys(sets))
+	b.Tiers = slices.SortedFunc(maps.Values(tiers), func(a, b Tier) int { return cmp.Or(b.Rollouts()-a.Rollouts(), strings.Compare(a.Name, b.Name)) })
+	b.Arms = slices.SortedFunc(maps.Values(arms), func(x, y Trained) int { return cmp.Or(results.CompareArms(x.Arm, y.Arm), x.Seed-y.Seed) })
+}
+
+// at lists an arm's cells at a tier, by set; those of arms that do not search are at every tier.
+func (b *Block) at(a Trained, tier string) (cells []results.Cell) {
+	if !a.Plans() {
+		tier = ""
+	}
+	for _, set := range b.Sets {
+		if c, ok := b.cells[slot{a.Arm, a.Seed, tier, set}]; ok {
+			cells = append(cells, c)
+		}
+	}
+	return cells
+}
+
+// each lists the cells of a block in the order of arms, tiers and sets, those of
+// arms that do not search once.
+func (b *Block) each(f func(results.Cell)) {
+	seen := map[string]bool{}
+	for _, a := range b.Arms {
+		for _, t := range b.Tiers {
+			for _, c := range b.at(a, t.Name) {
+				if !seen[c.ID] {
+					seen[c.ID] = true
+					f(c)
+				}
+			}
+		}
+	}
+}
+
+// TierNames are the names of the block's tiers; Averaged are those that a mean over tiers is of.
+func (b *Block) TierNames() (tiers []string) {
+	for _, t := range b.Tiers {
+		tiers = append(tiers, t.Name)
+	}
+	return tiers
+}
+
+func (b *Block) Averaged() []string { return Averaged(b.TierNames()) }
+
+// Names lists the block's arms once each.
+func (b *Block) Names() (out []results.Arm) {
+	for _, a := range b.Arms {
+		if !slices.Contains(out, a.Arm) {
+			out = append(out, a.Arm)
+		}
+	}
+	return out
+}
+
+// SeedsOf lists the training seeds of an arm.
+func (b *Block) SeedsOf(arm results.Arm) (seeds []int) {
+	for _, a := range b.Arms {
+		if a.Arm == arm {
+			seeds = append(seeds, a.Seed)
+		}
+	}
+	return seeds
+}
+
+// Several says whether an arm has more than one training seed here.
+func (b *Block) Several() bool { return len(b.Names()) < len(b.Arms) }
+
+// Title names the block.
+func (b *Block) Title() string {
+	t := words.Task(b.Task) + ", " + words.Solver(b.Solver)
+	if b.Settings != "" {
+		t += ", " + b.Settings
+	}
+	return t
+}
+
+// Label names a trained arm; the seed is said only where the block has several.
+func (b *Block) Label(a Trained) string {
+	if len(b.SeedsOf(a.Arm)) > 1 {
+		return fmt.Sprintf("%s seed %d", words.Arm(a.Arm), a.Seed)
+	}
+	return words.Arm(a.Arm)
+}
+
+// success adds the success of the block's arms at each tier and averaged over tiers, a training seed each
+// and, of several, their mean.
+func (t *Table) success(b *Block) {
+	for _, arm := range b.Names() {
+		several := len(b.SeedsOf(arm)) > 1
+		for _, a := range b.Arms {
+			if a.Arm == arm {
+				t.ofTrained(b, a)
+			}
+		}
+		for _, tier := range append(b.TierNames(), Mean) {
+			if of := t.BySeed(b, arm, tier); several && len(of) > 0 {
+				t.add(overSeeds(of))
+			}
+		}
+	}
+}
+
+// ofTrained adds the success of one training.
+func (t *Table) ofTrained(b *Block, a Trained) {
+	var tiers []Score
+	var from []string
+	number := func(what, tier string, value float64, n int) Number {
+		return Number{What: what, Place: b.Place.At(tier), Of: a.Arm, Seed: &a.Seed, Value: some(value), N: n, Unit: "episode"}
+	}
+	for _, tier := range b.TierNames() {
+		cells := b.at(a, tier)
+		if len(cells) == 0 {
+			continue
+		}
+		s := ScoreOf(cells)
+		n := number(Success, tier, s.Mean, s.N)
+		n.SD, n.Lo, n.Hi, n.From, n.How = some(s.SD), some(s.Lo), some(s.Hi), ids(cells), &s
+		if note := s.Note(); note != "" {
+			n.Notes = append(n.Notes, note)
+		}
+		t.add(n)
+		for _, more := range []Number{number("pre_solved", tier, s.PreSolved, s.N), number("success_without_pre_solved", tier, s.Fresh, s.N)} {
+			more.From = n.From
+			t.add(more)
+		}
+		if slices.Contains(b.Averaged(), tier) {
+			tiers, from = append(tiers, s), append(from, n.From...)
+		}
+	}
+	if len(tiers) < len(b.Averaged()) { // a mean over fewer tiers is no mean to compare with those over all
+		return
+	}
+	if s := MeanScore(tiers); len(s.BySet) > 0 {
+		n := number(Success, Mean, s.Mean, s.N)
+		n.SD, n.From, n.How = some(s.SD), union(from), &s
+		t.add(n)
+	}
+}
+
+// overSeeds is the mean of an arm's successes at a tier over its training seeds, and its deviation.
+func overSeeds(of []*Number) Number {
+	var x []float64
+	var from [][]string
+	sum := Score{Lo: math.NaN(), Hi: math.NaN()}
+	for i, n := range of {
+		s := n.How.(*Score)
+		if i == 0 {
+			sum.BySet, sum.Solved = s.BySet, make([]float64, len(s.Solved))
+		}
+		for k := range min(len(s.Solved), len(sum.Solved)) {
+			sum.Solved[k] += s.Solved[k]
+		}
+		x, from = append(x, Or(n.Value)), append(from, n.From)
+	}
+	for k := range sum.Solved {
+		sum.Solved[k] /= float64(len(of))
+	}
+	sum.Mean, sum.SD = stats.MeanSD(x)
+	return Number{What: Success, Place: of[0].Place, Of: of[0].Of, Value: some(sum.Mean), SD: some(sum.SD), N: len(x), Unit: "training seed", From: union(from...), How: &sum}
+}
+
+func ids(cells []results.Cell) (out []string) {
+	for _, c := range cells {
+		out = append(out, c.ID)
+	}
+	return out
+}
+
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	x = slices.Sorted(slices.Values(x))
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+}
+
+// pair compares the arms of a block with those that the table of methods compares
+// them with, all training seeds together.
+func (b *Block) pair(o Options) {
+	b.sides = map[results.Arm]*Side{}
+	for _, a := range b.Names() {
+		b.sides[a] = &Side{Name: a.String()}
+	}
+	for p, c := range b.cells {
+		if slices.Contains(b.Sets, p.set) {
+			b.sides[p.arm].Add(c) // each slot is taken once, so no episode is there twice
+		}
+	}
+	for _, x := range b.Names() {
+		for _, method := range x.Entry().Against {
+			for _, y := range b.Names() {
+				if x == y || y.Entry().Name != method {
+					continue
+				}
+				c := Compare(b.sides[x], b.sides[y], o)
+				c.Task, c.Of, c.Minus = b.Task, x, y
+				slices.SortStableFunc(c.ByTier, func(x, y Difference) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
+				b.Pairs = append(b.Pairs, c)
+			}
+		}
+	}
+}
+
+// fresh repeats the comparison that the block leads with, without the starts that are
+// solved already.
+func (b *Block) fresh(o Options) {
+	c := b.Headline()
+	if c == nil {
+		return
+	}
+	sides := map[results.Arm]*Side{c.Of: {Name: c.A}, c.Minus: {Name: c.B}}
+	solved := false
+	for p, x := range b.cells {
+		if sides[p.arm] == nil || !slices.Contains(b.Sets, p.set) {
+			continue
+		}
+		rows := len(x.Result.Rows)
+		x.Result.Rows = slices.DeleteFunc(slices.Clone(x.Result.Rows), func(r results.Row) bool { return r.PreSolved })
+		solved = solved || len(x.Result.Rows) < rows
+		sides[p.arm].Add(x)
+	}
+	if solved {
+		b.Fresh = Compare(sides[c.Of], sides[c.Minus], o)
+	}
+}
+
+// Headline is the comparison a block leads with: the first method that is no
+// floor against the baseline, or the first that was paired.
+func (b *Block) Headline() *Comparison {
+	var first *Comparison
+	for _, c := range b.Pairs {
+		switch {
+		case c.Mean == nil:
+		case c.Minus.Entry().Name == model.Baseline && !c.Of.Floor():
+			return c
+		case first == nil:
+			first = c
+		}
+	}
+	return first
+}
+
+func (b *Block) tierIndex(name string) int { return slices.Index(b.TierNames(), name) }
+
+// differences adds the paired differences of a block. A pair that could not be paired has a number without a value.
+func (t *Table) differences(b *Block) {
+	for _, c := range b.Pairs {
+		all := c.All()
+		for i := range all {
+			t.add(b.difference(Diff, c, &all[i]))
+		}
+		mean := b.difference(Diff, c, c.Mean)
+		mean.Tier, mean.Notes = Mean, slices.Concat(c.Notes, c.Refused)
+		t.add(mean)
+	}
+	if b.Fresh != nil {
+		for i := range b.Fresh.ByTier {
+			t.add(b.difference("difference_without_pre_solved", b.Headline(), &b.Fresh.ByTier[i]))
+		}
+	}
+}
+
+// difference is the number of a row of a comparison, or of its missing mean.
+func (b *Block) difference(what string, c *Comparison, d *Difference) Number {
+	n := Number{What: what, Place: b.Place, Of: c.Of, Minus: c.Minus, Unit: "episode"}
+	if d == nil {
+		return n
+	}
+	n = n.put(Estimate{d.Diff, d.Lo, d.Hi})
+	n.Tier, n.P, n.Adjusted, n.N, n.How = d.Tier, some(d.P), some(d.adjusted()), d.N, d
+	n.From = union(b.ids(c.Of, d.Tiers), b.ids(c.Minus, d.Tiers))
+	return n
+}
+
+// ids are those of an arm's cells at some tiers.
+func (b *Block) ids(arm results.Arm, tiers []string) (out []string) {
+	for s, c := range b.cells {
+		if s.arm == arm && (s.tier == "" || slices.Contains(tiers, s.tier)) {
+			out = append(out, c.ID)
+		}
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+package infer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"scalewm/dataset/parallel"
+	"scalewm/eval/results"
+)
+
+// ErrNothing says that no cell of a folder is of a method that plans.
+var ErrNothing = errors.New("nothing to compare")
+
+// Infer makes the table of a folder's contents. It returns an error that wraps ErrNothing if there is nothing to
+// report; everything less becomes a warning.
+func Infer(c *results.Contents, o Options) (*Table, error) {
+	unread := c.Unread()
+	if len(c.Cells) == 0 {
+		because := ""
+		if len(unread) > 0 {
+			because = "; unusable: " + strings.Join(unread, "; ")
+		}
+		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because)
+	}
+	placed, notes := PlaceCells(c.Cells)
+	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}}
+	var err error
+	if t.Blocks, err = blocksOf(placed, c.Runs); err != nil {
+		return nil, err
+	}
+	if len(t.Blocks) == 0 {
+		return nil, fmt.Errorf("report: %w: the folder holds cells of random actions and policies only (hint: evaluate a trained method, `scalewm eval --help`)", ErrNothing)
+	}
+	t.compare(o)
+	for _, b := range t.Blocks {
+		t.success(b)
+		t.differences(b)
+	}
+	for _, g := range t.Groups {
+		t.over(g, o)
+		t.seeds(g)
+		t.sources(g)
+	}
+	t.factors(o)
+	t.measure()
+	for _, g := range t.Groups {
+		t.predict(g)
+	}
+	t.publish()
+	t.Claims = t.findings(t.Groups[0])
+	t.check()
+	return t, nil
+}
+
+// compare pairs the arms of all blocks, sorts the blocks into groups, and adjusts the families of tests.
+func (t *Table) compare(o Options) {
+	var settings []*Settings
+	var of []*Block
+	parallel.For(context.Background(), 0, len(t.Blocks), func(_, i int) error { // bootstraps take most of a report's time
+		t.Blocks[i].pair(o)
+		t.Blocks[i].fresh(o)
+		return nil
+	})
+	for _, b := range t.Blocks {
+		if b.Main == nil || b.Main.Solver != b.Solver { // the paper's test has MPPI at stock temperature
+			of, settings = append(of, b), append(settings, b.settings)
+		}
+	}
+	for _, x := range Groups(settings) {
+		g := Group{Name: x.Name}
+		for _, i := range x.Members {
+			g.Blocks = append(g.Blocks, of[i])
+		}
+		Adjust(pairsOf(g.Main()))
+		t.Groups = append(t.Groups, g)
+	}
+	adjustVaried(t.Blocks)
+}

@@ -1,0 +1,77 @@
+package infer
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"scalewm/eval/results"
+)
+
+// What varying one setting changes. A block that varies a main one and that one are compared on the cells whose places both have:
+// FactorMain and Factor name the numbers of the two, whose settings are those of the block that varies. FactorAll names
+// those of main blocks of one task and solver. Each has successes by arm, one difference and a count of seeds (see factor).
+const (
+	Factor     = "factor"
+	FactorMain = "factor_main"
+	FactorAll  = "factor_all"
+)
+
+// factors adds those numbers.
+func (t *Table) factors(o Options) {
+	o.MeanOnly = true
+	for _, b := range t.Blocks {
+		same := func(x *Block) bool { return x != b && x.Main == nil && x.Task == b.Task && x.Solver == b.Solver }
+		p := Place{Task: b.Task, Solver: strings.TrimSuffix(b.Solver, "-stock"), Settings: b.Settings}
+		if b.Main == nil {
+			if slices.ContainsFunc(t.Blocks, same) {
+				t.factor(FactorAll, p, b.Settings, b)
+			}
+			continue
+		}
+		if b.Solver == results.StockMPPI {
+			p.Settings = strings.TrimPrefix(p.Settings+", stock temperature", ", ")
+		}
+		if main := b.Main.within(b, o); len(main.Tiers) > 0 {
+			t.factor(FactorMain, p, cmp.Or(b.Main.Settings, "the main setting"), main)
+			t.factor(Factor, p, p.Settings, b.within(b.Main, o))
+		}
+	}
+}
+
+// within is the block of the cells whose places another block has too.
+func (b *Block) within(other *Block, o Options) *Block {
+	w := &Block{Place: b.Place, cells: maps.Clone(b.cells)}
+	maps.DeleteFunc(w.cells, func(s slot, _ results.Cell) bool { _, both := other.cells[s]; return !both })
+	w.arrange(nil)
+	w.pair(o)
+	return w
+}
+
+// factor adds the successes of the arms of such a block averaged over the tiers that the numbers list, its leading
+// difference, and how many training seeds it has, with its name as a note.
+func (t *Table) factor(what string, p Place, name string, b *Block) {
+	p.Tier = strings.Join(b.Averaged(), ", ")
+	scores := &Table{byKey: map[key]*Number{}}
+	scores.success(b)
+	seeds := map[int]bool{}
+	for _, a := range b.Arms {
+		if !a.Floor() {
+			seeds[a.Seed] = true
+		}
+		if n := scores.Success(b, a.Arm, Mean); n != nil {
+			n := *n
+			n.What, n.Place, n.Seed = what+"_success", p, nil
+			t.add(n)
+		}
+	}
+	n := Number{What: what + "_difference", Place: p}
+	if c := b.Headline(); c != nil {
+		n = b.difference(n.What, c, c.Mean)
+		n.Place, n.Of, n.Minus = p, results.Arm{}, results.Arm{} // one a block, whatever its headline
+		n.Notes = []string{c.A + " minus " + c.B}
+	}
+	t.add(n)
+	t.add(Number{What: what + "_seeds", Place: p, Value: some(float64(len(seeds))), Notes: []string{name}})
+}

@@ -1,0 +1,483 @@
+package infer
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"scalewm/eval/results"
+	"scalewm/eval/stats"
+	"scalewm/eval/words"
+	"scalewm/model"
+)
+
+// Checkpoint has all analyses of one checkpoint on one kind of device.
+type Checkpoint struct {
+	results.Arm
+	Task, Protocol, Weights, Device, Data string
+	Seed                                  int
+	// Settings say what distinguishes it from others of its arm and seed, in words; they are those of its numbers.
+	Settings string
+	Several  bool     // its arm has several training seeds
+	Left     []string // what was measured and is not shown, and why
+	results.Results
+	ids []string
+}
+
+// Title names the checkpoint.
+func (c *Checkpoint) Title() string {
+	s := words.Arm(c.Arm)
+	if c.Several {
+		s += fmt.Sprintf(", seed %d", c.Seed)
+	}
+	if c.Settings != "" {
+		s += ", " + c.Settings
+	}
+	return s
+}
+
+// Place is where its numbers belong.
+func (c *Checkpoint) Place() Place { return Place{Task: c.Task, Settings: c.Settings} }
+
+// take adds a result. Of rollouts under several settings the one with the most candidates
+// in all stays.
+func (c *Checkpoint) take(a results.Analysis) {
+	r := a.Results
+	if old := c.Rollout; old != nil && r.Rollout != nil {
+		few, many := r.Rollout, old
+		if few.Starts*few.Candidates > many.Starts*many.Candidates {
+			few, many = many, few
+		}
+		r.Rollout = many
+		c.Left = append(c.Left, fmt.Sprintf("%s: a rollout of %s with %d candidates is left out next to that of %d with %d", words.Arm(c.Arm), words.Count(few.Starts, "start"), few.Candidates, many.Starts, many.Candidates))
+	}
+	c.Merge(r)
+	c.ids = append(c.ids, a.ID)
+}
+
+// Checkpoints gathers the analyses of a task's checkpoints in the order of tables.
+func (t *Table) Checkpoints(task string) (all []*Checkpoint) {
+	if all, ok := t.checkpoints[task]; ok {
+		return all
+	}
+	defer func() { t.checkpoints[task] = all }()
+	type key struct {
+		arm                             results.Arm
+		seed                            int
+		protocol, weights, device, data string
+	}
+	found := map[key]*Checkpoint{}
+	for _, a := range t.Analyses {
+		s := a.Spec
+		if s.Task != task {
+			continue
+		}
+		k := key{s.Arm(), s.TrainSeed, s.Protocol, s.Weights, s.Device, s.Data}
+		c := found[k]
+		if c == nil {
+			c = &Checkpoint{Arm: k.arm, Task: task, Seed: s.TrainSeed, Protocol: s.Protocol, Weights: s.Weights, Device: s.Device, Data: s.Data}
+			found[k], all = c, append(all, c)
+		}
+		c.take(a)
+	}
+	slices.SortFunc(all, func(a, b *Checkpoint) int {
+		return cmp.Or(results.CompareArms(a.Arm, b.Arm), a.Seed-b.Seed, cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Weights, b.Weights), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Data, b.Data))
+	})
+	for _, c := range all {
+		differ := func(of func(*Checkpoint) string) bool {
+			return slices.ContainsFunc(all, func(o *Checkpoint) bool { return o.Arm == c.Arm && of(o) != of(c) })
+		}
+		say := func(format string, value any) {
+			if c.Settings != "" {
+				c.Settings += ", "
+			}
+			c.Settings += fmt.Sprintf(format, value)
+		}
+		c.Several = differ(func(o *Checkpoint) string { return fmt.Sprint(o.Seed) })
+		if differ(func(o *Checkpoint) string { return o.Protocol }) {
+			say("%s", c.Protocol)
+		}
+		if differ(func(o *Checkpoint) string { return fmt.Sprint(o.Seed, o.Protocol, o.Weights) }) && !differ(func(o *Checkpoint) string { return fmt.Sprint(o.Seed, o.Protocol) }) {
+			say("weights %.8s", c.Weights)
+		}
+		if differ(func(o *Checkpoint) string { return o.Device }) {
+			say("%s", c.Device)
+		}
+		if slices.ContainsFunc(all, func(o *Checkpoint) bool { return o.Data != c.Data }) {
+			say("data set %.8s", c.Data)
+		}
+	}
+	return all
+}
+
+// R2 names the number of how well a probe (ridge, mlp) of the first k principal components, or of all for k = 0, reads a component
+// of the task state, or their mean.
+func R2(probe string, k int, component string) string {
+	if k == 0 {
+		return fmt.Sprintf("r2_%s_all_%s", probe, component)
+	}
+	return fmt.Sprintf("r2_%s_%d_%s", probe, k, component)
+}
+
+// ProbeSizes are the numbers of components of the paper's figure.
+var ProbeSizes = []int{2, 4, 8}
+
+// r2 is the value of that number; NaN where there is none.
+func (c *Checkpoint) r2(probe string, k int, component string) float64 {
+	r2 := math.NaN()
+	if c.Probe == nil {
+		return r2
+	}
+	for _, s := range c.Probe.Scores { // ascending in k: the last one is that of all components
+		if s.Probe == probe && s.Component == component && (k == 0 || s.K == k) {
+			r2 = float64(s.R2)
+		}
+	}
+	return r2
+}
+
+// measure is a number of a checkpoint; NaN where it was not measured.
+type measure struct {
+	what, title string // the title where success may be predicted from it
+	of          func(*Checkpoint) float64
+}
+
+func ofSpectrum(of func(*results.Spectrum) float64) func(*Checkpoint) float64 {
+	return func(c *Checkpoint) float64 {
+		if c.Spectrum == nil {
+			return math.NaN()
+		}
+		return of(c.Spectrum)
+	}
+}
+
+func ofRollout(of func(*results.Rollout) float64) func(*Checkpoint) float64 {
+	return func(c *Checkpoint) float64 {
+		if c.Rollout == nil {
+			return math.NaN()
+		}
+		return of(c.Rollout)
+	}
+}
+
+func ofCost(of func(*results.Cost) float64) func(*Checkpoint) float64 {
+	return func(c *Checkpoint) float64 {
+		if c.Cost == nil || len(c.Cost.Tiers) == 0 {
+			return math.NaN()
+		}
+		return of(c.Cost)
+	}
+}
+
+func ofTimes(of func(*results.CostTimes) float64) func(*Checkpoint) float64 {
+	return ofCost(func(c *results.Cost) float64 {
+		if c.Times == nil {
+			return math.NaN()
+		}
+		return of(c.Times)
+	})
+}
+
+func ofStep(of func(*results.StepTime) float64) func(*Checkpoint) float64 {
+	return ofTimes(func(t *results.CostTimes) float64 {
+		if t.Step == nil {
+			return math.NaN()
+		}
+		return of(t.Step)
+	})
+}
+
+// measures are all numbers of a checkpoint; those with an interval, and the probes', are added apart.
+var measures = []measure{
+	{Spearman, "rank alignment", func(c *Checkpoint) float64 { return rho(c).Value }},
+	{"participation_ratio", "participation ratio", ofSpectrum(func(s *results.Spectrum) float64 { return s.Participation })},
+	{"effective_rank", "effective rank", ofSpectrum(func(s *results.Spectrum) float64 { return s.EffectiveRank })},
+	{R2("ridge", 4, "mean"), "linear probe of 4 components", func(c *Checkpoint) float64 { return c.r2("ridge", 4, "mean") }},
+	{R2("ridge", 0, "mean"), "linear probe of all", func(c *Checkpoint) float64 { return c.r2("ridge", 0, "mean") }},
+	{R2("mlp", 0, "mean"), "hidden-layer probe of all", func(c *Checkpoint) float64 { return c.r2("mlp", 0, "mean") }},
+	{RolloutError, "rollout error", ofRollout(func(r *results.Rollout) float64 { return r.RollErr })},
+	{Tau, "rollout τ", ofRollout(func(r *results.Rollout) float64 { return r.Tau })},
+	{"tau_of_encoded", "τ of encoded goals against the simulator", ofRollout(func(r *results.Rollout) float64 { return r.Encoded.Tau })},
+	{"tau_of_predicted", "τ of predicted costs against the simulator", ofRollout(func(r *results.Rollout) float64 { return r.Total.Tau })},
+	{"leading_variance", "", ofSpectrum(func(s *results.Spectrum) float64 { // in the first 8 directions
+		sum := 0.0
+		for _, v := range s.Eigenvalues[:min(8, len(s.Eigenvalues))] {
+			sum += v
+		}
+		return sum
+	})},
+	{"r2_of_leading", "", func(c *Checkpoint) float64 { // of the first 2, 4 and 8 components, averaged
+		sum := 0.0
+		for _, k := range ProbeSizes {
+			sum += c.r2("ridge", k, "mean")
+		}
+		return sum / float64(len(ProbeSizes))
+	}},
+	{"r2_of_worst", "", func(c *Checkpoint) float64 { // the least of a component of the state, from all components
+		worst := math.Inf(1)
+		if c.Probe != nil {
+			for _, s := range c.Probe.Scores {
+				if v := c.r2("ridge", 0, s.Component); s.Component != "mean" && v < worst { // NaN is not
+					worst = v
+				}
+			}
+		}
+		return worst
+	}},
+	{"rollout_starts", "", ofRollout(func(r *results.Rollout) float64 { return float64(r.Starts) })},
+	{"parameters", "", ofCost(func(c *results.Cost) float64 { return float64(c.Params) })},
+	{"batch", "", ofCost(func(c *results.Cost) float64 { return float64(c.Batch) })},
+	{"steps_per_second", "", ofStep(func(s *results.StepTime) float64 { return s.StepsPerSec })},
+	{"epoch_seconds", "", ofStep(func(s *results.StepTime) float64 { return s.EpochSeconds })},
+	{"gflop_of_step", "", ofCost(func(c *results.Cost) float64 { return c.StepFLOP / 1e9 })},
+	{"plan_rollouts", "", ofCost(func(c *results.Cost) float64 { return float64(c.Tiers[len(c.Tiers)-1].Rollouts) })},
+	{"plan_predictor_calls", "", ofCost(func(c *results.Cost) float64 { return float64(c.Tiers[len(c.Tiers)-1].PredictorCalls) })},
+	{"plan_tflop", "", ofCost(func(c *results.Cost) float64 { return c.Tiers[len(c.Tiers)-1].FLOP / 1e12 })},
+}
+
+// PlanSeconds is the number of the seconds of one plan at a tier, or at all tiers (SumOfTiers).
+const (
+	PlanSeconds = "plan_seconds"
+	SumOfTiers  = "sum"
+)
+
+// measureOf is the measure of a number.
+func measureOf(what string) measure {
+	return measures[slices.IndexFunc(measures, func(m measure) bool { return m.what == what })]
+}
+
+// rho is the alignment with the full state.
+func rho(c *Checkpoint) Estimate {
+	if len(c.Rank) == 0 {
+		return Estimate{math.NaN(), math.NaN(), math.NaN()}
+	}
+	r := c.Rank[0]
+	return Estimate{float64(r.Spearman), float64(r.Lo), float64(r.Hi)}
+}
+
+// measure adds the numbers of all checkpoints.
+func (t *Table) measure() {
+	for _, task := range t.analysed() {
+		all := t.Checkpoints(task)
+		for _, c := range all {
+			t.measured(c)
+			t.changes(c, all)
+		}
+	}
+}
+
+// analysed are the tasks that analyses are of.
+func (t *Table) analysed() (tasks []string) {
+	for _, a := range t.Analyses {
+		tasks = append(tasks, a.Spec.Task)
+	}
+	slices.SortFunc(tasks, results.CompareTasks)
+	return slices.Compact(tasks)
+}
+
+// Aligned names the alignment with a state other than the full one.
+func Aligned(what, state string) string {
+	if state == "" || state == results.DefaultQ {
+		return what
+	}
+	return what + "_" + state
+}
+
+func (t *Table) measured(c *Checkpoint) {
+	n := Number{Place: c.Place(), Of: c.Arm, Seed: &c.Seed, From: c.ids}
+	for _, r := range c.Rank {
+		x := n.put(Estimate{float64(r.Spearman), float64(r.Lo), float64(r.Hi)})
+		x.What, x.N, x.Unit = Aligned(Spearman, r.Q), r.N, "frame"
+		t.add(x)
+		x = n.put(lone(float64(r.Pearson)))
+		x.What, x.N, x.Unit = Aligned("pearson", r.Q), r.N, "frame"
+		t.add(x)
+	}
+	for _, m := range measures {
+		if v := m.of(c); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			x := n.put(lone(v))
+			x.What = m.what
+			t.add(x)
+		}
+	}
+	if c.Probe != nil {
+		for _, s := range c.Probe.Scores {
+			for what, v := range map[string]float64{R2(s.Probe, s.K, s.Component): float64(s.R2), R2(s.Probe, 0, s.Component): c.r2(s.Probe, 0, s.Component)} {
+				x := n.put(lone(v))
+				x.What, x.N, x.Unit = what, c.Probe.N, "frame"
+				t.add(x)
+			}
+		}
+	}
+	if c.Cost != nil && c.Cost.Times != nil {
+		for _, p := range c.Cost.Times.Plans {
+			x := n.put(lone(p.Seconds))
+			x.What, x.Tier = PlanSeconds, p.Tier
+			t.add(x)
+		}
+	}
+}
+
+// changes adds how much a checkpoint's rollouts differ from the baseline's of the same training seed: in percent or, of a number
+// near 0, as the difference, as in the paper, whose unit is "". The p is Wilcoxon's over the starts that both have.
+func (t *Table) changes(c *Checkpoint, all []*Checkpoint) {
+	at := slices.IndexFunc(all, func(b *Checkpoint) bool {
+		return b.Arm == baseline && c.Arm != baseline && b.Seed == c.Seed && b.Protocol == c.Protocol && b.Data == c.Data && b.Rollout != nil
+	})
+	if c.Rollout == nil || at < 0 {
+		return
+	}
+	b := all[at]
+	n := Number{Place: c.Place(), Of: c.Arm, Minus: baseline, Seed: &c.Seed, From: union(c.ids, b.ids)}
+	t.change(n, RolloutError, c.Rollout.RollErr, b.Rollout.RollErr, math.NaN())
+	t.change(n, Tau, c.Rollout.Tau, b.Rollout.Tau, overStarts(c.Rollout, b.Rollout))
+}
+
+var baseline = results.Arm{Method: model.Baseline}
+
+func (t *Table) change(n Number, what string, x, base, p float64) {
+	n.What, n.P = what+"_change", some(p)
+	if math.Abs(base) < 0.05 {
+		n.Value = some(x - base)
+	} else {
+		n.Value, n.Unit = some(100*(x/base-1)), "%"
+	}
+	t.add(n)
+}
+
+// overStarts is Wilcoxon's p of the differences in τ over the starts that both have; NaN
+// where none differs.
+func overStarts(a, b *results.Rollout) float64 {
+	var diffs []float64
+	for _, x := range a.PerStart {
+		for _, y := range b.PerStart {
+			if x.Start == y.Start && x.Tau != y.Tau {
+				diffs = append(diffs, x.Tau-y.Tau)
+			}
+		}
+	}
+	if len(diffs) == 0 {
+		return math.NaN()
+	}
+	return stats.SignedRankExact(diffs)
+}
+
+// lone is a number without an interval.
+func lone(x float64) Estimate { return Estimate{x, math.NaN(), math.NaN()} }
+
+// Measures that success may be predicted from: what and title.
+func Measures() (out [][2]string) {
+	for _, m := range measures {
+		if m.title != "" {
+			out = append(out, [2]string{m.what, m.title})
+		}
+	}
+	return out
+}
+
+// Predicts names the rank correlation of a measure with success, over checkpoints; Within is of both as deviations from their method's mean.
+// An arm's number of methods is Methods.
+func Predicts(what string) string { return what + "_against_success" }
+func Within(what string) string   { return what + "_against_success_within_methods" }
+func Methods(what string) string  { return what + "_against_success_methods" }
+
+// predict adds those of each task and measure with at least six checkpoints, and
+// their mean over tasks, if there are several.
+func (t *Table) predict(g Group) {
+	type found struct {
+		all, within Number
+		methods     int
+	}
+	perMeasure := map[string][]found{}
+	for _, task := range Tasks(g.Main()) {
+		success, blocks := t.successOf(g.Main(), task), 0
+		all := slices.DeleteFunc(slices.Clone(t.Checkpoints(task)), func(c *Checkpoint) bool { return len(success[c.Weights]) == 0 || c.Floor() })
+		for _, c := range all {
+			blocks = max(blocks, len(success[c.Weights]))
+		}
+		for _, m := range measures {
+			var x, y []float64
+			var arms []results.Arm
+			for _, c := range all {
+				if v := m.of(c); m.title != "" && !math.IsNaN(v) && len(success[c.Weights]) == blocks {
+					x, y, arms = append(x, v), append(y, mean(success[c.Weights])), append(arms, c.Arm)
+				}
+			}
+			if len(x) < 6 {
+				continue
+			}
+			methods := len(slices.Compact(slices.SortedFunc(slices.Values(arms), results.CompareArms)))
+			correlate := func(what string, x, y []float64, groups int) Number {
+				v := stats.Spearman(x, y)
+				i := stats.SpearmanInterval(v, len(x), groups, 0.95)
+				n := Number{What: what, Place: Place{Task: task, Settings: g.Name}, N: len(x), Unit: "checkpoint"}
+				return n.put(Estimate{v, i.Lo, i.Hi})
+			}
+			f := found{correlate(Predicts(m.what), x, y, 1), correlate(Within(m.what), centred(x, arms), centred(y, arms), methods), methods}
+			t.addPrediction(m.what, f.all, f.within, f.methods)
+			perMeasure[m.what] = append(perMeasure[m.what], f)
+		}
+	}
+	for _, m := range measures {
+		if of := perMeasure[m.what]; len(of) > 1 {
+			var all, within []Number
+			methods := 0
+			for _, f := range of {
+				all, within, methods = append(all, f.all), append(within, f.within), max(methods, f.methods)
+			}
+			t.addPrediction(m.what, together(all), together(within), methods)
+		}
+	}
+}
+
+func (t *Table) addPrediction(what string, all, within Number, methods int) {
+	t.add(all)
+	t.add(within)
+	t.add(Number{What: Methods(what), Place: all.Place, Value: some(float64(methods))})
+}
+
+// successOf are the mean successes of a task's checkpoints in each block, by weights.
+func (t *Table) successOf(blocks []*Block, task string) map[string][]float64 {
+	out := map[string][]float64{}
+	for _, b := range blocks {
+		for _, a := range b.Arms {
+			if n := t.Find(Number{What: Success, Place: b.Place.At(Mean), Of: a.Arm, Seed: &a.Seed}); b.Task == task && a.Weights != "" && n != nil {
+				out[a.Weights] = append(out[a.Weights], Or(n.Value))
+			}
+		}
+	}
+	return out
+}
+
+// centred are the deviations from the mean of each value's group.
+func centred(x []float64, groups []results.Arm) []float64 {
+	sum, n := map[results.Arm]float64{}, map[results.Arm]float64{}
+	for i, g := range groups {
+		sum[g] += x[i]
+		n[g]++
+	}
+	out := make([]float64, len(x))
+	for i, g := range groups {
+		out[i] = x[i] - sum[g]/n[g]
+	}
+	return out
+}
+
+// together is the mean after Fisher's transformation over tasks that have the correlation, each weighted by
+// its checkpoints.
+func together(of []Number) Number {
+	out := Number{What: of[0].What, Place: Place{Settings: of[0].Settings}, Unit: of[0].Unit}
+	var z, variance, weights float64
+	for _, n := range of {
+		out.N += n.N
+		if n.Value == nil {
+			continue
+		}
+		w, own := float64(n.N), stats.FisherZ(*n.Value, n.N)
+		half := min(own-math.Atanh(Or(n.Lo)), math.Atanh(Or(n.Hi))-own) // that of ±1 has one finite side
+		z, variance, weights = z+w*own, variance+w*w*half*half, weights+w
+	}
+	z, half := z/weights, math.Sqrt(variance)/weights
+	return out.put(Estimate{math.Tanh(z), math.Tanh(z - half), math.Tanh(z + half)})
+}

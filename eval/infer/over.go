@@ -1,0 +1,404 @@
+package infer
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"scalewm/eval/results"
+	"scalewm/eval/words"
+	"scalewm/model"
+)
+
+// Group are main blocks that agree in their settings; numbers over several blocks are taken over those of one group.
+// A folder has one, unless it holds several settings of one task that differ in more than factors.
+type Group struct {
+	Name   string // what differs from the other groups, which is the Settings of its numbers; "" for the only one
+	Blocks []*Block
+}
+
+// Main are the group's blocks that vary no other.
+func (g Group) Main() []*Block { return Main(g.Blocks) }
+
+// Main leaves out the blocks that vary another.
+func Main(blocks []*Block) []*Block {
+	return slices.DeleteFunc(slices.Clone(blocks), func(b *Block) bool { return b.Main != nil })
+}
+
+// PaperSolvers are the solvers of the paper's tables; fourSolvers are those and gradient descent, which the
+// authors ran too.
+var (
+	PaperSolvers = []string{results.CEM, results.ICEM, results.MPPI}
+	fourSolvers  = append(slices.Clip(PaperSolvers), results.Descent)
+)
+
+// Tasks lists the tasks of blocks once each; the blocks are in their order.
+func Tasks(blocks []*Block) (out []string) {
+	for _, b := range blocks {
+		if !slices.Contains(out, b.Task) {
+			out = append(out, b.Task)
+		}
+	}
+	return out
+}
+
+// Names lists the arms of all blocks, in the order of tables.
+func Names(blocks []*Block) (out []results.Arm) {
+	for _, b := range blocks {
+		out = append(out, b.Names()...)
+	}
+	slices.SortFunc(out, results.CompareArms)
+	return slices.Compact(out)
+}
+
+// Versus lists the pairs of arms that some block compares, in the order of tables.
+func Versus(blocks []*Block) (out [][2]results.Arm) {
+	for _, b := range blocks {
+		for _, c := range b.Pairs {
+			if v := [2]results.Arm{c.Of, c.Minus}; !slices.Contains(out, v) {
+				out = append(out, v)
+			}
+		}
+	}
+	place := func(v [2]results.Arm) int { // of the second in the list that the first is compared with
+		return slices.Index(v[0].Entry().Against, v[1].Entry().Name)
+	}
+	slices.SortStableFunc(out, func(v, w [2]results.Arm) int {
+		return cmp.Or(results.CompareArms(v[0], w[0]), place(v)-place(w), results.CompareArms(v[1], w[1]))
+	})
+	return out
+}
+
+// tested are the blocks of a task by solver, MPPI at stock temperature where all was run so.
+func tested(blocks []*Block, task string) map[string]*Block {
+	of := map[string]*Block{}
+	for _, b := range blocks {
+		switch {
+		case b.Task != task:
+		case b.Solver == results.StockMPPI && (b.Main == nil || b.asFullAs(b.Main)):
+			of[results.MPPI] = b
+		case slices.Contains(fourSolvers, b.Solver) && of[b.Solver] == nil:
+			of[b.Solver] = b
+		}
+	}
+	return of
+}
+
+// asFullAs says that b has all learned arms and tiers of another block.
+func (b *Block) asFullAs(o *Block) bool {
+	for _, a := range o.Arms {
+		for _, tier := range o.TierNames() {
+			if !a.Floor() && len(o.at(a, tier)) > 0 && len(b.at(a, tier)) == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// over adds the numbers over the blocks of a group.
+func (t *Table) over(g Group, o Options) {
+	t.setTests(g, o)
+	t.tallies(g)
+	t.gains(g, o)
+	t.aggregates(g)
+	for _, task := range Tasks(g.Blocks) {
+		for _, method := range model.MethodNames(model.Method.UsesQ) {
+			t.states(g, task, results.Arm{Method: method})
+		}
+	}
+}
+
+// setTests adds the paper's test for every task and pair of arms.
+func (t *Table) setTests(g Group, o Options) {
+	for _, v := range Versus(g.Blocks) {
+		for _, task := range Tasks(g.Blocks) {
+			if n, ok := t.setTest(tested(g.Blocks, task), PaperSolvers, v[0], v[1], o); ok {
+				n.What, n.Task, n.Settings = SetDiff, task, g.Name
+				t.add(n)
+				t.add(Number{What: "set_difference_cells", Place: n.Place, Of: n.Of, Minus: n.Minus, Value: some(float64(n.How.(*SetTest).Cells))})
+			}
+		}
+	}
+}
+
+// setTest is the paper's test of two arms over the blocks of a task, those of some solvers; false where no cell has both.
+// Its notes name the cells and sets of the paper's test that are missing.
+func (t *Table) setTest(of map[string]*Block, solvers []string, a, b results.Arm, o Options) (n Number, ok bool) {
+	n = Number{Of: a, Minus: b, Unit: "set"}
+	var cells []map[string]float64
+	var named []string
+	as, bs := map[string]*Side{}, map[string]*Side{}
+	for _, solver := range solvers {
+		var without []string
+		for _, tier := range PaperTiers {
+			var d map[string]float64
+			if x := of[solver]; x != nil {
+				d = t.setDifferences(x, tier, a, b)
+			}
+			if len(d) == 0 {
+				without = append(without, tier)
+				continue
+			}
+			x := of[solver]
+			cells, named = append(cells, d), append(named, solver+" "+tier)
+			as[solver], bs[solver] = x.sides[a], x.sides[b]
+			n.From = union(n.From, x.ids(a, []string{tier}), x.ids(b, []string{tier}))
+		}
+		switch len(without) {
+		case 0:
+		case len(PaperTiers):
+			n.Notes = append(n.Notes, words.Solver(solver))
+		default:
+			n.Notes = append(n.Notes, words.Solver(solver)+" at "+words.Listing(without))
+		}
+	}
+	if len(cells) == 0 {
+		return n, false
+	}
+	test, ok := TestSets(cells)
+	if lack := paperSets - len(test.Sets); lack > 0 {
+		n.Notes = append(n.Notes, words.Count(lack, "set"))
+	}
+	n.N, n.How = len(test.Sets), &test
+	if ok {
+		n.Value, n.P = some(test.Mean), some(test.P)
+		o.MeanOnly = true
+		if d := Compare(Join(a.String(), as), Join(b.String(), bs), o).Mean; d != nil && slices.Equal(slices.Sorted(slices.Values(named)), d.Tiers) {
+			test.Pooled, n.Lo, n.Hi = d, some(d.Lo), some(d.Hi)
+		}
+	}
+	return n, true
+}
+
+// setDifferences are the rates of A minus those of B on the sets that both have, over the training seeds that are compared
+// at the tier.
+func (t *Table) setDifferences(b *Block, tier string, armA, armB results.Arm) map[string]float64 {
+	seedsAt := func(arm results.Arm) (seeds []int) {
+		for _, n := range t.BySeed(b, arm, tier) {
+			seeds = append(seeds, *n.Seed)
+		}
+		return seeds
+	}
+	var as, bs []int
+	for _, s := range SeedPairs(seedsAt(armA), seedsAt(armB)) {
+		as, bs = append(as, s[0]), append(bs, s[1])
+	}
+	out := map[string]float64{}
+	if len(as) == 0 {
+		return out
+	}
+	ra, rb := t.setRates(b, tier, armA, as...), t.setRates(b, tier, armB, bs...)
+	for set, x := range ra {
+		if y, ok := rb[set]; ok {
+			out[set] = x - y
+		}
+	}
+	return out
+}
+
+// setRates is an arm's success by set, the mean over those training seeds, or all.
+func (t *Table) setRates(b *Block, tier string, arm results.Arm, seeds ...int) map[string]float64 {
+	sum, n := map[string]float64{}, map[string]float64{}
+	for _, x := range t.BySeed(b, arm, tier) {
+		if len(seeds) > 0 && !slices.Contains(seeds, *x.Seed) {
+			continue
+		}
+		for _, s := range x.How.(*Score).BySet {
+			sum[s.Set] += s.Rate
+			n[s.Set]++
+		}
+	}
+	for set := range sum {
+		sum[set] /= n[set]
+	}
+	return sum
+}
+
+// inOrder are a map's values in the order of the sets.
+func inOrder(rates map[string]float64) (x []float64) {
+	for _, set := range slices.Sorted(maps.Keys(rates)) {
+		x = append(x, rates[set])
+	}
+	return x
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// tallies counts where each arm leads those that it is compared with, on the paper's
+// solvers and tiers: in averages over tiers, in all and by training seed, and in single cells.
+func (t *Table) tallies(g Group) {
+	const tie = 1e-9 // sums of decimals
+	for _, v := range Versus(g.Main()) {
+		leads, of, up, down, tied := 0, 0, 0, 0, 0
+		for _, b := range g.Main() {
+			if !slices.Contains(PaperSolvers, b.Solver) {
+				continue
+			}
+			sum, cells := 0.0, 0
+			for _, tier := range PaperTiers {
+				points := inOrder(t.setDifferences(b, tier, v[0], v[1]))
+				slices.Sort(points)
+				if len(points) == 0 {
+					continue
+				}
+				d := mean(points)
+				sum += d
+				cells++
+				switch {
+				case d > tie:
+					up++
+				case d < -tie:
+					down++
+				default:
+					tied++
+				}
+			}
+			if cells > 0 {
+				of++
+				if sum > tie {
+					leads++
+				}
+			}
+		}
+		if of == 0 {
+			continue
+		}
+		t.tally(Number{Place: Place{Settings: g.Name}, Of: v[0], Minus: v[1]}, leads, of, []int{up, down, tied})
+		t.talliesBySeed(g, v)
+	}
+}
+
+// talliesBySeed counts, by training seed, the averages of a task and solver that an arm leads.
+func (t *Table) talliesBySeed(g Group, v [2]results.Arm) {
+	led, of := map[int]int{}, map[int]int{}
+	for _, b := range g.Blocks {
+		if !slices.Contains(PaperSolvers, b.Solver) {
+			continue
+		}
+		for _, seed := range b.SeedsOf(v[0]) {
+			n := Number{What: Success, Place: b.Place.At(Mean), Of: v[0], Seed: &seed}
+			x := t.Find(n)
+			n.Of = v[1]
+			if y := t.Find(n); x != nil && y != nil {
+				if of[seed]++; *x.Value > *y.Value+1e-9 {
+					led[seed]++
+				}
+			}
+		}
+	}
+	for _, seed := range slices.Sorted(maps.Keys(of)) {
+		t.tally(Number{Place: Place{Settings: g.Name}, Of: v[0], Minus: v[1], Seed: &seed}, led[seed], of[seed], nil)
+	}
+}
+
+// tally adds the counts of a pair: averages led among all, and cells up, down and tied.
+func (t *Table) tally(n Number, leads, of int, cells []int) {
+	count := func(what string, k, all int, unit string) {
+		n.What, n.Value, n.N, n.Unit = what, some(float64(k)), all, unit
+		t.add(n)
+	}
+	count("averages_led", leads, of, "average")
+	for i, what := range []string{"cells_up", "cells_down", "cells_tied"} {
+		if cells != nil {
+			count(what, cells[i], cells[0]+cells[1]+cells[2], "cell")
+		}
+	}
+}
+
+// gains adds what iCEM gains over CEM for every task and method with both solvers.
+func (t *Table) gains(g Group, o Options) {
+	o.MeanOnly = true
+	for _, task := range Tasks(g.Main()) {
+		of := tested(g.Main(), task)
+		cem, icem := of[results.CEM], of[results.ICEM]
+		if cem == nil || icem == nil {
+			continue
+		}
+		for _, arm := range Names([]*Block{cem, icem}) {
+			a, b := icem.sides[arm], cem.sides[arm]
+			if a == nil || b == nil || !arm.Plans() {
+				continue
+			}
+			if d := Compare(a, b, o).Mean; d != nil {
+				n := Number{Place: Place{Task: task, Settings: g.Name}, Of: arm, P: some(d.P), N: d.N, Unit: "episode",
+					From: union(icem.ids(arm, d.Tiers), cem.ids(arm, d.Tiers)), How: d}
+				t.gain(n.put(Estimate{d.Diff, d.Lo, d.Hi}), d.RateB, d.RateA)
+			}
+		}
+	}
+}
+
+// gain adds such a gain with the successes that it is between.
+func (t *Table) gain(n Number, cem, icem float64) {
+	n.What = Gain
+	t.add(n)
+	for what, v := range map[string]float64{"success_by_cem": cem, "success_by_icem": icem} {
+		t.add(Number{What: what, Source: n.Source, Place: n.Place, Of: n.Of, Value: some(v), N: n.N, Unit: n.Unit, From: n.From})
+	}
+}
+
+// Aggregates are the names of an arm's numbers over the cells that all arms have.
+var Aggregates = []string{"success_mean", "success_interquartile_mean", "gap_to_100_percent"}
+
+// aggregates adds the arms' numbers over the cells (task, solver, tier) that all of them have, each the mean of their training seeds.
+func (t *Table) aggregates(g Group) {
+	blocks := g.Main()
+	names := slices.DeleteFunc(Names(blocks), func(a results.Arm) bool { return !a.Plans() })
+	cells, from := map[results.Arm][][]float64{}, map[results.Arm][]string{}
+	for _, b := range blocks {
+		for _, tier := range b.Averaged() {
+			rates := map[results.Arm][]float64{}
+			for _, m := range names {
+				if x := inOrder(t.setRates(b, tier, m)); len(x) > 0 {
+					rates[m] = x
+				}
+			}
+			if len(rates) < len(names) {
+				continue
+			}
+			for m, r := range rates {
+				cells[m], from[m] = append(cells[m], r), append(from[m], b.ids(m, []string{tier})...)
+			}
+		}
+	}
+	for _, m := range names {
+		if len(cells[m]) == 0 {
+			continue
+		}
+		mean, iqm, gap := Aggregate(m.String(), cells[m])
+		for i, e := range []Estimate{mean, iqm, gap} {
+			n := Number{What: Aggregates[i], Place: Place{Settings: g.Name}, Of: m, N: len(cells[m]), Unit: "cell", From: union(from[m])}
+			t.add(n.put(e))
+		}
+	}
+}
+
+// pairsOf are the comparisons of blocks.
+func pairsOf(blocks []*Block) (out []*Comparison) {
+	for _, b := range blocks {
+		out = append(out, b.Pairs...)
+	}
+	return out
+}
+
+// adjustVaried adjusts the comparisons of blocks that are no main ones among those that vary the same.
+func adjustVaried(blocks []*Block) {
+	families := map[string][]*Block{}
+	for _, b := range blocks {
+		if b.Main != nil {
+			what := strings.Join(b.Varied, " ") + ": " + b.Settings
+			families[what] = append(families[what], b)
+		}
+	}
+	for _, family := range families {
+		Adjust(pairsOf(family))
+	}
+}

@@ -1,0 +1,240 @@
+package doc
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Point is a place in a figure, in CSS pixels from the top left corner.
+type Point struct{ X, Y float64 }
+
+// SVG collects the elements of one figure. Colours come from the page's style
+// by class, so that one figure serves the light, the dark and the printed page.
+type SVG struct {
+	b    strings.Builder
+	w, h float64
+}
+
+// NewSVG is an empty figure of w x h pixels.
+func NewSVG(w, h float64) *SVG { return &SVG{w: w, h: h} }
+
+// Html closes the figure; label is read to those who cannot see it.
+func (s *SVG) HTML(label string) template.HTML {
+	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s">%s</svg>`,
+		px(s.w), px(s.h), px(s.w), px(s.h), template.HTMLEscapeString(label), s.b.String()))
+}
+
+// px writes a length with at most two decimals.
+func px(x float64) string {
+	t := strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
+	if t == "-0" {
+		return "0"
+	}
+	return t
+}
+
+func (s *SVG) Line(a, b Point, class string) {
+	fmt.Fprintf(&s.b, `<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class, px(a.X), px(a.Y), px(b.X), px(b.Y))
+}
+
+func (s *SVG) Text(p Point, class, text string) {
+	fmt.Fprintf(&s.b, `<text class="%s" x="%s" y="%s">%s</text>`, class, px(p.X), px(p.Y), template.HTMLEscapeString(text))
+}
+
+// Rect draws from the top left corner a to the bottom right corner b.
+func (s *SVG) Rect(a, b Point, class string) {
+	fmt.Fprintf(&s.b, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, class, px(a.X), px(a.Y), px(b.X-a.X), px(b.Y-a.Y))
+}
+
+// Polyline draws through the points; a NaN breaks the line.
+func (s *SVG) Polyline(ps []Point, class string) {
+	fmt.Fprintf(&s.b, `<path class="%s" d="%s"/>`, class, pathOf(ps))
+}
+
+// Band fills between two lines.
+func (s *SVG) Band(upper, lower []Point, class string) {
+	ps := append([]Point{}, upper...)
+	for i := len(lower) - 1; i >= 0; i-- {
+		ps = append(ps, lower[i])
+	}
+	fmt.Fprintf(&s.b, `<path class="%s" d="%sZ"/>`, class, pathOf(ps))
+}
+
+func pathOf(ps []Point) string {
+	var b strings.Builder
+	pen := "M"
+	for _, p := range ps {
+		if math.IsNaN(p.Y) || math.IsNaN(p.X) {
+			pen = "M"
+			continue
+		}
+		b.WriteString(pen + px(p.X) + " " + px(p.Y))
+		pen = "L"
+	}
+	return b.String()
+}
+
+// Mark draws the sign of a style, since colours alone do not print.
+func (s *SVG) Mark(p Point, style int, class, title string) {
+	class = "mark " + class
+	switch style {
+	case 1:
+		fmt.Fprintf(&s.b, `<rect class="%s" x="%s" y="%s" width="8" height="8">%s</rect>`, class, px(p.X-4), px(p.Y-4), tip(title))
+	case 2:
+		fmt.Fprintf(&s.b, `<path class="%s" d="M%s %sl5 8.5h-10z">%s</path>`, class, px(p.X), px(p.Y-5.5), tip(title))
+	case 3:
+		fmt.Fprintf(&s.b, `<path class="%s" d="M%s %sl5.2 5.2l-5.2 5.2l-5.2 -5.2z">%s</path>`, class, px(p.X), px(p.Y-5.2), tip(title))
+	default:
+		fmt.Fprintf(&s.b, `<circle class="%s" cx="%s" cy="%s" r="4.3">%s</circle>`, class, px(p.X), px(p.Y), tip(title))
+	}
+}
+
+// Dot draws a small filled circle.
+func (s *SVG) Dot(p Point, class, title string) {
+	fmt.Fprintf(&s.b, `<circle class="%s" cx="%s" cy="%s" r="3">%s</circle>`, class, px(p.X), px(p.Y), tip(title))
+}
+
+// tip is a tooltip.
+func tip(title string) string {
+	if title == "" {
+		return ""
+	}
+	return "<title>" + template.HTMLEscapeString(title) + "</title>"
+}
+
+// Axis maps values lo..hi to pixels from..to.
+type Axis struct {
+	Lo, Hi, From, To float64
+	Log              bool
+}
+
+// At is the pixel of a value.
+func (a Axis) At(v float64) float64 {
+	lo, hi := a.Lo, a.Hi
+	if a.Log {
+		lo, hi, v = math.Log10(lo), math.Log10(hi), math.Log10(v)
+	}
+	return a.From + (v-lo)/(hi-lo)*(a.To-a.From)
+}
+
+// Ticks are round values in the axis' range, about n of them: powers of ten on
+// a logarithmic axis, multiples of 1, 2 or 5 times one on a linear axis.
+func (a Axis) Ticks(n int) (out []float64) {
+	if a.Log {
+		for e := math.Ceil(math.Log10(a.Lo) - 1e-9); e <= math.Log10(a.Hi)+1e-9; e++ {
+			out = append(out, math.Pow(10, e))
+		}
+		return out
+	}
+	step := NiceStep((a.Hi - a.Lo) / float64(n))
+	for i := math.Ceil(a.Lo/step - 1e-9); i*step <= a.Hi+step*1e-9; i++ {
+		out = append(out, i*step+0) // + 0: no negative zero
+	}
+	return out
+}
+
+// NiceStep is the smallest of 1, 2, 5 times a power of ten that reaches x.
+func NiceStep(x float64) float64 {
+	base := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 5} {
+		if m*base >= x*(1-1e-9) {
+			return m * base
+		}
+	}
+	return 10 * base
+}
+
+// Panel is a plot area with its axes.
+type Panel struct {
+	*SVG
+	X, Y Axis
+}
+
+// NewPanel leaves room for labels around a plot of w x h pixels in all.
+func NewPanel(w, h float64, x, y Axis) Panel {
+	x.From, x.To = 40, w-14
+	y.From, y.To = h-34, 28
+	return Panel{NewSVG(w, h), x, y}
+}
+
+// At is the place of two values.
+func (p Panel) At(x, y float64) Point { return Point{p.X.At(x), p.Y.At(y)} }
+
+// YGrid draws horizontal lines with their values.
+func (p Panel) YGrid(ticks []float64, format func(float64) string) {
+	for _, v := range ticks {
+		y := p.Y.At(v)
+		p.Line(Point{p.X.From, y}, Point{p.X.To, y}, "grid")
+		p.Text(Point{p.X.From - 7, y + 4}, "tick end", format(v))
+	}
+}
+
+// XTicks writes values under the plot.
+func (p Panel) XTicks(ticks []float64, format func(float64) string) {
+	for _, v := range ticks {
+		x := p.X.At(v)
+		p.Line(Point{x, p.Y.From}, Point{x, p.Y.From + 4}, "axis")
+		p.Text(Point{x, p.Y.From + 17}, "tick mid", format(v))
+	}
+}
+
+// Base draws the x axis and names it.
+func (p Panel) Base(title string) {
+	p.Line(Point{p.X.From, p.Y.From}, Point{p.X.To, p.Y.From}, "axis")
+	p.Text(Point{p.X.To, p.Y.From + 31}, "label end", title)
+}
+
+// Head names what the y axis shows, above the plot.
+func (p Panel) Head(title string) { p.Text(Point{0, 11}, "label head", title) }
+
+// ValueAxis covers lo..hi with a margin. It is logarithmic for positive values over more than a factor of 20.
+func ValueAxis(lo, hi float64) Axis {
+	if lo > 0 && hi/lo > 20 {
+		return Axis{Lo: lo / 1.1, Hi: hi * 1.1, Log: true}
+	}
+	if hi <= lo {
+		hi = lo + 1
+	}
+	room := (hi - lo) * 0.05
+	bottom := lo - room
+	if lo >= 0 && lo < hi/3 {
+		bottom = 0
+	}
+	return Axis{Lo: bottom, Hi: hi + room}
+}
+
+// ValueTicks are the axis' ticks; a short logarithmic axis has 2 and 5 times powers of ten too.
+func (a Axis) ValueTicks() []float64 {
+	ts := a.Ticks(4)
+	if a.Log && len(ts) < 3 {
+		var more []float64
+		for e := math.Floor(math.Log10(a.Lo)); e <= math.Log10(a.Hi); e++ {
+			for _, m := range []float64{1, 2, 5} {
+				if v := m * math.Pow(10, e); v >= a.Lo && v <= a.Hi {
+					more = append(more, v)
+				}
+			}
+		}
+		return more
+	}
+	return ts
+}
+
+// Compact writes a tick's value: 0.02, 5, 1.5k, 1e-05.
+func Compact(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case math.Abs(v) >= 1000:
+		return strconv.FormatFloat(math.Round(v)/1000, 'g', 4, 64) + "k"
+	case math.Abs(v) >= 0.001:
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	return fmt.Sprintf("%.0e", v)
+}
+
+// XY is a place.
+func XY(x, y float64) Point { return Point{x, y} }

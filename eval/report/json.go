@@ -1,0 +1,212 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"scalewm/eval/infer"
+	"scalewm/eval/report/doc"
+	"scalewm/eval/results"
+)
+
+// JSON is report.json: what other programs read. Rates and differences are in
+// percent.
+type JSON struct {
+	Cells    []JSONCell       `json:"cells"`
+	Paired   []JSONPair       `json:"paired"`
+	Claims   []JSONClaim      `json:"claims"`
+	Analyses map[string][]any `json:"analyses"` // as `analyse --json` prints them
+	Numbers  []*infer.Number  `json:"numbers"`  // all of them, of which the other lists are a part
+}
+
+// JSONCell is the success of an arm at a tier.
+type JSONCell struct {
+	Task   string   `json:"task"`
+	Method string   `json:"method"`
+	Seed   int      `json:"seed"`
+	Solver string   `json:"solver"`
+	Tier   string   `json:"tier"`
+	Sets   int      `json:"sets"`
+	N      int      `json:"n"` // episodes over all sets
+	Mean   *float64 `json:"mean"`
+	SD     *float64 `json:"sd"` // over sets, ddof 1; null with one set
+	// Settings are those of the block where a folder has several, and Variant what
+	// makes the arm one of its method's, as in "half" or "w=0.3"; else "".
+	Settings string `json:"settings,omitempty"`
+	Variant  string `json:"variant,omitempty"`
+	Note     string `json:"note,omitempty"` // on the costs that chose its plans
+}
+
+// JSONPair is A minus B over paired episodes; the tier "mean" is the average
+// over tiers.
+type JSONPair struct {
+	A      results.Arm `json:"a"`
+	B      results.Arm `json:"b"`
+	Task   string      `json:"task"`
+	Solver string      `json:"solver"`
+	Tier   string      `json:"tier"`
+	N      int         `json:"n"`
+	Diff   *float64    `json:"diff"`
+	Lo     *float64    `json:"lo"`
+	Hi     *float64    `json:"hi"`
+	P      *float64    `json:"p"`
+
+	Settings string `json:"settings,omitempty"`
+}
+
+// JSONClaim is a claim of the paper, what the folder says of it, and the number that the page
+// shows with it, in the unit of the page, with its interval; no number has no N.
+type JSONClaim struct {
+	ID      string        `json:"id"` // as in claims.json
+	Claim   string        `json:"claim"`
+	Verdict infer.Verdict `json:"verdict"` // holds, fails or undecided
+	Number  string        `json:"number"`  // which one, as in "Two-Room, iCEM"
+	Value   *float64      `json:"value"`
+	Lo      *float64      `json:"lo"`
+	Hi      *float64      `json:"hi"`
+	N       string        `json:"n"`       // what it is taken over, as in "300 episodes"
+	Section string        `json:"section"` // of the page that has it
+}
+
+// mostFrom is how many cells report.json lists of a number: those of averages over a whole grid would fill it.
+const mostFrom = 36
+
+// JSON lists every cell, every paired row, every claim, every analysis and every number of the report.
+func (r *Report) JSON() JSON {
+	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}, Analyses: map[string][]any{}}
+	for _, n := range r.Numbers {
+		if len(n.From) > mostFrom {
+			short := *n
+			short.From, n = nil, &short
+		}
+		out.Numbers = append(out.Numbers, n)
+	}
+	r.eachScore(func(b *infer.Block, a infer.Trained, t infer.Tier, n *infer.Number) {
+		s := n.How.(*infer.Score)
+		out.Cells = append(out.Cells, JSONCell{b.Task, a.Method, a.Seed, b.Solver, t.Name, len(s.BySet), s.N, n.Value, n.SD, b.Settings, a.Variants, s.Note()})
+	})
+	r.eachPair(func(b *infer.Block, n *infer.Number) {
+		out.Paired = append(out.Paired, JSONPair{n.Of, n.Minus, n.Task, n.Solver, n.Tier, n.N, n.Value, n.Lo, n.Hi, n.P, n.Settings})
+	})
+	for _, f := range r.Claims {
+		c := JSONClaim{ID: f.ID, Claim: f.Claim.Claim, Verdict: f.Verdict}
+		if here := telling(f); len(here) > 0 {
+			e := here[0]
+			c.Number, c.Value, c.Lo, c.Hi, c.N, c.Section = nameOf(f, e), e.Value, e.Lo, e.Hi, over(e), r.sectionOf(e)
+		}
+		out.Claims = append(out.Claims, c)
+	}
+	for _, a := range r.Analyses {
+		for name, lines := range a.Lines(results.About{Task: a.Spec.Task, Method: a.Spec.Arm(), Seed: a.Spec.TrainSeed}) {
+			out.Analyses[name] = append(out.Analyses[name], lines...)
+		}
+	}
+	return out
+}
+
+// jsonBytes is report.json, whose numbers have a line each.
+func (r *Report) jsonBytes() ([]byte, error) {
+	all := r.JSON()
+	numbers := all.Numbers
+	all.Numbers = []*infer.Number{}
+	head, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	b := bytes.NewBuffer(bytes.TrimSuffix(head, []byte("]\n}")))
+	for i, n := range numbers {
+		line, err := json.Marshal(n)
+		if err != nil {
+			return nil, err
+		}
+		b.WriteString("\n  ")
+		b.Write(line)
+		if i+1 < len(numbers) {
+			b.WriteByte(',')
+		}
+	}
+	b.WriteString("\n ]\n}\n")
+	return b.Bytes(), nil
+}
+
+// eachScore calls f for the success of every trained arm at every tier that it has.
+func (r *Report) eachScore(f func(*infer.Block, infer.Trained, infer.Tier, *infer.Number)) {
+	for _, b := range r.Blocks {
+		for _, a := range b.Arms {
+			for _, t := range b.Tiers {
+				if n := r.Find(infer.Number{What: infer.Success, Place: b.Place.At(t.Name), Of: a.Arm, Seed: &a.Seed}); n != nil {
+					f(b, a, t, n)
+				}
+			}
+		}
+	}
+}
+
+// eachPair calls f for every paired row of the blocks.
+func (r *Report) eachPair(f func(*infer.Block, *infer.Number)) {
+	for _, b := range r.Blocks {
+		for _, n := range r.pairs(b) {
+			f(b, n)
+		}
+	}
+}
+
+// pairs are the paired rows of a block: of each comparison its tiers and, of more than one, their mean.
+func (r *Report) pairs(b *infer.Block) (out []*infer.Number) {
+	for _, c := range b.Pairs {
+		for _, d := range c.All() {
+			out = append(out, r.Find(infer.Number{What: infer.Diff, Place: b.Place.At(d.Tier), Of: c.Of, Minus: c.Minus}))
+		}
+	}
+	return out
+}
+
+// successRows is report.csv: one line an arm and tier, unrounded.
+func (r *Report) successRows() [][]string {
+	rows := [][]string{{"task", "solver", "method", "seed", "tier", "rollouts", "sets", "n", "successes", "mean", "sd", "lo", "hi", "pre_solved", "mean_without_pre_solved", "settings", "variant"}}
+	r.eachScore(func(b *infer.Block, a infer.Trained, t infer.Tier, n *infer.Number) {
+		s := n.How.(*infer.Score)
+		rows = append(rows, []string{b.Task, b.Solver, a.Method, strconv.Itoa(a.Seed), t.Name, strconv.Itoa(t.Rollouts()), strconv.Itoa(len(s.BySet)), strconv.Itoa(s.N), strconv.Itoa(s.Hits),
+			doc.Exact(s.Mean), doc.Exact(s.SD), doc.Exact(s.Lo), doc.Exact(s.Hi), doc.Exact(s.PreSolved), doc.Exact(s.Fresh), b.Settings, a.Variants})
+	})
+	return rows
+}
+
+// pairRows is report-paired.csv: one line a paired difference, with all its tests.
+func (r *Report) pairRows() [][]string {
+	rows := [][]string{{"task", "solver", "a", "b", "tier", "n", "sets", "seeds", "both", "a_only", "b_only", "neither", "diff", "lo", "hi", "p", "mid_p", "set_p", "holm_p", "step_down_p", "bh_p", "within_margin", "settings"}}
+	r.eachPair(func(b *infer.Block, n *infer.Number) {
+		d := n.How.(*infer.Difference)
+		row := []string{n.Task, n.Solver, n.Of.String(), n.Minus.String(), n.Tier, strconv.Itoa(d.N), strconv.Itoa(d.Sets), strconv.Itoa(d.Seeds)}
+		for _, k := range []int{d.Both, d.OnlyA, d.OnlyB, d.Neither} {
+			if d.Binary() {
+				row = append(row, strconv.Itoa(k))
+			} else {
+				row = append(row, "")
+			}
+		}
+		for _, x := range []float64{d.Diff, d.Lo, d.Hi, d.P, infer.Or(d.MidP), d.SetP, d.Holm(), d.StepDown, d.BH} {
+			row = append(row, doc.Exact(x))
+		}
+		rows = append(rows, append(row, string(d.Verdict), n.Settings))
+	})
+	return rows
+}
+
+// episodeRows is episodes.csv: one line an episode of an evaluation, with the names that
+// results.Row has; compare reads those of one arm.
+func (r *Report) episodeRows() [][]string {
+	rows := [][]string{{"task", "solver", "method", "seed", "tier", "set", "episode", "trajectory", "start", "success", "steps", "replans", "forwards",
+		"planner_seed", "pre_solved", "nan_costs", "plan_cost", "diverged", "cell"}}
+	bit := map[bool]string{false: "0", true: "1"}
+	for _, c := range r.Cells {
+		s, arm := c.Spec, c.Spec.Arm().String()
+		for _, e := range c.Result.Rows {
+			rows = append(rows, []string{s.Task, s.Solver, arm, strconv.Itoa(s.TrainSeed), s.Tier, s.Set, strconv.Itoa(e.Episode), strconv.Itoa(e.Trajectory), strconv.Itoa(e.Start),
+				bit[e.Success], strconv.Itoa(e.Steps), strconv.Itoa(e.Replans), strconv.Itoa(e.PredictorCalls), strconv.FormatUint(uint64(e.PlannerSeed), 10), bit[e.PreSolved],
+				strconv.Itoa(e.NaNCosts), doc.Exact(e.PlanCost), e.Diverged, c.ID})
+		}
+	}
+	return rows
+}

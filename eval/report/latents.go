@@ -1,0 +1,358 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"strconv"
+
+	"scalewm/eval/infer"
+	"scalewm/eval/report/doc"
+	"scalewm/eval/results"
+	"scalewm/eval/words"
+	"scalewm/model"
+)
+
+// What was measured of checkpoints in addition to their success: the geometry of their
+// latents, and what their predictions are worth.
+
+// why has the paper's figures over tasks, and whether what is measured of a checkpoint predicts how well it plans.
+func (r *Report) why() []doc.Section {
+	var arms []results.Arm
+	var align, top []template.HTML
+	for _, task := range infer.Tasks(r.Blocks) {
+		all := r.Checkpoints(task)
+		for _, c := range all {
+			arms = append(arms, c.Arm)
+		}
+		align = append(align, r.barPanel(words.Task(task), "Spearman's ρ", -0.1, all, []bar{{"", infer.Spearman}})...)
+		var bars []bar
+		for _, k := range infer.ProbeSizes {
+			bars = append(bars, bar{strconv.Itoa(k), infer.R2("ridge", k, "mean")})
+		}
+		top = append(top, r.barPanel(words.Task(task), "R²", 0, all, bars)...)
+	}
+	slices.SortFunc(arms, results.CompareArms)
+	key := append(legend(slices.Compact(arms)), doc.Item{Name: "the paper's number", Class: "m-paper"})
+	return slices.Concat(
+		section(doc.Section{Title: "Geometry of the latents, over tasks", Anchor: "latents", Level: 2, Nav: "Why"},
+			doc.Figure{Caption: "Alignment of latent and state distances (tab:heldout-corr), with 95 % intervals from a bootstrap of episodes.", Panels: align, Legend: key},
+			doc.Figure{Caption: "How well the state is read from the first 2, 4 and 8 principal components (fig:topk-probing).", Panels: top, Legend: key}),
+		section(doc.Section{Title: "Whether geometry predicts planning", Anchor: "robust-foretold", Level: 3}, r.predictionTable(r.Groups[0])))
+}
+
+// predictionTable has the rank correlations of measures with success.
+func (r *Report) predictionTable(g infer.Group) doc.Table {
+	t := doc.Table{Anchor: "foretold", Head: []string{"Task", "Measure", "Checkpoints", "Methods", "With success", "95 % interval", "Within methods", "95 % interval"},
+		Caption: "Does a measure of a checkpoint predict how well it plans? Rank correlation over learned checkpoints of the measure with success, averaged over solvers and tiers; within methods, both as deviations from their method's mean. Intervals by Fisher's transformation. One of ±1, whose transformation is infinite, is taken half a step of the ranks nearer to 0. The mean over tasks is taken there too."}
+	for _, task := range append(infer.Tasks(g.Blocks), "") {
+		for _, m := range infer.Measures() {
+			at := infer.Number{What: infer.Predicts(m[0]), Place: infer.Place{Task: task, Settings: g.Name}}
+			all := r.Find(at)
+			if all == nil {
+				continue
+			}
+			name := "mean"
+			if task != "" {
+				name = words.Task(task)
+			}
+			at.What = infer.Within(m[0])
+			within := r.Find(at)
+			at.What = infer.Methods(m[0])
+			t.Rows = append(t.Rows, []doc.Field{doc.Words(name), doc.Words(m[1]), count(all), whole(r.Find(at)), decimals(2)(all), intervalOf(2)(all), decimals(2)(within), intervalOf(2)(within)})
+		}
+	}
+	return t
+}
+
+// checkpoints are the sections on a task's checkpoints; none where nothing was measured.
+func (r *Report) checkpoints(task string) []doc.Section {
+	all := r.Checkpoints(task)
+	var arms []results.Arm
+	var dropped []string
+	for _, c := range all {
+		arms, dropped = append(arms, c.Arm), append(dropped, c.Left...)
+		if c.Rollout != nil {
+			for _, d := range c.Rollout.Dropped {
+				dropped = append(dropped, fmt.Sprintf("%s, start %d: %s", c.Title(), d.Start, d.Reason))
+			}
+		}
+	}
+	key := legend(slices.Compact(arms))
+	return slices.Concat(
+		section(doc.Section{Title: "Geometry of the latents", Anchor: task + "-geometry", Level: 3}, r.rankTable(task, all),
+			doc.Figure{Caption: "Variance of the latents by principal component, as shares, both axes logarithmic.", Panels: spectrumFigure(all), Legend: key},
+			r.probeTable(task, all), r.componentTable(task, all)),
+		section(doc.Section{Title: "What predictions are worth", Anchor: task + "-predictions", Level: 3}, r.rolloutTable(task, all), note("Starts without a result", dropped),
+			doc.Figure{Caption: "Recorded episodes predicted from their recorded actions, without a simulator: squared error of the latent over that of two random ones. Dotted: the same model under another episode's actions.",
+				Panels: dynamicsFigure(all), Legend: key}))
+}
+
+// ofCheckpoint describes a checkpoint's numbers.
+func ofCheckpoint(c *infer.Checkpoint) infer.Number {
+	return infer.Number{Source: infer.Ours, Place: c.Place(), Of: c.Arm, Seed: &c.Seed}
+}
+
+// titles is a column of the checkpoints' titles.
+func titles(all []*infer.Checkpoint) column {
+	return text("Method", func(n infer.Number) string {
+		for _, c := range all {
+			if n.Seed != nil && c.Arm == n.Of && c.Seed == *n.Seed && c.Settings == n.Settings {
+				return c.Title()
+			}
+		}
+		return words.Arm(n.Of)
+	})
+}
+
+// paperOf is a column of the paper's number of an arm on a task.
+func paperOf(head, what string, f format) column {
+	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
+		f2 := doc.Missing()
+		if n := t.Find(infer.Number{What: what, Source: infer.Paper, Place: infer.Place{Task: row.Task}, Of: row.Of}); n != nil {
+			f2 = f(n)
+			f2.Muted = true
+		}
+		return f2
+	}}
+}
+
+func (r *Report) rankTable(task string, all []*infer.Checkpoint) doc.Table {
+	var out doc.Table
+	for _, c := range all {
+		for _, rank := range c.Rank {
+			what := infer.Aligned(infer.Spearman, rank.Q)
+			v := r.view(task+"-alignment", words.Task(task)+": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames; the interval is a bootstrap over episodes.",
+				titles(all), text("State", func(infer.Number) string { return cmp.Or(rank.Q, results.DefaultQ) }), number("Frames", what, count), number("Spearman", what, decimals(3)), number("95 % interval", what, intervalOf(3)),
+				number("Pearson", infer.Aligned("pearson", rank.Q), decimals(3)), paperOf("Paper's Spearman", infer.Spearman, decimals(2)))
+			v.row(ofCheckpoint(c))
+			v.Rows, out = append(out.Rows, v.Rows...), v.Table
+			out.Rows = v.Rows
+		}
+	}
+	return out
+}
+
+func (r *Report) probeTable(task string, all []*infer.Checkpoint) doc.Table {
+	columns := []column{titles(all), source}
+	for i, k := range infer.ProbeSizes {
+		head := strconv.Itoa(k)
+		if i == 0 {
+			head += " components"
+		}
+		columns = append(columns, number(head, infer.R2("ridge", k, "mean"), decimals(3)))
+	}
+	v := r.view(task+"-probes", words.Task(task)+": how well the task state can be read from the first principal components and from all of them: R² on frames that the probe was not fitted on, the mean over the state's components.",
+		append(columns, number("all", infer.R2("ridge", 0, "mean"), decimals(3)), number("all, hidden layer", infer.R2("mlp", 0, "mean"), decimals(3)))...)
+	for _, c := range all {
+		if c.Probe != nil {
+			v.row(ofCheckpoint(c))
+			v.publishedAs(ofCheckpoint(c))
+		}
+	}
+	return v.Table
+}
+
+// componentTable has the probes of all components for each number of the state.
+func (r *Report) componentTable(task string, all []*infer.Checkpoint) doc.Table {
+	probed := slices.DeleteFunc(slices.Clone(all), func(c *infer.Checkpoint) bool { return c.Probe == nil })
+	t := doc.Table{Anchor: task + "-components", Fold: "Each component of the task state", Head: []string{"Probe", "Component", "Source"},
+		Caption: words.Task(task) + ": R² of each component of the task state, read from all principal components, as the paper's table tab:probing-" + task + "."}
+	for _, c := range probed {
+		t.Head = append(t.Head, c.Title())
+	}
+	for _, probe := range [][2]string{{"ridge", "linear"}, {"mlp", "hidden layer"}} {
+		var components []string
+		for _, c := range probed {
+			for _, s := range c.Probe.Scores {
+				if s.Probe == probe[0] && !slices.Contains(components, s.Component) {
+					components = append(components, s.Component)
+				}
+			}
+		}
+		for i, component := range components {
+			ours := []doc.Field{doc.Words(probe[1]), doc.Words(component), doc.Words(infer.Ours)}
+			theirs := []doc.Field{doc.Words(probe[1]), doc.Words(component), doc.Words(infer.Paper)}
+			published := component
+			if component != "mean" {
+				published = strconv.Itoa(i)
+			}
+			any := false
+			for _, c := range probed {
+				n := ofCheckpoint(c)
+				n.What = infer.R2(probe[0], 0, component)
+				ours = append(ours, shown(r.Find(n), decimals(4)))
+				p := r.Find(infer.Number{What: infer.R2(probe[0], 0, published), Source: infer.Paper, Place: infer.Place{Task: task}, Of: c.Arm})
+				theirs = append(theirs, shown(p, decimals(4)))
+				any = any || r.Find(infer.Number{What: infer.R2(probe[0], 0, "mean"), Source: infer.Paper, Place: infer.Place{Task: task}, Of: c.Arm}) != nil
+			}
+			if t.Rows = append(t.Rows, ours); any {
+				t.Rows = append(t.Rows, doc.Mute(theirs))
+			}
+		}
+	}
+	return t
+}
+
+// shown is a number in a format, or missing.
+func shown(n *infer.Number, f format) doc.Field {
+	if n == nil {
+		return doc.Missing()
+	}
+	return f(n)
+}
+
+// change is a column of a change against the baseline.
+func change(head, what string) column {
+	return column{head, func(t *infer.Table, row infer.Number) doc.Field {
+		row.What, row.Minus = what+"_change", results.Arm{Method: model.Baseline}
+		n := t.Find(row)
+		if n == nil {
+			return doc.Missing()
+		}
+		if n.Unit == "%" {
+			return percent(n)
+		}
+		return doc.Number("Δ "+inUnits(*n.Value), *n.Value)
+	}}
+}
+
+// rolloutTable has what predictions are worth, each with its change against the baseline.
+func (r *Report) rolloutTable(task string, all []*infer.Checkpoint) doc.Table {
+	v := r.view(task+"-rollout", words.Task(task)+": random candidates executed in the simulator and predicted by the model. Error is the squared distance of the predicted from the reached latent over that of two reached ones (lower is better); "+
+		"τ says how alike predicted and reached latents order the candidates; the last two compare latents with the world's own distance from the goal. Changes are against "+words.Arm(results.Arm{Method: model.Baseline})+
+		" of the same training seed, p is Wilcoxon's over its starts; the paper's p is from its authors' files.",
+		titles(all), source, number("Starts", "rollout_starts", whole), number("Error", infer.RolloutError, plain), change("Change", infer.RolloutError), number("Kendall's τ", infer.Tau, plain), change("Change", infer.Tau),
+		column{"p", func(t *infer.Table, row infer.Number) doc.Field {
+			row.What, row.Minus = infer.Tau+"_change", results.Arm{Method: model.Baseline}
+			return shown(t.Find(row), pvalue)
+		}}, number("Encoded, physical τ", "tau_of_encoded", plain), number("Predicted, physical τ", "tau_of_predicted", plain))
+	for i, c := range all {
+		if c.Rollout == nil {
+			continue
+		}
+		if v.row(ofCheckpoint(c)); i+1 == len(all) || all[i+1].Arm != c.Arm {
+			v.published(infer.Number{Place: infer.Place{Task: task}, Of: c.Arm})
+		}
+	}
+	return v.Table
+}
+
+// spectrumFigure draws the shares of the components against their rank.
+func spectrumFigure(all []*infer.Checkpoint) []template.HTML {
+	lo, hi, n := math.Inf(1), 0.0, 0
+	for _, c := range all {
+		if c.Spectrum != nil {
+			for _, v := range c.Spectrum.Eigenvalues {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+			n = max(n, len(c.Spectrum.Eigenvalues))
+		}
+	}
+	if n < 2 {
+		return nil
+	}
+	p := doc.NewPanel(480, 300, doc.Axis{Lo: 1, Hi: float64(n), Log: true}, doc.Axis{Lo: max(lo, 1e-7) / 1.1, Hi: hi * 1.1, Log: true})
+	p.Head("share of the variance")
+	p.YGrid(p.Y.ValueTicks(), doc.Compact)
+	p.XTicks(p.X.ValueTicks(), doc.Compact)
+	p.Base("component")
+	for _, c := range all {
+		if c.Spectrum == nil {
+			continue
+		}
+		var ps []doc.Point
+		for i, v := range c.Spectrum.Eigenvalues {
+			if v >= 1e-7 {
+				ps = append(ps, p.At(float64(i+1), v))
+			}
+		}
+		p.Polyline(ps, "curve thin "+class(c.Arm))
+	}
+	return panels(p.HTML("spectrum of the latents: share of the variance by component"))
+}
+
+// dynamicsFigure draws errors against the number of blocks ahead.
+func dynamicsFigure(all []*infer.Checkpoint) []template.HTML {
+	hi, blocks := 0.0, 0
+	for _, c := range all {
+		if c.Dynamics != nil {
+			for _, b := range c.Dynamics.PerBlock {
+				hi, blocks = max(hi, b.Error, b.OtherActions), max(blocks, b.Blocks)
+			}
+		}
+	}
+	if blocks < 2 {
+		return nil
+	}
+	p := doc.NewPanel(480, 300, doc.Axis{Lo: 1, Hi: float64(blocks)}, doc.ValueAxis(0, hi))
+	p.Head("error of the latent")
+	p.YGrid(p.Y.ValueTicks(), doc.Compact)
+	p.XTicks(p.X.Ticks(blocks), doc.Compact)
+	p.Base("blocks of 5 steps ahead")
+	for _, c := range all {
+		if c.Dynamics == nil {
+			continue
+		}
+		var own, others []doc.Point
+		for _, b := range c.Dynamics.PerBlock {
+			own, others = append(own, p.At(float64(b.Blocks), b.Error)), append(others, p.At(float64(b.Blocks), b.OtherActions))
+		}
+		p.Polyline(own, "curve thin "+class(c.Arm))
+		p.Polyline(others, "curve dotted "+class(c.Arm))
+	}
+	return panels(p.HTML("error of predicted latents by blocks ahead"))
+}
+
+// bar is a number of each checkpoint, under a label.
+type bar struct{ label, what string }
+
+// barPanel draws the bars of a task's checkpoints next to each other, those of one label
+// together, with their intervals and the paper's numbers as lines across.
+func (r *Report) barPanel(title, what string, least float64, all []*infer.Checkpoint, bars []bar) []template.HTML {
+	type drawn struct {
+		*infer.Number
+		paper *infer.Number
+	}
+	var groups [][]drawn
+	var labels []string
+	for _, b := range bars {
+		var group []drawn
+		for _, c := range all {
+			n := ofCheckpoint(c)
+			if n.What = b.what; r.Find(n) != nil && r.Find(n).Value != nil {
+				group = append(group, drawn{r.Find(n), r.Find(infer.Number{What: b.what, Source: infer.Paper, Place: infer.Place{Task: c.Task}, Of: c.Arm})})
+			}
+		}
+		if len(group) > 0 {
+			groups, labels = append(groups, group), append(labels, b.label)
+		}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	p := doc.NewPanel(330, 220, doc.Axis{Lo: 0, Hi: float64(len(groups))}, doc.Axis{Lo: least, Hi: 1})
+	p.Head(title + ": " + what)
+	p.YGrid(p.Y.Ticks(5), doc.Compact)
+	p.Line(doc.XY(p.X.From, p.Y.At(0)), doc.XY(p.X.To, p.Y.At(0)), "axis")
+	for i, group := range groups {
+		width := 0.8 / float64(len(group))
+		for k, n := range group {
+			from := float64(i) + 0.1 + width*float64(k)
+			if *n.Value >= 0 { // an R² below 0 has no bar
+				p.Rect(p.At(from+0.04*width, min(*n.Value, 1)), p.At(from+0.9*width, 0), "bar "+class(n.Of))
+			}
+			if n.Lo != nil && n.Hi != nil {
+				mid := from + width/2
+				p.Line(p.At(mid, max(*n.Lo, least)), p.At(mid, min(*n.Hi, 1)), "axis")
+			}
+			if n.paper != nil {
+				p.Line(p.At(from-0.02*width, *n.paper.Value), p.At(from+0.96*width, *n.paper.Value), "paperline")
+			}
+		}
+		p.Text(doc.XY(p.X.At(float64(i)+0.5), p.Y.From+16), "tick mid", labels[i])
+	}
+	return panels(p.HTML(title + ": " + what + " by method, next to the paper's"))
+}

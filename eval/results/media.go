@@ -1,0 +1,154 @@
+package results
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"scalewm/dataset/safefile"
+	"scalewm/model/train/metrics"
+)
+
+// FilmsDir is the folder of films, <task>-<arm>-<tier>.gif. Films of predictions have Imagined in place of a tier.
+const (
+	FilmsDir = "watch"
+	Imagined = "imagined"
+)
+
+// Curve is the metrics of one training run.
+type Curve struct {
+	Task string
+	Arm  Arm
+	Seed int
+	Rows []metrics.Row
+}
+
+// Clip is one episode to watch.
+type Clip struct {
+	Task string // "" where the file's name does not say
+	Arm  Arm
+	Tier string // "" of arms that do not plan
+	GIF  []byte
+}
+
+// AddMedia reads the training metrics and films at or below dir, which Load read. Files that are unfit to
+// show are problems of the contents.
+func (c *Contents) AddMedia(ctx context.Context, dir string) error {
+	_, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
+		var err error
+		switch parent := filepath.Base(filepath.Dir(path)); {
+		case folder:
+		case filepath.Base(path) == metrics.FileName:
+			err = c.addCurve(filepath.Dir(path))
+		case parent == FilmsDir && filepath.Ext(path) == ".gif":
+			err = c.addClip(path)
+		}
+		if err != nil {
+			c.Problems = append(c.Problems, err.Error())
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading the results folder %s: %w", dir, err)
+	}
+	slices.SortStableFunc(c.Clips, func(a, b Clip) int {
+		return cmp.Or(CompareTasks(a.Task, b.Task), CompareArms(a.Arm, b.Arm), strings.Compare(a.Tier, b.Tier))
+	})
+	return nil
+}
+
+// Unread are the files that could not be used, and why.
+func (c *Contents) Unread() []string { return slices.Concat(c.Torn, c.Problems) }
+
+// Only leaves the cells of these ids, with the curves, films and verdicts on frames
+// of their arms and tasks.
+func (c *Contents) Only(ids map[string]bool) {
+	type arm struct {
+		task string
+		arm  Arm
+		seed int
+	}
+	seeds, arms, tasks := map[arm]bool{}, map[arm]bool{}, map[string]bool{}
+	c.Cells = slices.DeleteFunc(c.Cells, func(x Cell) bool { return !ids[x.ID] })
+	for _, x := range c.Cells {
+		for _, name := range []Arm{{Method: x.Spec.Method}, x.Spec.Arm()} { // folders call what a preset trains by its method alone
+			seeds[arm{x.Spec.Task, name, x.Spec.TrainSeed}], arms[arm{task: x.Spec.Task, arm: name}] = true, true
+		}
+		tasks[x.Spec.Task] = true
+	}
+	c.Analyses = slices.DeleteFunc(c.Analyses, func(a Analysis) bool { return !ids[a.ID] })
+	c.Curves = slices.DeleteFunc(c.Curves, func(t Curve) bool { return !seeds[arm{t.Task, t.Arm, t.Seed}] })
+	c.Clips = slices.DeleteFunc(c.Clips, func(f Clip) bool { return f.Task != "" && !arms[arm{task: f.Task, arm: f.Arm}] })
+	c.Gates = slices.DeleteFunc(c.Gates, func(g Gate) bool { return !tasks[g.Task] })
+}
+
+var trainingName = regexp.MustCompile(`^([^-]+)-(.+)-s(\d+)$`)
+
+// ParseTraining reads the name of a training's folder, <task>-<arm>-s<seed>.
+func ParseTraining(name string) (c Curve, ok bool) {
+	m := trainingName.FindStringSubmatch(name)
+	if m == nil || safefile.CheckName(m[1]) != nil {
+		return c, false
+	}
+	arm, err := ParseArm(m[2])
+	seed, err2 := strconv.Atoi(m[3])
+	return Curve{Task: m[1], Arm: arm, Seed: seed}, cmp.Or(err, err2) == nil
+}
+
+// addCurve reads the metrics of a training's folder. Folders of other names are none of a grid's.
+func (c *Contents) addCurve(dir string) (err error) {
+	t, ok := ParseTraining(filepath.Base(dir))
+	if !ok {
+		return nil
+	}
+	if t.Rows, err = metrics.Read(dir); err == nil && len(t.Rows) > 0 {
+		c.Curves = append(c.Curves, t)
+	}
+	return err
+}
+
+// addClip reads <arm>-<tier>.gif; <task>-<arm>-<tier>.gif names the task too.
+func (c *Contents) addClip(path string) (err error) {
+	var f Clip
+	parts := strings.Split(strings.TrimSuffix(filepath.Base(path), ".gif"), "-")
+	last := len(parts) - 1
+	if last > 1 {
+		f.Task, parts = parts[0], parts[1:]
+		last--
+	}
+	if last > 0 {
+		f.Tier, parts = parts[last], parts[:last]
+	}
+	if err = safefile.CheckNames(f); err == nil {
+		f.Arm, err = ParseArm(strings.Join(parts, "-"))
+	}
+	if err != nil {
+		return fmt.Errorf("reading the clip %q: %w", path, err)
+	}
+	if !f.Arm.Plans() {
+		f.Tier = ""
+	}
+	if f.GIF, err = safefile.Read(path, safefile.MaxFilm); err != nil {
+		return fmt.Errorf("reading the clip: %w (hint: it is left out of the page)", err)
+	}
+	if !bytes.HasPrefix(f.GIF, []byte("GIF8")) {
+		return fmt.Errorf("reading the clip %s: it is no GIF (hint: make it again)", path)
+	}
+	c.Clips = append(c.Clips, f)
+	return nil
+}
+
+// PaperTasks are the paper's tasks, in its order.
+var PaperTasks = []string{"pusht", "reacher", "cube", "tworoom", "pointmaze"}
+
+// CompareTasks orders tasks as the paper does; others come last, by alphabet.
+func CompareTasks(a, b string) int {
+	place := func(task string) int { return slices.Index(append(slices.Clip(PaperTasks), task), task) }
+	return cmp.Or(place(a)-place(b), strings.Compare(a, b))
+}
