@@ -47,7 +47,7 @@ func benchmarkStep(b *testing.B, g geometry, precision device.Precision) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	t, err := NewTrial(Options{Dev: dev, Method: model.MethodOf(model.Baseline), Model: g.model, Seed: 1, Config: Config{Schedule: model.Schedule{Batch: g.batch, LR: 1e-4}, WarmUp: 0.01, Clip: 1, Weights: lossWeights, Numbers: objective.Numbers{Directions: g.m}}})
+	t, err := NewTrial(Options{Dev: dev, Method: model.MethodOf(model.Baseline), Model: g.model, Seed: 1, Config: Config{Optimiser: Optimiser{Schedule: model.Schedule{Batch: g.batch, LR: 1e-4}, WarmUp: 0.01, Clip: 1}, Weights: lossWeights, Loss: Loss{Numbers: objective.Numbers{Directions: g.m}}}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -25,17 +25,30 @@ import (
 
 // Config is the recipe of a training: the [train] section of a preset.
 type Config struct {
+	Optimiser
+	Weights model.Weights `toml:"weights"` // of the loss terms
+	Loss
+	Intervals
+}
+
+// Optimiser is the part of the recipe that says how parameters change.
+type Optimiser struct {
 	model.Schedule
 	WeightDecay float64 `toml:"weight_decay" json:"weight_decay"`
 	WarmUp      float64 `toml:"warm_up" json:"warm_up"` // fraction of the steps
 	Clip        float64 `toml:"clip" json:"clip"`       // global gradient norm
+}
 
-	Weights model.Weights `toml:"weights" json:"-"` // of the loss terms
+// Loss is what the loss terms compute with, weights aside.
+type Loss struct {
 	objective.Numbers
 	Q string `toml:"q" json:"q"` // which task state: full, half, native
 	// QColumns are the columns of the task state of a data set without a task (dataset.OwnTask).
 	QColumns string `toml:"q_columns,omitempty" json:"q_columns,omitempty"`
+}
 
+// Intervals is when a training logs, saves and validates.
+type Intervals struct {
 	LogEvery        int `toml:"log_every" json:"log_every"`               // steps between metrics rows
 	DiagnosticEvery int `toml:"diagnostic_every" json:"diagnostic_every"` // rows with gradient norms and rank
 	SaveEvery       int `toml:"save_every" json:"save_every"`             // steps between resume points

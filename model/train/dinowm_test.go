@@ -48,7 +48,7 @@ func dinoSteps(t *testing.T, tree *hdf5test.Tree, dev device.Device, lossBound, 
 		return v, shape
 	}
 	tr, err := newTrainer(Options{Dev: dev, Method: model.MethodOf("dinowm-random"), Model: dinoTiny, Task: Task{Name: "dot"}, Seed: 1,
-		Config: Config{Schedule: model.Schedule{Batch: 3, LR: 1e-3}, Weights: lossWeights, WeightDecay: 1e-3, WarmUp: .01, Clip: 1}}, 400)
+		Config: Config{Optimiser: Optimiser{Schedule: model.Schedule{Batch: 3, LR: 1e-3}, WeightDecay: 1e-3, WarmUp: .01, Clip: 1}, Weights: lossWeights}}, 400)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,8 +209,8 @@ func (s *smallCase) trainer() *trainer {
 	method, _, _ := strings.Cut(s.group, "_")
 	o := Options{Dev: s.dev, Method: model.MethodOf(method), Model: s.model,
 		Task: Task{Name: "case", Q: envs.Q{Name: "full", Parts: make([]string, s.dq)}},
-		Config: Config{Schedule: model.Schedule{Batch: s.b, LR: s.attr("lr")}, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, Weights: lossWeights,
-			Numbers: objective.Numbers{Pairs: s.pairs, Correlation: "authors", AuxLoss: "authors", AuxHidden: s.shape("aux_head.net.0.bias")[0]}}}
+		Config: Config{Optimiser: Optimiser{Schedule: model.Schedule{Batch: s.b, LR: s.attr("lr")}, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1}, Weights: lossWeights,
+			Loss: Loss{Numbers: objective.Numbers{Pairs: s.pairs, Correlation: "authors", AuxLoss: "authors", AuxHidden: s.shape("aux_head.net.0.bias")[0]}}}}
 	t, err := newTrainer(o, int(s.attr("total_steps")))
 	if err != nil {
 		s.Fatal(err)

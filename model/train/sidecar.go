@@ -2,7 +2,6 @@ package train
 
 import (
 	"encoding/json"
-	"maps"
 
 	"scalewm/model"
 )
@@ -14,20 +13,20 @@ var writtenTerms = []string{model.Prediction, model.SIGReg, model.Correlation, m
 // did without them before presets had them.
 var unwritten = model.Weights{model.Prediction: {model.Others: 1}, model.Correlation: {model.Others: .1}, model.Regression: {model.Others: .1}}
 
-type plain Config
-
 // written is a Config in JSON. Weights has those that no other key has.
 type written struct {
-	*plain
-	SIGReg  float64            `json:"sigreg"`
-	Scale   map[string]float64 `json:"scale_weight"`
-	Aux     map[string]float64 `json:"aux_weight"`
-	Weights model.Weights      `json:"weights,omitempty"`
+	Optimiser
+	SIGReg float64 `json:"sigreg"`
+	Loss
+	Scale map[string]float64 `json:"scale_weight"`
+	Aux   map[string]float64 `json:"aux_weight"`
+	Intervals
+	Weights model.Weights `json:"weights,omitempty"`
 }
 
 // MarshalJSON writes the recipe as sidecars and the specs of trainings have it.
 func (c Config) MarshalJSON() ([]byte, error) {
-	w := written{plain: (*plain)(&c), SIGReg: c.Weights[model.SIGReg][model.Others], Weights: model.Weights{}}
+	w := written{Optimiser: c.Optimiser, SIGReg: c.Weights[model.SIGReg][model.Others], Loss: c.Loss, Intervals: c.Intervals, Weights: model.Weights{}}
 	for term, byTask := range c.Weights {
 		for task, v := range byTask {
 			if old, ok := unwritten[term][task]; (!ok || old != v) && (term != model.SIGReg || task != model.Others) {
@@ -43,11 +42,11 @@ func (c Config) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (c *Config) UnmarshalJSON(text []byte) error {
-	w := written{plain: (*plain)(c)}
+	var w written
 	if err := json.Unmarshal(text, &w); err != nil {
 		return err
 	}
-	c.Weights = maps.Clone(unwritten).With(model.SIGReg, model.Others, w.SIGReg)
+	*c = Config{w.Optimiser, unwritten.With(model.SIGReg, model.Others, w.SIGReg), w.Loss, w.Intervals}
 	for _, more := range []model.Weights{w.Weights, {model.Correlation: w.Scale, model.Regression: w.Aux}} {
 		for term, byTask := range more {
 			for task, v := range byTask {

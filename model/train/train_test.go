@@ -94,9 +94,9 @@ func options(t *testing.T, method string) Options {
 		Task: Task{Name: "dot", Q: envs.Q{Name: "full", Columns: []string{"pos"}, Parts: []string{"x", "y"},
 			Of: func(row envs.Row, dst []float64) { copy(dst, row["pos"]) }}},
 		Model: tiny(func(*lewm.Config) {}),
-		Config: Config{Schedule: model.Schedule{Batch: 6, Steps: 9, LR: 1e-2}, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1, Weights: lossWeights,
-			Numbers: objective.Numbers{Directions: 16, Pairs: 32, Correlation: "authors", AuxLoss: "authors"}, Q: "full",
-			LogEvery: 2, DiagnosticEvery: 4, SaveEvery: 3, EvalEvery: 4, EvalBatches: 2},
+		Config: Config{Optimiser: Optimiser{Schedule: model.Schedule{Batch: 6, Steps: 9, LR: 1e-2}, WeightDecay: 1e-3, WarmUp: 0.01, Clip: 1}, Weights: lossWeights,
+			Loss:      Loss{Numbers: objective.Numbers{Directions: 16, Pairs: 32, Correlation: "authors", AuxLoss: "authors"}, Q: "full"},
+			Intervals: Intervals{LogEvery: 2, DiagnosticEvery: 4, SaveEvery: 3, EvalEvery: 4, EvalBatches: 2}},
 	}
 }
 

@@ -68,9 +68,9 @@ func TestResidentOrSent(t *testing.T) {
 		defer d.Close()
 		o := train.Options{Dev: d, Data: data, Frames: func(context.Context) (dataset.FrameReader, func() error, error) { return data, func() error { return nil }, nil }, Method: model.MethodOf(model.Baseline), Seed: 3,
 			Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Model: small(), Task: train.Task{Name: "noise"},
-			Config: train.Config{Schedule: model.Schedule{Batch: 5, Steps: 3, LR: 1e-3}, Clip: 1, Weights: model.Weights{model.Prediction: {model.Others: 1}, model.SIGReg: {model.Others: 0.09}, model.Correlation: {model.Others: 0.1}, model.Regression: {model.Others: 0.3}},
-				Numbers:  objective.Numbers{Directions: 16, Pairs: 8, Correlation: "authors", AuxLoss: "authors"},
-				LogEvery: 1, DiagnosticEvery: 4, SaveEvery: 2, EvalEvery: 2, EvalBatches: 1}}
+			Config: train.Config{Optimiser: train.Optimiser{Schedule: model.Schedule{Batch: 5, Steps: 3, LR: 1e-3}, Clip: 1}, Weights: model.Weights{model.Prediction: {model.Others: 1}, model.SIGReg: {model.Others: 0.09}, model.Correlation: {model.Others: 0.1}, model.Regression: {model.Others: 0.3}},
+				Loss:      train.Loss{Numbers: objective.Numbers{Directions: 16, Pairs: 8, Correlation: "authors", AuxLoss: "authors"}},
+				Intervals: train.Intervals{LogEvery: 1, DiagnosticEvery: 4, SaveEvery: 2, EvalEvery: 2, EvalBatches: 1}}}
 		if _, err := train.Run(context.Background(), o); err != nil {
 			t.Fatal(err)
 		}
