@@ -196,7 +196,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	if name := cmp.Or(a.task, side.Task); a.columns != "" && name != dataset.NoTask {
 		return nil, usagef("analysing %s: --q-columns is for data sets without a task, and task %s has states of its own (hint: leave it out)", dir, name)
 	}
-	data := cmp.Or(a.data, filepath.Join(a.out, "data", dataset.NoTask+".h5"))
+	data := cmp.Or(a.data, results.Folder(a.out).Data(dataset.NoTask))
 	task, err := pipeline.TaskOf(cmp.Or(a.task, side.Task), data, cmp.Or(a.columns, recipe.QColumns))
 	if err != nil {
 		return nil, fmt.Errorf("analysing %s: %w", dir, err)
@@ -222,7 +222,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 			return nil, usagef("%v", err)
 		}
 	}
-	data = cmp.Or(a.data, filepath.Join(a.out, "data", task.Spec.Name+".h5"))
+	data = cmp.Or(a.data, results.Folder(a.out).Data(task.Spec.Name))
 	file, err := hdf5.Open(data)
 	if err != nil {
 		return nil, err
@@ -258,7 +258,7 @@ func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, tas
 		j.Arm, err = pipeline.ArmOf(dir, task)
 	}
 	if err == nil && slices.Contains(names, results.DynamicsAnalysis) {
-		j.Film, err = pipeline.MissingFilm(a.out, task, pipeline.Label(task, j.Arm), pipeline.Imagined, false, l.Note)
+		j.Film, err = pipeline.MissingFilm(a.out, task, pipeline.Label(task, j.Arm), results.Imagined, false, l.Note)
 	}
 	if err != nil {
 		return r, err

@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset/safefile"
 	"scalewm/eval/pipeline"
+	"scalewm/eval/results"
 )
 
 // errStalled ends a run that a batch system need not start again.
@@ -27,7 +28,7 @@ type restarts struct {
 }
 
 func newRestarts(ctx context.Context, steps pipeline.Graph, out, job string, limit int) restarts {
-	r := restarts{steps: steps, path: filepath.Join(out, "jobs", "stalled-"+job), limit: limit}
+	r := restarts{steps: steps, path: filepath.Join(results.Folder(out).Jobs(), "stalled-"+job), limit: limit}
 	if limit > 0 {
 		r.before = states(ctx, steps)
 	}

@@ -136,7 +136,7 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 		return len(missing), err
 	})
 	if err == nil && s.seed == s.w.Grid.Seeds[0] && slices.Contains(s.names, results.DynamicsAnalysis) {
-		j.Film, err = MissingFilm(s.w.dir, s.task, s.label(), Imagined, false, s.w.Listener.Note)
+		j.Film, err = MissingFilm(s.w.dir, s.task, s.label(), results.Imagined, false, s.w.Listener.Note)
 	}
 	if err != nil {
 		return "", err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"scalewm/dataset"
 	"scalewm/dataset/cell"
@@ -60,7 +59,7 @@ func CellStore(dir string) cell.Store {
 	if dir == "" {
 		return cell.Store{}
 	}
-	return cell.Store{Dir: filepath.Join(dir, results.CellsDir)}
+	return results.Folder(dir).Cells()
 }
 
 // tuningStore is the store of the cells by which a temperature is chosen.
@@ -92,17 +91,17 @@ func drawSets(src dataset.Source, task envs.Task, r results.Rules, names []strin
 }
 
 // Label names a checkpoint's arm in films: its method and what varies it.
-func Label(task envs.Task, a eval.Arm) string {
-	return results.Spec{Task: task.Spec.Name, Method: a.Method, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Python: a.Python}.Arm().String()
+func Label(task envs.Task, a eval.Arm) results.Arm {
+	return results.Spec{Task: task.Spec.Name, Method: a.Method, Q: a.Recipe.Q, LossWeight: a.Recipe.Weight, Python: a.Python}.Arm()
 }
 
 // MissingFilm is the path of a film in a results folder that is to be made, watch/TASK-LABEL-OF.gif;
 // "" if it exists and fresh does not replace it, or if there is no folder.
-func MissingFilm(dir string, task envs.Task, label, of string, fresh bool, note func(text string)) (string, error) {
+func MissingFilm(dir string, task envs.Task, label results.Arm, of string, fresh bool, note func(text string)) (string, error) {
 	if dir == "" {
 		return "", nil
 	}
-	path := filepath.Join(dir, filmName(task, label, of))
+	path := results.Folder(dir).Film(task.Spec.Name, label, of)
 	exists := false
 	err := setAside(path, note, func() (bool, error) {
 		whole, err := eval.WholeFilm(path)
@@ -116,13 +115,6 @@ func MissingFilm(dir string, task envs.Task, label, of string, fresh bool, note 
 		return "", err
 	}
 	return path, nil
-}
-
-// Imagined is what films of what a model imagines are called, in place of a tier.
-const Imagined = "imagined"
-
-func filmName(task envs.Task, label, of string) string {
-	return filepath.Join("watch", strings.Join([]string{task.Spec.Name, label, of}, "-")+".gif")
 }
 
 // setAside renames a file that is damaged, which may be somebody's own, and notes it.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"time"
 
 	"scalewm/dataset/cell"
@@ -135,14 +134,14 @@ func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, 
 	if err != nil {
 		return gate, fmt.Errorf("writing the verdict of the render gate: %w", err)
 	}
-	err = keep(filepath.Join(dir, results.GatesDir, gate.Task+".json"), append(verdict, '\n'), note, func(there []byte) bool {
+	err = keep(results.Folder(dir).Gate(gate.Task), append(verdict, '\n'), note, func(there []byte) bool {
 		_, err := results.ParseGate(there)
 		return err == nil
 	})
 	for _, s := range sets {
 		text := d.EncodeSet(s)
 		if err == nil {
-			err = keep(filepath.Join(setsDir(dir), gate.Task+"-"+s.Name+"-"+s.Hash+".json"), text, note, func(there []byte) bool { return bytes.Equal(there, text) })
+			err = keep(results.Folder(dir).Set(gate.Task, s.Name, s.Hash), text, note, func(there []byte) bool { return bytes.Equal(there, text) })
 		}
 	}
 	return gate, err

@@ -14,6 +14,7 @@ import (
 
 	"scalewm/envs"
 	"scalewm/eval"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/dinov2"
 	"scalewm/model/train"
@@ -50,7 +51,7 @@ func Admits(folder, path, protocol string, task envs.Task, fingerprint string) e
 // notOurs refuses to replace files of a folder that says in no way that it is of this program: by the preset
 // that is written first, a sidecar or a resume point.
 func notOurs(dir string, names ...string) error {
-	_, preset := LoadPreset(filepath.Join(dir, configName))
+	_, preset := LoadPreset(filepath.Join(dir, results.ConfigName))
 	_, sidecar := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
 	if preset == nil || errors.Is(preset, errOlder) || sidecar == nil || train.Reached(dir) > 0 {
 		return nil
@@ -77,25 +78,26 @@ func (c claim) on(folder string) error {
 		}
 		return nil
 	}
-	for _, path := range entries(setsDir(folder)) {
+	for _, path := range entries(results.Folder(folder).Sets()) {
 		if o, err := eval.OriginOf(path); err == nil { // a damaged one is drawn again
 			if err := refuse(path, o.Protocol, o.Task, o.Data); err != nil {
 				return err
 			}
 		}
 	}
-	for _, dir := range entries(filepath.Join(folder, "train")) {
+	for _, dir := range entries(results.Folder(folder).Trainings()) {
 		if filepath.Base(dir) == c.but {
 			continue
 		}
-		m := methodOf(dir, name)
+		of, arm, _, _ := results.ParseTraining(filepath.Base(dir))
+		m := model.MethodOf(arm.Method)
 		side, there := trained(dir, m, c.backbone)
 		if side != nil {
 			if err := refuse(dir, side.Protocol, side.Task, side.Data); err != nil {
 				return err
 			}
 		}
-		if there == nil || c.preset == nil || !strings.HasPrefix(filepath.Base(dir), name+"-") {
+		if there == nil || c.preset == nil || of != name {
 			continue
 		}
 		ours, err := c.preset.recipe(m, c.task.Spec.ActionDim, c.backbone)
@@ -120,22 +122,12 @@ func (w *Workspace) fingerprint(task envs.Task) (string, error) {
 
 // resultsOn is the fingerprint of the data set that the folder has results on, "" where it has none yet.
 func (w *Workspace) resultsOn(task envs.Task) string {
-	for _, path := range entries(setsDir(w.dir)) {
+	for _, path := range entries(results.Folder(w.dir).Sets()) {
 		if o, err := eval.OriginOf(path); err == nil && o.Task == task.Spec.Name {
 			return o.Data
 		}
 	}
 	return ""
-}
-
-// methodOf is the method of a task's training, which its folder's name says.
-func methodOf(dir, task string) model.Method {
-	name := strings.TrimPrefix(filepath.Base(dir), task+"-")
-	if seed := strings.LastIndex(name, "-s"); seed >= 0 {
-		name = name[:seed]
-	}
-	name, _, _ = strings.Cut(name, "@")
-	return model.MethodOf(name)
 }
 
 // entries are the paths of what stands in a folder, none where there is no folder.
@@ -146,8 +138,6 @@ func entries(dir string) (paths []string) {
 	}
 	return paths
 }
-
-func setsDir(folder string) string { return filepath.Join(folder, "sets") }
 
 // shared is the recipe without what arms of a folder may vary (see variant).
 func (r recipe) shared() recipe {
@@ -162,7 +152,7 @@ func (r recipe) shared() recipe {
 func trained(dir string, m model.Method, backbone *dinov2.File) (*weights.Sidecar, *recipe) {
 	side, err := weights.ReadSidecar(filepath.Join(dir, weights.SidecarName))
 	if err != nil {
-		if p, err := LoadPreset(filepath.Join(dir, configName)); err == nil {
+		if p, err := LoadPreset(filepath.Join(dir, results.ConfigName)); err == nil {
 			if r, err := p.recipe(m, 0, backbone); err == nil {
 				return nil, &r
 			}

@@ -98,7 +98,7 @@ type arm struct {
 
 // name is the arm in a step's ID: "tworoom lewm s3072", or "tworoom random".
 func (a arm) name() string {
-	words := []string{a.task.Spec.Name, a.label()}
+	words := []string{a.task.Spec.Name, a.label().String()}
 	if a.method.Plans() {
 		words = append(words, fmt.Sprintf("s%d", a.seed))
 	}

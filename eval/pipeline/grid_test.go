@@ -164,7 +164,7 @@ func TestVariants(t *testing.T) {
 	g.Preset.Train.Q, g.Preset.Train.Weights = "full", presets.Published()
 	labels := func(task envs.Task) (out []string) {
 		for _, a := range g.arms(task) {
-			out = append(out, a.label())
+			out = append(out, a.label().String())
 		}
 		return out
 	}
@@ -183,7 +183,7 @@ func TestVariants(t *testing.T) {
 	weight := func(p Preset, task string) float64 { w, _ := p.Train.Weights.On(model.Correlation, task); return w }
 	for _, a := range g.arms(g.Tasks[0]) {
 		p := a.preset(g.Preset)
-		if a.label() == "scale@half@w=0.1" && (p.Train.Q != "half" || weight(p, "cube") != .1 || weight(p, "tworoom") != .2) {
+		if a.label().String() == "scale@half@w=0.1" && (p.Train.Q != "half" || weight(p, "cube") != .1 || weight(p, "tworoom") != .2) {
 			t.Errorf("%s is trained with %+v", a.label(), p.Train)
 		}
 	}

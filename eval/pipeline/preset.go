@@ -19,6 +19,7 @@ import (
 	"scalewm/envs"
 	"scalewm/eval/analysis"
 	"scalewm/eval/presets"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
 	"scalewm/model/dinov2"
@@ -350,20 +351,17 @@ const (
 	maxNumbers = 1 << 31
 )
 
-// configName is the file of a preset that is kept beside results.
-const configName = "config.toml"
-
 // WriteTo keeps the preset as it was resolved beside results, as DIR/config.toml. What is there under
 // that name and is no preset stays.
 func (p *Preset) WriteTo(dir string) error {
 	text, err := p.encode()
 	if err == nil {
-		err = notOurs(dir, configName)
+		err = notOurs(dir, results.ConfigName)
 	}
 	if err != nil {
 		return err
 	}
-	return safefile.WriteBytes(filepath.Join(dir, configName), []byte(text))
+	return safefile.WriteBytes(filepath.Join(dir, results.ConfigName), []byte(text))
 }
 
 func (p *Preset) encode() (string, error) {

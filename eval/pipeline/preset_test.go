@@ -11,6 +11,7 @@ import (
 
 	"scalewm/dataset/safefile/fuzztest"
 	"scalewm/eval/presets"
+	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/lewm"
 )
@@ -188,10 +189,10 @@ func TestOlderPresetIsOurs(t *testing.T) {
 	older := strings.Replace(nanoText(t), "clip = 1.0", "clip = 1.0\nscale_weight = { cube = 0.1 }", 1)
 	for text, ours := range map[string]bool{nanoText(t): true, older: true, "precious = true\n": false} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, configName), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, results.ConfigName), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := notOurs(dir, configName); (err == nil) != ours {
+		if err := notOurs(dir, results.ConfigName); (err == nil) != ours {
 			t.Errorf("%.40q: %v", text, err)
 		}
 	}

@@ -57,7 +57,7 @@ func (c *Collect) place() (p place, err error) {
 }
 
 func (s *Train) place() (place, error) {
-	work := "train/" + filepath.Base(s.w.checkpoint(s.arm)) + "/"
+	work := results.TrainDir + "/" + filepath.Base(s.w.checkpoint(s.arm)) + "/"
 	return place{files: []string{work + weights.SidecarName}, work: work, alone: true}, nil
 }
 
@@ -73,7 +73,7 @@ func (s *Evaluate) place() (p place, err error) {
 		p.files = append(p.files, cellFiles(id)...)
 	}
 	if s.film {
-		p.files = append(p.files, filepath.ToSlash(filmName(s.task, s.label(), s.filmOf())))
+		p.files = append(p.files, filepath.ToSlash(results.Folder("").Film(s.task.Spec.Name, s.label(), s.filmOf())))
 	}
 	return p, err
 }
@@ -83,7 +83,7 @@ func (s *Analyse) place() (p place, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.files = []string{filepath.ToSlash(filmName(s.task, s.label(), Imagined))}
+	p.files = []string{filepath.ToSlash(results.Folder("").Film(s.task.Spec.Name, s.label(), results.Imagined))}
 	if s.w.Analyser == nil { // made on any device, so that no cell can be named
 		p.files = append(p.files, results.CellsDir+"/*")
 		return p, nil

@@ -83,7 +83,7 @@ func (s *Train) State(context.Context) (State, error) {
 // Check returns an error if the folder has files that are not of scalewm, or another training than this
 // one. The data set may be missing; kind is the trainer's, "" for any.
 func (t Training) Check(fingerprint func() (string, error), kind string) error {
-	if err := notOurs(t.Out, append(train.Files(), configName)...); err != nil {
+	if err := notOurs(t.Out, append(train.Files(), results.ConfigName)...); err != nil {
 		return err
 	}
 	ours, err := t.recipe()
@@ -122,7 +122,7 @@ func (t Training) Check(fingerprint func() (string, error), kind string) error {
 // Joins returns an error if the training's folder is in a results folder of other results.
 func (t Training) Joins(fingerprint func() (string, error)) error {
 	folder := filepath.Dir(filepath.Dir(t.Out))
-	if filepath.Base(filepath.Dir(t.Out)) != "train" || !isThere(setsDir(folder)) && !isThere(filepath.Join(folder, results.CellsDir)) {
+	if filepath.Base(filepath.Dir(t.Out)) != results.TrainDir || !isThere(results.Folder(folder).Sets()) && !isThere(results.Folder(folder).Cells().Dir) {
 		return nil
 	}
 	data, err := fingerprint()

@@ -3,9 +3,9 @@ package pipeline
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"scalewm/envs"
+	"scalewm/eval/results"
 	"scalewm/model"
 )
 
@@ -16,15 +16,15 @@ type variant struct {
 	weight float64
 }
 
-// label is the arm's method and variant, as folders and films are named:
-// "scale@half@w=0.3" (results.Spec.Arm calls its cells the same).
-func (a arm) label() string {
-	out := a.method.Name
+// label is the arm's method and variant, as folders and films are named
+// (results.Spec.Arm calls its cells the same).
+func (a arm) label() results.Arm {
+	out := results.Arm{Method: a.method.Name}
 	if a.q != "" {
-		out += "@" + a.q
+		out = out.With(a.q)
 	}
 	if a.weight != 0 {
-		out += "@w=" + strconv.FormatFloat(a.weight, 'g', -1, 64)
+		out = out.With(results.WeightVariant(a.weight))
 	}
 	return out
 }

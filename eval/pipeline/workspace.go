@@ -3,9 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"scalewm/dataset"
@@ -106,14 +104,14 @@ func (w *Workspace) dataPath(task string) string {
 	if w.data != "" {
 		return w.data
 	}
-	return filepath.Join(w.dir, "data", task+".h5")
+	return results.Folder(w.dir).Data(task)
 }
 
 func (w *Workspace) checkpoint(a arm) string {
 	if w.weights != "" {
 		return w.weights
 	}
-	return filepath.Join(w.dir, "train", fmt.Sprintf("%s-%s-s%d", a.task.Spec.Name, a.label(), a.seed))
+	return results.Folder(w.dir).Training(a.task.Spec.Name, a.label(), a.seed)
 }
 
 func (w *Workspace) cells() cell.Store { return CellStore(w.dir) }

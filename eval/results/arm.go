@@ -55,6 +55,9 @@ func (a Arm) With(variant string) Arm {
 	return a
 }
 
+// WeightVariant is the variant of another weight of the method's own loss term.
+func WeightVariant(weight float64) string { return "w=" + strconv.FormatFloat(weight, 'g', -1, 64) }
+
 // Entry is the method's entry in the table of methods. A policy, whatever its name, does not search.
 func (a Arm) Entry() model.Method {
 	m := model.MethodOf(a.Method)
@@ -87,7 +90,7 @@ func (s Spec) Arm() Arm {
 	}
 	for _, t := range model.MethodOf(s.Method).Terms {
 		if w, _ := presets.Published().On(t.Name, s.Task); t.UsesQ && s.LossWeight != 0 && s.LossWeight != w {
-			a = a.With("w=" + strconv.FormatFloat(s.LossWeight, 'g', -1, 64))
+			a = a.With(WeightVariant(s.LossWeight))
 		}
 	}
 	return a

@@ -13,9 +13,6 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// CellsDir is the name of the folders that hold cells below a results folder.
-const CellsDir = "cells"
-
 // Contents is what a results folder holds of evaluations.
 type Contents struct {
 	Cells    []Cell            // sorted by ID

@@ -6,19 +6,11 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"scalewm/dataset/safefile"
 	"scalewm/model/train/metrics"
-)
-
-// FilmsDir is the folder of films, <task>-<arm>-<tier>.gif. Films of predictions have Imagined in place of a tier.
-const (
-	FilmsDir = "watch"
-	Imagined = "imagined"
 )
 
 // Curve is the metrics of one training run.
@@ -88,32 +80,20 @@ func (c *Contents) Only(ids map[string]bool) {
 	c.Gates = slices.DeleteFunc(c.Gates, func(g Gate) bool { return !tasks[g.Task] })
 }
 
-var trainingName = regexp.MustCompile(`^([^-]+)-(.+)-s(\d+)$`)
-
-// ParseTraining reads the name of a training's folder, <task>-<arm>-s<seed>.
-func ParseTraining(name string) (c Curve, ok bool) {
-	m := trainingName.FindStringSubmatch(name)
-	if m == nil || safefile.CheckName(m[1]) != nil {
-		return c, false
-	}
-	arm, err := ParseArm(m[2])
-	seed, err2 := strconv.Atoi(m[3])
-	return Curve{Task: m[1], Arm: arm, Seed: seed}, cmp.Or(err, err2) == nil
-}
-
 // addCurve reads the metrics of a training's folder. Folders of other names are none of a grid's.
 func (c *Contents) addCurve(dir string) (err error) {
-	t, ok := ParseTraining(filepath.Base(dir))
+	task, arm, seed, ok := ParseTraining(filepath.Base(dir))
 	if !ok {
 		return nil
 	}
+	t := Curve{Task: task, Arm: arm, Seed: seed}
 	if t.Rows, err = metrics.Read(dir); err == nil && len(t.Rows) > 0 {
 		c.Curves = append(c.Curves, t)
 	}
 	return err
 }
 
-// addClip reads <arm>-<tier>.gif; <task>-<arm>-<tier>.gif names the task too.
+// addClip reads a Film, whose name may lack the task.
 func (c *Contents) addClip(path string) (err error) {
 	var f Clip
 	parts := strings.Split(strings.TrimSuffix(filepath.Base(path), ".gif"), "-")

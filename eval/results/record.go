@@ -225,9 +225,6 @@ func (r Result) Double() (episode int, found bool) {
 	return 0, false
 }
 
-// GatesDir is the name of the folder that holds a Gate for each task, <task>.json.
-const GatesDir = "gates"
-
 // Gate is the verdict of comparing frames that were drawn here with the stored
 // ones of a data set (docs/sources.md#render-gate). It depends on the machine that draws.
 type Gate struct {

@@ -20,10 +20,11 @@ import (
 
 	"scalewm/dataset/safefile"
 	"scalewm/eval/pipeline"
+	"scalewm/eval/results"
 )
 
-// Dir is the folder of scripts, plan and logs below a results folder.
-const Dir = "jobs"
+// Dir is the name of the folder of scripts, plan and logs in a results folder.
+const Dir = results.JobsDir
 
 // Plan is what a reproduction asks of a batch system: jobs/plan.json. The numbers of
 // shards stay as they are for the life of a results folder's jobs.
