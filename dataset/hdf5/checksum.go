@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 )
 
 // Since version 2 of the superblock, every structure of a file but the raw data
@@ -249,7 +250,7 @@ func (h fractalHeap) block(addr, size uint64) error {
 	if size < at+4 {
 		return errHeader
 	}
-	sum := append([]byte(nil), b[at:at+4]...)
+	sum := slices.Clone(b[at : at+4])
 	clear(b[at : at+4])
 	return h.c.match(append(b, sum...), addr, structures["FHDB"])
 }

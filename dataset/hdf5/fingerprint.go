@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"scalewm/dataset"
@@ -47,12 +48,7 @@ func (h *File) computePrint() (string, error) {
 		put(e.Offset, e.Len)
 	}
 	cols := slices.Clone(h.columns)
-	slices.SortFunc(cols, func(a, b envs.Column) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(cols, func(a, b envs.Column) int { return strings.Compare(a.Name, b.Name) })
 	for _, c := range cols {
 		if IsIndex(c.Name) {
 			continue

@@ -92,7 +92,7 @@ func FuzzIndex(f *testing.F) {
 		if d, err := describe(newCursor(bytes.NewReader(b), int64(len(b))), "x", uint64(addr)); err == nil {
 			_ = d.dtype()
 		}
-		g := chunkGrid{dims: []uint64{uint64(rows), 7}, max: []uint64{unlimited, 7}, chunk: []uint64{uint64(chunk) + 1, 7}, elem: 4}
+		g := chunkGrid{dims: []uint64{uint64(rows), 7}, max: []uint64{undefAddr, 7}, chunk: []uint64{uint64(chunk) + 1, 7}, elem: 4}
 		refs, err := parseIndex(newCursor(bytes.NewReader(b), int64(len(b))), uint64(addr), g)
 		if err == nil && uint64(len(refs)) != g.counts()[0] {
 			t.Errorf("%d chunks", len(refs))

@@ -85,7 +85,6 @@ const (
 	layoutContig   = int(C.H5D_CONTIGUOUS)
 	layoutChunked  = int(C.H5D_CHUNKED)
 	undefAddr      = ^uint64(0)
-	unlimited      = ^uint64(0)
 	filterDeflate  = 1
 	filterShuffle  = 2
 	filterFletcher = 3

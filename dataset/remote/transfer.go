@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"net/http"
@@ -231,11 +232,7 @@ type download struct {
 	f    *os.File
 	at   int64
 	etag string
-	sum  interface {
-		io.Writer
-		Sum([]byte) []byte
-		Reset()
-	}
+	sum  hash.Hash
 }
 
 // more reads on from where the last transfer broke off.
