@@ -207,10 +207,10 @@ func (d *Data) JacSite(site int, jacp, jacr []float64) error {
 	if d.c == nil {
 		return ErrClosed
 	}
-	if n := d.m.Size("nsite"); site < 0 || site >= n {
+	if n := d.m.nsite; site < 0 || site >= n {
 		return fmt.Errorf("mujoco: Jacobian of site %d: the model has %d", site, n)
 	}
-	if want := 3 * d.m.Size("nv"); len(jacp) != want || len(jacr) != want {
+	if want := 3 * d.m.nv; len(jacp) != want || len(jacr) != want {
 		return fmt.Errorf("mujoco: Jacobians of %d and %d values where 3 x nv is %d", len(jacp), len(jacr), want)
 	}
 	err := outcome("Jacobian", d.c, mjc.JacSite(d.c, site, jacp, jacr))

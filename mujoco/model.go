@@ -17,6 +17,8 @@ type Model struct {
 	h       *modelHandle
 	c       *mjc.CModel // nil after Close
 	layout  layout
+	nsite   int
+	nv      int
 	cleanup runtime.Cleanup
 }
 
@@ -55,6 +57,7 @@ func LoadXML(xml string, assets fs.FS) (*Model, error) {
 	}
 	h := &modelHandle{c: c}
 	m := &Model{h: h.retain(), c: c, layout: newLayout(c)}
+	m.nsite, m.nv = m.Size("nsite"), m.Size("nv")
 	m.cleanup = runtime.AddCleanup(m, (*modelHandle).release, h)
 	return m, nil
 }
