@@ -36,7 +36,7 @@ BEGIN { ORS = "" }
 }
 action == "build-output" { print output() }
 action == "output" && test != "" { text[id] = text[id] output() }
-action == "output" && test == "" { line = output(); if (line != "PASS\n") print line }
+action == "output" && test == "" { line = output(); if (line != "PASS\n") print line; fflush() }
 action == "fail" { failed = 1; print text[id] }
 action == "fail" && test == "" { # a binary that died leaves its running tests without an event
   for (k in text) if (index(k, pkg SUBSEP) == 1) { print text[k]; delete text[k] }
