@@ -44,7 +44,7 @@ type EpisodeData struct {
 	Encoded [][]byte             // instead of Frames: stored bytes of Len chunks
 }
 
-// Writer writes a data set beside its place (safefile.Aside) and renames it in Close, so
+// Writer writes a data set to a hidden file (safefile.Aside) and renames it in Close, so
 // that no half-written file ever has the final name. Equal episodes give equal bytes.
 type Writer struct {
 	path, tmp string

@@ -23,12 +23,12 @@ import (
 	"syscall"
 )
 
-// Write writes path so that a reader sees the whole old file, the whole new
-// one or none: the bytes go to a hidden file beside it, which is flushed to the
-// disk and renamed. Missing folders are made. When write fails nothing is left.
+// Write writes path so that a reader sees all of the old file, all of the new
+// one or none: the bytes go to a hidden file next to it, which is flushed to the
+// disk and renamed. Missing folders are made. If write fails, no file is left.
 // Writers of the same path on one host, in this process or others, take turns; the
-// file that a killed writer left aside is used again by the next one. Of writers on different
-// hosts each has a file of its own, and the last to finish wins.
+// next one reuses the hidden file of a killed writer. Writers on different hosts
+// have separate hidden files, and the last to finish wins.
 func Write(path string, write func(io.Writer) error) error {
 	return Fill(path, func(f *os.File) error {
 		w := bufio.NewWriterSize(f, 1<<16)

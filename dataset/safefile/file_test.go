@@ -56,8 +56,8 @@ func TestLeftoverOfAKilledWriter(t *testing.T) {
 	onlyFile(t, path)
 }
 
-// What is left beside a file that is there goes, unless a writer has it; beside one
-// that is missing its next writer uses it up.
+// Tidy removes the hidden file of a file that exists, unless a writer has it locked; that of
+// a missing file is for the next writer.
 func TestTidy(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"f", ".f" + asideSuffix, "busy", ".busy" + asideSuffix, ".missing" + asideSuffix, asideSuffix, "f" + asideSuffix} {
@@ -155,8 +155,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// Parts go, with what killed writers left aside of them and the lock; whatever else
-// lies in their folder stays, and so the folder.
+// RemoveParts removes parts, their hidden files and the lock. Other files stay, and then the
+// folder does too.
 func TestRemoveParts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.h5.parts")
 	make := func(names ...string) {
@@ -191,7 +191,7 @@ func TestRemoveParts(t *testing.T) {
 	}
 }
 
-// Nothing is written through a link that lies where a file of ours is to be, nor into a pipe.
+// Nothing is written through a link in the place of a file of ours, nor into a pipe.
 func TestOpenOurs(t *testing.T) {
 	dir := t.TempDir()
 	path, precious := filepath.Join(dir, "out.json"), filepath.Join(dir, "precious")
@@ -203,7 +203,7 @@ func TestOpenOurs(t *testing.T) {
 	}
 	err := Write(path, func(w io.Writer) error { _, err := w.Write([]byte("{}")); return err })
 	if err == nil || !strings.Contains(err.Error(), "it is a link, and nothing is written through links (hint: ") {
-		t.Errorf("writing beside a link: %v", err)
+		t.Errorf("writing where a link is: %v", err)
 	}
 	if b, _ := os.ReadFile(precious); string(b) != "mine" {
 		t.Errorf("the file behind the link holds %q", b)

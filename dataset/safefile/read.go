@@ -77,7 +77,7 @@ func Marked(path string, mark []byte) (bool, error) {
 	return bytes.Contains(head, mark), err
 }
 
-// Read reads a regular file of at most limit bytes whole.
+// Read returns the bytes of a regular file of at most limit bytes.
 func Read(path string, limit Limit) ([]byte, error) {
 	f, err := Open(path, limit)
 	if err != nil {

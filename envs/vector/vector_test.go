@@ -11,7 +11,7 @@ import (
 )
 
 // Real tasks are compared with the same worlds one by one in envs/envtest; here a counter
-// stands for a world, which can be made to fail.
+// is the world, which can be made to fail.
 type counter struct {
 	calls      int
 	fail, shut error
