@@ -115,18 +115,6 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 		}
 		*out = folder
 	}
-	if *columns != "" {
-		if err := dataset.CheckColumns(*columns); err != nil {
-			return usagef("analyse: --q-columns: %v", err)
-		}
-	}
-	if *data != "" { // its absence would else be one failure a checkpoint
-		f, err := hdf5.Open(*data)
-		if err != nil {
-			return err
-		}
-		f.Close()
-	}
 	settings, err := rollouts.read()
 	if err != nil {
 		return err

@@ -104,13 +104,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
-	if err := c.required("out"); err != nil {
-		return err
-	}
-	if err := jobs.check(c); err != nil {
-		return err
-	}
-	if err := c.together(*dry.run, *watch, *asJSON, *jobs.engine != ""); err != nil {
+	if err := cmp.Or(c.required("out"), jobs.check(c), c.together(*dry.run, *watch, *asJSON, *jobs.engine != "")); err != nil {
 		return err
 	}
 	grid, err := axes.grid()
@@ -146,25 +140,24 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	for _, gap := range grid.WithoutQ() {
 		o.Listener.Note(gap)
 	}
+	steps := part.of(w.Graph())
 	if *jobs.engine != "" || *dry.run {
-		if err := w.Pull(ctx, w.Graph()); err != nil {
-			return err
-		}
+		err = w.Pull(ctx, w.Graph())
 	}
-	if *jobs.engine != "" && !*dry.run {
+	switch {
+	case err != nil:
+		return err
+	case *dry.run:
+		return c.dryRun(ctx, w, steps, dry, jobs, *asJSON)
+	case *jobs.engine != "":
 		return c.submit(ctx, jobs, w, *out)
-	}
-	if *watch {
+	case *watch:
 		return c.watch(ctx, w, *out, *asJSON)
 	}
-	steps := part.of(w.Graph())
-	if *dry.run {
-		return c.dryRun(ctx, w, steps, dry, jobs, *asJSON)
+	if err = steps.Check(ctx); err == nil {
+		err = grid.Preset.WriteTo(*out)
 	}
-	if err := steps.Check(ctx); err != nil {
-		return err
-	}
-	if err := grid.Preset.WriteTo(*out); err != nil {
+	if err != nil {
 		return err
 	}
 	bound := newRestarts(ctx, steps, *out, part.job(), *limit)
@@ -292,29 +285,22 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 		rules["protocol"] = axes.Protocol
 	}
 	maps.Copy(rules, f.rules)
-	if g.Rules, err = pipeline.ReadRules(rules); err != nil {
-		return g, err
-	}
-	if g.Axes, err = pipeline.ParseAxes(or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets)); err != nil {
-		return g, err
-	}
-	if g.Analyses, err = analysis.Parse(cmp.Or(*f.analyses, strings.Join(p.Analyses, ","), "none")); err != nil {
-		return g, usagef("reproduce: %v", err)
-	}
-	if g.Rollouts, err = f.rollouts.read(); err != nil {
-		return g, err
-	}
 	tasks := or(*f.tasks, axes.Tasks, "all")
 	if tasks == "all" {
 		tasks = strings.Join(envs.Names(), ",")
 	}
-	if g.Tasks, err = parseList(strings.Split(tasks, ","), envs.Lookup); err != nil {
-		return g, err
+	var errs [7]error
+	g.Rules, errs[0] = pipeline.ReadRules(rules)
+	g.Axes, errs[1] = pipeline.ParseAxes(or(*f.solvers, p.Solvers), or(*f.tiers, p.Tiers), or(*f.sets, p.Sets))
+	g.Analyses, errs[2] = analysis.Parse(cmp.Or(*f.analyses, strings.Join(p.Analyses, ","), "none"))
+	g.Rollouts, errs[3] = f.rollouts.read()
+	g.Tasks, errs[4] = parseList(strings.Split(tasks, ","), envs.Lookup)
+	g.Methods, errs[5] = parseList(strings.Split(or(*f.methods, axes.Methods, usualMethods), ","), parseMethod)
+	g.Seeds, errs[6] = parseList(strings.Split(or(*f.seeds, axes.Seeds, "3072"), ","), parseSeed)
+	if errs[2] != nil {
+		errs[2] = usagef("reproduce: %v", errs[2])
 	}
-	if g.Methods, err = parseList(strings.Split(or(*f.methods, axes.Methods, usualMethods), ","), parseMethod); err != nil {
-		return g, err
-	}
-	if g.Seeds, err = parseList(strings.Split(or(*f.seeds, axes.Seeds, "3072"), ","), parseSeed); err != nil {
+	if err := cmp.Or(errs[:]...); err != nil {
 		return g, err
 	}
 	if *f.q != "" {

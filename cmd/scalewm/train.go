@@ -27,7 +27,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	method := c.String("method", model.Baseline, "`objective`: "+strings.Join(model.MethodNames(model.Method.Trained), ", ")+"; "+model.Untrained+" writes the initial weights")
 	data := c.String("data", "", "the data set, a `file` in HDF5")
 	preset := c.presetFlags("nano", "")
-	protocol := c.String("protocol", string(dataset.Paper), "`split`: paper (clips at random) or strict (whole episodes held out)")
+	protocol := c.String("protocol", results.Paper, "`split`: paper (clips at random) or strict (whole episodes held out)")
 	seed := c.Seed("seed", 3072, "training `seed`: split, order, initial weights and every draw of a step")
 	out := c.String("out", "", "`folder` of the checkpoint and its metrics")
 	steps := c.Some("steps", 0, "optimiser `steps` instead of the preset's")
@@ -54,17 +54,15 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if err == nil && !m.Plans() {
 		err = fmt.Errorf("%s has no model to train", *method)
 	}
-	rules, err2 := dataset.ParseProtocol(*protocol)
+	_, err2 := dataset.ParseProtocol(*protocol)
 	if err := cmp.Or(err, err2); err != nil {
 		return usagef("train: %v", err)
 	}
 	if !m.UsesQ() {
-		if err := c.meaningless("to "+*method+", whose loss sees no task state", "q", "reading"); err != nil {
-			return err
-		}
+		err = c.meaningless("to "+*method+", whose loss sees no task state", "q", "reading")
 	}
-	p, err := preset.load()
-	if err != nil {
+	p, err2 := preset.load()
+	if err := cmp.Or(err, err2); err != nil {
 		return err
 	}
 	if *steps != 0 {
@@ -103,7 +101,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		}
 		p.Train.Weights = p.Train.Weights.With(model.Correlation, t.Spec.Name, v)
 	}
-	one := pipeline.Training{Preset: *p, Task: t, Method: m, Seed: *seed, Protocol: string(rules), Data: *data, Out: *out}
+	one := pipeline.Training{Preset: *p, Task: t, Method: m, Seed: *seed, Protocol: *protocol, Data: *data, Out: *out}
 	var cache features.Limit
 	if one.Backbone, cache, err = featured.read(m); err != nil {
 		return err
@@ -118,10 +116,10 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	defer file.Close()
-	if err := one.Check(file.Fingerprint, d.Kind().String()); err != nil {
-		return err
+	if err = one.Check(file.Fingerprint, d.Kind().String()); err == nil {
+		err = one.Joins(file.Fingerprint)
 	}
-	if err := one.Joins(file.Fingerprint); err != nil {
+	if err != nil {
 		return err
 	}
 	l := &teller{command: c, step: "training " + *method}

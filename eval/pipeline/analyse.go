@@ -2,9 +2,7 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"scalewm/eval/analysis"
 	"scalewm/eval/results"
 	"scalewm/model"
-	"scalewm/model/weights"
 )
 
 // Analyse measures an arm's checkpoint beside its success, a cell in cells/ for
@@ -71,28 +68,19 @@ func (s *Analyse) State(ctx context.Context) (State, error) {
 			return State{}, Requestf("%v", err)
 		}
 	}
-	missing := len(s.names)
+	all, todo := len(s.names), s.names
 	j, err := s.job()
 	if err == nil && s.w.Analyser == nil {
-		found, err := s.found(ctx)
-		if err != nil {
-			return State{}, err
-		}
-		missing -= len(found)
+		var found []string
+		found, err = s.found(ctx)
+		todo = todo[len(found):]
 	} else if err == nil {
-		store, err := s.w.listed(false)
-		if err != nil {
-			return State{}, err
+		var store cell.Store
+		if store, err = s.w.listed(false); err == nil {
+			_, todo, err = j.Load(store, s.names)
 		}
-		_, todo, err := j.Load(store, s.names)
-		if err != nil {
-			return State{}, err
-		}
-		missing = len(todo)
-	} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, weights.ErrDamaged) { // what it needs is not there yet
-		return State{}, err
 	}
-	return State{Text: fmt.Sprintf("%d of %d analyses to do", missing, len(s.names)), Cells: len(s.names), Missing: missing}, nil
+	return State{Text: fmt.Sprintf("%d of %d analyses to do", len(todo), all), Cells: all, Missing: len(todo)}, notYet(err)
 }
 
 // found implements Divisible. If this run makes no cells, they may have been made on any device.

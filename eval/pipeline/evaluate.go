@@ -2,9 +2,7 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"scalewm/eval"
 	"scalewm/eval/infer"
 	"scalewm/eval/results"
-	"scalewm/model/weights"
 )
 
 // Evaluate makes an arm's cells of one solver and tier in cells/, a cell for each
@@ -96,30 +93,24 @@ func (s *Evaluate) Part(ours func(cell int) bool) Divisible {
 }
 
 func (s *Evaluate) State(context.Context) (State, error) {
-	missing, torn := len(s.sets), 0
-	if s.done && s.w.seen != nil { // the listing holds still
-		return State{Text: fmt.Sprintf("0 of %d cells to do", missing), Cells: missing}, nil
+	all := len(s.sets)
+	if s.done && s.w.seen != nil { // the listing is the same
+		return State{Text: fmt.Sprintf("0 of %d cells to do", all), Cells: all}, nil
 	}
+	todo, torn := s.sets, []string(nil)
 	j, err := s.Job()
 	if err == nil {
-		store, err := s.w.listed(false)
-		if err != nil {
-			return State{}, err
+		var store cell.Store
+		if store, err = s.w.listed(false); err == nil {
+			todo, torn, err = j.Missing(store)
 		}
-		todo, broken, err := j.Missing(store)
-		if err != nil {
-			return State{}, err
-		}
-		missing, torn = len(todo), len(broken)
-		s.done = missing == 0
-	} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, weights.ErrDamaged) && !errors.Is(err, cell.ErrTorn) { // what it needs is not there yet
-		return State{}, err
+		s.done = err == nil && len(todo) == 0
 	}
-	text := fmt.Sprintf("%d of %d cells to do", missing, len(s.sets))
-	if torn > 0 {
-		text += fmt.Sprintf(", %d of them torn", torn)
+	text := fmt.Sprintf("%d of %d cells to do", len(todo), all)
+	if len(torn) > 0 {
+		text += fmt.Sprintf(", %d of them torn", len(torn))
 	}
-	return State{Text: text, Cells: len(s.sets), Missing: missing}, nil
+	return State{Text: text, Cells: all, Missing: len(todo)}, notYet(err)
 }
 
 // Job is the step's evaluation. Where the data set, the checkpoint or the temperature
