@@ -66,7 +66,9 @@ func TestResidentOrSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		o := train.Options{Dev: d, Data: data, Frames: func(context.Context) (dataset.FrameReader, func() error, error) { return data, func() error { return nil }, nil }, Method: model.MethodOf(model.Baseline), Seed: 3,
+		o := train.Options{Dev: d, Data: data, Frames: func(context.Context) (dataset.FrameReader, func() error, error) {
+			return data, func() error { return nil }, nil
+		}, Method: model.MethodOf(model.Baseline), Seed: 3,
 			Protocol: "paper", Out: filepath.Join(t.TempDir(), "run"), Model: small(), Task: train.Task{Name: "noise"},
 			Config: train.Config{Optimiser: train.Optimiser{Schedule: model.Schedule{Batch: 5, Steps: 3, LR: 1e-3}, Clip: 1}, Weights: model.Weights{model.Prediction: {model.Others: 1}, model.SIGReg: {model.Others: 0.09}, model.Correlation: {model.Others: 0.1}, model.Regression: {model.Others: 0.3}},
 				Loss:      train.Loss{Numbers: objective.Numbers{Directions: 16, Pairs: 8, Correlation: "authors", AuxLoss: "authors"}},
