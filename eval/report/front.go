@@ -186,7 +186,7 @@ func (r *Report) facts() []doc.Item {
 	return out
 }
 
-// trained lists the arms with a model, and their training seeds where there are several.
+// trained lists the arms that learned, and their training seeds where there are several.
 func (r *Report) trained() string {
 	seeds := map[results.Arm]map[int]bool{}
 	for _, b := range r.Blocks {
@@ -200,7 +200,7 @@ func (r *Report) trained() string {
 	var out []string
 	for _, a := range infer.Names(r.Blocks) {
 		switch n := len(seeds[a]); {
-		case !a.Plans():
+		case !a.Plans() || a.Floor():
 		case n > 1:
 			out = append(out, fmt.Sprintf("%s (%d seeds)", words.Arm(a), n))
 		default:

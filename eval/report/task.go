@@ -45,7 +45,11 @@ func (r *Report) block(b *infer.Block, nav string) []doc.Section {
 		title, dots = "Seed by seed", "One dot a training seed, in their order, or an evaluation set of a method with one seed; the bar is their mean."
 		seeds = r.seedsTable(b)
 	}
-	out := section(doc.Section{Title: b.Title(), Anchor: anchor, Level: 2, Nav: nav}, r.successTable(b), note("On these numbers", r.CostNotes(b)), seeds, r.successFigure(b))
+	table, figure := doc.Part(r.successTable(b)), doc.Part(r.successFigure(b))
+	if len(infer.Main(r.Blocks)) == 1 && b.Main == nil { // which the page begins with
+		table, figure = doc.Text{Body: "Success by tier is at the top of the page."}, doc.Text{}
+	}
+	out := section(doc.Section{Title: b.Title(), Anchor: anchor, Level: 2, Nav: nav}, table, note("On these numbers", r.CostNotes(b)), seeds, figure)
 	add := func(title, name string, parts ...doc.Part) {
 		out = append(out, section(doc.Section{Title: title, Anchor: anchor + "-" + name, Level: 3}, parts...)...)
 	}
