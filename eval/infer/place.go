@@ -82,7 +82,22 @@ func PlaceCells(cells []results.Cell) (placed []Placed, notes []string) {
 		notes = append(notes, fmt.Sprintf("%s, MPPI: %d cells of set %s left out, since that set chose the temperature", task, dropped[task], results.TuningSet))
 	}
 	nameArms(placed)
-	return placed, notes
+	return saidBest(placed), notes
+}
+
+// saidBest drops a cell from settings in which its arm has another cell that says more of them: a Python model planned by MPPI at the
+// stock temperature, which belongs to any table of MPPI, from that of the temperature at which the model was planned too.
+func saidBest(placed []Placed) []Placed {
+	type place struct {
+		*Settings
+		slot
+	}
+	most := map[place]int{}
+	at := func(p Placed) place { return place{p.Settings, slot{p.Arm, p.Spec.TrainSeed, p.Spec.Tier, p.Spec.Set}} }
+	for _, p := range placed {
+		most[at(p)] = max(most[at(p)], len(valuesOf(p.Cell)))
+	}
+	return slices.DeleteFunc(placed, func(p Placed) bool { return len(valuesOf(p.Cell)) < most[at(p)] })
 }
 
 // usable leaves out damaged cells, and those of a set whose episodes an arm has
