@@ -1,0 +1,99 @@
+package results
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/safefile"
+)
+
+// The method is the first part that the table of methods has (docs/architecture.md), and without one the first part.
+var armNames = map[string]Arm{
+	"scale":            {Method: "scale"},
+	"scale@half":       {Method: "scale", Variants: "half"},
+	"scale@half@w=0.3": {Method: "scale", Variants: "half@w=0.3"},
+	"gcidm@lewm":       {Wrappers: "gcidm", Method: "lewm"},
+	"topk=8@lewm":      {Wrappers: "topk=8", Method: "lewm"},
+	"probe@scale@half": {Wrappers: "probe", Method: "scale", Variants: "half"},
+	"mine@policy":      {Method: "mine", Variants: "policy"},
+	"mine":             {Method: "mine"},
+}
+
+var noArms = []string{"", "@", "a@@b", "@x", "x@", "../x", "a b", "<script>", "a\nb"}
+
+func TestParseArm(t *testing.T) {
+	for name, want := range armNames {
+		got, err := ParseArm(name)
+		if err != nil || got != want || got.String() != name {
+			t.Errorf("%q: %+v, written %q, %v; want %+v", name, got, got, err, want)
+		}
+		var back Arm
+		if b, err := json.Marshal(want); err != nil || json.Unmarshal(b, &back) != nil || back != want {
+			t.Errorf("%q in JSON: %s, %+v, %v", name, b, back, err)
+		}
+	}
+	for _, name := range noArms {
+		if a, err := ParseArm(name); err == nil || !strings.Contains(err.Error(), "(hint: ") {
+			t.Errorf("%q: %+v, %v; want an error with a hint", name, a, err)
+		}
+	}
+}
+
+// What is read has a name that may be part of a path, and is written as it was read.
+func FuzzParseArm(f *testing.F) {
+	for name := range armNames {
+		f.Add(name)
+	}
+	for _, name := range noArms {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		a, err := ParseArm(name)
+		if err != nil {
+			return
+		}
+		if again, err := ParseArm(a.String()); a.String() != name || err != nil || again != a || a.Method == "" || safefile.CheckName(name) != nil {
+			t.Errorf("%q is %+v, written %q and read again as %+v, %v", name, a, a, again, err)
+		}
+	})
+}
+
+// A spec's variants are what is not its method's default (0.1 is SCALE's weight); a policy does not search.
+func TestArmOfSpec(t *testing.T) {
+	for want, s := range map[string]Spec{
+		"scale":            {Task: "tworoom", Method: "scale", Q: DefaultQ, LossWeight: .1},
+		"scale@half@w=0.3": {Task: "tworoom", Method: "scale", Q: "half", LossWeight: .3},
+		"mine@policy":      {Task: "tworoom", Method: "mine", Python: PythonPolicy},
+		"lewm":             {Task: "tworoom", Method: "lewm"},
+	} {
+		a := s.Arm()
+		if a.String() != want || a.Plans() != (s.Python != PythonPolicy) || a.Floor() {
+			t.Errorf("%+v: %s, plans %v, floor %v; want %s", s, a, a.Plans(), a.Floor(), want)
+		}
+	}
+	if a := (Spec{Method: "lewm"}).Arm().With("x").With("y"); a.String() != "lewm@x@y" {
+		t.Errorf("with two variants it is %s", a)
+	}
+}
+
+// Arms are in the order of the table of methods, a plain one before its variants, unknown ones last.
+func TestCompareArms(t *testing.T) {
+	want := []string{"lewm", "scale", "scale@half", "aux", "random", "mine"}
+	got := slices.Clone(want)
+	slices.Sort(got)
+	slices.SortFunc(got, func(a, b string) int { return CompareArms(armNamed(t, a), armNamed(t, b)) })
+	if !slices.Equal(got, want) {
+		t.Errorf("in the order %q, want %q", got, want)
+	}
+}
+
+func armNamed(t *testing.T, name string) Arm {
+	t.Helper()
+	a, err := ParseArm(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}

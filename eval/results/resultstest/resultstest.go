@@ -1,0 +1,205 @@
+// Package resultstest makes a small results folder, whose numbers can be computed by hand, for tests of the packages that read one:
+// sets of 10 episodes, of which the first k of a cell succeed, after 5, 10, ... steps.
+package resultstest
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"scalewm/dataset/cell"
+	"scalewm/eval/results"
+	"scalewm/model"
+	"scalewm/model/train/metrics"
+)
+
+// Methods of the folder.
+const (
+	LeWM      = model.Baseline
+	Scale     = "scale"
+	Aux       = "aux"
+	Untrained = model.Untrained
+	Random    = model.Random
+)
+
+// Plan is the cells of a method at a tier, with how many episodes of s101, s102, ... succeed.
+type Plan struct {
+	Method, Tier string
+	Hits         []int
+}
+
+// P is such a plan.
+func P(method, tier string, hits ...int) Plan { return Plan{method, tier, hits} }
+
+// tiers of the folder: candidates, iterations.
+var tiers = map[string][2]int{"T1": {300, 30}, "T2": {150, 15}, "T2p": {100, 20}, "T4": {20, 5}, "T3": {50, 10}, "T5": {10, 3}}
+
+// HandPlan is the folder's.
+var HandPlan = []Plan{
+	P(LeWM, "T1", 8, 7, 9), P(LeWM, "T3", 7, 7, 8), P(LeWM, "T5", 5, 4, 6),
+	P(Scale, "T1", 10, 9, 10), P(Scale, "T3", 9, 8, 10), P(Scale, "T5", 6, 6, 7),
+	P(Aux, "T1", 8, 8, 8), P(Aux, "T3", 7, 6, 8), P(Aux, "T5", 4, 5, 6),
+	P(Untrained, "T1", 3, 2, 4), P(Untrained, "T3", 3, 3, 3), P(Untrained, "T5", 2, 3, 2),
+	P(Random, "", 2, 1, 3),
+}
+
+// Episodes of a set.
+const Episodes = 10
+
+// Spec is that of a plan's cell on the set s101 + set.
+func Spec(p Plan, set int) results.Spec {
+	s := results.Spec{Schema: results.Schema, Protocol: "paper", Task: "tworoom", Method: p.Method, Data: "d0d0d0d0d0d0d0d0",
+		Budget: 50, GoalOffset: 25, Set: fmt.Sprintf("s%d", 101+set), SetHash: fmt.Sprintf("hash-of-s%d", 101+set), Episodes: Episodes}
+	if p.Method == Random {
+		return s
+	}
+	t := tiers[p.Tier]
+	s.Precision, s.Solver, s.Tier, s.Weights, s.Horizon = "fp32", results.CEM, p.Tier, "weights-of-"+p.Method, 5
+	s.Candidates, s.Iterations, s.Elites = t[0], t[1], max(t[0]/10, 2)
+	return s
+}
+
+// Result is that of such a cell, whose first hits episodes succeed.
+func Result(p Plan, hits int) results.Result {
+	r := results.Result{Device: "cpu avx2 fp32"}
+	for e := range Episodes {
+		row := results.Row{Episode: e, Trajectory: e * 3, Start: e, Steps: 50, Success: e < hits}
+		if p.Method != Random {
+			row.PlannerSeed = crc32.ChecksumIEEE([]byte(fmt.Sprintf("%d|%s", e, p.Tier))) & 0x7fffffff
+		}
+		if row.Success {
+			row.Steps = 5 * (e + 1)
+		}
+		r.Rows = append(r.Rows, row)
+	}
+	return r
+}
+
+// Cells makes the cells of plans; edit may change them before they are named.
+func Cells(t testing.TB, plans []Plan, edit func(*results.Cell)) []results.Cell {
+	t.Helper()
+	var out []results.Cell
+	for _, p := range plans {
+		for set, hits := range p.Hits {
+			c := results.Cell{Spec: Spec(p, set), Result: Result(p, hits)}
+			if edit != nil {
+				edit(&c)
+			}
+			var err error
+			if c.ID, err = cell.ID(results.Kind, c.Spec); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Run is the measured times of every cell of the folder.
+var Run = results.Run{Started: "2026-01-02T03:04:05Z", Host: "host", Seconds: 1.5, PlanMillis: 12, Workers: 2, Version: "scalewm test"}
+
+// Gate is the verdict on the folder's frames.
+var Gate = results.Gate{Task: "tworoom", Data: "d0d0d0d0d0d0d0d0", Error: 0.25, Limit: 3}
+
+// Metrics are the training curve of a method.
+func Metrics(method string) (rows []metrics.Row) {
+	for step := range 300 {
+		x := float64(step + 1)
+		rows = append(rows, metrics.Row{Step: step, Split: metrics.Train, GradNorm: 3,
+			Losses: metrics.Losses{Loss: 2/x + 0.1, Pred: 1 / x, SIGReg: 0.5 + 1/x, Obj: float64(len(method)) / (x + 10)}})
+	}
+	return rows
+}
+
+// Contents is what results.Load and AddMedia read of the folder, without the paths of its files.
+func Contents(t testing.TB) *results.Contents {
+	t.Helper()
+	c := &results.Contents{Cells: Cells(t, HandPlan, nil), Gates: []results.Gate{Gate}, Runs: map[string]results.Run{}}
+	slices.SortFunc(c.Cells, func(a, b results.Cell) int { return strings.Compare(a.ID, b.ID) })
+	for _, x := range c.Cells {
+		c.Runs[x.ID] = Run
+	}
+	for _, m := range []string{Aux, LeWM, Scale} { // as their folders are sorted
+		c.Curves = append(c.Curves, results.Curve{Task: "tworoom", Arm: results.Arm{Method: m}, Rows: Metrics(m)})
+	}
+	for _, m := range []string{LeWM, Scale, Aux} {
+		c.Clips = append(c.Clips, results.Clip{Arm: results.Arm{Method: m}, Tier: "T1", GIF: []byte(GIF)})
+	}
+	return c
+}
+
+// Write writes the folder as `reproduce` leaves it.
+func Write(t testing.TB, dir string) {
+	t.Helper()
+	s := cell.Store{Dir: filepath.Join(dir, results.CellsDir)}
+	for _, c := range Cells(t, HandPlan, nil) {
+		err := s.Save(c.ID, results.Kind, c.Spec, c.Result)
+		if err == nil {
+			err = s.SaveRun(c.ID, Run)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	Put(t, filepath.Join(dir, results.GatesDir, "tworoom.json"), `{"task":"tworoom","data":"d0d0d0d0d0d0d0d0","error":0.25,"limit":3}`)
+	for _, m := range []string{LeWM, Scale, Aux} {
+		WriteMedia(t, dir, m)
+	}
+}
+
+// WriteMedia writes a method's training curve and film.
+func WriteMedia(t testing.TB, dir, method string) {
+	t.Helper()
+	var w strings.Builder
+	for _, r := range Metrics(method) {
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Write(append(b, '\n'))
+	}
+	Put(t, filepath.Join(dir, "train", "tworoom-"+method+"-s0", metrics.FileName), w.String())
+	Put(t, filepath.Join(dir, results.FilmsDir, method+"-T1.gif"), GIF)
+}
+
+// GIF is one white pixel.
+const GIF = "GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+
+// Put writes a file and the folders above it.
+func Put(t testing.TB, path, text string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o777)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Analyses are of two methods, the second without its probe.
+func Analyses() (out []results.Analysis) {
+	add := func(method, name string, r results.Results) {
+		out = append(out, results.Analysis{ID: fmt.Sprint(len(out)), Spec: results.AnalysisSpec{Analysis: name, Task: "tworoom", Method: method, TrainSeed: 1, Weights: method, Device: "cpu"}, Results: r})
+	}
+	for i, m := range []string{LeWM, Scale} {
+		rho := results.Number(0.25 + 0.5*float64(i))
+		add(m, "rank", results.Results{Rank: []results.Rank{{N: 1500, Spearman: rho, Pearson: rho, Lo: rho - 0.125, Hi: rho + 0.125}}})
+		add(m, "spectrum", results.Results{Spectrum: &results.Spectrum{Eigenvalues: []float64{0.6, 0.3, 0.1}}})
+		add(m, "rollout", results.Results{Rollout: &results.Rollout{RollErr: 0.375, Tau: 0.5, Starts: 19, Dropped: []results.Dropped{{Start: 4, Reason: "nothing <moves>"}}}})
+		add(m, "dynamics", results.Results{Dynamics: &results.Dynamics{PerBlock: []results.Block{{Blocks: 1, Error: 0.1, OtherActions: 0.5}, {Blocks: 2, Error: 0.2, OtherActions: 0.6}}}})
+	}
+	score := func(probe string, k int, component string, r2 float64) results.ProbeScore {
+		return results.ProbeScore{Probe: probe, K: k, Component: component, R2: results.Number(r2)}
+	}
+	add(LeWM, "probe", results.Results{Probe: &results.Probe{Scores: []results.ProbeScore{
+		score("ridge", 2, "agent x", 0.1), score("ridge", 2, "mean", 0.125), score("ridge", 3, "agent x", 0.75), score("ridge", 3, "mean", 0.8125),
+		score("mlp", 3, "agent x", math.NaN()), score("mlp", 3, "mean", 0.625)}}})
+	return out
+}
