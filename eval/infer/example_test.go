@@ -19,7 +19,7 @@ func ExampleCompare() {
 		return
 	}
 	defer os.RemoveAll(dir)
-	var arms [2]*infer.Arm
+	var arms [2]*infer.Side
 	for i, solved := range []func(e int) bool{
 		func(e int) bool { return e < 97 },
 		func(e int) bool { return e < 90 || e == 99 },

@@ -69,12 +69,13 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 		}
 		type slot struct {
 			*Settings
-			table, arm string
-			seed       int
-			tier, set  string
+			table     string
+			arm       results.Arm
+			seed      int
+			tier, set string
 		}
 		at, there := map[slot]string{}, map[string]bool{}
-		placed, _ := Place(cells)
+		placed, _ := PlaceCells(cells)
 		for _, p := range placed {
 			s := slot{p.Settings, p.Table, p.Arm, p.Spec.TrainSeed, p.Spec.Tier, p.Spec.Set}
 			if other, taken := at[s]; taken {
@@ -97,7 +98,7 @@ func TestNoTwoCellsInOnePlace(t *testing.T) {
 		}
 		again := slices.Clone(cells)
 		r.Shuffle(len(again), func(i, k int) { again[i], again[k] = again[k], again[i] })
-		other, _ := Place(again)
+		other, _ := PlaceCells(again)
 		for _, p := range placed {
 			if !slices.ContainsFunc(other, func(o Placed) bool {
 				return o.ID == p.ID && o.Table == p.Table && o.Arm == p.Arm && o.Settings.Name == p.Settings.Name
@@ -117,7 +118,7 @@ func settingsOf(changes ...func(*results.Spec)) (out []string) {
 		change(&s)
 		cells = append(cells, results.Cell{ID: fmt.Sprint(i), Spec: s})
 	}
-	placed, _ := Place(cells)
+	placed, _ := PlaceCells(cells)
 	for _, p := range placed {
 		out = append(out, strings.TrimSpace(p.Table+" "+p.Settings.Name))
 	}
@@ -173,7 +174,7 @@ func TestMainSettings(t *testing.T) {
 		s.Episodes = 5
 		cells = append(cells, results.Cell{ID: fmt.Sprint(i), Spec: s, Result: results.Result{Rows: []results.Row{{Success: i == 2}}}})
 	}
-	placed, _ := Place(cells)
+	placed, _ := PlaceCells(cells)
 	var got []string
 	for _, p := range placed {
 		main := "main"
@@ -193,11 +194,11 @@ func TestMainSettings(t *testing.T) {
 		t.Errorf("%q,\nwant %q", got, want)
 	}
 	// Alone they have their names too.
-	if placed, _ := Place(cells[1:2]); placed[0].Settings.Name != "planner noise 1" || placed[0].Settings.Main != nil {
+	if placed, _ := PlaceCells(cells[1:2]); placed[0].Settings.Name != "planner noise 1" || placed[0].Settings.Main != nil {
 		t.Errorf("alone: %+v", placed[0].Settings)
 	}
 	// An arm is of the main settings, unless others are named.
-	var plain, varied Arm
+	var plain, varied Side
 	if err := plain.take(cells[:3], "lewm", Filter{}); err != nil || plain.tiers() == nil {
 		t.Error(err)
 	}
@@ -211,7 +212,7 @@ func TestSetAliases(t *testing.T) {
 	s := results.Spec{Task: "cube", Method: "lewm", Weights: "w", Solver: "cem", Tier: "T4", Set: "s7", SetHash: "h"}
 	alias := s
 	alias.Set = "s07"
-	placed, notes := Place([]results.Cell{{ID: "a", Spec: alias}, {ID: "b", Spec: s}})
+	placed, notes := PlaceCells([]results.Cell{{ID: "a", Spec: alias}, {ID: "b", Spec: s}})
 	if len(placed) != 1 || placed[0].ID != "b" || len(notes) != 1 || notes[0] != "cube: the sets s7 and s07 are the same episodes, which count once" {
 		t.Errorf("%+v, %q", placed, notes)
 	}
@@ -234,7 +235,7 @@ func TestGroups(t *testing.T) {
 	}{
 		{"one a task", []*Settings{s("cube", "cem", "data", "a", "episodes", "5"), s("reacher", "cem", "data", "b", "episodes", "9")}, "[0 1]"},
 		{"episodes", []*Settings{s("cube", "cem", "episodes", "5"), s("cube", "cem", "episodes", "9"), s("reacher", "cem", "episodes", "7")}, "5 episodes a set[0 2] 9 episodes a set[1 2]"},
-		{"temperatures", []*Settings{s("cube", "cem"), s("cube", "mppi", "temperature", "32"), s("cube", "mppi", "temperature", "64"), s("cube", StockMPPI)}, "temperature 32[0 1 3] temperature 64[0 2 3]"},
+		{"temperatures", []*Settings{s("cube", "cem"), s("cube", "mppi", "temperature", "32"), s("cube", "mppi", "temperature", "64"), s("cube", results.StockMPPI)}, "temperature 32[0 1 3] temperature 64[0 2 3]"},
 		{"unknown", []*Settings{s("cube", "cem", "recipe", "a"), s("cube", "cem", "recipe", unknown), s("cube", "icem", "recipe", "a")}, "recipe a[0 2] recipe unknown[1]"},
 		{"another solver", []*Settings{s("cube", "cem", "recipe", "a"), s("cube", "icem", "recipe", "b")}, "recipe a[0] recipe b[1]"},
 	} {
