@@ -52,6 +52,7 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 	t.publish()
 	t.Claims = t.findings(t.Groups[0])
 	t.check()
+	slices.SortStableFunc(t.Numbers, func(a, b *Number) int { return strings.Compare(a.What, b.What) }) // kinds are added in no order
 	return t, nil
 }
 
