@@ -13,6 +13,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"scalewm/eval/results/resultstest"
 )
 
 // browser opens the page in the Chromium that SCALEWM_BROWSER names and
@@ -81,7 +83,7 @@ const look = `(() => {
 
 func TestPageInBrowser(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "report.html")
-	put(t, page, string(rendered(t, complete(t))["report.html"]))
+	resultstest.Put(t, page, string(rendered(t, complete(t))["report.html"]))
 	ctx, complaints := browser(t, page)
 	got, err := chromedp.Run(ctx, chromedp.Evaluate[seen](look))
 	if err != nil {

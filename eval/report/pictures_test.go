@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"scalewm/eval/results/resultstest"
 )
 
 // TestPictures makes the README's pictures of a results folder (make pictures): the first
@@ -21,13 +23,13 @@ func TestPictures(t *testing.T) {
 	if dir == "" {
 		t.Skip("pictures: SCALEWM_PICTURES names no results folder (make pictures)")
 	}
-	d, r := reported(t, dir)
+	r := reported(t, dir)
 	files, err := r.Render([]string{"html"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "report.html")
-	put(t, path, string(files[0].Bytes))
+	resultstest.Put(t, path, string(files[0].Bytes))
 	ctx, _ := browser(t, path)
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1180, 980)); err != nil {
 		t.Fatal(err)
@@ -37,11 +39,11 @@ func TestPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	pictures := filepath.Join("..", "..", "docs", "img")
-	put(t, filepath.Join(pictures, "report.png"), string(screen))
+	resultstest.Put(t, filepath.Join(pictures, "report.png"), string(screen))
 	var strips []*image.Paletted
 	for _, method := range []string{lewm, scale} {
-		for _, c := range d.Clips {
-			if c.Method == method {
+		for _, c := range r.Clips {
+			if c.Arm.String() == method {
 				strips = append(strips, strip(t, c.GIF))
 				break
 			}
@@ -54,10 +56,10 @@ func TestPictures(t *testing.T) {
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, stack(strips)); err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(pictures, "episode.png"), b.String())
+	resultstest.Put(t, filepath.Join(pictures, "episode.png"), b.String())
 }
 
-// strip is five frames of a film, from the first to the last, side by side.
+// strip is five frames of a film, from the first to the last, next to each other.
 func strip(t *testing.T, film []byte) *image.Paletted {
 	t.Helper()
 	g, err := gif.DecodeAll(bytes.NewReader(film))

@@ -17,42 +17,38 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"scalewm/eval/infer"
+	"scalewm/eval/report/doc"
+	"scalewm/eval/results"
+	"scalewm/eval/results/resultstest"
 )
 
-var update = flag.Bool("update", false, "write the golden files of testdata anew")
+var update = flag.Bool("update", false, "write the golden files of testdata")
 
-// complete is the report of the whole made-up folder.
-func complete(t *testing.T) *Report {
-	t.Helper()
-	r, err := Build(wholeData(t), infer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func rendered(t *testing.T, r *Report) map[string][]byte {
-	t.Helper()
-	files, err := r.Render(AllFormats())
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string][]byte{}
-	for _, f := range files {
-		out[f.Name] = f.Bytes
-	}
-	return out
-}
-
-// The text formats are held by golden files, which a person reads once; the
-// numbers in them are those of TestScores and TestDifferences.
+// The text formats are compared with golden files, which a person reads once; the
+// numbers in them are those of infer's TestScores and TestDifferences. Of report.json all but the numbers is compared, and of our numbers
+// a line each.
 func TestGolden(t *testing.T) {
-	files := rendered(t, complete(t))
-	files["summary.txt"] = []byte(complete(t).Summary())
-	for _, name := range []string{"report.md", "report.csv", "report-paired.csv", "report.json", "report.tex", "summary.txt"} {
+	r := complete(t)
+	files := rendered(t, r)
+	files["summary.txt"] = []byte(r.Summary())
+	files["report.json"], _, _ = bytes.Cut(files["report.json"], []byte(`"numbers": [`))
+	var numbers strings.Builder
+	for _, n := range r.Numbers {
+		if n.Source == infer.Ours {
+			short := *n
+			short.From = nil
+			b, err := json.Marshal(&short)
+			if err != nil {
+				t.Fatal(err)
+			}
+			numbers.Write(append(b, '\n'))
+		}
+	}
+	files["numbers.txt"] = []byte(numbers.String())
+	for _, name := range []string{"report.md", "report.csv", "report-paired.csv", "report.json", "numbers.txt", "report.tex", "summary.txt"} {
 		path := filepath.Join("testdata", name)
 		if *update {
-			put(t, path, string(files[name]))
+			resultstest.Put(t, path, string(files[name]))
 			continue
 		}
 		want, err := os.ReadFile(path)
@@ -126,20 +122,26 @@ func TestJSONLayout(t *testing.T) {
 func TestJSONClaims(t *testing.T) {
 	r := complete(t)
 	got := r.JSON().Claims
-	if len(got) != len(claims) {
-		t.Fatalf("%d claims, want %d", len(got), len(claims))
+	if len(got) != len(infer.PaperClaims) {
+		t.Fatalf("%d claims, want %d", len(got), len(infer.PaperClaims))
 	}
 	numbers := 0
 	for i, c := range got {
-		f := r.Findings[i]
-		item := f.item()
+		f := r.Claims[i]
+		item := r.item(f)
 		if c.ID != f.ID || string(c.Verdict) != item.Value || c.Section != item.Link || (c.N == "") != (item.Text == "") {
-			t.Errorf("%+v beside the page's %+v", c, item)
+			t.Errorf("%+v, on the page %+v", c, item)
 		}
 		if c.N != "" {
 			numbers++
-			if want := c.Number + " " + f.unit(float64(c.Value)); !strings.HasPrefix(item.Text, want) || !strings.Contains(item.Text, ", "+c.N+".") {
-				t.Errorf("%+v beside the page's %q", c, item.Text)
+			if want := c.Number + " " + unitOf(f.Claim)(*c.Value); !strings.HasPrefix(item.Text, want) || !strings.Contains(item.Text, ", "+c.N+".") {
+				t.Errorf("%+v, on the page %q", c, item.Text)
+			}
+			if !slices.ContainsFunc(f.Evidence, func(e infer.Evidence) bool {
+				n := r.Find(*e.Number)
+				return n == e.Number && nameOf(f, e) == c.Number && n.Value == c.Value && n.Lo == c.Lo && n.Hi == c.Hi
+			}) {
+				t.Errorf("%+v is none of the numbers of its claim", c)
 			}
 		}
 	}
@@ -148,13 +150,34 @@ func TestJSONClaims(t *testing.T) {
 	}
 }
 
+// The lists of report.json are a part of its numbers.
+func TestJSONIsOfNumbers(t *testing.T) {
+	r := ofCells(t, twoSeeds(t))
+	all := r.JSON()
+	if len(all.Cells) != 4 || len(all.Paired) != 1 || len(all.Numbers) != len(r.Numbers) {
+		t.Errorf("%d cells, %d pairs, %d numbers; want 2 arms x 2 seeds, a pair and the %d of the table", len(all.Cells), len(all.Paired), len(all.Numbers), len(r.Numbers))
+	}
+	for _, c := range all.Cells {
+		n := r.Find(infer.Number{What: infer.Success, Place: infer.Place{Task: c.Task, Solver: c.Solver, Tier: c.Tier, Settings: c.Settings}, Of: results.Arm{Method: c.Method, Variants: c.Variant}, Seed: &c.Seed})
+		if n == nil || n.Value != c.Mean || n.SD != c.SD || n.N != c.N {
+			t.Errorf("the cell %+v is not the number %+v", c, n)
+		}
+	}
+	for _, p := range all.Paired {
+		n := r.Find(infer.Number{What: infer.Diff, Place: infer.Place{Task: p.Task, Solver: p.Solver, Tier: p.Tier, Settings: p.Settings}, Of: p.A, Minus: p.B})
+		if n == nil || n.Value != p.Diff || n.Lo != p.Lo || n.Hi != p.Hi || n.P != p.P || n.N != p.N {
+			t.Errorf("the pair %+v is not the number %+v", p, n)
+		}
+	}
+}
+
 // A value that does not exist is null, which is valid JSON, and not NaN.
 func TestJSONOfOneSet(t *testing.T) {
 	var plans []plan
-	for _, p := range handPlan {
-		plans = append(plans, plan{p.method, p.tier, p.hits[:1]})
+	for _, x := range resultstest.HandPlan {
+		plans = append(plans, p(x.Method, x.Tier, x.Hits[0]))
 	}
-	b := rendered(t, built(t, plans, nil))["report.json"]
+	b := rendered(t, ofCells(t, resultstest.Cells(t, plans, nil)))["report.json"]
 	if !json.Valid(b) || !strings.Contains(string(b), `"sd": null`) {
 		t.Errorf("not valid or without a null SD:\n%s", b)
 	}
@@ -166,7 +189,7 @@ func TestCSVReadsBack(t *testing.T) {
 	for _, c := range complete(t).Cells {
 		episodes += len(c.Result.Rows)
 	}
-	for name, lines := range map[string]int{"report.csv": 16, "report-paired.csv": 17, "report-sections.csv": len(sectionRows(complete(t).Sections())), Episodes: episodes} {
+	for name, lines := range map[string]int{"report.csv": 16, "report-paired.csv": 17, "report-sections.csv": len(doc.Rows(complete(t).Sections())), Episodes: episodes} {
 		rows, err := csv.NewReader(bytes.NewReader(files[name])).ReadAll()
 		if err != nil || len(rows) != lines {
 			t.Errorf("%s: %d lines, %v; want %d", name, len(rows), err, lines)
@@ -186,8 +209,8 @@ func TestHTMLIsSelfContained(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if n := strings.Count(page, "<svg"); n != 1+1+3+3+3+5 {
-		t.Errorf("%d figures, want compute, forest, 3 of disagreement, 3 of sets, 3 of steps, 5 of training", n)
+	if n := strings.Count(page, "<svg"); n != 2*1+1+3+3+3+5 {
+		t.Errorf("%d figures, want compute among the scores and in its chapter, forest, 3 of disagreement, 3 of sets, 3 of steps, 5 of training", n)
 	}
 }
 
@@ -232,28 +255,14 @@ func TestHTMLEscapes(t *testing.T) {
 
 // Several tasks and solvers get an overview and a summary line each.
 func TestSeveralBlocks(t *testing.T) {
-	cells := cellsOf(t, handPlan, nil)
+	cells := resultstest.Cells(t, resultstest.HandPlan, nil)
 	for _, solver := range []string{"icem", "mppi"} {
-		for _, c := range cellsOf(t, handPlan[:9], nil) {
+		for _, c := range resultstest.Cells(t, resultstest.HandPlan[:9], nil) {
 			c.ID, c.Spec.Solver = c.ID+solver, solver
 			cells = append(cells, c)
 		}
 	}
-	r, err := Build(&Data{Cells: cells}, infer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Blocks) != 3 {
-		t.Fatalf("%d blocks, want one a solver", len(r.Blocks))
-	}
-	if !slices.Contains(armsOf(r.Blocks[2].Arms), random) {
-		t.Error("the random floor is missing from a block without cells of its own")
-	}
-	// Three equal averages, each p: Holm gives all of them 3 p.
-	for i := range r.Blocks {
-		d := r.Blocks[i].headline().Mean
-		near(t, "Holm over three blocks", *d.HolmP, 3*d.P, 1e-12)
-	}
+	r := ofCells(t, cells)
 	if s := r.Summary(); strings.Count(s, "\n") != 5 || !strings.Contains(s, "Two-Room, iCEM") {
 		t.Errorf("summary:\n%s", s)
 	}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"archive/tar"
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -14,14 +13,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
-	"scalewm/eval/infer"
+	"scalewm/eval/report/doc"
+	"scalewm/eval/results"
+	"scalewm/eval/results/resultstest"
 )
 
 // Between these comments docs/study.md has the report's table of that name.
 var studyTable = regexp.MustCompile(`(?s)(<!-- table ([a-z/-]+) -->\n).*?(<!-- end -->\n)`)
 
 // The tables of docs/study.md, its figures and docs/study/report.json are what the committed cells
-// say; with -update they are written anew.
+// say; -update writes them.
 func TestStudy(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
 	tables := map[string]string{}
@@ -31,7 +32,7 @@ func TestStudy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := read(t, filepath.Join(docs, "study.md"))
+	page, css := read(t, filepath.Join(docs, "study.md")), read(t, filepath.Join("doc", "page", "style.css"))
 	want := map[string]string{
 		"study/report.json": string(files[0].Bytes),
 		"study.md": studyTable.ReplaceAllStringFunc(page, func(s string) string {
@@ -45,17 +46,17 @@ func TestStudy(t *testing.T) {
 	}
 	for _, b := range r.Blocks {
 		if b.Solver == "cem" && b.Main == nil {
-			figure := strings.Replace(string(computeFigure(b)), "<svg ", `<svg xmlns="http://www.w3.org/2000/svg" `, 1)
+			figure := strings.Replace(string(r.computeFigure(b)), "<svg ", `<svg xmlns="http://www.w3.org/2000/svg" `, 1)
 			head, rest, _ := strings.Cut(figure, ">")
-			want["study/"+b.anchor()+".svg"] = head + "><style><![CDATA[" + pageCSS + "]]></style>" + rest + "\n"
+			want["study/"+anchorOf(b.Place)+".svg"] = head + "><style><![CDATA[" + css + "]]></style>" + rest + "\n"
 		}
 	}
 	for name, w := range want {
 		path := filepath.Join(docs, name)
 		if *update {
-			put(t, path, w)
+			resultstest.Put(t, path, w)
 		} else if d := cmp.Diff(w, read(t, path)); d != "" {
-			t.Errorf("%s differs from what the cells say (-cells +page; `go test ./eval/report -run TestStudy -update` writes it anew):\n%s", name, d)
+			t.Errorf("%s differs from what the cells say (-cells +page; `go test ./eval/report -run TestStudy -update` writes it):\n%s", name, d)
 		}
 	}
 }
@@ -71,31 +72,30 @@ func studied(t *testing.T, folder, prefix string, tables map[string]string) *Rep
 	for _, p := range packed {
 		unpack(t, p, dir)
 	}
-	_, r := reported(t, dir)
+	r := reported(t, dir)
 	for _, s := range r.Sections() {
 		for _, p := range s.Parts {
-			if table, ok := p.(Table); ok {
-				var w strings.Builder
-				mdTable(&w, table)
-				tables[prefix+table.Anchor] = w.String()
+			if table, ok := p.(doc.Table); ok {
+				table.Fold = ""
+				_, text, _ := strings.Cut(markdown(table), "\n\n")
+				tables[prefix+table.Anchor] = text + "\n"
 			}
 		}
 	}
 	return r
 }
 
-// reported is a results folder and its report.
-func reported(t *testing.T, dir string) (*Data, *Report) {
+// reported is the report of a results folder.
+func reported(t *testing.T, dir string) *Report {
 	t.Helper()
-	d, err := Load(context.Background(), dir)
+	c, err := results.Load(t.Context(), dir)
+	if err == nil {
+		err = c.AddMedia(t.Context(), dir)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Build(d, infer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d, r
+	return reportOf(t, &c)
 }
 
 func read(t *testing.T, path string) string {
@@ -132,6 +132,6 @@ func unpack(t *testing.T, path, dir string) {
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		put(t, filepath.Join(dir, filepath.FromSlash(h.Name)), string(b))
+		resultstest.Put(t, filepath.Join(dir, filepath.FromSlash(h.Name)), string(b))
 	}
 }
