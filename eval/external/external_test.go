@@ -22,7 +22,6 @@ import (
 	"scalewm/eval/external"
 	"scalewm/eval/infer"
 	"scalewm/eval/pipeline"
-	"scalewm/eval/report"
 	"scalewm/eval/results"
 	"scalewm/model"
 	"scalewm/model/device"
@@ -297,17 +296,17 @@ func shown(t *testing.T, dir string) {
 			t.Errorf("%s against the model: %+v", name, c)
 		}
 	}
-	d, err := report.Load(t.Context(), dir)
+	folder, err := results.Load(t.Context(), dir)
 	must(t, err)
-	r, err := report.Build(d, infer.Options{})
+	numbers, err := infer.Infer(&folder, infer.Options{})
 	must(t, err)
-	for _, b := range r.Blocks {
+	for _, b := range numbers.Blocks {
 		var names []string
-		for _, a := range b.Arms {
-			names = append(names, a.Name)
-			if len(a.Scores) != 1 {
-				t.Errorf("%s %s: %d tiers", b.Solver, a.Name, len(a.Scores))
-			}
+		for _, a := range b.Names() {
+			names = append(names, a.String())
+		}
+		if len(b.Tiers) != 1 {
+			t.Errorf("%s: %d tiers", b.Solver, len(b.Tiers))
 		}
 		if want := []string{"untrained", "mirror@cost", "mirror@policy", "mirror@world", "mirror@world-proposal"}; !slices.Equal(names, want) {
 			t.Errorf("%s: arms %v, want %v", b.Solver, names, want)

@@ -3,6 +3,9 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"scalewm/eval/infer"
@@ -105,29 +108,46 @@ func (r *Report) JSON() JSON {
 	return out
 }
 
-// jsonBytes is report.json, whose numbers have a line each.
+// jsonBytes is report.json, whose analyses and numbers have a line each.
 func (r *Report) jsonBytes() ([]byte, error) {
 	all := r.JSON()
-	numbers := all.Numbers
-	all.Numbers = []*infer.Number{}
+	analyses, numbers := all.Analyses, all.Numbers
+	all.Analyses, all.Numbers = nil, nil
 	head, err := json.MarshalIndent(all, "", " ")
 	if err != nil {
 		return nil, err
 	}
-	b := bytes.NewBuffer(bytes.TrimSuffix(head, []byte("]\n}")))
-	for i, n := range numbers {
-		line, err := json.Marshal(n)
-		if err != nil {
-			return nil, err
-		}
-		b.WriteString("\n  ")
-		b.Write(line)
-		if i+1 < len(numbers) {
+	b := bytes.NewBuffer(bytes.TrimSuffix(head, []byte(",\n \"analyses\": null,\n \"numbers\": null\n}")))
+	b.WriteString(",\n \"analyses\": {")
+	for i, name := range slices.Sorted(maps.Keys(analyses)) {
+		if i > 0 {
 			b.WriteByte(',')
 		}
+		fmt.Fprintf(b, "\n  %q: ", name)
+		if err := writeLines(b, analyses[name]); err != nil {
+			return nil, err
+		}
 	}
-	b.WriteString("\n ]\n}\n")
+	b.WriteString("\n },\n \"numbers\": ")
+	if err := writeLines(b, numbers); err != nil {
+		return nil, err
+	}
+	b.WriteString("\n}\n")
 	return b.Bytes(), nil
+}
+
+// writeLines writes a list, a line each.
+func writeLines[T any](b *bytes.Buffer, list []T) error {
+	for i, x := range list {
+		line, err := json.Marshal(x)
+		if err != nil {
+			return err
+		}
+		b.WriteString(map[bool]string{true: "[\n  ", false: ",\n  "}[i == 0])
+		b.Write(line)
+	}
+	b.WriteString("\n ]")
+	return nil
 }
 
 // eachScore calls f for the success of every trained arm at every tier that it has.

@@ -54,8 +54,8 @@ const Episodes = 10
 
 // Spec is that of a plan's cell on the set s101 + set.
 func Spec(p Plan, set int) results.Spec {
-	s := results.Spec{Schema: results.Schema, Protocol: "paper", Task: "tworoom", Method: p.Method, Data: "d0d0d0d0d0d0d0d0",
-		Budget: 50, GoalOffset: 25, Set: fmt.Sprintf("s%d", 101+set), SetHash: fmt.Sprintf("hash-of-s%d", 101+set), Episodes: Episodes}
+	s := results.Spec{Rules: results.Rules{Protocol: results.Paper, Budget: 50, GoalOffset: 25}, Schema: results.Schema, Task: "tworoom", Method: p.Method, Data: "d0d0d0d0d0d0d0d0",
+		Set: fmt.Sprintf("s%d", 101+set), SetHash: fmt.Sprintf("hash-of-s%d", 101+set), Episodes: Episodes}
 	if p.Method == Random {
 		return s
 	}
