@@ -115,6 +115,13 @@ func runAnalyse(ctx context.Context, c *command, args []string) error {
 		}
 		*out = folder
 	}
+	if *data != "" { // whose absence is the first thing to report
+		f, err := hdf5.Open(*data)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
 	settings, err := rollouts.read()
 	if err != nil {
 		return err
@@ -233,8 +240,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	if err != nil {
 		r, failed = results.Results{}, append(failed, fmt.Sprintf("analyse %s %s s%d: %v", task.Spec.Name, side.Method, side.Seed, err))
 	}
-	arm := results.Spec{Task: task.Spec.Name, Method: side.Method, Q: recipe.Q, LossWeight: recipe.Weight}.Arm().String()
-	a.tables.add(r, about{Task: task.Spec.Name, Method: arm, Seed: side.Seed})
+	a.tables.add(r, about{Task: task.Spec.Name, Method: pipeline.Label(task, eval.ArmOf(side)).String(), Seed: side.Seed})
 	return failed, nil
 }
 
