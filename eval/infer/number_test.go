@@ -97,6 +97,7 @@ func TestSelect(t *testing.T) {
 		"difference,tier=T1,a=scale,b=lewm": "difference,task=tworoom,solver=cem,tier=T1,a=scale,b=lewm",
 		"success,a=scale,tier=T5":           "success,task=tworoom,solver=cem,tier=T5,a=scale,seed=0",
 		"set_difference,a=scale,b=lewm":     "set_difference,task=tworoom,a=scale,b=lewm",
+		"difference,a=scale,b=lewm":         "difference,task=tworoom,solver=cem,tier=mean,a=scale,b=lewm",
 	} {
 		if n, err := table.Select(selector); err != nil || n.Selector() != want {
 			t.Errorf("%s: %v, want %s", selector, err, want)

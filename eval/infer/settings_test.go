@@ -10,6 +10,7 @@ import (
 
 	"scalewm/dataset/cell"
 	"scalewm/eval/results"
+	"scalewm/eval/results/resultstest"
 )
 
 // Every field of a spec is a place, an arm's or a setting, so that a new one must
@@ -246,5 +247,33 @@ func TestGroups(t *testing.T) {
 		if strings.TrimSpace(got) != c.want {
 			t.Errorf("%s: %q, want %q", c.name, strings.TrimSpace(got), c.want)
 		}
+	}
+}
+
+// A model in Python plans at the stock temperature in any table of MPPI, but not in that of a temperature at which it was planned too.
+func TestPythonModelAtTwoTemperatures(t *testing.T) {
+	var cells []results.Cell
+	for _, method := range []string{lewm, "mine"} {
+		for _, temperature := range []float64{results.StockTemperature, 64} {
+			c := results.Cell{ID: fmt.Sprint(method, temperature), Spec: resultstest.Spec(p(method, "T1"), 1)}
+			c.Spec.Solver, c.Spec.Temperature = results.MPPI, temperature
+			if method == "mine" {
+				c.Spec.Python = results.PythonWorld
+			}
+			c.Result = resultstest.Result(p(method, "T1"), 5)
+			cells = append(cells, c)
+		}
+	}
+	table, err := Infer(&results.Contents{Cells: cells}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range table.Blocks {
+		if mine := b.at(Trained{Arm: arm("mine@world")}, "T1"); len(mine) != 1 || (mine[0].Spec.Temperature == 64) != (b.Solver == results.MPPI) {
+			t.Errorf("%s has %d cells of the model, want that of its temperature", b.Title(), len(mine))
+		}
+	}
+	if len(table.Blocks) != 2 {
+		t.Errorf("%d blocks, want one a temperature", len(table.Blocks))
 	}
 }
