@@ -3,14 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -240,7 +238,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	if err != nil {
 		r, failed = results.Results{}, append(failed, fmt.Sprintf("analyse %s %s s%d: %v", task.Spec.Name, side.Method, side.Seed, err))
 	}
-	a.tables.add(r, about{Task: task.Spec.Name, Method: pipeline.Label(task, eval.ArmOf(side)).String(), Seed: side.Seed})
+	r.AddTo(a.tables, results.Line{Task: task.Spec.Name, Method: pipeline.Label(task, eval.ArmOf(side)), Seed: int(side.Seed)})
 	return failed, nil
 }
 
@@ -277,78 +275,26 @@ func without(task envs.Task, method string) string {
 	return fmt.Sprintf("the method %s, which is not trained", method)
 }
 
-// about says what a row is of.
-type about struct {
-	Task   string `json:"task"`
-	Method string `json:"method"` // or a variant, as scale@half
-	Seed   int64  `json:"seed"`
-}
-
-// row is a line of a table: what it is of, and a result.
-type row struct {
-	about
-	result any
-}
-
-// MarshalJSON gives the keys of both.
-func (r row) MarshalJSON() ([]byte, error) {
-	of, err := json.Marshal(r.about)
-	result, err2 := json.Marshal(withoutNil(reflect.ValueOf(r.result)).Interface())
-	return slices.Concat(of[:len(of)-1], []byte(","), result[1:]), cmp.Or(err, err2)
-}
-
-// probeScore and timedCost are results as rows show them.
-type (
-	probeScore struct {
-		N int `json:"n"`
-		results.ProbeScore
-	}
-	timedCost struct {
-		results.Cost
-		Times *results.CostTimes `json:"times"`
-	}
-)
-
-// tables are the rows of all checkpoints by analysis.
-type tables map[string][]row
-
-func (t tables) add(r results.Results, of about) {
-	add := func(name string, found bool, result func() any) {
-		if found {
-			t[name] = append(t[name], row{of, result()})
-		}
-	}
-	for _, line := range r.Rank {
-		add(results.RankAnalysis, true, func() any { return line })
-	}
-	if r.Probe != nil {
-		for _, s := range r.Probe.Scores {
-			add(results.ProbeAnalysis, true, func() any { return probeScore{r.Probe.N, s} })
-		}
-	}
-	add(results.SpectrumAnalysis, r.Spectrum != nil, func() any { return *r.Spectrum })
-	add(results.RolloutAnalysis, r.Rollout != nil, func() any { return *r.Rollout })
-	add(results.DynamicsAnalysis, r.Dynamics != nil, func() any { return *r.Dynamics })
-	add(results.CostAnalysis, r.Cost != nil, func() any { return timedCost{*r.Cost, r.Cost.Times} })
-}
+// tables are the results of all checkpoints by analysis.
+type tables map[string][]results.Line
 
 // print writes a table for each analysis.
 func (t tables) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	var of about
+	var of results.Line
 	line := func(fields ...string) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", of.Task, of.Method, of.Seed, strings.Join(fields, "\t"))
 	}
-	table := func(rows []row, title, columns string, print func(result any)) {
+	table := func(rows []results.Line, title, columns string, print func(result any)) {
 		if len(rows) > 0 {
 			fmt.Fprintf(w, "%s\ntask\tmethod\tseed\t%s\n", title, columns)
 		}
 		for _, r := range rows {
-			of = r.about
-			print(r.result)
+			of = r
+			print(r.Result)
 		}
 	}
-	table(t[results.RankAnalysis], "Distances of latents beside those of the task state", "state\tframes\tSpearman\t95 % over episodes\tPearson", func(result any) {
+	table(t[results.RankAnalysis], "Distances of latents compared with those of the task state", "state\tframes\tSpearman\t95 % over episodes\tPearson", func(result any) {
 		r := result.(results.Rank)
 		line(cmp.Or(r.Q, results.DefaultQ), fmt.Sprint(r.N), number(r.Spearman, 3), "["+number(r.Lo, 3)+", "+number(r.Hi, 3)+"]", number(r.Pearson, 3))
 	})
@@ -360,15 +306,15 @@ func (t tables) print(out io.Writer) error {
 		}
 		line(strings.Join(first, " "), fmt.Sprintf("%.1f", r.Participation), fmt.Sprintf("%.1f", r.EffectiveRank), number(r.Stretch, 2))
 	})
-	mean := slices.DeleteFunc(slices.Clone(t[results.ProbeAnalysis]), func(r row) bool {
-		s := r.result.(probeScore)
+	mean := slices.DeleteFunc(slices.Clone(t[results.ProbeAnalysis]), func(r results.Line) bool {
+		s := r.Result.(results.ProbeLine)
 		return s.Component != "mean" || s.Probe == "ridge-last"
 	})
 	table(mean, "Probes of the task state, mean R2 over its components", "probe\tcomponents\tR2\tSD", func(result any) {
-		r := result.(probeScore)
+		r := result.(results.ProbeLine)
 		line(r.Probe, fmt.Sprint(r.K), number(r.R2, 4), number(r.SD, 4))
 	})
-	table(t[results.RolloutAnalysis], "Predictions of 25 steps beside the simulator", "starts\terror\ttau\tencoded against physical\tin all", func(result any) {
+	table(t[results.RolloutAnalysis], "Predictions of 25 steps compared with the simulator", "starts\terror\ttau\tencoded against physical\tin all", func(result any) {
 		r := result.(results.Rollout)
 		line(fmt.Sprint(r.Starts), fmt.Sprintf("%.4f", r.RollErr), fmt.Sprintf("%.3f", r.Tau), fmt.Sprintf("%.3f", r.Encoded.Tau), fmt.Sprintf("%.3f", r.Total.Tau))
 	})
@@ -378,17 +324,17 @@ func (t tables) print(out io.Writer) error {
 		}
 	})
 	table(t[results.CostAnalysis], "Cost of a plan by CEM", "tier\trollouts\tpredictor calls\tGFLOP\tseconds", func(result any) {
-		r := result.(timedCost)
+		r := result.(results.CostLine)
 		for i, p := range r.Tiers {
-			line(p.Tier, fmt.Sprint(p.Rollouts), fmt.Sprint(p.PredictorCalls), fmt.Sprintf("%.4g", p.FLOP/1e9), r.seconds(i))
+			line(p.Tier, fmt.Sprint(p.Rollouts), fmt.Sprint(p.PredictorCalls), fmt.Sprintf("%.4g", p.FLOP/1e9), planSeconds(r, i))
 		}
 	})
-	trained := slices.DeleteFunc(slices.Clone(t[results.CostAnalysis]), func(r row) bool {
-		c := r.result.(timedCost)
+	trained := slices.DeleteFunc(slices.Clone(t[results.CostAnalysis]), func(r results.Line) bool {
+		c := r.Result.(results.CostLine)
 		return c.Batch == 0 || c.Times == nil
 	})
 	table(trained, "Cost of training", "measured\tbatch\tsteps an epoch\tGFLOP a step\tms a step\tsteps/s\ts an epoch", func(result any) {
-		r := result.(timedCost)
+		r := result.(results.CostLine)
 		for _, s := range []*results.StepTime{r.Times.Recorded, r.Times.Step} {
 			if s == nil {
 				continue
@@ -404,9 +350,9 @@ func (t tables) print(out io.Writer) error {
 	return w.Flush()
 }
 
-// seconds are those of the plans of tier i, and how many of their iterations were
+// planSeconds are those of the plans of tier i, and how many of their iterations were
 // timed where these are not all.
-func (r timedCost) seconds(i int) string {
+func planSeconds(r results.CostLine, i int) string {
 	if r.Times == nil || i >= len(r.Times.Plans) {
 		return "–"
 	}

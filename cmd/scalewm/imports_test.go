@@ -70,6 +70,7 @@ var layers = []rule{
 	{of: "eval/submit", ours: []string{"eval/pipeline", "eval/results", "dataset/safefile"}, libraries: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"}},
 	{of: "eval/presets", ours: []string{"model$"}, libraries: []string{"github.com/BurntSushi/toml"}},
 	{of: "eval/results", ours: []string{"eval/presets", "dataset/cell", "dataset/safefile", "model$", "model/train/metrics"}},
+	{of: "eval/results/resultstest", ours: []string{"eval/results", "dataset/cell", "model$", "model/train/metrics"}},
 	{of: "eval/words", ours: []string{"eval/results", "envs$"}},
 	{of: "eval/plan", ours: []string{"eval/plan", "model/device", "dataset/rng"}},
 	{of: "eval/stats", ours: []string{"eval/stats"}, libraries: []string{"gonum.org/v1/gonum"}},

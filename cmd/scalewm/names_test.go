@@ -33,7 +33,7 @@ func TestMethodsAreNamedOnce(t *testing.T) {
 			}
 			return err
 		}
-		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") || rel == "model/method.go" {
+		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") || rel == "model/method.go" || strings.HasPrefix(rel, "eval/results/resultstest/") {
 			return nil
 		}
 		files++

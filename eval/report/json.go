@@ -16,11 +16,11 @@ import (
 // JSON is report.json: what other programs read. Rates and differences are in
 // percent.
 type JSON struct {
-	Cells    []JSONCell       `json:"cells"`
-	Paired   []JSONPair       `json:"paired"`
-	Claims   []JSONClaim      `json:"claims"`
-	Analyses map[string][]any `json:"analyses"` // as `analyse --json` prints them
-	Numbers  []*infer.Number  `json:"numbers"`  // all of them, of which the other lists are a part
+	Cells    []JSONCell                `json:"cells"`
+	Paired   []JSONPair                `json:"paired"`
+	Claims   []JSONClaim               `json:"claims"`
+	Analyses map[string][]results.Line `json:"analyses"` // as `analyse --json` prints them
+	Numbers  []*infer.Number           `json:"numbers"`  // all of them, of which the other lists are a part
 }
 
 // JSONCell is the success of an arm at a tier.
@@ -77,7 +77,7 @@ const mostFrom = 36
 
 // JSON lists every cell, every paired row, every claim, every analysis and every number of the report.
 func (r *Report) JSON() JSON {
-	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}, Analyses: map[string][]any{}}
+	out := JSON{Cells: []JSONCell{}, Paired: []JSONPair{}, Claims: []JSONClaim{}, Analyses: map[string][]results.Line{}}
 	for _, n := range r.Numbers {
 		if len(n.From) > mostFrom {
 			short := *n
@@ -101,9 +101,7 @@ func (r *Report) JSON() JSON {
 		out.Claims = append(out.Claims, c)
 	}
 	for _, a := range r.Analyses {
-		for name, lines := range a.Lines(results.About{Task: a.Spec.Task, Method: a.Spec.Arm(), Seed: a.Spec.TrainSeed}) {
-			out.Analyses[name] = append(out.Analyses[name], lines...)
-		}
+		a.AddTo(out.Analyses, results.Line{Task: a.Spec.Task, Method: a.Spec.Arm(), Seed: a.Spec.TrainSeed})
 	}
 	return out
 }

@@ -1,9 +1,11 @@
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"scalewm/dataset/safefile"
 )
@@ -274,55 +276,60 @@ type Block struct {
 	OtherActions float64 `json:"other_actions"` // of the model under another clip's actions
 }
 
-// About says which checkpoint a line of analyses is of.
-type About struct {
+// Line is a result as JSON and tables list it: what it is of, and one of a Rank, Spectrum, ProbeLine, Rollout, Dynamics or CostLine.
+type Line struct {
 	Task   string `json:"task"`
 	Method Arm    `json:"method"` // or a variant, as scale@half
 	Seed   int    `json:"seed"`
+	Result any    `json:"-"`
 }
 
-// Lines are the results as JSON lists them: by analysis, a line for each result, with what it is about.
-func (r Results) Lines(of About) map[string][]any {
-	out := map[string][]any{}
+// MarshalJSON gives the keys of both.
+func (l Line) MarshalJSON() ([]byte, error) {
+	type plain Line
+	of, err := json.Marshal(plain(l))
+	result, err2 := json.Marshal(l.Result)
+	return slices.Concat(of[:len(of)-1], []byte(","), result[1:]), cmp.Or(err, err2)
+}
+
+// ProbeLine and CostLine are a probe's score with the number of frames, and a cost with its times.
+type (
+	ProbeLine struct {
+		N int `json:"n"`
+		ProbeScore
+	}
+	CostLine struct {
+		Cost
+		Times *CostTimes `json:"times"`
+	}
+)
+
+// AddTo adds the results of one checkpoint, which of describes, to the lines of all by analysis.
+func (r Results) AddTo(lines map[string][]Line, of Line) {
+	add := func(name string, result any) {
+		of.Result = result
+		lines[name] = append(lines[name], of)
+	}
 	for _, x := range r.Rank {
-		out[RankAnalysis] = append(out[RankAnalysis], struct {
-			About
-			Rank
-		}{of, x})
+		add(RankAnalysis, x)
 	}
 	if r.Spectrum != nil {
-		out[SpectrumAnalysis] = []any{struct {
-			About
-			Spectrum
-		}{of, *r.Spectrum}}
+		add(SpectrumAnalysis, *r.Spectrum)
 	}
 	if r.Probe != nil {
 		for _, x := range r.Probe.Scores {
-			out[ProbeAnalysis] = append(out[ProbeAnalysis], struct {
-				About
-				N int `json:"n"`
-				ProbeScore
-			}{of, r.Probe.N, x})
+			add(ProbeAnalysis, ProbeLine{r.Probe.N, x})
 		}
 	}
 	if r.Rollout != nil {
-		out[RolloutAnalysis] = []any{struct {
-			About
-			Rollout
-		}{of, *r.Rollout}}
+		x := *r.Rollout
+		x.Dropped = append([]Dropped{}, x.Dropped...) // [] in JSON, never null
+		add(RolloutAnalysis, x)
 	}
 	if r.Dynamics != nil {
-		out[DynamicsAnalysis] = []any{struct {
-			About
-			Dynamics
-		}{of, *r.Dynamics}}
+		add(DynamicsAnalysis, *r.Dynamics)
 	}
 	if r.Cost != nil {
-		out[CostAnalysis] = []any{struct {
-			About
-			Cost
-			Times *CostTimes `json:"times"`
-		}{of, *r.Cost, r.Cost.Times}}
+		add(CostAnalysis, CostLine{*r.Cost, r.Cost.Times})
 	}
-	return out
 }
