@@ -145,7 +145,7 @@ func FindChoice(ctx context.Context, store cell.Store, j Job) (found Choice, err
 // Tune chooses MPPI's temperature: the one of Ladder with the highest success
 // of the baseline on TuningSet, averaged over the five tiers; the lower one of
 // equals. The evaluation is the baseline's, with that set; its store, which gets the ladder's cells and the
-// choice, is not that of the results. A choice that is torn is made again.
+// choice, is not that of the results. A torn choice is rebuilt.
 func Tune(ctx context.Context, e Evaluation) (Choice, error) {
 	c, err := Tuned(e.Store, e.Job)
 	if errors.Is(err, cell.ErrTorn) {

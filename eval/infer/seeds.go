@@ -163,7 +163,7 @@ func (t *Table) spread(n Number, c stats.Components, rest bool) {
 	}
 }
 
-// need adds how much an effect needs; 0 needs cannot be told.
+// need adds how much an effect needs; a count of 0 means that it cannot be determined.
 func (t *Table) need(n Number, what string, count int, unit string) {
 	if n.What, n.Unit = what, unit; count > 0 {
 		n.Value = some(float64(count))

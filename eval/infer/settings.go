@@ -29,7 +29,7 @@ type values map[setKey]string
 type setKey struct{ name, of string }
 
 // unknown is the value of what a cell does not say (such as the recipe of a checkpoint
-// without one) where there are cells that differ in it: they cannot be told apart by it.
+// without one) where there are cells that differ in it: it does not distinguish them.
 const unknown = "unknown"
 
 // apart is the name of the setting that cells have whose tiers or sets contradict

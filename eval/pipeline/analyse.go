@@ -21,7 +21,7 @@ type Analyse struct {
 	arm
 	names []string
 
-	Results results.Results // after Run: what is there
+	Results results.Results // after Run: the existing results and the new ones
 	ids     []string        // of its cells
 }
 

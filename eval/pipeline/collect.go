@@ -147,7 +147,7 @@ func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, 
 	return gate, err
 }
 
-// keep writes a file that can be made again at any time, unless it exists. A damaged one is set aside.
+// keep writes a file that can be rebuilt at any time, unless it exists. A damaged one is set aside.
 func keep(path string, text []byte, note func(text string), whole func(there []byte) bool) error {
 	same := false
 	err := setAside(path, note, func() (bool, error) {

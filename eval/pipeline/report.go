@@ -63,7 +63,7 @@ func (s *Report) Run(ctx context.Context) (_ string, err error) {
 		return "", err
 	}
 	s.Page, s.Path, err = writeReport(ctx, s.w.dir, s.w.dir, report.Formats(), infer.Options{}, false, func(c *results.Contents) { c.Only(cells) })
-	if errors.Is(err, infer.ErrNothing) { // all that plans has failed, and was told of
+	if errors.Is(err, infer.ErrNothing) { // everything that plans has failed, and each failure was reported
 		return infer.ErrNothing.Error(), nil
 	}
 	return "", err

@@ -28,7 +28,7 @@ type Contents struct {
 
 // Load reads every evaluation cell in the folders named CellsDir at or below
 // dir. A torn file is a problem of the folder and no error; a missing dir is
-// one, and so is a cell that stands there twice with different results. Equal
+// one, and so is a cell that exists twice with different results. Equal
 // copies, as shards that were put side by side have, count once.
 func Load(ctx context.Context, dir string) (Contents, error) {
 	f := Contents{Runs: map[string]Run{}, Paths: map[string]string{}}
@@ -36,7 +36,7 @@ func Load(ctx context.Context, dir string) (Contents, error) {
 	unread, err := safefile.Walk(ctx, dir, func(path string, folder bool) error {
 		switch {
 		case folder && filepath.Base(path) == CellsDir:
-			if err := f.readStore(ctx, cell.Store{Dir: path}, sums); !errors.Is(err, fs.ErrPermission) { // which the walk tells of
+			if err := f.readStore(ctx, cell.Store{Dir: path}, sums); !errors.Is(err, fs.ErrPermission) { // which the walk reports
 				return err
 			}
 		case !folder && filepath.Base(filepath.Dir(path)) == GatesDir && filepath.Ext(path) == ".json":

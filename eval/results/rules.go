@@ -22,7 +22,7 @@ type Rules struct {
 	Precision string `json:"precision"`      // of the planner's GEMMs; "" for random actions, and where another program predicts
 	// Success is the rule of success: "" for a goal that is met after any step, SuccessLast for one that is met after the last.
 	Success      string  `json:"success_rule,omitempty"`
-	Origin       string  `json:"origin,omitempty"` // of the data set: collected, given or published; "" if nobody said
+	Origin       string  `json:"origin,omitempty"` // of the data set: collected, given or published; "" if unknown
 	Budget       int     `json:"budget"`           // env steps of an episode
 	GoalOffset   int     `json:"goal_offset"`      // rows from start to goal
 	Horizon      int     `json:"horizon"`          // blocks of a plan
