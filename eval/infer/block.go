@@ -279,8 +279,27 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// pair compares the arms of a block with those that the table of methods compares
-// them with, all training seeds together.
+// against lists the arms that the table of methods compares an arm with. Where no arm of a block is in the table, as in a
+// folder of models in Python, each is compared with those behind it.
+func (b *Block) against(x results.Arm) (out []results.Arm) {
+	ours := slices.ContainsFunc(b.Names(), func(a results.Arm) bool {
+		_, err := model.LookUp(a.Method)
+		return err == nil && !a.Floor()
+	})
+	if names := b.Names(); !ours && !x.Floor() {
+		return slices.DeleteFunc(names[slices.Index(names, x)+1:], results.Arm.Floor)
+	}
+	for _, method := range x.Entry().Against {
+		for _, y := range b.Names() {
+			if x != y && y.Entry().Name == method {
+				out = append(out, y)
+			}
+		}
+	}
+	return out
+}
+
+// pair compares the arms of a block, all training seeds of each together.
 func (b *Block) pair(o Options) {
 	b.sides = map[results.Arm]*Side{}
 	for _, a := range b.Names() {
@@ -292,16 +311,11 @@ func (b *Block) pair(o Options) {
 		}
 	}
 	for _, x := range b.Names() {
-		for _, method := range x.Entry().Against {
-			for _, y := range b.Names() {
-				if x == y || y.Entry().Name != method {
-					continue
-				}
-				c := Compare(b.sides[x], b.sides[y], o)
-				c.Task, c.Of, c.Minus = b.Task, x, y
-				slices.SortStableFunc(c.ByTier, func(x, y Difference) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
-				b.Pairs = append(b.Pairs, c)
-			}
+		for _, y := range b.against(x) {
+			c := Compare(b.sides[x], b.sides[y], o)
+			c.Task, c.Of, c.Minus = b.Task, x, y
+			slices.SortStableFunc(c.ByTier, func(x, y Difference) int { return b.tierIndex(x.Tier) - b.tierIndex(y.Tier) })
+			b.Pairs = append(b.Pairs, c)
 		}
 	}
 }

@@ -277,3 +277,29 @@ func TestPythonModelAtTwoTemperatures(t *testing.T) {
 		t.Errorf("%d blocks, want one a temperature", len(table.Blocks))
 	}
 }
+
+// Where no arm is in the table of methods, each is compared with those behind it: 5 and 3 of 10 episodes with two training seeds each.
+func TestPythonModelsAlone(t *testing.T) {
+	var cells []results.Cell
+	for method, hits := range map[string]int{"mine": 5, "theirs": 3} {
+		for seed := range 2 {
+			for set := range 2 {
+				c := results.Cell{ID: fmt.Sprint(method, seed, set), Spec: resultstest.Spec(p(method, "T1"), set)}
+				c.Spec.Python, c.Spec.TrainSeed, c.Spec.Weights = results.PythonWorld, seed, fmt.Sprint(method, seed)
+				c.Result = resultstest.Result(p(method, "T1"), hits)
+				cells = append(cells, c)
+			}
+		}
+	}
+	table, err := Infer(&results.Contents{Cells: cells}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := table.Select("difference,a=mine@world,b=theirs@world")
+	if err != nil || *n.Value != 20 {
+		t.Fatalf("%+v, %v, want 20 points", n, err)
+	}
+	if n, err = table.Select("seed_difference,a=mine@world,b=theirs@world"); err != nil || n.N != 2 {
+		t.Errorf("%+v, %v, want two training seeds", n, err)
+	}
+}

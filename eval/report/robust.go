@@ -79,10 +79,14 @@ func (r *Report) seedCounts(g infer.Group) doc.Table {
 
 // seedGap says what is missing where there is one training seed.
 func (r *Report) seedGap(g infer.Group) doc.Text {
-	for _, row := range r.rows(infer.SeedDiff, g.Name) {
+	rows := r.rows(infer.SeedDiff, g.Name)
+	for _, row := range rows {
 		if row.What = infer.SeedDiff; r.Find(row).N > 1 {
 			return doc.Text{}
 		}
+	}
+	if rows == nil {
+		return doc.Text{}
 	}
 	return doc.Text{Style: "note", Body: "One training seed is here, which has no interval over seeds: add others to the folder with reproduce --seeds 3072,3073,3074."}
 }
