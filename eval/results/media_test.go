@@ -83,16 +83,13 @@ func TestParseTraining(t *testing.T) {
 		"tworoom-scale@half-q-s12": {Task: "tworoom", Arm: results.Arm{Method: "scale", Variants: "half-q"}, Seed: 12},
 	} {
 		task, arm, seed, ok := results.ParseTraining(name)
-		if task != want.Task || arm != want.Arm || seed != want.Seed || !ok {
-			t.Errorf("%s: %s, %+v, %d, %v, want %+v", name, task, arm, seed, ok, want)
-		}
-		if got := filepath.Base(results.Folder("out").Training(task, arm, int64(seed))); got != name {
-			t.Errorf("%s is written as %s", name, got)
+		if got := (results.Curve{Task: task, Arm: arm, Seed: seed}); !ok || !cmp.Equal(got, want) || filepath.Base(results.Folder("").Training(task, arm, int64(seed))) != name {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, ok, want)
 		}
 	}
 	for _, name := range []string{"tworoom-scale", "tworoom-scale-s", "scale-s1", "tworoom-scale-s99999999999999999999", "tworoom-scale@-s1"} {
-		if _, arm, _, ok := results.ParseTraining(name); ok {
-			t.Errorf("%q is taken for a training of %s", name, arm)
+		if task, arm, seed, ok := results.ParseTraining(name); ok {
+			t.Errorf("%q is taken for the training of %s on %s with seed %d", name, arm, task, seed)
 		}
 	}
 }
