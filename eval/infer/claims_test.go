@@ -175,6 +175,47 @@ func TestClaimsOnCheckpoints(t *testing.T) {
 	}
 }
 
+// Ratios of costs are averaged over tasks, here 2 and 3 of training and 40 and 60 of planning: half widths 12.7062 times .5 and 10.
+// Rollouts are compared by start and, of two training seeds, by seed: -.2 and -.4 of their latents' scale.
+func TestClaimsOnCostsAndSeeds(t *testing.T) {
+	var all []results.Analysis
+	add := func(task, method string, seed int, r results.Results) {
+		all = append(all, results.Analysis{ID: fmt.Sprint(len(all)), Spec: results.AnalysisSpec{Task: task, Method: method, TrainSeed: seed, Weights: fmt.Sprint(method, seed)}, Results: r})
+	}
+	cost := func(task, method string, epoch, plan float64) {
+		add(task, method, 0, results.Results{Cost: &results.Cost{Tiers: []results.Plans{{Tier: SumOfTiers, FLOP: plan}},
+			Times: &results.CostTimes{Step: &results.StepTime{EpochSeconds: epoch}, Plans: []results.PlanTime{{Tier: "T1", Seconds: 1}, {Tier: SumOfTiers, Seconds: plan}}}}})
+	}
+	cost("pusht", lewm, 10, 2)
+	cost("pusht", "dinowm", 20, 80)
+	cost("cube", lewm, 10, 1)
+	cost("cube", "dinowm", 30, 60)
+	for seed, less := range []float64{.2, .4} {
+		for method, err := range map[string]float64{lewm: 1, aux: 1 - less} {
+			r := &results.Rollout{Starts: 2, Scale: 2}
+			for s := range 2 {
+				r.PerStart = append(r.PerStart, results.PerStart{Start: s, Error: 2 * err})
+			}
+			add("pusht", method, 5+seed, results.Results{Rollout: r})
+		}
+	}
+	table := analysed(all)
+	for id, want := range map[string][2]float64{"dino-training-time": {2.5, .5}, "dino-planning-time": {50, 10}} {
+		e := telling(t, table, id)
+		near(t, id, *e.Value, want[0], 1e-9)
+		near(t, id+" from", *e.Lo, want[0]-12.7062047*want[1], 1e-4)
+		if e.N != 2 || e.Unit != "task" || len(e.From) != 4 {
+			t.Errorf("%s: %+v", id, e.Number)
+		}
+	}
+	e := telling(t, table, "aux-rollout-error")
+	near(t, "error", *e.Value, -.3, 1e-12)
+	near(t, "from", *e.Lo, -.3-12.7062047*.1, 1e-6)
+	if e.N != 2 || e.Unit != "training seed" || e.Notes != nil || len(e.From) != 4 || e.Minus != arm(lewm) {
+		t.Errorf("%+v", e.Number)
+	}
+}
+
 // A number that could not be computed is missing.
 func TestClaimsWithoutNumbers(t *testing.T) {
 	all := resultstest.Analyses()

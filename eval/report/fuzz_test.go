@@ -11,10 +11,10 @@ import (
 	"scalewm/model/train/metrics"
 )
 
-// FuzzReport reports on cells that say anything at all: the checksum of a cell says
+// FuzzBuild reports on cells that say anything at all: the checksum of a cell says
 // that it is complete, not that it makes sense. The hostile cell is paired with one of
 // the same content of another method, and with cells that are as they should be.
-func FuzzReport(f *testing.F) {
+func FuzzBuild(f *testing.F) {
 	for _, p := range []plan{p(scale, "T1", 4), p(lewm, "T1", 8), p(random, "", 2)} {
 		f.Add(inJSON(f, resultstest.Spec(p, 0)), inJSON(f, resultstest.Result(p, 4)), inJSON(f, resultstest.Run), inJSON(f, resultstest.Gate), inJSON(f, resultstest.Metrics(scale)[0]))
 	}
