@@ -186,7 +186,7 @@ func average(g Group, at Place, a, b results.Arm) Number {
 			if block.Task == at.Task && block.Solver == at.Solver && p.Of == a && p.Minus == b {
 				_, seeds := seedPoints(map[string]*Block{at.Solver: block}, []string{at.Solver}, a, b)
 				n := claimed(Diff, at, a, b, p.Mean, seeds)
-				n.Settings = block.Settings
+				n.Settings, n.From = block.Settings, union(block.ids(a, block.Averaged()), block.ids(b, block.Averaged()))
 				return n
 			}
 		}
@@ -200,18 +200,18 @@ func (t *Table) tiers(g Group, c Claim, b results.Arm) (out []Number) {
 	for _, tier := range PaperTiers {
 		var cells []map[string]float64
 		bySeed := map[int][]float64{}
+		n := claimed(Diff, Place{Tier: tier}, c.A, b, nil, nil)
 		for _, block := range g.Blocks {
 			d := t.setDifferences(block, tier, c.A, b)
 			if len(d) == 0 || !slices.Contains(PaperSolvers, block.Solver) {
 				continue
 			}
-			cells = append(cells, d)
+			cells, n.From = append(cells, d), union(n.From, block.ids(c.A, []string{tier}), block.ids(b, []string{tier}))
 			seeds, x := seedPoints(map[string]*Block{block.Solver: block}, []string{block.Solver}, c.A, b, block.Solver+" "+tier)
 			for i, seed := range seeds {
 				bySeed[seed] = append(bySeed[seed], x[i])
 			}
 		}
-		n := claimed(Diff, Place{Tier: tier}, c.A, b, nil, nil)
 		if test, ok := TestSets(cells); ok {
 			n = n.put(MeanOf(test.Points))
 			n.N, n.Unit = len(test.Sets), "set"
@@ -237,11 +237,13 @@ func (t *Table) tasks(g Group, c Claim, b results.Arm) (out []Number) {
 	for _, task := range c.Tasks() {
 		var d *Difference
 		var seeds []float64
+		var from []string
 		if n := t.Find(Number{What: SetDiff, Place: Place{Task: task, Settings: g.Name}, Of: c.A, Minus: b}); n != nil {
-			d = n.How.(*SetTest).Pooled
+			d, from = n.How.(*SetTest).Pooled, n.From
 			_, seeds = seedPoints(tested(g.Blocks, task), PaperSolvers, c.A, b)
 		}
 		out = append(out, claimed(SetDiff, Place{Task: task}, c.A, b, d, seeds))
+		out[len(out)-1].From = from
 	}
 	return out
 }
@@ -250,12 +252,14 @@ func (t *Table) tasks(g Group, c Claim, b results.Arm) (out []Number) {
 func (t *Table) selection(g Group, c Claim, b results.Arm) (out []Number) {
 	for _, task := range c.Tasks() {
 		of := tested(g.Blocks, task)
+		n, ok := t.setTest(of, fourSolvers, c.A, b, Options{})
 		var d *Difference
-		if n, ok := t.setTest(of, fourSolvers, c.A, b, Options{}); ok {
+		if ok {
 			d = n.How.(*SetTest).Pooled
 		}
 		_, seeds := seedPoints(of, fourSolvers, c.A, b)
 		out = append(out, claimed(StateDiff, Place{Task: task}, c.A, b, d, seeds))
+		out[len(out)-1].From = n.From
 	}
 	return out
 }

@@ -55,7 +55,7 @@ func (t *Table) factor(what string, p Place, name string, b *Block) {
 	p.Tier = strings.Join(b.Averaged(), ", ")
 	scores := &Table{byKey: map[key]*Number{}}
 	scores.success(b)
-	seeds := map[int]bool{}
+	seeds, from := map[int]bool{}, []string(nil)
 	for _, a := range b.Arms {
 		if !a.Floor() {
 			seeds[a.Seed] = true
@@ -63,6 +63,7 @@ func (t *Table) factor(what string, p Place, name string, b *Block) {
 		if n := scores.Success(b, a.Arm, Mean); n != nil {
 			n := *n
 			n.What, n.Place, n.Seed = what+"_success", p, nil
+			from = union(from, n.From)
 			t.add(n)
 		}
 	}
@@ -73,5 +74,5 @@ func (t *Table) factor(what string, p Place, name string, b *Block) {
 		n.Notes = []string{c.A + " minus " + c.B}
 	}
 	t.add(n)
-	t.add(Number{What: what + "_seeds", Place: p, Value: some(float64(len(seeds))), Notes: []string{name}})
+	t.add(Number{What: what + "_seeds", Place: p, Value: some(float64(len(seeds))), From: from, Notes: []string{name}})
 }

@@ -399,9 +399,10 @@ func (t *Table) predict(g Group) {
 		for _, m := range measures {
 			var x, y []float64
 			var arms []results.Arm
+			var from []string
 			for _, c := range all {
 				if v := m.of(c); m.title != "" && !math.IsNaN(v) && len(success[c.Weights]) == blocks {
-					x, y, arms = append(x, v), append(y, mean(success[c.Weights])), append(arms, c.Arm)
+					x, y, arms, from = append(x, v), append(y, mean(success[c.Weights])), append(arms, c.Arm), append(from, c.ids...)
 				}
 			}
 			if len(x) < 6 {
@@ -411,7 +412,7 @@ func (t *Table) predict(g Group) {
 			correlate := func(what string, x, y []float64, groups int) Number {
 				v := stats.Spearman(x, y)
 				i := stats.SpearmanInterval(v, len(x), groups, 0.95)
-				n := Number{What: what, Place: Place{Task: task, Settings: g.Name}, N: len(x), Unit: "checkpoint"}
+				n := Number{What: what, Place: Place{Task: task, Settings: g.Name}, N: len(x), Unit: "checkpoint", From: union(from)}
 				return n.put(Estimate{v, i.Lo, i.Hi})
 			}
 			f := found{correlate(Predicts(m.what), x, y, 1), correlate(Within(m.what), centred(x, arms), centred(y, arms), methods), methods}
@@ -434,7 +435,7 @@ func (t *Table) predict(g Group) {
 func (t *Table) addPrediction(what string, all, within Number, methods int) {
 	t.add(all)
 	t.add(within)
-	t.add(Number{What: Methods(what), Place: all.Place, Value: some(float64(methods))})
+	t.add(Number{What: Methods(what), Place: all.Place, Value: some(float64(methods)), From: all.From})
 }
 
 // successOf are the mean successes of a task's checkpoints in each block, by weights.
@@ -470,7 +471,7 @@ func together(of []Number) Number {
 	out := Number{What: of[0].What, Place: Place{Settings: of[0].Settings}, Unit: of[0].Unit}
 	var z, variance, weights float64
 	for _, n := range of {
-		out.N += n.N
+		out.N, out.From = out.N+n.N, union(out.From, n.From)
 		if n.Value == nil {
 			continue
 		}

@@ -117,7 +117,7 @@ func (t *Table) setTests(g Group, o Options) {
 			if n, ok := t.setTest(tested(g.Blocks, task), PaperSolvers, v[0], v[1], o); ok {
 				n.What, n.Task, n.Settings = SetDiff, task, g.Name
 				t.add(n)
-				t.add(Number{What: "set_difference_cells", Place: n.Place, Of: n.Of, Minus: n.Minus, Value: some(float64(n.How.(*SetTest).Cells))})
+				t.add(Number{What: "set_difference_cells", Place: n.Place, Of: n.Of, Minus: n.Minus, Value: some(float64(n.How.(*SetTest).Cells)), From: n.From})
 			}
 		}
 	}
@@ -238,6 +238,7 @@ func (t *Table) tallies(g Group) {
 	const tie = 1e-9 // sums of decimals
 	for _, v := range Versus(g.Main()) {
 		leads, of, up, down, tied := 0, 0, 0, 0, 0
+		var from []string
 		for _, b := range g.Main() {
 			if !slices.Contains(PaperSolvers, b.Solver) {
 				continue
@@ -263,6 +264,7 @@ func (t *Table) tallies(g Group) {
 			}
 			if cells > 0 {
 				of++
+				from = append(from, slices.Concat(b.ids(v[0], PaperTiers), b.ids(v[1], PaperTiers))...)
 				if sum > tie {
 					leads++
 				}
@@ -271,14 +273,14 @@ func (t *Table) tallies(g Group) {
 		if of == 0 {
 			continue
 		}
-		t.tally(Number{Place: Place{Settings: g.Name}, Of: v[0], Minus: v[1]}, leads, of, []int{up, down, tied})
+		t.tally(Number{Place: Place{Settings: g.Name}, Of: v[0], Minus: v[1], From: union(from)}, leads, of, []int{up, down, tied})
 		t.talliesBySeed(g, v)
 	}
 }
 
 // talliesBySeed counts, by training seed, the averages of a task and solver that an arm leads.
 func (t *Table) talliesBySeed(g Group, v [2]results.Arm) {
-	led, of := map[int]int{}, map[int]int{}
+	led, of, from := map[int]int{}, map[int]int{}, map[int][]string{}
 	for _, b := range g.Blocks {
 		if !slices.Contains(PaperSolvers, b.Solver) {
 			continue
@@ -288,6 +290,7 @@ func (t *Table) talliesBySeed(g Group, v [2]results.Arm) {
 			x := t.Find(n)
 			n.Of = v[1]
 			if y := t.Find(n); x != nil && y != nil {
+				from[seed] = union(from[seed], x.From, y.From)
 				if of[seed]++; *x.Value > *y.Value+1e-9 {
 					led[seed]++
 				}
@@ -295,7 +298,7 @@ func (t *Table) talliesBySeed(g Group, v [2]results.Arm) {
 		}
 	}
 	for _, seed := range slices.Sorted(maps.Keys(of)) {
-		t.tally(Number{Place: Place{Settings: g.Name}, Of: v[0], Minus: v[1], Seed: &seed}, led[seed], of[seed], nil)
+		t.tally(Number{Place: Place{Settings: g.Name}, Of: v[0], Minus: v[1], Seed: &seed, From: from[seed]}, led[seed], of[seed], nil)
 	}
 }
 

@@ -68,11 +68,12 @@ const PaperMean = "success_over_tiers_of_the_paper"
 func (t *Table) overPaperTiers(b *Block) {
 	for _, a := range b.Arms {
 		var ours, theirs []float64
+		var from []string
 		paper := Number{What: Success, Source: Paper, Place: Place{Task: b.Task, Solver: b.Solver}, Of: a.Arm}
 		for _, tier := range PaperTiers {
 			paper.Tier = tier
 			if p, s := t.Find(paper), t.score(b, a, tier); p != nil && s != nil {
-				ours, theirs = append(ours, s.Mean), append(theirs, *p.Value)
+				ours, theirs, from = append(ours, s.Mean), append(theirs, *p.Value), append(from, ids(b.at(a, tier))...)
 			}
 		}
 		paper.Tier = Mean
@@ -80,7 +81,7 @@ func (t *Table) overPaperTiers(b *Block) {
 		if average == nil || len(ours) == 0 {
 			continue
 		}
-		t.add(Number{What: PaperMean, Place: b.Place, Of: a.Arm, Seed: &a.Seed, Value: some(mean(ours)), N: len(ours), Unit: "tier"})
+		t.add(Number{What: PaperMean, Place: b.Place, Of: a.Arm, Seed: &a.Seed, Value: some(mean(ours)), N: len(ours), Unit: "tier", From: union(from)})
 		over := Number{What: PaperMean, Source: Paper, Place: b.Place, Of: a.Arm, Seed: &a.Seed, Value: average.Value, N: len(ours), Unit: "tier"}
 		if len(ours) < len(PaperTiers) {
 			over.Value = some(mean(theirs))
@@ -188,7 +189,7 @@ func (t *Table) states(g Group, task string, arm results.Arm) {
 		return
 	}
 	sums := map[results.Arm]float64{}
-	cells, solvers := 0, []string(nil)
+	cells, solvers, from := 0, []string(nil), map[results.Arm][]string{}
 	for _, solver := range fourSolvers {
 		for _, tier := range PaperTiers {
 			rates := map[results.Arm]float64{}
@@ -205,6 +206,7 @@ func (t *Table) states(g Group, task string, arm results.Arm) {
 				}
 				for a, v := range rates {
 					sums[a] += v
+					from[a] = union(from[a], of[solver].ids(a, []string{tier}))
 				}
 			}
 		}
@@ -214,7 +216,7 @@ func (t *Table) states(g Group, task string, arm results.Arm) {
 	}
 	at := Place{Task: task, Settings: g.Name}
 	for _, a := range there {
-		t.add(Number{What: ByState, Place: at, Of: a, Value: some(sums[a] / float64(cells)), N: cells, Unit: "cell", Notes: solvers})
+		t.add(Number{What: ByState, Place: at, Of: a, Value: some(sums[a] / float64(cells)), N: cells, Unit: "cell", From: from[a], Notes: solvers})
 	}
 	n := Number{What: StateDiff, Place: at, Of: arm}
 	if x, ok := t.setTest(of, fourSolvers, arm, StateArm(arm, "half"), Options{}); ok && x.How.(*SetTest).Pooled != nil {
