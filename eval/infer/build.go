@@ -26,7 +26,10 @@ func Infer(c *results.Contents, o Options) (*Table, error) {
 		return nil, fmt.Errorf("report: %w: the folder holds no evaluation cells (hint: run `scalewm reproduce` or `scalewm eval` into it first)%s", ErrNothing, because)
 	}
 	placed, notes := PlaceCells(c.Cells)
-	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}}
+	t := &Table{Contents: c, Origin: c.Origin(), Warnings: slices.Concat(unread, notes), byKey: map[key]*Number{}, checkpoints: map[string][]*Checkpoint{}, seedOf: map[string]int{}}
+	for _, c := range c.Cells {
+		t.seedOf[c.ID] = c.Spec.TrainSeed
+	}
 	var err error
 	if t.Blocks, err = blocksOf(placed, c.Runs); err != nil {
 		return nil, err

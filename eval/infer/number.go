@@ -126,6 +126,7 @@ type Table struct {
 
 	byKey       map[key]*Number
 	checkpoints map[string][]*Checkpoint // by task
+	seedOf      map[string]int           // training seeds of cells
 }
 
 // add takes a number; the first of a key stays.

@@ -144,6 +144,7 @@ func (t *Table) seedDiff(n Number, s *Seeds) {
 	for i, seed := range s.Seeds {
 		one := n
 		one.Seed, one.Value, one.N = &seed, some(s.Points[i]), 1
+		one.From = slices.DeleteFunc(slices.Clone(n.From), func(id string) bool { return t.seedOf[id] != seed })
 		t.add(one)
 	}
 	_, sd := stats.MeanSD(s.Points)
