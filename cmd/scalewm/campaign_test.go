@@ -78,7 +78,7 @@ func TestCampaignBigGrid(t *testing.T) {
 	total += dryRun(t, "plan of the merged folder", bigArgs(merged), bigCells, 0)
 	t.Logf("in all %s (target 10 s)", total)
 
-	measured(t, "report (target 60 s)", []string{"report", merged})
+	measured(t, "report (target 60 s, 1200 MB)", []string{"report", merged})
 
 	submitting := append(slices.DeleteFunc(bigArgs(merged), func(word string) bool { return word == "--dry-run" }),
 		"--device", "cpu", "--precision", "fp32", "--submit", "slurm", "--print", "--shards", "eval:64")

@@ -113,11 +113,12 @@ func (c columns) row(fields []string) (u unit, set string, e int, o outcome, err
 	if o.success, err = strconv.ParseBool(strings.TrimSpace(fields[c.success])); err != nil {
 		return u, set, e, o, fmt.Errorf("the success %q is neither 0, 1, true nor false (hint: 1 or true is a success)", fields[c.success])
 	}
-	o.given.cell = make([]string, len(c.given))
+	values := make([]string, len(c.given))
 	for i, at := range c.given {
 		if at >= 0 {
-			o.given.cell[i] = strings.TrimSpace(fields[at])
+			values[i] = strings.TrimSpace(fields[at])
 		}
 	}
+	o.given.cell = &values
 	return u, set, e, o, nil
 }

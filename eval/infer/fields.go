@@ -153,47 +153,39 @@ func Conditions() (names []string) {
 }
 
 // given are one outcome's values of the fields, "" where it does not say: those that the rows
-// of a cell share, and behind them its own.
-type given struct{ cell, row []string }
+// of a cell share, and for the fields behind them its row. There are millions, so both are pointers.
+type given struct {
+	cell *[]string
+	row  *results.Row
+}
 
 // of is the value of a field by its place in the table.
 func (g given) of(i int) string {
-	if i < len(g.cell) {
-		return g.cell[i]
+	if i < len(*g.cell) {
+		return (*g.cell)[i]
 	}
-	return g.row[i-len(g.cell)]
+	return fields[i].of(results.Cell{}, *g.row)
 }
 
 // ofCell are the values that all rows of a cell share.
-func ofCell(c results.Cell) given {
-	g := given{cell: make([]string, firstOfRow)}
-	for i := range g.cell {
-		g.cell[i] = fields[i].value(c)
+func ofCell(c results.Cell) *[]string {
+	values := make([]string, firstOfRow)
+	for i := range values {
+		values[i] = fields[i].value(c)
 	}
-	return g
-}
-
-// ofRow adds those of one row.
-func (g given) ofRow(c results.Cell, r results.Row) given {
-	g.row = make([]string, len(fields)-firstOfRow)
-	for i, f := range fields[firstOfRow:] {
-		if c.Spec.Solver != "" || !f.plan {
-			g.row[i] = f.of(c, r)
-		}
-	}
-	return g
+	return &values
 }
 
 // unplanned is g without what only a planner has: an arm in CSV that names no
 // tier is compared with every tier, like random actions.
 func (g given) unplanned() given {
-	out := given{cell: make([]string, len(fields))}
+	values := make([]string, len(fields))
 	for i, f := range fields {
 		if !f.plan {
-			out.cell[i] = g.of(i)
+			values[i] = g.of(i)
 		}
 	}
-	return out
+	return given{cell: &values}
 }
 
 // unlike names the first condition in which two outcomes differ, or is nil.

@@ -141,10 +141,14 @@ func (t *Table) seeds(g Group) {
 // seedDiff adds a difference by training seed, and its mean.
 func (t *Table) seedDiff(n Number, s *Seeds) {
 	n.What, n.Unit = SeedDiff, "training seed"
+	from := map[int][]string{}
+	for _, id := range n.From {
+		from[t.seedOf[id]] = append(from[t.seedOf[id]], id)
+	}
 	for i, seed := range s.Seeds {
 		one := n
 		one.Seed, one.Value, one.N = &seed, some(s.Points[i]), 1
-		one.From = slices.DeleteFunc(slices.Clone(n.From), func(id string) bool { return t.seedOf[id] != seed })
+		one.From = from[seed]
 		t.add(one)
 	}
 	_, sd := stats.MeanSD(s.Points)

@@ -12,6 +12,7 @@ import (
 // Two seeds, one tier of two sets of two episodes: seed 1 gains the first episode of each
 // set, seed 2 loses the second of the first set; what only one seed has is left out.
 func TestBySeed(t *testing.T) {
+	nothing := make([]string, len(fields))
 	type set struct {
 		seed int
 		name string
@@ -20,7 +21,7 @@ func TestBySeed(t *testing.T) {
 		a := &Side{Name: name}
 		for of, w := range wins {
 			for e, s := range w {
-				if err := a.add(unit{of.seed, "T1"}, of.name, e, outcome{s, given{cell: make([]string, len(fields))}}); err != nil {
+				if err := a.add(unit{of.seed, "T1"}, of.name, e, outcome{s, given{cell: &nothing}}); err != nil {
 					t.Fatal(err)
 				}
 			}

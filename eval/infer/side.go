@@ -47,8 +47,9 @@ const anyTier = ""
 // Add takes the outcomes of a cell.
 func (a *Side) Add(c results.Cell) error {
 	all := ofCell(c)
-	for _, r := range c.Result.Rows {
-		if err := a.add(unit{c.Spec.TrainSeed, c.Spec.Tier}, c.Spec.Set, r.Episode, outcome{r.Success, all.ofRow(c, r)}); err != nil {
+	for i := range c.Result.Rows {
+		r := &c.Result.Rows[i]
+		if err := a.add(unit{c.Spec.TrainSeed, c.Spec.Tier}, c.Spec.Set, r.Episode, outcome{r.Success, given{all, r}}); err != nil {
 			return err
 		}
 	}

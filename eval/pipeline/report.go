@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"scalewm/dataset/safefile"
@@ -93,6 +94,7 @@ func WriteReport(ctx context.Context, dir, out string, formats []string, o infer
 
 // writeReport is WriteReport of what choose leaves of the folder.
 func writeReport(ctx context.Context, dir, out string, formats []string, o infer.Options, force bool, choose func(*results.Contents)) (*report.Report, string, error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(25)) // a big folder's outcomes are most of the memory, and live until the end
 	c, err := results.Load(ctx, dir)
 	if err == nil {
 		err = c.AddMedia(ctx, dir)

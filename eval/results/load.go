@@ -127,6 +127,7 @@ func (f *Contents) add(s cell.Store, e cell.Entry) error {
 	if err := c.checkAt(e.Path()); err != nil {
 		return err
 	}
+	c.Result.Rows = slices.Clone(c.Result.Rows) // decoding leaves room for more
 	f.Cells = append(f.Cells, c)
 	var run Run
 	if f.readRun(s, e.ID, &run) {
