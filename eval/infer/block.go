@@ -232,6 +232,11 @@ func (t *Table) ofTrained(b *Block, a Trained) {
 			tiers, from = append(tiers, s), append(from, n.From...)
 		}
 	}
+	n := number(Success, "T2", 0, 0)
+	ran := t.Find(n)
+	if n.Tier = "T2p"; ran != nil && t.Find(n) != nil && a.Plans() {
+		t.add(Number{What: Printed, Place: b.Place, Of: a.Arm, Seed: &a.Seed, Value: some(*t.Find(n).Value - *ran.Value), From: union(ran.From, t.Find(n).From)})
+	}
 	if len(tiers) < len(b.Averaged()) { // a mean over fewer tiers is no mean to compare with those over all
 		return
 	}
@@ -374,7 +379,11 @@ func (t *Table) differences(b *Block) {
 	}
 	if b.Fresh != nil {
 		for i := range b.Fresh.ByTier {
-			t.add(b.difference("difference_without_pre_solved", b.Headline(), &b.Fresh.ByTier[i]))
+			n := b.difference("difference_without_pre_solved", b.Headline(), &b.Fresh.ByTier[i])
+			t.add(n)
+			if all := t.Find(Number{What: Diff, Place: n.Place, Of: n.Of, Minus: n.Minus}); all != nil {
+				t.add(Number{What: PreSolved, Place: n.Place, Of: n.Of, Minus: n.Minus, Value: some(100 * float64(all.N-n.N) / float64(all.N)), N: all.N, Unit: "episode", From: n.From})
+			}
 		}
 	}
 }

@@ -17,14 +17,16 @@ const (
 
 // Kinds of numbers that several chapters read; the others are named where they are made.
 const (
-	Success      = "success"         // percent, mean over sets
-	Diff         = "difference"      // of success, points, the episode as the unit
-	SeedDiff     = "seed_difference" // the same with the training seed as the unit
-	SetDiff      = "set_difference"  // the same with the evaluation set as the unit, over the solvers and tiers of the paper
-	Gain         = "icem_gain"       // of success by iCEM over CEM, points
-	Spearman     = "spearman"        // of squared distances of latents and of task states
-	RolloutError = "rollout_error"   // squared error of predicted latents over the distance of two reached ones
-	Tau          = "tau"             // Kendall's, of predicted and reached costs
+	Success      = "success"             // percent, mean over sets
+	Diff         = "difference"          // of success, points, the episode as the unit
+	SeedDiff     = "seed_difference"     // the same with the training seed as the unit
+	SetDiff      = "set_difference"      // the same with the evaluation set as the unit, over the solvers and tiers of the paper
+	Printed      = "printed_t2_minus_t2" // success at T2 as the paper prints it minus that as it was run
+	PreSolved    = "pre_solved_share"    // of the episodes of a paired difference, percent
+	Gain         = "icem_gain"           // of success by iCEM over CEM, points
+	Spearman     = "spearman"            // of squared distances of latents and of task states
+	RolloutError = "rollout_error"       // squared error of predicted latents over the distance of two reached ones
+	Tau          = "tau"                 // Kendall's, of predicted and reached costs
 )
 
 // Mean is the tier of a number that averages tiers.

@@ -169,20 +169,19 @@ func factorRow(n *infer.Number) infer.Number { return infer.Number{Source: n.Sou
 
 // tierReadings compares T2 as it was run (150/15) with T2 as it is printed (100/20).
 func (r *Report) tierReadings() doc.Table {
-	t := doc.Table{Anchor: "tier-readings", Head: []string{"Task, solver", "Method", "T2", "T2p", "Difference"},
-		Caption: "Tier T2 as the authors ran it (150 candidates, 15 iterations) and as the paper prints it (100 and 20, here T2p): success (%)."}
-	for _, b := range r.Blocks {
-		for _, a := range b.Arms {
-			n := infer.Number{What: infer.Success, Place: b.Place.At("T2"), Of: a.Arm, Seed: &a.Seed}
-			ran := r.Find(n)
-			n.Tier = "T2p"
-			if printed := r.Find(n); ran != nil && printed != nil && a.Plans() {
-				d := *printed.Value - *ran.Value
-				t.Rows = append(t.Rows, []doc.Field{doc.Words(b.Title()), doc.Words(b.Label(a)), spread(ran), spread(printed), doc.Number(words.Signed(d), d)})
+	var of *infer.Block
+	v := r.view("tier-readings", "Tier T2 as the authors ran it (150 candidates, 15 iterations) and as the paper prints it (100 and 20, here T2p): success (%).",
+		text("Task, solver", func(infer.Number) string { return of.Title() }), text("Method", func(n infer.Number) string { return of.Label(infer.Trained{Arm: n.Of, Seed: *n.Seed}) }),
+		at("T2", infer.Success, "T2", spread), at("T2p", infer.Success, "T2p", spread), number("Difference", infer.Printed, points))
+	for _, of = range r.Blocks {
+		for _, a := range of.Arms {
+			n := infer.Number{What: infer.Printed, Place: of.Place, Of: a.Arm, Seed: &a.Seed}
+			if r.Find(n) != nil {
+				v.row(n)
 			}
 		}
 	}
-	return t
+	return v.Table
 }
 
 // factors are what one may change of an evaluation, the words by which settings name it and
@@ -219,15 +218,8 @@ func (r *Report) factorGaps() doc.Text {
 // freshTable repeats each block's leading difference without the starts that are solved already.
 func (r *Report) freshTable() doc.Table {
 	const without = "difference_without_pre_solved"
-	share := func(t *infer.Table, row infer.Number) doc.Field {
-		row.What = infer.Diff
-		all := t.Find(row)
-		row.What = without
-		x := 100 * float64(all.N-t.Find(row).N) / float64(all.N)
-		return doc.Number(words.Points(x), x)
-	}
 	v := r.view("presolved", "A start that meets the goal before the first step counts as a success of every method. Differences in points with all starts, and without those.",
-		text("Task, solver", func(n infer.Number) string { return (&infer.Block{Place: n.Place.At("")}).Title() }), comparison, tier, column{"Solved already, %", share}, number("Episodes", infer.Diff, count), number("Difference", infer.Diff, points),
+		text("Task, solver", func(n infer.Number) string { return (&infer.Block{Place: n.Place.At("")}).Title() }), comparison, tier, number("Solved already, %", infer.PreSolved, rate), number("Episodes", infer.Diff, count), number("Difference", infer.Diff, points),
 		number("Without: episodes", without, count), number("Difference", without, points), number("95 % interval", without, interval))
 	for _, b := range infer.Main(r.Blocks) {
 		for _, n := range r.Where(without, func(n *infer.Number) bool { return n.Place.At("") == b.Place }) {
