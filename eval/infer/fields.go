@@ -80,7 +80,7 @@ var device = slices.IndexFunc(fields, func(f field) bool { return f.name == "dev
 var firstOfRow = slices.IndexFunc(fields, func(f field) bool { return f.row })
 
 // alone names a method of no group: its recipe and its encoder are its own, and it
-// stands beside others of any.
+// is compared with others of any.
 func alone(s results.Spec) string {
 	if model.MethodOf(s.Method).Group != "" {
 		return ""
@@ -112,7 +112,7 @@ func rules() (out []field) {
 }
 
 // temperature is shared within a group of methods only: one of no group has costs
-// of another scale, plans at the stock temperature and stands beside any.
+// of another scale, plans at the stock temperature and is compared with any.
 func temperature(c results.Cell, _ results.Row) string {
 	if c.Spec.Temperature == results.StockTemperature && model.MethodOf(c.Spec.Method).Group == "" {
 		return ""
