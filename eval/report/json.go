@@ -136,13 +136,15 @@ func (r *Report) jsonBytes() ([]byte, error) {
 
 // writeLines writes a list, a line each.
 func writeLines[T any](b *bytes.Buffer, list []T) error {
-	for i, x := range list {
+	before := "[\n  "
+	for _, x := range list {
 		line, err := json.Marshal(x)
 		if err != nil {
 			return err
 		}
-		b.WriteString(map[bool]string{true: "[\n  ", false: ",\n  "}[i == 0])
+		b.WriteString(before)
 		b.Write(line)
+		before = ",\n  "
 	}
 	b.WriteString("\n ]")
 	return nil

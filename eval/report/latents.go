@@ -120,19 +120,22 @@ func paperOf(head, what string, f format) column {
 }
 
 func (r *Report) rankTable(task string, all []*infer.Checkpoint) doc.Table {
-	var out doc.Table
+	var rows [][]doc.Field
+	var v *view
 	for _, c := range all {
-		for _, rank := range c.Rank {
+		for _, rank := range c.Rank { // whose state names the numbers of its row
 			what := infer.Aligned(infer.Spearman, rank.Q)
-			v := r.view(task+"-alignment", words.Task(task)+": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames; the interval is a bootstrap over episodes.",
+			v = r.view(task+"-alignment", words.Task(task)+": do frames that are far apart in task state have latents that are far apart? Correlation of all squared distances of pairs of frames; the interval is a bootstrap over episodes.",
 				titles(all), text("State", func(infer.Number) string { return cmp.Or(rank.Q, results.DefaultQ) }), number("Frames", what, count), number("Spearman", what, decimals(3)), number("95 % interval", what, intervalOf(3)),
 				number("Pearson", infer.Aligned("pearson", rank.Q), decimals(3)), paperOf("Paper's Spearman", infer.Spearman, decimals(2)))
-			v.row(ofCheckpoint(c))
-			v.Rows, out = append(out.Rows, v.Rows...), v.Table
-			out.Rows = v.Rows
+			rows = append(rows, v.fields(ofCheckpoint(c)))
 		}
 	}
-	return out
+	if v == nil {
+		return doc.Table{}
+	}
+	v.Rows = rows
+	return v.Table
 }
 
 func (r *Report) probeTable(task string, all []*infer.Checkpoint) doc.Table {
