@@ -180,7 +180,7 @@ func lengthen(t *testing.T, from, to string) {
 	}
 	ep.Encoded = slices.Repeat(ep.Encoded, 20)
 	w, err := hdf5.Create(to, opt)
-	for range 10 {
+	for range 40 { // seconds of work for whoever reads all of it, on a fast machine too
 		if err == nil {
 			err = w.Append(ep)
 		}
