@@ -112,13 +112,13 @@ func checkSmall(t *testing.T, path string, devices []tried) {
 type smallCase struct {
 	*testing.T
 	bounds
-	tree    *hdf5test.Tree
-	group   string
-	dev     device.Device
-	model   lewm.Config
-	b, n    int // clips a batch, recorded steps
-	pairs   int
-	dq, dim int
+	tree  *hdf5test.Tree
+	group string
+	dev   device.Device
+	model lewm.Config
+	b, n  int // clips a batch, recorded steps
+	pairs int
+	dq    int
 }
 
 // read is an array of the file; a tensor's is found by the name of either
