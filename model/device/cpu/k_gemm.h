@@ -26,10 +26,11 @@
 // as panels (frozen weights: only the first time), and dst and the matrices of the
 // epilogue are touched once.
 //
-// Determinism: every element of dst is one chain of additions over ascending k. The
-// chain does not depend on the division into tasks, blocks and slices, nor on the
-// other rows and columns, so that results depend neither on the batch size nor on the
-// number of threads.
+// Determinism: the order of additions within an element of dst depends only on K and on
+// the layout. It is one chain over ascending k, to which pairs add two products and
+// tiles 32 products at a time. It does not depend on the division into tasks, blocks
+// and slices, nor on the other rows and columns, so that results depend neither on the
+// batch size nor on the number of threads.
 
 // A Layout is the format of packed factors. A step is a 4-byte word of a row or
 // column.
@@ -132,7 +133,7 @@ typedef void (*Micro)(i64 steps, const LeftFactor *a, const float *b, const Sums
 		} \
 		i64 stride = to->stride; \
 		sums = to->p; \
-		__asm__("" : "+r"(sums), "+r"(stride)); /* keeps gcc from computing 24 store addresses before the loop and spilling them */ \
+		__asm__("" : "+r"(sums), "+r"(stride)); /* keeps gcc from computing 24 store addresses before the loop */ \
 		ROWS##rows(STORE, VECS##vecs) \
 	}
 #define MICROS(full, vecs, native) \
@@ -282,9 +283,9 @@ static inline i64 padded_steps(Layout layout, i64 k) {
 	return TILES ? (pairs + VL - 1) / VL * VL : pairs;
 }
 
-// copy_pitch returns the distance in words between copied rows of A. The extra vector
-// keeps it from being a multiple of the page size, at which rows would share cache
-// sets.
+// copy_pitch returns the distance in words between copied rows of A. With the extra
+// vector, rows of a power of two steps are not a multiple of the page size apart, at
+// which they would share cache sets.
 static inline i64 copy_pitch(i64 steps) { return (steps + VL - 1) / VL * VL + VL; }
 
 // layout_rows lays out a, whose rows have consecutive steps in memory. It returns a

@@ -174,15 +174,15 @@ func toBF16(v float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// changes invalidates the cached packed forms of a buffer that is uploaded to.
-func (e *engine) changes(m device.Mat) {
+// invalidate drops the cached packed forms of a buffer that is uploaded to.
+func (e *engine) invalidate(m device.Mat) {
 	if b := m.Buf.(*buffer); b.frozen {
 		e.thaw(b)
 	}
 }
 
 func (e *engine) Upload(dst device.Mat, src []float32) {
-	e.changes(dst)
+	e.invalidate(dst)
 	e.rows(dst, func(row []float32, at int) { copy(row, src[at:]) })
 }
 
@@ -191,7 +191,7 @@ func (e *engine) Download(dst []float32, src device.Mat) {
 }
 
 func (e *engine) Upload64(dst device.Mat, src []float64) {
-	e.changes(dst)
+	e.invalidate(dst)
 	e.rows(dst, func(row []float32, at int) {
 		for i := range row {
 			row[i] = float32(src[at+i])

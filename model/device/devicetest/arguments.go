@@ -106,18 +106,18 @@ func calls() map[string]call {
 	return list
 }
 
-// pretended is a buffer of float32 that claims to store bf16. It must be used only
+// fakeBF16 is a buffer of float32 that claims to store bf16. It must be used only
 // where the call is rejected, before a kernel looks inside.
-type pretended struct{ device.Buffer }
+type fakeBF16 struct{ device.Buffer }
 
-func (pretended) Elem() device.Elem { return device.BFloat16 }
+func (fakeBF16) Elem() device.Elem { return device.BFloat16 }
 
 // zeros returns zero matrices for a call. Those in bf16 claim to store bf16.
 func (c call) zeros(d device.Device, bf16 map[int]bool) (list []device.Mat) {
 	for i, s := range c.shapes {
 		m := device.NewMat(d, s[0], s[1])
 		if bf16[i] {
-			m.Buf = pretended{m.Buf}
+			m.Buf = fakeBF16{m.Buf}
 		}
 		list = append(list, m)
 	}
@@ -152,7 +152,7 @@ func arguments(t *testing.T, d device.Device) {
 			if a.BF16 && !a.Together {
 				computed(t, d, kernel, c, alone)
 			} else {
-				refused(t, d, kernel, c, alone)
+				rejected(t, d, kernel, c, alone)
 			}
 		}
 		if len(together) > 0 {
@@ -188,9 +188,9 @@ func computed(t *testing.T, d device.Device, kernel string, c call, bf16 map[int
 	compare(t, run.results(t, d, setting{}), run.results(t, ref.New(), setting{}))
 }
 
-// refused checks that a call with the chosen arguments as bf16 panics with the
+// rejected checks that a call with the chosen arguments as bf16 panics with the
 // kernel's name.
-func refused(t *testing.T, d device.Device, kernel string, c call, bf16 map[int]bool) {
+func rejected(t *testing.T, d device.Device, kernel string, c call, bf16 map[int]bool) {
 	t.Helper()
 	defer func() {
 		if text := fmt.Sprint(recover()); !strings.HasPrefix(text, "device: "+kernel+": arguments do not fit") {

@@ -83,17 +83,17 @@ func attentionByToken(k *kit, h device.Heads, bf16 bool) {
 	plain.ByToken = false
 	for i, m := range mats {
 		mats[i] = result(m.Rows, inner)
-		turn(k, mats[i], m, m.Rows/h.Seqs)
+		reorderRows(k, mats[i], m, m.Rows/h.Seqs)
 	}
 	k.Attention(turned, device.Mat{}, mats[0], mats[1], mats[2], plain)
-	turn(k, back, out, h.Queries)
+	reorderRows(k, back, out, h.Queries)
 	k.keep("in the usual order", turned, false, factor)
 	k.keep("by token", back, false, factor)
 }
 
-// turn copies rows ordered by token, with `tokens` tokens per sequence, to rows
+// reorderRows copies rows ordered by token, with `tokens` tokens per sequence, to rows
 // ordered by sequence.
-func turn(k *kit, dst, src device.Mat, tokens int) {
+func reorderRows(k *kit, dst, src device.Mat, tokens int) {
 	seqs := src.Rows / tokens
 	for t := range tokens {
 		k.Upload64(dst.Every(t, tokens), k.values(src.RowRange(t*seqs, seqs)))

@@ -16,8 +16,8 @@ func edges(t *testing.T, d device.Device) {
 	t.Run("guard", func(t *testing.T) { guard(t, k) })
 	t.Run("costs", func(t *testing.T) { costs(t, k) })
 	t.Run("planners", func(t *testing.T) { infinite(t, k) })
-	t.Run("NaN", func(t *testing.T) { spreads(t, k) })
-	t.Run("frames", func(t *testing.T) { missing(t, k) })
+	t.Run("NaN", func(t *testing.T) { nanPropagates(t, k) })
+	t.Run("frames", func(t *testing.T) { missingFrames(t, k) })
 	t.Run("empty", func(t *testing.T) {
 		// An empty inner dimension: every sum is zero, and += leaves dst as it is.
 		dst := k.in(3, 4)
@@ -128,9 +128,9 @@ func costs(t *testing.T, k *kit) {
 	expect(t, "without NaN", k.values(c), 3, inf, 1, 1, -inf, 2, inf, 1)
 }
 
-// missing: a list with the index of a frame that does not exist panics, and the
+// missingFrames: a list with the index of a frame that does not exist panics, and the
 // device works afterwards.
-func missing(t *testing.T, k *kit) {
+func missingFrames(t *testing.T, k *kit) {
 	f := device.Frames{Count: 2, Size: 4, Patch: 4, Std: [3]float64{1, 1, 1}}
 	px := k.AllocBytes(3 * f.Bytes())
 	k.UploadBytes(px, make([]byte, px.Len()))
@@ -148,9 +148,9 @@ func missing(t *testing.T, k *kit) {
 	}
 }
 
-// spreads checks that NaN in an input reaches the result: it must not be hidden by a
+// nanPropagates checks that NaN in an input reaches the result: it must not be hidden by a
 // comparison or a clamp.
-func spreads(t *testing.T, k *kit) {
+func nanPropagates(t *testing.T, k *kit) {
 	nan := math.NaN()
 	for act := device.Identity; act <= device.ReLU; act++ {
 		y := k.out(1, 2)
@@ -190,15 +190,15 @@ func memory(t *testing.T, d device.Device) {
 	d.Free(device.NewInts(d, []int32{1}))
 	d.Free(d.AllocBytes(1))
 	d.Free(d.Alloc(1, d.Traits().Activations))
-	sent(t, k)
+	sendBytes(t, k)
 	for _, v := range k.views {
 		k.untouched(v)
 	}
 }
 
-// sent checks SendBytes: the second of three frames arrives by AwaitSent, the others
+// sendBytes checks SendBytes: the second of three frames arrives by AwaitSent, the others
 // stay, and after Sync the host's memory may be reused.
-func sent(t *testing.T, k *kit) {
+func sendBytes(t *testing.T, k *kit) {
 	f := device.Frames{Count: 3, Size: 2, Patch: 2, Std: [3]float64{1. / 255, 1. / 255, 1. / 255}}
 	px, host := k.AllocBytes(3*f.Bytes()), k.AllocHost(f.Bytes())
 	k.UploadBytes(px, make([]byte, 3*f.Bytes()))

@@ -109,8 +109,7 @@ func (engine) Attention(out, lse, q, k, v device.Mat, hs device.Heads) {
 //	dq_i  = sum over j of ds_ij k_j
 //	dk_j  = sum over i of ds_ij q_i
 func (e engine) AttentionGrad(dq, dk, dv, dout, out, lse, q, k, v device.Mat, hs device.Heads) {
-	// All three are sums over several (query, key) pairs below, and overwritten as a
-	// whole.
+	// All three are sums over several (query, key) pairs, so they start at zero.
 	for _, m := range []device.Mat{dq, dk, dv} {
 		e.Fill(m, 0)
 	}
