@@ -28,7 +28,7 @@ DEVICE u32 copied(const SumArgs &a) {
 }
 DEVICE void leave(const SumArgs &a, const u32 *r) { UNROLL for (int i = 0; i < 4; i++) ((u32 *)a.dst.p)[4 * threadIdx.x + i] = r[i]; }
 KERNEL(rows, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<1>(); __syncthreads(); ldmatrix4(r, to); leave(a, r); }
-KERNEL(turned, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<1>(); __syncthreads(); ldmatrix4_turned(r, to); leave(a, r); }
+KERNEL(turned, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<1>(); __syncthreads(); ldmatrix4_trans(r, to); leave(a, r); }
 KERNEL(cut, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<0>(); __syncthreads(); ldmatrix4(r, to + 512); leave(a, r); }
 KERNEL(hasty, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<1>(); __syncthreads(); ldmatrix4(r, to + 512); leave(a, r); }
 KERNEL(crooked, SumArgs, 32) { u32 r[4], to = copied(a); copy_wait<0>(); __syncthreads(); ldmatrix4(r, to + 2); leave(a, r); }

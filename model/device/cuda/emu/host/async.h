@@ -31,6 +31,6 @@ static inline void emu_ldmatrix(uint32_t *r, uint32_t at, bool turned) {
 	}
 }
 static inline void ldmatrix4(uint32_t *r, uint32_t at) { emu_ldmatrix(r, at, false); }
-static inline void ldmatrix4_turned(uint32_t *r, uint32_t at) { emu_ldmatrix(r, at, true); }
+static inline void ldmatrix4_trans(uint32_t *r, uint32_t at) { emu_ldmatrix(r, at, true); }
 
 #endif

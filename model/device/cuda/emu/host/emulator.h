@@ -93,8 +93,8 @@ static inline int __popc(unsigned v) { return __builtin_popcount(v); }
 static inline void sincospi(double x, double *s, double *c) { sincos(M_PI * x, s, c); }
 
 // As precise as the hardware's are at best.
-static inline float quick_exp2(float x) { return exp2f(x); }
-static inline float quick_inverse(float x) { return 1 / x; }
+static inline float fast_exp2(float x) { return exp2f(x); }
+static inline float fast_reciprocal(float x) { return 1 / x; }
 
 static inline uint32_t emu_bf16(float v) {
 	uint32_t u;
