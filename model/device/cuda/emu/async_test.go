@@ -64,7 +64,8 @@ func TestAsynchronousCopies(t *testing.T) {
 		m.Read(unsafe.Pointer(&got), dst, int(unsafe.Sizeof(got)))
 		return got, err
 	}
-	// The PTX manual's figures of ldmatrix: row l/4, columns 2(l%4), +1 of 8 x 8; with .trans the other way around.
+	// The PTX manual's figures of ldmatrix: row l/4, columns 2(l%4), +1 of 8 x 8; with
+	// .trans the other way around.
 	for kernel, place := range [...]func(matrix, lane, half int) int{
 		func(m, l, h int) int { return 8*(8*m+l/4) + 2*(l%4) + h },
 		func(m, l, h int) int { return 8*(8*m+2*(l%4)+h) + l/4 },

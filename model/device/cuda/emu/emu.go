@@ -20,8 +20,8 @@
 package emu
 
 /*
-// The compiled kernels are opened by dlopen, so their functions are called through pointers. Device
-// memory is host memory: an address on the device is an address here.
+// The compiled kernels are opened by dlopen, so their functions are called through
+// pointers. Device memory is host memory: an address on the device is an address here.
 
 #cgo LDFLAGS: -ldl
 #include <dlfcn.h>
@@ -169,8 +169,8 @@ func hostSources() ([]kernels.Source, error) {
 	return list, nil
 }
 
-// open loads a compiled library and looks up its kernels. It uses RTLD_LOCAL, so several libraries can
-// be open at once.
+// open loads a compiled library and looks up its kernels. It uses RTLD_LOCAL, so
+// several libraries can be open at once.
 func open(object string, names []string) (*Library, error) {
 	path := C.CString(object)
 	defer C.free(unsafe.Pointer(path))

@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-// The part of cublasLt's interface that is used here, with the values of its documentation. It is declared
-// here since its headers need not be installed, and the library is opened at run time.
+// The part of cublasLt's interface that is used here, with the values of its
+// documentation. It is declared here since its headers need not be installed, and the
+// library is opened at run time.
 enum { R_32F = 0, R_16BF = 14, COMPUTE_32F = 68, OP_T = 1, DESC_TRANSA = 3, PREFERENCE_WORKSPACE = 1 };
 
 // Heuristic is cublasLtMatmulHeuristicResult_t.
@@ -75,12 +76,14 @@ struct Product {
 	Heuristic best;
 };
 
-// prepare creates the descriptors and chooses the best algorithm by cublasLt's heuristic; not 0 on failure.
+// prepare creates the descriptors and chooses the best algorithm by cublasLt's
+// heuristic; not 0 on failure.
 static int prepare(Product *p, int n, int bf16) {
 	int transposed = OP_T, type = bf16 ? R_16BF : R_32F, found = 0;
 	size_t work = product_work;
-	// cublasLt is column-major: it sees our row-major matrices transposed. c = a b^T, stored by rows, is
-	// c^T = b a^T there: the first operand is our b, transposed once more.
+	// cublasLt is column-major: it sees our row-major matrices transposed. c = a b^T,
+	// stored by rows, is c^T = b a^T there: the first operand is our b, transposed once
+	// more.
 	return p->lt.create(&p->handle) || p->lt.desc(&p->desc, COMPUTE_32F, R_32F) ||
 		p->lt.desc_set(p->desc, DESC_TRANSA, &transposed, sizeof transposed) ||
 		p->lt.layout(&p->matrix, type, n, n, n) || p->lt.preference(&p->preference) ||

@@ -59,8 +59,8 @@ static void fill(CUDA_KERNEL_NODE_PARAMS *p, const Node *node, void **params) {
 		.blockDimX = node->threads, .blockDimY = 1, .blockDimZ = 1, .sharedMemBytes = node->shared, .kernelParams = params};
 }
 
-// chain builds and instantiates a graph. An edge of the programmatic type lets the next node start under the
-// same conditions as programmatic stream serialization.
+// chain builds and instantiates a graph. An edge of the programmatic type lets the next
+// node start under the same conditions as programmatic stream serialization.
 static int chain(Chain **out, int overlap, int n, const Node *nodes, const char *args) {
 	CUgraphEdgeData edge = {0};
 	if (overlap) edge = (CUgraphEdgeData){.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};

@@ -130,8 +130,8 @@ func available() error {
 	return nil
 }
 
-// start chooses the target, creates the context and the streams, and loads the kernels. After an error the
-// caller closes m, which releases what was created.
+// start chooses the target, creates the context and the streams, and loads the kernels.
+// After an error the caller closes m, which releases what was created.
 func (m *machine) start() (err error) {
 	if m.device, err = cu.GetDevice(0); err != nil {
 		return err
@@ -150,7 +150,8 @@ func (m *machine) start() (err error) {
 	default:
 		m.isa = ampere
 	}
-	// Only kernels compiled for Hopper contain the wait that overlapping launches rely on (common.cuh).
+	// Only kernels compiled for Hopper contain the wait that overlapping launches rely
+	// on (common.cuh).
 	if m.isa == hopper && os.Getenv(PlainVariable) == "" {
 		m.overlap = 1
 	}
@@ -206,7 +207,8 @@ func (m *machine) load() error {
 	return nil
 }
 
-// function finds a kernel in the modules, of which each holds one file, and prepares it for launches.
+// function finds a kernel in the modules, of which each holds one file, and prepares it
+// for launches.
 func (m *machine) function(name string) (C.CUfunction, error) {
 	for _, module := range m.modules {
 		f, err := module.Function(name)
@@ -235,7 +237,8 @@ func (m *machine) failed(err error) error {
 	return fmt.Errorf("the GPU failed: %w (hint: finished work is saved; run the same command again to resume)", err)
 }
 
-// Sync waits for both streams. Errors of kernels, which run asynchronously, appear here at the latest.
+// Sync waits for both streams. Errors of kernels, which run asynchronously, appear here
+// at the latest.
 func (m *machine) Sync() error {
 	release, err := m.enter()
 	if err != nil {

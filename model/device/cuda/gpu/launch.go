@@ -28,8 +28,8 @@ func pointers(list []C.Node, args []byte) (*C.Node, *C.char) {
 	return unsafe.SliceData(list), (*C.char)(unsafe.Pointer(unsafe.SliceData(args)))
 }
 
-// Run launches kernels one by one. If the driver rejects an overlapping launch, gpu_run repeats it without and
-// clears m.overlap for all later ones.
+// Run launches kernels one by one. If the driver rejects an overlapping launch, gpu_run
+// repeats it without and clears m.overlap for all later ones.
 func (m *machine) Run(launches []cuda.Launch, args []byte) error {
 	release, err := m.enter()
 	if err != nil {

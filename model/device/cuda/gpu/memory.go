@@ -17,8 +17,8 @@ import (
 	"scalewm/model/device/cuda"
 )
 
-// Alloc allocates device memory. Running out of memory is not a failure of the GPU: the engine may release
-// cached memory and try again.
+// Alloc allocates device memory. Running out of memory is not a failure of the GPU: the
+// engine may release cached memory and try again.
 func (m *machine) Alloc(bytes int) (cuda.Pointer, error) {
 	release, err := m.enter()
 	if err != nil {
@@ -103,7 +103,8 @@ func (s *stage) free() error {
 	return cu.MemFreeHost(p)
 }
 
-// Write copies src to the stage and queues the copy to the device; src may change as soon as it returns.
+// Write copies src to the stage and queues the copy to the device; src may change as
+// soon as it returns.
 func (m *machine) Write(dst cuda.Pointer, src unsafe.Pointer, bytes int) error {
 	release, err := m.enter()
 	if err != nil {
@@ -121,8 +122,8 @@ func (m *machine) Write(dst cuda.Pointer, src unsafe.Pointer, bytes int) error {
 	return nil
 }
 
-// Read waits for the kernels before it and for the copy. All earlier transfers have finished then, too, so the
-// stage is empty.
+// Read waits for the kernels before it and for the copy. All earlier transfers have
+// finished then, too, so the stage is empty.
 func (m *machine) Read(dst unsafe.Pointer, src cuda.Pointer, bytes int) error {
 	release, err := m.enter()
 	if err != nil {

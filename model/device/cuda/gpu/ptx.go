@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// compiled is the kernels' PTX, which command compile generates (make cuda). It is not committed.
+// compiled is the kernels' PTX, which command compile generates (make cuda). It is not
+// committed.
 //
 //go:embed ptx/*.ptx
 var compiled embed.FS

@@ -91,7 +91,8 @@ func (m *machine) FreeHost(p unsafe.Pointer, _ int) error {
 	return cu.MemFreeHost(p)
 }
 
-// Send queues a copy on the second stream, after the kernels launched so far: they may still read dst.
+// Send queues a copy on the second stream, after the kernels launched so far: they may
+// still read dst.
 func (m *machine) Send(dst cuda.Pointer, src unsafe.Pointer, bytes int) error {
 	return m.onBothStreams("sending frames", func() error {
 		if err := errors.Join(m.sending.ran.Record(m.stream), m.sending.stream.Wait(m.sending.ran, 0)); err != nil {
@@ -101,7 +102,8 @@ func (m *machine) Send(dst cuda.Pointer, src unsafe.Pointer, bytes int) error {
 	})
 }
 
-// Await makes the kernels launched from now on wait for the copies sent so far. It does not block the host.
+// Await makes the kernels launched from now on wait for the copies sent so far. It does
+// not block the host.
 func (m *machine) Await() error {
 	return m.onBothStreams("awaiting frames", func() error {
 		return errors.Join(m.sending.sent.Record(*m.sending.stream), m.stream.Wait(m.sending.sent, 0))

@@ -19,19 +19,19 @@ typedef unsigned short u16;
 typedef unsigned char u8;
 
 #ifndef EMULATOR
-// KERNEL(name, Args, THREADS[, BLOCKS]) defines a kernel. THREADS is the largest block size. The
-// optional BLOCKS is the number of blocks that should be resident per SM; it caps the registers
-// per thread.
+// KERNEL(name, Args, THREADS[, BLOCKS]) defines a kernel. THREADS is the largest block
+// size. The optional BLOCKS is the number of blocks that should be resident per SM; it
+// caps the registers per thread.
 //
-// On Hopper the host launches kernels with programmatic dependent launch, so a kernel may start
-// before its predecessor in the stream has finished. The entry point waits for the predecessor
-// before it runs any code of the body: the body may then read its results. Where launches do not
-// overlap, the wait costs nothing.
+// On Hopper the host launches kernels with programmatic dependent launch, so a kernel
+// may start before its predecessor in the stream has finished. The entry point waits
+// for the predecessor before it runs any code of the body: the body may then read its
+// results. Where launches do not overlap, the wait costs nothing.
 //
-// No kernel triggers its dependents early (griddepcontrol.launch_dependents), so the next kernel's
-// blocks start when the last block of this one exits. With an early trigger the waiting blocks
-// occupy SMs unevenly and take resources from blocks that still compute: planning on an H100
-// became 17 % slower.
+// No kernel triggers its dependents early (griddepcontrol.launch_dependents), so the
+// next kernel's blocks start when the last block of this one exits. With an early
+// trigger the waiting blocks occupy SMs unevenly and take resources from blocks that
+// still compute: planning on an H100 became 17 % slower.
 #define KERNEL(name, Args, ...) \
 	DEVICE void name##_body(const Args &a); \
 	extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name(const Args a) { \
@@ -48,9 +48,9 @@ typedef unsigned char u8;
 
 #endif
 
-// wait_for_previous_kernel blocks until all blocks of the previous kernel have finished and their
-// writes to device memory are visible. It does nothing where the launch has no programmatic
-// dependency, or on GPUs before Hopper.
+// wait_for_previous_kernel blocks until all blocks of the previous kernel have finished
+// and their writes to device memory are visible. It does nothing where the launch has
+// no programmatic dependency, or on GPUs before Hopper.
 #ifndef EMULATOR
 DEVICE void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
@@ -60,16 +60,16 @@ DEVICE void wait_for_previous_kernel() {
 #endif
 
 #ifndef EMULATOR
-// pack_bf16 rounds two floats to bf16, to nearest with ties to even, and packs them into one word
-// with lo in the low half. The PTX instruction takes the high half first.
+// pack_bf16 rounds two floats to bf16, to nearest with ties to even, and packs them
+// into one word with lo in the low half. The PTX instruction takes the high half first.
 DEVICE u32 pack_bf16(float lo, float hi) {
 	u32 v;
 	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
 	return v;
 }
 
-// fast_exp2 returns 2^x and fast_reciprocal 1/x, both to about one unit in the last place, from
-// the special function unit. Denormals are flushed to zero.
+// fast_exp2 returns 2^x and fast_reciprocal 1/x, both to about one unit in the last
+// place, from the special function unit. Denormals are flushed to zero.
 DEVICE float fast_exp2(float x) {
 	float y;
 	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -84,7 +84,8 @@ DEVICE float fast_reciprocal(float x) {
 
 #define FULL 0xffffffffu // mask of all lanes of a warp
 
-// Threads per warp; threads and warps of a block, for kernels that do not choose their own.
+// Threads per warp; threads and warps of a block, for kernels that do not choose their
+// own.
 enum { WARP = 32, THREADS = 256, WARPS = THREADS / WARP };
 
 // Mat is a view of a row-major matrix: rows x cols elements whose rows begin stride

@@ -106,10 +106,10 @@ DEVICE int col_of(int t, int n, int e) { return t + 8 * n + lane() % 4 * 2 + e %
 template <int M> struct RowTiles {
 	u32 f[M][STEPS][4];
 
-	// load reads the rows from r0 on. Missing rows read the last row and are then replaced by
-	// zeros word by word. Selecting each word separately lets the compiler put it straight into
-	// the register next to the words of the other row, where mma expects it, instead of moving
-	// it there before every product.
+	// load reads the rows from r0 on. Missing rows read the last row and are then
+	// replaced by zeros word by word. Selecting each word separately lets the compiler
+	// put it straight into the register next to the words of the other row, where mma
+	// expects it, instead of moving it there before every product.
 	DEVICE_METHOD void load(const Strip &s, int r0) {
 		UNROLL for (int m = 0; m < M; m++) {
 			UNROLL for (int r = 0; r < 2; r++) {

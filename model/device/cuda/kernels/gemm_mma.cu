@@ -37,7 +37,8 @@ template <int ROWS, int DEPTH, int TEAM, bool K_MAJOR> struct SmemTile {
 		LINES = K_MAJOR ? ROWS : DEPTH, ALONG = K_MAJOR ? DEPTH : ROWS, // lines, and elements of a line
 		PITCH = 2 * ALONG + 16, BYTES = LINES * PITCH,
 		THREADS_PER_LINE = ALONG / 8 % 8 == 0 ? 8 : 4,
-		// Lines that the team copies at once, and the copies of a thread down and along the lines.
+		// Lines that the team copies at once, and the copies of a thread down and along
+		// the lines.
 		AT_ONCE = TEAM / THREADS_PER_LINE, LINE_STEPS = (LINES + AT_ONCE - 1) / AT_ONCE, ALONG_STEPS = ALONG / 8 / THREADS_PER_LINE,
 		STEP_R = 16 * (K_MAJOR ? PITCH : 2), STEP_K = 16 * (K_MAJOR ? 2 : PITCH), // bytes from a 16 x 16 fragment to the next, in rows and in k
 	};
@@ -249,8 +250,8 @@ template <int OP, class S, bool PIECES> DEVICE void gemm_tile(const GemmArgs &a)
 	if (PIECES) total.clear();
 	ROLLED for (int step = 0; step < steps; step++) {
 		int slot = step % S::STAGES * STAGE;
-		// After the barrier this step's copies are visible to all threads, and all have finished
-		// the previous step, whose stage the next fetch overwrites.
+		// After the barrier this step's copies are visible to all threads, and all have
+		// finished the previous step, whose stage the next fetch overwrites.
 		copy_wait<S::STAGES - 2>();
 		__syncthreads();
 		fetch(step + S::STAGES - 1);

@@ -176,8 +176,9 @@ template <int OP, int GROUPS, int BN_, int STAGES_> struct Pipeline {
 		ROLLED for (int step = 0; step < steps; step++) {
 			copy_wait<IN_FLIGHT - 1>();
 			proxy_fence();
-			// All threads' copies of this step are visible to the tensor cores, and all warpgroups
-			// have finished the step before the last, whose stage is filled next.
+			// All threads' copies of this step are visible to the tensor cores, and all
+			// warpgroups have finished the step before the last, whose stage is filled
+			// next.
 			__syncthreads();
 			u32 at = base + step % STAGES * BYTES, mine = at + threadIdx.x / GROUP * SLAB;
 			wgmma_fence();

@@ -136,8 +136,9 @@ KERNEL(sigreg, SIGRegArgs, THREADS) {
 	i64 wide = (a.u.cols + WARP - 1) / WARP, frame = blockIdx.x / wide, c = blockIdx.x % wide * WARP + lane();
 	i64 clips = a.u.rows / a.frames;
 	char_func(a, frame, c, clips, w);
-	// wc and ws are the derivatives of the loss with respect to the means of cosines and sines,
-	// times t_k: the chain rule through exp(i t_k u) is then one multiply-add per knot.
+	// wc and ws are the derivatives of the loss with respect to the means of cosines
+	// and sines, times t_k: the chain rule through exp(i t_k u) is then one
+	// multiply-add per knot.
 	float wc[KNOTS], ws[KNOTS], loss = 0, scale = (float)(2 * a.weight / ((double)a.frames * (double)a.u.cols));
 	UNROLL
 	for (int k = 1; k <= KNOTS; k++) {

@@ -364,8 +364,8 @@ KERNEL(batch_norm_eval, BatchArgs, THREADS) {
 	});
 }
 
-// batch_norm_grad computes dx and adds to dgamma and dbeta. Each block has complete columns, so it
-// needs no partial sums.
+// batch_norm_grad computes dx and adds to dgamma and dbeta. Each block has complete
+// columns, so it needs no partial sums.
 KERNEL(batch_norm_grad, NormGradArgs, WARP * WARP) {
 	i64 c = (i64)blockIdx.x * WARP + lane(), rows = a.dy.rows;
 	bool mine = c < a.dy.cols;

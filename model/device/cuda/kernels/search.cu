@@ -69,9 +69,9 @@ KERNEL(smallest_k, EliteArgs, THREADS) {
 		__syncthreads();
 		((u32 *)ranks)[threadIdx.x] = j < n ? cost_rank(all[j]) : 0xffffffffu;
 		__syncthreads();
-		// Candidates before i precede it if they are not larger, those after it only if they are
-		// smaller. The last piece is filled up to 256 with the largest rank. Filler comes after
-		// every candidate, so it never precedes one.
+		// Candidates before i precede it if they are not larger, those after it only if
+		// they are smaller. The last piece is filled up to 256 with the largest rank.
+		// Filler comes after every candidate, so it never precedes one.
 		int before = i - j0;
 		for (int k = 0; k < THREADS; k += 4) {
 			uint4 r = ranks[k / 4];
@@ -94,7 +94,8 @@ DEVICE i64 choice(const EliteArgs &a, i64 e, i64 i, i64 count) {
 	return 0;
 }
 
-// chosen returns column c of the i-th chosen candidate of episode e, and chosen_cost its cost.
+// chosen returns column c of the i-th chosen candidate of episode e, and chosen_cost
+// its cost.
 DEVICE float chosen(const EliteArgs &a, i64 e, i64 i, i64 c) {
 	i64 count = a.cand.rows / a.mean.rows;
 	return at(a.cand, e * count + choice(a, e, i, count), c);

@@ -85,7 +85,8 @@ void fibre_main() {
 	abort();
 }
 
-// suspend counts the running thread among those that wait in state s and returns to the scheduler.
+// suspend counts the running thread among those that wait in state s and returns to the
+// scheduler.
 void suspend(State s, int *count) {
 	int me = current;
 	state[me] = s;
@@ -179,7 +180,8 @@ bool release_groups(int threads, const char **error) {
 	return any;
 }
 
-// run_block runs a block and returns what went wrong, or NULL. Shared memory starts as NaN.
+// run_block runs a block and returns what went wrong, or NULL. Shared memory starts as
+// NaN.
 const char *run_block(int threads) {
 	memset(__start_emushared, 0xff, __stop_emushared - __start_emushared);
 	memset(emu_dynamic, 0xff, dynamic_end - emu_dynamic);

@@ -97,8 +97,9 @@ template <int N, int TA, int TB> static inline void wgmma(float (*d)[4], uint64_
 static inline void wgmma_fence() { emu_wgmma_queue().fenced = true; }
 static inline void wgmma_commit() { emu_wgmma_queue().group++; }
 
-// wgmma_wait completes all but the LEFT newest groups. Accumulators of instructions that stay pending
-// become NaN again: reading them is an error even if earlier instructions on them have completed.
+// wgmma_wait completes all but the LEFT newest groups. Accumulators of instructions
+// that stay pending become NaN again: reading them is an error even if earlier
+// instructions on them have completed.
 template <int LEFT> static inline void wgmma_wait() {
 	WgmmaQueue &mine = emu_wgmma_queue();
 	size_t n = 0;

@@ -12,8 +12,8 @@ CUctx_st context;
 std::recursive_mutex lock;
 
 static bool started; // cuInit has succeeded
-// A fault in a kernel. Like a real driver's, it outlives the context: retaining a new one fails with it,
-// and only a new process recovers.
+// A fault in a kernel. Like a real driver's, it outlives the context: retaining a new
+// one fails with it, and only a new process recovers.
 static CUresult process_failure;
 static thread_local CUcontext current;
 
@@ -47,11 +47,11 @@ static bool set(const char *name, long value) {
 	return false;
 }
 
-// read_settings parses SCALEWM_EMULATED_GPU. It aborts on a mistake, which would otherwise make a test
-// pass without its failure.
+// read_settings parses SCALEWM_EMULATED_GPU. It aborts on a mistake, which would
+// otherwise make a test pass without its failure.
 static void read_settings() {
 	const char *given = getenv("SCALEWM_EMULATED_GPU");
-	std::string text = given ? given : "", item;
+	std::string text = given ? given : "", item; // a copy: strtok modifies it
 	for (char *s = strtok(&text[0], ","); s; s = strtok(NULL, ",")) {
 		char name[32];
 		long value;
@@ -79,6 +79,8 @@ static bool open_kernels() {
 	return library.launch && library.alloc && library.free;
 }
 
+// cuInit reads the settings and opens the kernels, once per process. Without devices it
+// fails like a real driver on a machine without a visible GPU.
 CUresult cuInit(unsigned) {
 	std::lock_guard<std::recursive_mutex> guard(lock);
 	if (started) return CUDA_SUCCESS;
@@ -89,6 +91,7 @@ CUresult cuInit(unsigned) {
 	return CUDA_SUCCESS;
 }
 
+// The version may be queried before cuInit.
 CUresult cuDriverGetVersion(int *version) {
 	*version = (int)settings.version;
 	return CUDA_SUCCESS;
@@ -116,7 +119,8 @@ CUresult cuDeviceTotalMem(size_t *bytes, CUdevice) {
 	return CUDA_SUCCESS;
 }
 
-// Shared-memory limits and cache sizes are those of an H100 for capability 90 and later, else of an A100.
+// Shared-memory limits and cache sizes are those of an H100 for capability 90 and
+// later, else of an A100.
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice) {
 	if (!started) return CUDA_ERROR_NOT_INITIALIZED;
 	bool hopper = settings.capability >= 90;
@@ -137,6 +141,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 	return CUDA_SUCCESS;
 }
 
+// All retains return the same context, which lives until as many releases.
 CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice) {
 	std::lock_guard<std::recursive_mutex> guard(lock);
 	if (!started) return CUDA_ERROR_NOT_INITIALIZED;
@@ -169,8 +174,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
 	return settings.close ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
-// The current context is a property of the calling thread, which is why callers must lock goroutines to
-// threads.
+// The current context is a property of the calling thread, which is why callers must
+// lock goroutines to threads.
 CUresult cuCtxSetCurrent(CUcontext c) {
 	if (c && c != &context) return CUDA_ERROR_INVALID_CONTEXT;
 	current = c;
@@ -188,6 +193,7 @@ CUresult cuCtxGetDevice(CUdevice *device) {
 	return CUDA_SUCCESS;
 }
 
+// The returned error is the sticky one, if any kernel has failed.
 CUresult cuCtxSynchronize() {
 	BEGIN;
 	return finish_all();

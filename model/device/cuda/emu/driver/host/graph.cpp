@@ -18,13 +18,16 @@ CUresult cuGraphDestroy(CUgraph graph) {
 	return settings.close ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
-// supported reports whether a node is of the kind that the engine uses: one-dimensional, with kernelParams.
+// supported reports whether a node is of the kind that the engine uses:
+// one-dimensional, with kernelParams.
 static bool supported(const CUDA_KERNEL_NODE_PARAMS *p) {
 	return p->gridDimY == 1 && p->gridDimZ == 1 && p->blockDimY == 1 && p->blockDimZ == 1 && !p->extra && p->func;
 }
 
 static Kernel kernel_of(const CUDA_KERNEL_NODE_PARAMS *p) { return {p->func, p->gridDimX, p->blockDimX, p->sharedMemBytes, {}}; }
 
+// The node copies the kernel's arguments, as a launch does. Dependencies given here are
+// full ones.
 CUresult cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t n, const CUDA_KERNEL_NODE_PARAMS *p) {
 	BEGIN;
 	NEED(has(context.graphs, graph) && supported(p));
@@ -40,7 +43,8 @@ CUresult cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUgraphNode
 	return CUDA_SUCCESS;
 }
 
-// Edge data must be consistent: a programmatic edge leaves the programmatic port, any other the default one.
+// Edge data must be consistent: a programmatic edge leaves the programmatic port, any
+// other the default one.
 CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data, size_t n) {
 	BEGIN;
 	for (size_t i = 0; i < n; i++) {
@@ -53,6 +57,7 @@ CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const
 	return CUDA_SUCCESS;
 }
 
+// The attribute is stored but has no effect: kernels run one after another.
 CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID attribute, const CUkernelNodeAttrValue *value) {
 	BEGIN;
 	if (attribute != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) return complain(CUDA_ERROR_NOT_SUPPORTED, __func__, "this attribute is not emulated");
@@ -99,6 +104,8 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, cons
 	return CUDA_SUCCESS;
 }
 
+// cuGraphLaunch queues the kernels on the stream. A graph cannot be launched into a
+// capture here.
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
 	BEGIN;
 	NEED(has(context.execs, exec) && has(context.streams, stream) && !stream->capture);
@@ -107,12 +114,16 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
 	return CUDA_SUCCESS;
 }
 
+// Starts that are queued have their own copies of the kernels, so the graph may be
+// destroyed before they run.
 CUresult cuGraphExecDestroy(CUgraphExec exec) {
 	BEGIN;
 	NEED(remove_object(context.execs, exec));
 	return CUDA_SUCCESS;
 }
 
+// Between begin and end of a capture, launches on the stream become nodes of a new
+// graph, each depending on the previous one.
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
 	BEGIN;
 	NEED(has(context.streams, stream) && !stream->capture);
@@ -130,6 +141,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *out) {
 	return CUDA_SUCCESS;
 }
 
+// With nodes NULL, only the number is returned. Nodes are in the order in which they
+// were added.
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n) {
 	BEGIN;
 	NEED(has(context.graphs, graph));

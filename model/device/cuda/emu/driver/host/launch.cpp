@@ -7,6 +7,9 @@
 
 enum { MOST_ARGUMENTS = 32764 }; // bytes of a kernel's arguments, since CUDA 12.1
 
+// prepare rejects launches that a real driver rejects (unknown function, no arguments,
+// empty grid, too much shared memory) and also block sizes that are not a multiple of a
+// warp, which the kernels exclude.
 CUresult prepare(const char *function, Kernel *kernel, void **params) {
 	CUfunction f = kernel->function;
 	bool known = false;
@@ -24,6 +27,8 @@ CUresult prepare(const char *function, Kernel *kernel, void **params) {
 	return CUDA_SUCCESS;
 }
 
+// run executes a kernel on the emulator. What the emulator reports becomes the error of
+// a failed launch, which a real GPU would raise for an illegal access.
 CUresult run(const Kernel &k) {
 	if (is_nth(settings.kill)) raise(SIGKILL);
 	if (is_nth(settings.launch)) return fail((CUresult)settings.code);
@@ -48,6 +53,8 @@ static CUresult add(CUstream stream, Kernel kernel) {
 	return CUDA_SUCCESS;
 }
 
+// cuLaunchKernel accepts one-dimensional grids and blocks with arguments in params. The
+// arguments are copied now.
 CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, void **extra) {
 	BEGIN;
 	NEED(y == 1 && z == 1 && by == 1 && bz == 1 && !extra && has(context.streams, stream));
@@ -56,8 +63,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsign
 	return add(stream, std::move(kernel));
 }
 
-// The only attribute that is accepted is programmatic stream serialization, unless the setting overlap is 0.
-// It has no effect.
+// The only attribute that is accepted is programmatic stream serialization, unless the
+// setting overlap is 0. It has no effect.
 CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {
 	BEGIN;
 	for (unsigned i = 0; i < c->numAttrs; i++) NEED(c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && settings.overlap);

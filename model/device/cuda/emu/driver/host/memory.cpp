@@ -32,6 +32,8 @@ static bool release(std::map<char *, size_t> &memory, char *p, size_t *n) {
 	return true;
 }
 
+// cuMemAlloc fails with out of memory once the GPU's memory of the settings is used up.
+// That error is not sticky.
 CUresult cuMemAlloc(CUdeviceptr *out, size_t n) {
 	BEGIN;
 	NEED(n > 0);
@@ -60,6 +62,8 @@ CUresult cuMemGetInfo(size_t *free, size_t *total) {
 	return CUDA_SUCCESS;
 }
 
+// Page-locked memory is ordinary memory, registered so that asynchronous copies can
+// check for it.
 CUresult cuMemHostAlloc(void **out, size_t n, unsigned) {
 	BEGIN;
 	NEED(n > 0);
@@ -89,8 +93,8 @@ static CUresult enqueue_copy(CUstream stream, void *dst, const void *src, size_t
 	return CUDA_SUCCESS;
 }
 
-// Asynchronous copies from and to pageable memory are errors: a real driver accepts them, but may
-// copy synchronously.
+// Asynchronous copies from and to pageable memory are errors: a real driver accepts
+// them, but may copy synchronously.
 CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t n, CUstream stream) {
 	BEGIN;
 	bool page_locked = contains(context.host, src, n);
@@ -105,6 +109,7 @@ CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t n, CUstream stream
 	return enqueue_copy(stream, dst, (void *)src, n);
 }
 
+// Copies within the device are queued, too. Both ranges must be within allocations.
 CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream) {
 	BEGIN;
 	NEED(has(context.streams, stream) && !stream->capture && on_device(dst, n) && on_device(src, n));

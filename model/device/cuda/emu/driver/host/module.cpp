@@ -43,7 +43,8 @@ struct Entry {
 	const char *at, *end;
 };
 
-// next_entry finds the first entry after a position; false if it is not of the form that KERNEL produces.
+// next_entry finds the first entry after a position; false if it is not of the form
+// that KERNEL produces.
 static bool next_entry(const char *from, Entry *e) {
 	e->at = strstr(from, ".visible .entry ");
 	e->end = e->at ? strstr(e->at, "\n}\n") : NULL;
@@ -80,6 +81,8 @@ static CUresult load(CUmod_st *module, const char *ptx) {
 	return CUDA_SUCCESS;
 }
 
+// cuModuleLoadData takes PTX as text and fails with the real driver's error if its
+// version is too new or its target does not fit the GPU.
 CUresult cuModuleLoadData(CUmodule *out, const void *image) {
 	BEGIN;
 	const char *ptx = (const char *)image;
@@ -97,6 +100,7 @@ CUresult cuModuleUnload(CUmodule module) {
 	return settings.close ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
+// Functions are owned by their module.
 CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name) {
 	BEGIN;
 	NEED(has(context.modules, module));
@@ -117,6 +121,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
 	return CUDA_SUCCESS;
 }
 
+// Static and dynamic shared memory together are limited by the device's opt-in maximum.
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
 	BEGIN;
 	if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) return CUDA_SUCCESS; // a hint without effect

@@ -20,7 +20,8 @@ struct Settings {
 	long devices = 1, version = 12080; // number of GPUs; CUDA version of the driver
 	long capability = 90, multiprocessors = 132, memory = 4096; // of the GPU; memory in MiB
 	long order = 1; // in which a block's threads run: 1 forwards, 2 backwards, 3 mixed
-	// The n-th allocation, launch or copy fails (0: none), the latter two with this error code.
+	// The n-th allocation, launch or copy fails (0: none), the latter two with this
+	// error code.
 	long alloc = 0, launch = 0, copy = 0, code = 700;
 	long kill = 0;    // the n-th launch kills the process
 	long overlap = 1; // 0: the driver rejects programmatic dependent launches

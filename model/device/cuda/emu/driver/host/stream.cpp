@@ -42,6 +42,8 @@ CUresult cuStreamCreate(CUstream *out, unsigned flags) {
 	return CUDA_SUCCESS;
 }
 
+// Destroying a stream waits for its work here. A real driver returns at once and
+// releases the stream later.
 CUresult cuStreamDestroy(CUstream stream) {
 	BEGIN;
 	NEED(has(context.streams, stream));
@@ -55,6 +57,8 @@ static CUresult capturing(CUstream stream) {
 	return stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
+// cuStreamSynchronize runs this stream's queue, and other queues only as far as events
+// demand.
 CUresult cuStreamSynchronize(CUstream stream) {
 	BEGIN;
 	NEED(has(context.streams, stream));
@@ -84,6 +88,7 @@ CUresult cuEventDestroy(CUevent event) {
 	return CUDA_SUCCESS;
 }
 
+// Recording queues an operation that completes the recording when the stream gets there.
 CUresult cuEventRecord(CUevent event, CUstream stream) {
 	BEGIN;
 	NEED(has(context.events, event) && has(context.streams, stream));
@@ -108,6 +113,8 @@ static CUresult reach(const Recording &recording) {
 	return CUDA_SUCCESS;
 }
 
+// Waiting queues an operation that first runs the recording's stream up to it. An event
+// that was never recorded counts as complete, as in CUDA.
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
 	BEGIN;
 	NEED(has(context.events, event) && has(context.streams, stream));
@@ -130,6 +137,8 @@ CUresult cuEventQuery(CUevent event) {
 	return event->last->complete ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+// The time is that of the emulation: it is positive and increasing, and says nothing
+// about a GPU.
 CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end) {
 	BEGIN;
 	NEED(has(context.events, start) && has(context.events, end) && start->last && end->last);
