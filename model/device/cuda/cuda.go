@@ -74,7 +74,7 @@ func (e *engine) Kind() device.Kind {
 	return device.Kind{Backend: "cuda", ISA: e.machine.ISA(), Precision: e.prec}
 }
 
-// Traits asks for large batches, which a GPU needs to be busy, and for bf16 activations
+// Traits requests large batches, which a GPU needs to be busy, and bf16 activations
 // where GEMM rounds to bf16 anyway.
 func (e *engine) Traits() device.Traits {
 	t := device.Traits{RolloutRows: 4096, PlanRows: 32768}

@@ -34,9 +34,9 @@ func emulator(t *testing.T) *emu.Library {
 	return lib
 }
 
-// TestConformance runs the contract's conformance suite on the emulated kernels. Where
-// the suite asks for 1, 2 and 3 threads, it gets three orders in which a block's
-// threads run.
+// TestConformance runs the contract's conformance suite on the emulated kernels. In
+// place of 1, 2 and 3 threads, the suite gets three orders in which a block's threads
+// run.
 func TestConformance(t *testing.T) {
 	lib := emulator(t)
 	for _, p := range []device.Precision{device.FP32, device.BF16} {

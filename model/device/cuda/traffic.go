@@ -7,7 +7,7 @@ import (
 )
 
 // Traffic is the minimum that a launch moves and computes: each element of its matrices
-// is read once and written once, whatever the kernel does on the way. Package roofline
+// is read once and written once, however often the kernel accesses it. Package roofline
 // derives minimum times from it.
 type Traffic struct {
 	Read, Written int64   // bytes of device memory

@@ -51,7 +51,7 @@ func CheckWarpgroups(m Machine) error {
 
 // checkGemm returns the result of a GEMM and the column sums that TN computes with it.
 // It has more rows than the warpgroups of a panel process at once, more columns than a
-// panel, and neither is a multiple of a tile.
+// panel, and neither number is a multiple of the large tiles.
 func checkGemm(m Machine, op device.Op, k, blocks int) ([]float32, error) {
 	d, err := newEngine(m, device.BF16, blocks)
 	if err != nil {

@@ -65,10 +65,11 @@ struct BatchArgs {
 // are those of device.Epilogue. sum_a (1 x m, TN only) gets the column sums of A added
 // to it.
 //
-// K is divided into `splits` chunks of `span`. With more than one chunk (split-K)
-// separate blocks write the m x n partial sums of their chunk to part; behind them
-// follow the column sums of A of each chunk (splits x m). gemm_add then adds the chunks
-// in order and applies the epilogue.
+// K is divided into chunks of `span`. If splits is 1, a block computes all chunks of
+// its tile. Otherwise there are `splits` chunks, and separate blocks write the m x n
+// partial sums of their chunk to part (split-K); behind them follow the column sums of
+// A of each chunk (splits x m). gemm_add then adds the chunks in order and applies the
+// epilogue.
 //
 // vec, vec_a and vec_b say that all matrices of the epilogue, A, and B allow aligned
 // access to four elements at a time.

@@ -18,8 +18,8 @@ DEVICE u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(
 
 // copy16 starts a copy of 16 bytes to shared memory: the first `bytes` come from
 // `from`, the others are zeros. Both addresses must be multiples of 16. With 0 bytes
-// the source is not read, but must still be an address. .cg caches the data in L2 only,
-// since no other thread of the SM reads it.
+// the source is not read. The copy bypasses L1 (.cg), since it is shared memory that
+// holds the data for reuse.
 //
 // If the compiler can see that `bytes` is either 0 or 16, it emits one predicated
 // instruction; any other value takes five.

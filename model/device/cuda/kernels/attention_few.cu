@@ -175,8 +175,8 @@ template <int L> DEVICE void forward(const AttentionArgs &a) {
 KERNEL(attention_few, AttentionArgs, BLOCK_WARPS *WARP) { forward<8>(a); }
 KERNEL(attention_few_any, AttentionArgs, BLOCK_WARPS *WARP) { forward<WARP>(a); }
 
-// backward computes all gradients. v first holds out, for delta = dout . out, and is
-// loaded afterwards: holding both at once would take too many registers.
+// backward computes all gradients. To save registers, v first holds out, for delta =
+// dout . out, and is loaded with the values afterwards.
 template <int L> DEVICE void backward(const AttentionArgs &a) {
 	typedef Pairs<L, FEW> S;
 	Window<L> w = window_of<L>(a);

@@ -213,7 +213,7 @@ KERNEL(attention_mma_grad, AttentionArgs, BLOCK_WARPS *WARP, 2) {
 }
 
 // any_queries and any_keys are the sweeps of the general case: 64 rows per pass, 16 per
-// warp, with the other side arriving in chunks.
+// warp, while the rows on the other side of the products arrive in chunks.
 DEVICE void any_queries(const Grads &b, int first) {
 	int r0 = first + 16 * warp(), keys = seen_by(b.a, first + 16 * BLOCK_WARPS - 1);
 	QueryGrad<1> x;

@@ -210,10 +210,11 @@ DEVICE float dropout_at(float p, u64 key, u64 i) {
 enum { IDENTITY, GELU, SILU, RELU };
 
 // NormalTail holds gauss = exp(-x^2/2) and upper, the probability that a standard
-// normal variable exceeds |x|. Exact GELU is x times the normal distribution function,
-// which erff computes far more slowly. The tail is computed as gauss times a polynomial
-// in 1/(1 + 0.275|x|), fitted to 1e-8. With the rounding of float32 and of the special
-// function unit, gelu is off by at most 1.5e-7 and gelu_grad by 3.5e-7.
+// normal variable exceeds |x|. Exact GELU is x times the normal distribution function.
+// Instead of by erff, the tail is computed as gauss times a polynomial in 1/(1 +
+// 0.275|x|), fitted to 1e-8: two instructions of the special function unit and six
+// multiply-adds. With the rounding of float32 and of that unit, gelu is off by at most
+// 1.5e-7 and gelu_grad by 3.5e-7.
 struct NormalTail {
 	float gauss, upper;
 };

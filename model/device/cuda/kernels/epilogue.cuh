@@ -6,10 +6,10 @@
 // memory is accessed by 8 or 16 bytes per thread and adjacent threads touch adjacent
 // addresses.
 //
-// All GEMM kernels share this code, and it uses only explicit fused or explicit unfused
-// operations (fmaf, __fadd_rn, __fmul_rn). The compiler therefore cannot contract
-// differently in different instantiations, and an element has the same bits whichever
-// tile and form computed it.
+// All GEMM kernels share this code. Its additions are explicitly fused (fmaf) or
+// explicitly not (__fadd_rn), so the compiler cannot contract them differently in
+// different instantiations: an element has the same bits whichever tile and form
+// computed it.
 #ifndef EPILOGUE_CUH
 #define EPILOGUE_CUH
 #include "args.cuh"

@@ -136,8 +136,9 @@ DEVICE void store_column_sums(const GemmArgs &a, int piece, int r0, const float 
 // GROUPS warpgroups, and BN columns that all of them share. Slabs of both operands pass
 // through STAGES stages.
 //
-// At any time one stage is being multiplied, and the previous one may still be read by
-// wgmma of a slower warpgroup. Hence only STAGES - 2 stages (IN_FLIGHT) may be filling.
+// While one stage is being multiplied, the previous one may still be in use, since
+// wgmma is asynchronous and warpgroups do not run in step. Hence only STAGES - 2 stages
+// (IN_FLIGHT) may be filling.
 template <int OP, int GROUPS, int BN_, int STAGES_> struct Pipeline {
 	enum { BM = 64 * GROUPS, BN = BN_, TEAM = GROUPS * GROUP, STAGES = STAGES_, BYTES_A = BM * ROW, BYTES = BYTES_A + BN * ROW, IN_FLIGHT = STAGES - 2 };
 	int r0, c0, piece, inner, steps;

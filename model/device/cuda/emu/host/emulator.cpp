@@ -127,7 +127,7 @@ void start(int i) {
 	copies[i].pending.clear();
 	copies[i].landed.clear();
 	copies[i].group = 0;
-	void **sp = (void **)((char *)stacks + (size_t)(i + 1) * STACK) - 2; // the ABI wants the stack 8 bytes off a multiple of 16 at a function's entry
+	void **sp = (void **)((char *)stacks + (size_t)(i + 1) * STACK) - 2; // the ABI: at a function's entry the stack is 8 bytes off a multiple of 16
 	*sp = (void *)fibre_main;
 	sp -= 6;
 	saved[i] = sp;

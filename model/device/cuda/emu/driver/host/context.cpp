@@ -114,6 +114,7 @@ CUresult cuDeviceGetName(char *name, int size, CUdevice) {
 	return CUDA_SUCCESS;
 }
 
+// All devices are the same one, whatever the ordinal.
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice) {
 	*bytes = (size_t)settings.memory << 20;
 	return CUDA_SUCCESS;
@@ -227,6 +228,7 @@ static const struct {
 	{CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
+// An unknown code gets NULL and an error, as in CUDA.
 CUresult cuGetErrorString(CUresult code, const char **text) {
 	for (auto &e : errors)
 		if (e.code == code) return *text = e.text, CUDA_SUCCESS;

@@ -12,6 +12,8 @@ CUresult cuGraphCreate(CUgraph *out, unsigned) {
 	return CUDA_SUCCESS;
 }
 
+// Instantiated graphs do not refer to the graph they come from, except by the addresses
+// of its nodes as keys.
 CUresult cuGraphDestroy(CUgraph graph) {
 	BEGIN;
 	NEED(remove_object(context.graphs, graph));

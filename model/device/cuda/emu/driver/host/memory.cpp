@@ -55,6 +55,8 @@ CUresult cuMemFree(CUdeviceptr p) {
 	return CUDA_SUCCESS;
 }
 
+// Free memory is what the settings allow, less what is allocated: there is no overhead
+// or fragmentation.
 CUresult cuMemGetInfo(size_t *free, size_t *total) {
 	BEGIN;
 	*total = (size_t)settings.memory << 20;
@@ -130,6 +132,7 @@ CUresult cuMemcpyDtoH(void *dst, CUdeviceptr src, size_t n) {
 	return copy(dst, (void *)src, n);
 }
 
+// Like copies, the operation is queued.
 CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream) {
 	BEGIN;
 	NEED(has(context.streams, stream) && !stream->capture && on_device(dst, n));
