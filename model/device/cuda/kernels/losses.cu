@@ -1,16 +1,17 @@
 // losses.cu: the loss terms, their gradients, and the planners' cost.
 //
-//    mse            mean (pred - target)^2, gradients +-2 weight/n (pred - target). pred and target are
-//                   read once, gradients read and written once where given.
+//    mse            mean (pred - target)^2, gradients +-2 weight/n (pred - target). pred
+//                   and target are read once, gradients read and written once where given.
 //    sum_squares    reads each number once.
-//    sigreg         clips/(T M) sum w_k |mean over clips of exp(i t_k u) - exp(-t_k^2/2)|^2. u is read
-//                   twice and du written once; sums stay in registers and shared memory.
-//    pair_distance  |z_i - z_j|^2: two rows read and one number written per pair. The gradient is gathered
-//                   by row of dz, so that pairs are added in order without atomics; each block reads the
-//                   indices of all pairs.
+//    sigreg         clips/(T M) sum w_k |mean over clips of exp(i t_k u) - exp(-t_k^2/2)|^2.
+//                   u is read twice and du written once; sums stay in registers and
+//                   shared memory.
+//    pair_distance  |z_i - z_j|^2: two rows read and one number written per pair. The
+//                   gradient is gathered by row of dz, so that pairs are added in order
+//                   without atomics; each block reads the indices of all pairs.
 //    correlation    1 - corr of two rows of a few thousand numbers, by one block.
-//    latent_cost    |pred - goal|^2, or its mean. pred is read once, the goal once per candidate, and one
-//                   number is written per candidate.
+//    latent_cost    |pred - goal|^2, or its mean. pred is read once, the goal once per
+//                   candidate, and one number is written per candidate.
 //
 // Sums over all elements use a fixed number of partial sums in double precision, which
 // add_up adds in order: the result does not depend on the GPU.

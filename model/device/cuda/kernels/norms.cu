@@ -1,7 +1,8 @@
 // norms.cu: LayerNorm (a warp per row), BatchNorm (a block per 32 columns), and sums
 // over rows.
 //
-//    LayerNorm  xhat = (x - mean) rstd with rstd = 1/sqrt(variance + eps), y = gamma xhat + beta
+//    LayerNorm  xhat = (x - mean) rstd with rstd = 1/sqrt(variance + eps),
+//               y = gamma xhat + beta
 //    AdaLN      y = gamma LN((1 + scale) LN(x) + shift) + beta
 //    gradient   with g = gamma dy and means over the row:
 //               dx = rstd (g - mean(g) - xhat mean(g xhat)),

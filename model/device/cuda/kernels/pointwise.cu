@@ -10,8 +10,8 @@
 //
 //    adamw  m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2,
 //           p = (1 - lr decay) p - lr/c1 m / (sqrt(v/c2) + eps)
-//           with g clipped to max_norm and c1, c2 the bias corrections: 16 bytes read and 12 written per
-//           parameter
+//           with g clipped to max_norm and c1, c2 the bias corrections: 16 bytes read and
+//           12 written per parameter
 #include "args.cuh"
 #include "rows.cuh"
 

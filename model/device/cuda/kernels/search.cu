@@ -1,16 +1,20 @@
 // search.cu: the planners' kernels, from random numbers to the mean of the next
 // iteration. A kernel performs one step of the search for all episodes at once.
 //
-//    normal         z = sqrt(-2 log u1) (cos or sin)(2 pi u2): one float written, nothing read
+//    normal         z = sqrt(-2 log u1) (cos or sin)(2 pi u2): one float written, nothing
+//                   read
 //    nan_to_inf     costs are read once; only NaN and +Inf are written
-//    smallest_k     a candidate's rank is the number of smaller costs; each 256 candidates read all costs
-//                   of their episode once, through shared memory
-//    moments        mean and standard deviation (ddof 1) of the k chosen candidates, read twice
+//    smallest_k     a candidate's rank is the number of smaller costs; each 256
+//                   candidates read all costs of their episode once, through shared memory
+//    moments        mean and standard deviation (ddof 1) of the k chosen candidates, read
+//                   twice
 //    weighted_mean  reads the chosen candidates once
-//    softmin        w = exp(-(cost - lowest)/temperature) / sum: costs read twice, weights written twice
+//    softmin        w = exp(-(cost - lowest)/temperature) / sum: costs read twice, weights
+//                   written twice
 //    gather         copies the first of the chosen candidates
-//    color          a circular filter over the horizon, then division by the standard deviation; H^2 reads
-//                   of a series of H numbers, all but the first H from L1
+//    color          a circular filter over the horizon, then division by the standard
+//                   deviation; H^2 reads of a series of H numbers, all but the first H
+//                   from L1
 #include "args.cuh"
 
 // normal evaluates Box-Muller in double precision like dataset/rng, so the results are

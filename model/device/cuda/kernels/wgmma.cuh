@@ -16,11 +16,13 @@
 // asynchronously. The required order is therefore:
 //
 //    1. the copies to a slab arrive (copy_wait);
-//    2. each thread that copied calls proxy_fence, which makes its copies visible to the async proxy;
+//    2. each thread that copied calls proxy_fence, which makes its copies visible to
+//       the async proxy;
 //    3. a barrier, after which all threads' copies are visible;
 //    4. wgmma_fence, which orders earlier accesses to the accumulators;
 //    5. any number of wgmma, then wgmma_commit, which closes the group;
-//    6. wgmma_wait. Until then the accumulators must not be touched and the slabs not overwritten.
+//    6. wgmma_wait. Until then the accumulators must not be touched and the slabs not
+//       overwritten.
 #ifndef WGMMA_CUH
 #define WGMMA_CUH
 #include "async.cuh"
