@@ -53,13 +53,13 @@ const char *fault;  // what a thread did that hardware does not allow
 void (*kernel)(const void *);
 const void *kernel_args;
 
-// fibre_switch(&from, to) pushes the registers that a call preserves, stores the stack
+// fiber_switch(&from, to) pushes the registers that a call preserves, stores the stack
 // pointer in from, and resumes the fiber whose stack pointer is to.
-extern "C" void fibre_switch(void **from, void *to);
+extern "C" void fiber_switch(void **from, void *to);
 asm(R"(
-	.globl fibre_switch
-	.type fibre_switch, @function
-fibre_switch:
+	.globl fiber_switch
+	.type fiber_switch, @function
+fiber_switch:
 	push %rbp
 	push %rbx
 	push %r12
@@ -77,11 +77,11 @@ fibre_switch:
 	ret
 )");
 
-// fibre_main is what a fiber runs. It never returns: there is no frame to return to.
-void fibre_main() {
+// fiber_main is what a fiber runs. It never returns: there is no frame to return to.
+void fiber_main() {
 	kernel(kernel_args);
 	state[current] = DONE;
-	fibre_switch(&saved[current], scheduler);
+	fiber_switch(&saved[current], scheduler);
 	abort();
 }
 
@@ -91,7 +91,7 @@ void suspend(State s, int *count) {
 	int me = current;
 	state[me] = s;
 	++*count;
-	fibre_switch(&saved[me], scheduler);
+	fiber_switch(&saved[me], scheduler);
 }
 
 // Copy is an issued cp.async; Copies are those of one thread that no wait has
@@ -122,13 +122,13 @@ void complete(const Copy &c) {
 	if (c.bytes) memcpy(to, c.from, c.bytes);
 }
 
-// start prepares fiber i: its stack looks as if fibre_main had called fibre_switch.
+// start prepares fiber i: its stack looks as if fiber_main had called fiber_switch.
 void start(int i) {
 	copies[i].pending.clear();
 	copies[i].landed.clear();
 	copies[i].group = 0;
 	void **sp = (void **)((char *)stacks + (size_t)(i + 1) * STACK) - 2; // the ABI: at a function's entry the stack is 8 bytes off a multiple of 16
-	*sp = (void *)fibre_main;
+	*sp = (void *)fiber_main;
 	sp -= 6;
 	saved[i] = sp;
 	state[i] = READY;
@@ -137,7 +137,7 @@ void start(int i) {
 void resume(int i) {
 	current = i;
 	threadIdx.x = i;
-	fibre_switch(&scheduler, saved[i]);
+	fiber_switch(&scheduler, saved[i]);
 }
 
 // permuted returns the i-th of n in the chosen order: forwards, backwards, or in steps
