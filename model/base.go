@@ -17,8 +17,8 @@ type Base[G Geometry] struct {
 	// with parameters (the head of Regression) append theirs during a training.
 	Set nn.Set
 	Dev device.Device
-	// Arena is the scratch memory of calls in evaluation mode. Eval resets it. A
-	// training step has an arena of its own.
+	// Arena is the scratch memory of calls in evaluation mode. Eval resets it. Training
+	// steps use a different arena.
 	Arena *device.Arena
 
 	// own is the number of parameters in Set that belong to the model itself. The

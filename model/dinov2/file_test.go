@@ -143,7 +143,7 @@ func TestRefuses(t *testing.T) {
 	}
 	refuses("no file", filepath.Join(t.TempDir(), "none.safetensors"), "opening the backbone")
 	refuses("an empty folder", t.TempDir(), "opening the backbone")
-	refuses("a hostile pickle", "../weights/testdata/module.pt", `asks for "torch.nn.modules.linear.Linear"`)
+	refuses("a malicious pickle", "../weights/testdata/module.pt", `refers to "torch.nn.modules.linear.Linear"`)
 	refuses("a file of another kind", "../weights/testdata/plain.pt", "there is no tensor embeddings.patch_embeddings.projection.weight")
 
 	whole, err := os.ReadFile(filepath.Join(tiny, publishedName))
@@ -163,7 +163,7 @@ func TestRefuses(t *testing.T) {
 		"SwiGLU":      {func(ts map[string]weights.Tensor) { ts["encoder.layer.0.mlp.weights_in.bias"] = ts[scale] }, "SwiGLU"},
 		"hub's giant": {func(ts map[string]weights.Tensor) { ts["blocks.0.mlp.w12.bias"] = ts[scale] }, "SwiGLU"},
 		"missing":     {func(ts map[string]weights.Tensor) { delete(ts, scale) }, `no tensor "` + scale},
-		"left over":   {func(ts map[string]weights.Tensor) { ts["classifier.weight"] = ts[scale] }, "a tensor the model has not: classifier.weight"},
+		"left over":   {func(ts map[string]weights.Tensor) { ts["classifier.weight"] = ts[scale] }, "a tensor that the model does not have: classifier.weight"},
 		"both names":  {func(ts map[string]weights.Tensor) { ts["blocks.1.ls1.gamma"] = ts[scale] }, "are both"},
 		"another size": {func(ts map[string]weights.Tensor) {
 			ts[scale] = weights.Tensor{Shape: []int{25}, F32: make([]float32, 25)}

@@ -69,7 +69,7 @@ func TestLoad(t *testing.T) {
 		"config":    {func(s *weights.Sidecar) { s.Config = []byte(`{"patch":"x"}`) }, "config"},
 		"shape":     {geometry(func(c *Config) { c.Projector++ }), "another geometry"},
 		"deeper":    {geometry(func(c *Config) { c.Layers++ }), "no tensor"},
-		"shallower": {geometry(func(c *Config) { c.Layers-- }), "a tensor the model has not"},
+		"shallower": {geometry(func(c *Config) { c.Layers-- }), "a tensor that the model does not have"},
 	} {
 		_, _, err := load(dev, saved(t, m, c.change))
 		refused(t, name, err, c.want)
@@ -157,7 +157,7 @@ func TestLoadPublished(t *testing.T) {
 		}, ""},
 		"extra": {func(ts []weights.Tensor) []weights.Tensor {
 			return append(ts, weights.Tensor{Name: "encoder.pooler.dense.bias", Shape: []int{1}, F32: []float32{0}})
-		}, "a tensor the model has not: encoder.pooler"},
+		}, "a tensor that the model does not have: encoder.pooler"},
 		"shape": {func(ts []weights.Tensor) []weights.Tensor { ts[4].Shape = []int{1, len(ts[4].F32)}; return ts }, "the model needs"},
 		"nan":   {func(ts []weights.Tensor) []weights.Tensor { ts[4].F32[1] = float32(math.NaN()); return ts }, "has NaN at 1"},
 		"inf":   {func(ts []weights.Tensor) []weights.Tensor { ts[4].F32[0] = float32(math.Inf(-1)); return ts }, "has -Inf at 0"},
