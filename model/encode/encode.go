@@ -109,6 +109,8 @@ func (j Job) run(ctx context.Context) (Result, error) {
 		}
 		r.Width *= j.Blocks
 	}
+	// The id in the attributes identifies the result: an existing file with this id is complete, and
+	// parts with this id can be reused.
 	attrs, err := j.attrs()
 	if err != nil {
 		return r, err
@@ -155,6 +157,7 @@ func (j Job) attrs() (map[string]string, error) {
 	if j.Blocks > 0 {
 		attrs["blocks"] = strconv.Itoa(j.Blocks)
 	}
+	// Attributes of the data set that collide with the names above are dropped.
 	for name, v := range j.Data.Attrs() {
 		if _, taken := attrs[name]; !taken {
 			attrs[name] = v

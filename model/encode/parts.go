@@ -107,7 +107,7 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (n
 	if err != nil {
 		return 0, err
 	}
-	defer w.Abort()
+	defer w.Abort() // does nothing after Close
 	bad, made := 0, 0
 	latents := &reader{parts: p}
 	for _, e := range j.Data.Episodes() {
@@ -121,6 +121,8 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (n
 		if ep.Columns[p.column], err = latents.read(e.Offset, e.Len); err != nil {
 			return 0, err
 		}
+		// Count non-finite numbers. i/p.width is the row within the episode, and block the index of
+		// the predicted block.
 		for i, v := range ep.Columns[p.column] {
 			block := i % p.width * j.Blocks / p.width
 			if j.Blocks > 0 && i/p.width+(block+1)*j.World.Info().FrameSkip >= e.Len {
@@ -134,6 +136,7 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (n
 			return 0, err
 		}
 	}
+	// Such a file would be useless. The parts remain for inspection.
 	if bad > 0 && bad == made {
 		return 0, fmt.Errorf("all %d numbers that the model gave are NaN or infinite (hint: its training diverged, or its actions have another scale; they are in %s)", made, p.dir)
 	}

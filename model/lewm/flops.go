@@ -56,16 +56,16 @@ func (c Config) encoderFLOP() float64 {
 }
 
 // positionFLOP returns the operations of one position in one block of the predictor,
-// if it attends to the given number of keys. If whole is false, only its key and
+// if it attends to the given number of keys. If complete is false, only its key and
 // value are computed. A position that attends only to itself needs neither query nor
 // softmax.
-func (c Config) positionFLOP(keys float64, whole bool) float64 {
+func (c Config) positionFLOP(keys float64, complete bool) float64 {
 	d, inner := float64(c.Dim), float64(c.PredictorHeads*c.PredictorHeadDim)
 	f := 2 * 2 * d * inner
-	if whole {
+	if complete {
 		f += 2 * (d*inner + 2*d*float64(c.PredictorMLP))
 	}
-	if whole && keys > 1 {
+	if complete && keys > 1 {
 		f += 2 * (d*inner + 2*keys*inner)
 	}
 	return f

@@ -22,7 +22,7 @@ func (c *Config) Geometry(_ model.Method, actionDim int, _ any) (model.Geometry,
 // Training implements model.Section. The family uses the [train] table unchanged.
 func (c *Config) Training() (none model.Schedule) { return none }
 
-// With implements model.Section. The family has no Schedule of its own to replace.
+// With implements model.Section. The family does not override the Schedule.
 func (c *Config) With(model.Schedule) model.Section { return c }
 
 // maskToken is a tensor that published encoders may have. Only the encoder's own

@@ -20,7 +20,7 @@ type Pass struct {
 }
 
 // Dropout returns the dropout mask of a site, or no dropout outside training. Sites
-// are numbered from 0 over the whole model. A mask is a function of its key and the
+// are numbered from 0 over the entire model. A mask is a function of its key and the
 // element's index, so that the backward pass recomputes it instead of storing it.
 func (p *Pass) Dropout(site int, prob float64) device.Dropout {
 	if !p.Train || prob == 0 {

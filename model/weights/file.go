@@ -204,6 +204,7 @@ func (f *File) Tensor(name string) (Tensor, error) {
 // is not finite. It accepts no partial match, because a model that is loaded in part
 // would have random weights and still run.
 func (f *File) Take(names []string, shapes map[string][]int) ([]Tensor, error) {
+	// Extra tensors first: their names are the most useful hint at another geometry.
 	for _, n := range f.Names() {
 		if _, ok := shapes[n]; !ok {
 			return nil, fmt.Errorf("the checkpoint has a tensor that the model does not have: %s (hint: its geometry or its family is different)", n)

@@ -7,6 +7,7 @@ import "fmt"
 // pickletools.
 func (u *unpickler) do(op byte) error {
 	switch op {
+	// The protocol's version does not matter, nor do frames, which only help buffering.
 	case 0x80: // PROTO
 		return u.skip(1)
 	case 0x95: // FRAME
