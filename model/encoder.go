@@ -18,8 +18,8 @@ const FramesAtOnce = 64
 type Encoder struct {
 	world World
 	info  Info
-	// pixels holds the frames of a batch, and z the latents of a batch, (FramesAtOnce*P) x D,
-	// before they are downloaded.
+	// pixels holds the frames of a batch, and z the latents of a batch,
+	// (FramesAtOnce*P) x D, before they are downloaded.
 	pixels device.Bytes
 	z      device.Mat
 }

@@ -25,8 +25,8 @@ func small(t *testing.T) model.World {
 	return m
 }
 
-// The latent of a frame does not depend on the other frames of its batch, and Into and Latents
-// return the same values.
+// The latent of a frame does not depend on the other frames of its batch, and Into
+// and Latents return the same values.
 func TestEncoder(t *testing.T) {
 	w, r := small(t), rand.New(rand.NewPCG(1, 2))
 	info, dev := w.Info(), w.Device()
@@ -61,8 +61,8 @@ func TestEncoder(t *testing.T) {
 	}
 }
 
-// Predict and Costs of E episodes with C candidates each give the same values as a call per
-// candidate with the start of its episode.
+// Predict and Costs of E episodes with C candidates each give the same values as a
+// call per candidate with the start of its episode.
 func TestPredict(t *testing.T) {
 	w, r := small(t), rand.New(rand.NewPCG(3, 4))
 	const episodes, candidates, h = 2, 3, 2

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// Names of the terms of training losses. What computes them is in model/objective; their weights are in presets.
 // Names of the terms of training losses. model/objective computes them, and presets set
 // their weights.
 const (
@@ -17,10 +16,11 @@ const (
 	// SIGReg is the distance of the latents' distribution from a standard normal one. It
 	// prevents the collapse of all latents to one point, for which Prediction is 0.
 	SIGReg = "sigreg"
-	// Correlation is 1 - the correlation, over pairs of frames, between the distance of the
-	// two latents and that of the two task states q.
+	// Correlation is 1 - the correlation, over pairs of frames, between the distance
+	// of the two latents and that of the two task states q.
 	Correlation = "correlation"
-	// Regression is the mean squared error of q as predicted from the latents by a small head.
+	// Regression is the mean squared error of q as predicted from the latents by a
+	// small head.
 	Regression = "regression"
 )
 
@@ -105,15 +105,16 @@ type Method struct {
 	// Pretrained means that the frozen encoder's weights come from a file that the user
 	// passes to the training.
 	Pretrained bool
-	// NoGradient means that the planning cost is not differentiable. Gradient descent is not
-	// run for such a method.
+	// NoGradient means that the planning cost is not differentiable. Gradient descent
+	// is not run for such a method.
 	NoGradient bool
 	// Extra excludes the method from a reproduction that does not name it.
 	Extra bool
 	// Group is shared by methods whose planning costs have the same scale. MPPI's
-	// temperature is relative to that scale, so methods of a group use one temperature,
-	// chosen with the baseline, and are paired only at equal temperature. A method without a
-	// group uses the default temperature and may be paired with any other.
+	// temperature is relative to that scale, so methods of a group use one
+	// temperature, chosen with the baseline, and are paired only at equal
+	// temperature. A method without a group uses the default temperature and may be
+	// paired with any other.
 	Group string
 	// Against names the methods that a report compares this one with.
 	Against []string
@@ -213,7 +214,8 @@ func CompareMethods(a, b string) int {
 	return cmp.Or(methodIndex(a)-methodIndex(b), strings.Compare(a, b))
 }
 
-// methodIndex returns the index of a method in the table, or len(methods) if it is unknown.
+// methodIndex returns the index of a method in the table, or len(methods) if it is
+// unknown.
 func methodIndex(name string) int {
 	for i, m := range methods {
 		if m.Name == name {

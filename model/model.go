@@ -1,21 +1,23 @@
-// Package model defines what a world model is to the code that trains it or plans with it.
+// Package model defines what a world model is to the code that trains it or plans
+// with it.
 //
-// A world model encodes a frame into a latent of P patches x D numbers, and predicts the
-// latents that follow from blocks of actions. The package has two views of it:
+// A world model encodes a frame into a latent of P patches x D numbers, and predicts
+// the latents that follow from blocks of actions. The package has two views of it:
 //
-//   - World is a model in evaluation mode. Planners call Encode and Rollout. Load reads one
-//     from a checkpoint, and Encoder runs one over frames in host memory.
+//   - World is a model in evaluation mode. Planners call Encode and Rollout. Load
+//     reads one from a checkpoint, and Encoder runs one over frames in host memory.
 //   - Trainable is a model in training. Package model/train drives it.
 //
 // The architectures are in families, packages below this one (lewm, dinowm) that call
 // Register. A family's Geometry is the shape of its models. The table of methods, in
 // method.go, says which family and which loss terms a method has.
 //
-// The package does not depend on tasks or simulators. Layers are in model/nn, loss terms in
-// model/objective, file formats in model/weights.
+// The package does not depend on tasks or simulators. Layers are in model/nn, loss
+// terms in model/objective, file formats in model/weights.
 //
-// Shapes in comments use these letters: B clips, T frames of a clip, N = B*T, D latent width,
-// P patches, E episodes, C candidates, H horizon in blocks, A width of an action block, K pairs.
+// Shapes in comments use these letters: B clips, T frames of a clip, N = B*T, D
+// latent width, P patches, E episodes, C candidates, H horizon in blocks, A width of
+// an action block, K pairs.
 package model
 
 import "scalewm/model/device"
@@ -30,8 +32,8 @@ type Info struct {
 	Dim     int    `json:"dim"`     // D, numbers per latent row
 	// History is the number of frames that the predictor sees.
 	History int `json:"history"`
-	// FrameSize is the edge of the square frames that the model encodes, and Patch that of
-	// the encoder's patches, both in pixels.
+	// FrameSize is the edge of the square frames that the model encodes, and Patch
+	// that of the encoder's patches, both in pixels.
 	FrameSize int `json:"frame_size"`
 	Patch     int `json:"-"`
 	// ActionWidth is A, the numbers in an action block: FrameSkip env steps times the
@@ -41,7 +43,8 @@ type Info struct {
 	// CostMean means that the planning cost is the mean over the P*D squared differences
 	// (DINO-WM) instead of their sum (LeWM family).
 	CostMean bool `json:"cost_mean"`
-	// Backbone is the SHA-256 of the weights of a frozen encoder, or "" if the encoder learns.
+	// Backbone is the SHA-256 of the weights of a frozen encoder, or "" if the
+	// encoder learns.
 	Backbone string `json:"backbone,omitempty"`
 	// Resample names the way in which a frozen encoder resamples its position table. Its
 	// features depend on it, so caches of features are keyed by it.

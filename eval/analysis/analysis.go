@@ -46,7 +46,8 @@ func Parse(s string) (out []string, err error) {
 type Settings struct {
 	Starts, Candidates int    // rollouts: number of starts, and of candidates per start
 	Noise              string // rollouts: TorchNoise or OwnNoise
-	// Timing is the approximate duration of one measurement of time. No cell depends on it.
+	// Timing is the approximate duration of one measurement of time. No cell depends
+	// on it.
 	Timing time.Duration
 }
 
@@ -81,7 +82,8 @@ func (j Job) Spec(name string) results.AnalysisSpec {
 	if j.Task.Spec.Name == dataset.NoTask && len(j.Task.Spec.Qs) > 0 {
 		s.QColumns = strings.Join(j.Task.Spec.Qs[0].Parts, ",")
 	}
-	// The other analyses do not use these settings. Their cells must stay valid if a setting changes.
+	// The other analyses do not use these settings. Their cells must stay valid if a
+	// setting changes.
 	if name == results.RolloutAnalysis {
 		s.Starts, s.Candidates, s.Noise = j.Starts, j.Candidates, j.Noise
 	}
@@ -127,9 +129,9 @@ func (j Job) Load(store cell.Store, names []string) (r results.Results, missing 
 	return r, missing, nil
 }
 
-// Run computes the analyses that the store lacks and saves them as cells. It returns the results of all
-// names, and the number of new ones. It calls load only if there is something to compute. The
-// analyses of latents share one encoding of the sample.
+// Run computes the analyses that the store lacks and saves them as cells. It returns
+// the results of all names, and the number of new ones. It calls load only if there
+// is something to compute. The analyses of latents share one encoding of the sample.
 func Run(ctx context.Context, store cell.Store, j Job, names []string, load func() (model.World, error)) (r results.Results, computed int, err error) {
 	r, missing, err := j.Load(store, names)
 	if j.Film != "" && !slices.Contains(missing, results.DynamicsAnalysis) {
@@ -138,7 +140,8 @@ func Run(ctx context.Context, store cell.Store, j Job, names []string, load func
 	if err != nil || len(missing) == 0 {
 		return r, 0, err
 	}
-	// Each analysis is saved as soon as it is computed, so that an interruption loses only one.
+	// Each analysis is saved as soon as it is computed, so that an interruption loses
+	// only one.
 	m := measurement{Job: j}
 	if m.world, err = load(); err != nil {
 		return r, 0, err

@@ -117,8 +117,8 @@ func (j measurement) training(ctx context.Context, g model.Geometry, c *results.
 		return err
 	}
 	c.Batch, c.EpochSteps, c.StepFLOP = o.Config.Batch, len(clips)/o.Config.Batch, g.StepFLOP(o.Config.Batch, o.Config.Directions)
-	// The run's own time, on the device of the training, is reported next to a measurement on this
-	// device. A copied checkpoint may lack run.json.
+	// The run's own time, on the device of the training, is reported next to a
+	// measurement on this device. A copied checkpoint may lack run.json.
 	clock, err := train.ReadClock(j.Checkpoint)
 	if err == nil && clock.MsStep > 0 {
 		c.Times.Recorded = stepTime(c, side.Device, clock.MsStep)

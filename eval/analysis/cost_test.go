@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// affordable returns as many units of work as fit into the duration, between the minimum and all.
+// affordable returns as many units of work as fit into the duration, between the
+// minimum and all.
 func TestShare(t *testing.T) {
 	for _, c := range []struct {
 		fit            time.Duration

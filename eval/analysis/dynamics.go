@@ -42,15 +42,15 @@ func (j measurement) dynamics(ctx context.Context) (*results.Dynamics, error) {
 	width := info.Patches * info.Dim
 	// at returns the latent of a clip's frame after that many blocks.
 	at := func(clip, block int) []float32 { return z[(clip*(c.blocks+1)+block)*width:][:width] }
-	// imagined has, for the first clip and each number of blocks, the index of the encoded frame whose
-	// latent is nearest to the prediction.
+	// imagined has, for the first clip and each number of blocks, the index of the
+	// encoded frame whose latent is nearest to the prediction.
 	imagined := []int{nearest(z, at(0, 0))}
 	out := &results.Dynamics{Clips: c.n}
 	if out.Scale, _ = spread(z, width, rng.Stream("dynamics scale")); !(out.Scale > 0) {
 		return nil, fmt.Errorf("measuring dynamics: all frames have the same latent (hint: the model has collapsed)")
 	}
-	// Every number of blocks is a separate rollout from the first frames, as in planning. All clips
-	// are one call: E = n episodes with one candidate each.
+	// Every number of blocks is a separate rollout from the first frames, as in
+	// planning. All clips are one call: E = n episodes with one candidate each.
 	first := make([]float32, 0, c.n*width)
 	for i := range c.n {
 		first = append(first, at(i, 0)...)

@@ -91,8 +91,9 @@ func (l *latents) rank() (out []results.Rank, err error) {
 	if err != nil { // such as geometry.ErrConstant: equal latents have no distances to rank
 		return nil, err
 	}
-	// Distances of latents are computed once. The streams of the bootstrap do not depend on the arm, so
-	// that arms with the same data use the same bootstrap samples.
+	// Distances of latents are computed once. The streams of the bootstrap do not
+	// depend on the arm, so that arms with the same data use the same bootstrap
+	// samples.
 	dz := geometry.SquaredDistances(l.z, p)
 	line := func(name string, q geometry.Samples[float64]) {
 		a := geometry.Compare(dz, q, l.Episodes).Align(draws, func(i int) *rand.Rand { return rng.Stream("alignment", i) })
@@ -129,8 +130,8 @@ func (l *latents) spectrum() (*results.Spectrum, error) {
 	return s, nil
 }
 
-// probeSizes are the numbers of components that linear probes use, in addition to all of them. The
-// first three are those in the paper's figure.
+// probeSizes are the numbers of components that linear probes use, in addition to all
+// of them. The first three are those in the paper's figure.
 var probeSizes = []int{2, 4, 8, 1, 16, 32, 64, 128, 192, 256, 384}
 
 // ownSeeds is the number of initial weights of the probe with a hidden layer, in
@@ -147,7 +148,8 @@ func (l *latents) probe() (*results.Probe, error) {
 		return nil, err
 	}
 	out := &results.Probe{N: l.z.N}
-	// Sizes that are not smaller than the number of components are replaced by that number.
+	// Sizes that are not smaller than the number of components are replaced by that
+	// number.
 	kept := len(p.Eigenvalues)
 	sizes := slices.DeleteFunc(slices.Sorted(slices.Values(probeSizes)), func(k int) bool { return k >= kept })
 	for _, k := range append(sizes, kept) {
@@ -181,7 +183,8 @@ func (l *latents) probe() (*results.Probe, error) {
 			seeds[i] = append(seeds[i], v)
 		}
 	}
-	// Transpose: the mean and the deviation over seeds of each component, and of the mean.
+	// Transpose: the mean and the deviation over seeds of each component, and of the
+	// mean.
 	var means, sds []float64
 	for _, s := range seeds {
 		mean, sd := stats.MeanSD(s)

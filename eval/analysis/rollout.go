@@ -19,8 +19,8 @@ const (
 	candidateSeed = 7     // seed of PyTorch's generator
 	eliteShare    = 0.1   // share of the candidates that are elites
 	scalePairs    = 20000 // pairs for the sampled scale
-	// liveSpread is the minimum range of the candidates' distances from the goal for a start to
-	// count. If no candidate moves anything, their order is meaningless.
+	// liveSpread is the minimum range of the candidates' distances from the goal for
+	// a start to count. If no candidate moves anything, their order is meaningless.
 	liveSpread = 1e-9
 )
 
@@ -38,7 +38,8 @@ func ParseNoise(s string) (string, error) {
 	return s, nil
 }
 
-// startSets has, by task, the evaluation set whose first starts are used. Other tasks use s101.
+// startSets has, by task, the evaluation set whose first starts are used. Other tasks
+// use s101.
 var startSets = map[string]startSet{"pusht": {"s42", 50}, "reacher": {"s42", 250}}
 
 // startSet is an evaluation set and its number of episodes. Both determine the
@@ -107,8 +108,8 @@ func (j measurement) rollouts(ctx context.Context) (*results.Rollout, error) {
 	if err != nil {
 		return nil, err
 	}
-	// width is W = H*A, the numbers of a candidate. The published candidates are one draw for all
-	// starts, so they are drawn before the loop.
+	// width is W = H*A, the numbers of a candidate. The published candidates are one
+	// draw for all starts, so they are drawn before the loop.
 	width := j.Horizon * j.world.Info().ActionWidth
 	actions := candidates(j.Noise, len(from), j.Candidates, width)
 	u, err := eval.NewUnroller(j.Job.Job, j.world)
@@ -148,8 +149,8 @@ func (m *rolloutSums) add(start int, u eval.Unrolled) {
 	m.reached = append(m.reached, u.Reached...)
 	m.Met += u.Met
 	n := len(u.Distance)
-	// Costs of each candidate by its predicted and by its reached latent, and the mean squared
-	// distance between the two latents.
+	// Costs of each candidate by its predicted and by its reached latent, and the
+	// mean squared distance between the two latents.
 	predicted, encoded, errors := make([]float64, n), make([]float64, n), 0.0
 	for i := range n {
 		p, r := u.Predicted[i*m.width:(i+1)*m.width], u.Reached[i*m.width:(i+1)*m.width]
@@ -166,8 +167,9 @@ func (m *rolloutSums) add(start int, u eval.Unrolled) {
 			return
 		}
 	}
-	// Three comparisons of two orders: predicted costs with costs of the reached latents, these with
-	// physical distances, and predicted costs with physical distances.
+	// Three comparisons of two orders: predicted costs with costs of the reached
+	// latents, these with physical distances, and predicted costs with physical
+	// distances.
 	elites := max(int(math.RoundToEven(eliteShare*float64(n))), 2)
 	tau := add(&m.Predicted, predicted, encoded, elites)
 	add(&m.Encoded, encoded, u.Distance, elites)
@@ -192,8 +194,8 @@ func (m *rolloutSums) result() (*results.Rollout, error) {
 	if m.Starts == 0 {
 		return nil, fmt.Errorf("measuring rollouts: none of %d starts counts (hint: %s)", len(m.Dropped), m.Dropped[0].Reason)
 	}
-	// Errors are relative to the scale of the model's own latents, since latents of different models
-	// have different scales.
+	// Errors are relative to the scale of the model's own latents, since latents of
+	// different models have different scales.
 	m.Scale, m.ScaleSample = spread(m.reached, m.width, rng.Stream("rollout scale"))
 	if !(m.Scale > 0) {
 		return nil, fmt.Errorf("measuring rollouts: all frames have the same latent (hint: the model has collapsed)")

@@ -11,8 +11,8 @@ import (
 	"scalewm/eval/results"
 )
 
-// unrolled returns one start with latents of 3 numbers, whose physical distances are those of the
-// reached latents. Predictions have noise with standard deviation wrong.
+// unrolled returns one start with latents of 3 numbers, whose physical distances are
+// those of the reached latents. Predictions have noise with standard deviation wrong.
 func unrolled(r *rand.Rand, n int, wrong float64) (u eval.Unrolled) {
 	for range 3 {
 		u.Goal = append(u.Goal, float32(r.NormFloat64()))
@@ -30,8 +30,9 @@ func unrolled(r *rand.Rand, n int, wrong float64) (u eval.Unrolled) {
 	return u
 }
 
-// A perfect predictor has error 0 and orders candidates as the reached frames do. If predictions have
-// noise of standard deviation s, the error is 3 s^2 over the scale 2 tr Cov = 6.
+// A perfect predictor has error 0 and orders candidates as the reached frames do. If
+// predictions have noise of standard deviation s, the error is 3 s^2 over the scale 2
+// tr Cov = 6.
 func TestRolloutOfKnownWorlds(t *testing.T) {
 	for _, wrong := range []float64{0, 0.5} {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -58,8 +59,8 @@ func TestRolloutOfKnownWorlds(t *testing.T) {
 	}
 }
 
-// A start from which nothing can be moved is dropped with a reason, but its latents still count for
-// the scale.
+// A start from which nothing can be moved is dropped with a reason, but its latents
+// still count for the scale.
 func TestRolloutDrops(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var m rolloutSums

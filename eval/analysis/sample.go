@@ -1,13 +1,14 @@
 // Package analysis measures properties of a checkpoint other than its success rate:
 //
-//   - rank, spectrum and probe: the geometry of its latents (package geometry) on the published
-//     sample of frames
+//   - rank, spectrum and probe: the geometry of its latents (package geometry) on the
+//     published sample of frames
 //   - rollout: its predictions of random actions, compared with the simulator
 //   - dynamics: its predictions of recorded actions, compared with stored frames
 //   - cost: the work and the time of planning and training
 //
-// Run computes the analyses that a store of cells lacks and returns the results of all. Each result
-// is a cell, whose spec (Job.Spec) includes everything that the result depends on.
+// Run computes the analyses that a store of cells lacks and returns the results of
+// all. Each result is a cell, whose spec (Job.Spec) includes everything that the
+// result depends on.
 package analysis
 
 import (
@@ -20,8 +21,9 @@ import (
 	"scalewm/eval/results"
 )
 
-// The published sample has 1,500 frames of a tenth of the episodes, and 20,000 pairs of these frames,
-// drawn by NumPy's generator with seed 0 (docs/sources.md#latent-analyses).
+// The published sample has 1,500 frames of a tenth of the episodes, and 20,000 pairs
+// of these frames, drawn by NumPy's generator with seed 0
+// (docs/sources.md#latent-analyses).
 const (
 	sampleRows  = 1500
 	samplePairs = 20000
@@ -68,7 +70,8 @@ func Draw(episodes []dataset.Episode, heldOut []int) (Sample, error) {
 	if len(pool) < 2 {
 		return s, fmt.Errorf("drawing the frames to analyse: %d of %d episodes have %d rows (hint: collect a larger data set)", len(kept), len(episodes), len(pool))
 	}
-	// Choice draws without replacement. Sorting by row makes reading the frames sequential.
+	// Choice draws without replacement. Sorting by row makes reading the frames
+	// sequential.
 	n := min(sampleRows, len(pool))
 	drawn := g.Choice(int64(len(pool)), int64(n))
 	slices.SortFunc(drawn, func(a, b int64) int { return pool[a] - pool[b] })

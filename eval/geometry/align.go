@@ -49,7 +49,7 @@ func Compare(dz []float64, q Samples[float64], episode []int) *Distances {
 		d.episode = append(d.episode, number[e])
 	}
 	d.episodes = len(number)
-	parallel.For(context.Background(), parallel.Workers(0, 3), 3, func(_, i int) error { // no error: nothing fails
+	parallel.For(context.Background(), parallel.Workers(0, 3), 3, func(_, i int) error { // no iteration returns an error
 		switch i {
 		case 0:
 			d.z = sortPairs(dz)
@@ -80,7 +80,7 @@ func (d *Distances) Align(draws int, stream func(i int) *rand.Rand) Alignment {
 		own = d.resamplers(workers)
 	}
 	all := make([]float64, 2*twos)
-	parallel.For(context.Background(), workers, twos, func(w, i int) error { // no error: nothing fails
+	parallel.For(context.Background(), workers, twos, func(w, i int) error { // no iteration returns an error
 		var drawn [2][]int
 		for half := range drawn {
 			drawn[half] = make([]int, d.episodes)
@@ -154,13 +154,13 @@ func (d *Distances) ends(s sorted) []uint32 {
 
 // resampler computes spearman for two bootstrap samples at a time, much faster:
 //
-//   - Its tables hold an integer for each of the two samples, in the lower and the upper 32
-//     bits of a word, so that one load or addition serves both.
-//   - It uses twice the difference of a rank and the mean rank, which is an integer: 2n+w-all,
-//     for a pair that counts w times after n others, out of all.
-//   - Neighbouring pairs in q's order share a bucket, as if their distances were equal, so that
-//     the table of their ranks fits into the L2 cache. This changes the correlation in its
-//     seventh digit.
+//   - Its tables hold an integer for each of the two samples, in the lower and the
+//     upper 32 bits of a word, so that one load or addition serves both.
+//   - It uses twice the difference of a rank and the mean rank, which is an integer:
+//     2n+w-all, for a pair that counts w times after n others, out of all.
+//   - Neighbouring pairs in q's order share a bucket, as if their distances were
+//     equal, so that the table of their ranks fits into the L2 cache. This changes
+//     the correlation in its seventh digit.
 type resampler struct {
 	*Distances
 	*orderTables
@@ -211,9 +211,10 @@ func (d *Distances) resamplers(n int) (own []*resampler) {
 	return own
 }
 
-// spearman returns the rank correlations of two bootstrap samples. With centred ranks that are
-// doubled, the sum of w*rank*rank over all pairs is (all^3 - sum of w^3)/3, where tied pairs count as
-// one pair with the sum of their weights. The denominator therefore needs no pass over the pairs.
+// spearman returns the rank correlations of two bootstrap samples. With centred ranks
+// that are doubled, the sum of w*rank*rank over all pairs is (all^3 - sum of w^3)/3,
+// where tied pairs count as one pair with the sum of their weights. The denominator
+// therefore needs no pass over the pairs.
 func (r *resampler) spearman(drawn [2][]int) (rho [2]float64) {
 	clear(r.weights)
 	var all [2]int64

@@ -1,10 +1,12 @@
-// Package geometry measures the geometry of latents (docs/sources.md#latent-analyses): how well their
-// distances agree with those of the task state, how their variance is distributed over directions, and
-// what probes can predict from them.
+// Package geometry measures the geometry of latents
+// (docs/sources.md#latent-analyses): how well their distances agree with those of the
+// task state, how their variance is distributed over directions, and what probes can
+// predict from them.
 //
-// Compare and Distances.Align compute the correlation of distances. Analyse computes principal
-// components, whose methods give the spectrum and the probes (Components.Linear, Components.MLP). The
-// package takes numbers and returns numbers. It does not depend on models or data sets.
+// Compare and Distances.Align compute the correlation of distances. Analyse computes
+// principal components, whose methods give the spectrum and the probes
+// (Components.Linear, Components.MLP). The package takes numbers and returns numbers.
+// It does not depend on models or data sets.
 //
 //	geometry.go   samples and the distances of their pairs
 //	align.go      rank and linear correlation of distances, with their interval
@@ -55,8 +57,9 @@ func Standardised(s Samples[float64]) Samples[float64] {
 	return out
 }
 
-// wideSamples is the number of components from which distances are computed from dot products, which
-// the principal components need anyway, instead of component by component.
+// wideSamples is the number of components from which distances are computed from dot
+// products, which the principal components need anyway, instead of component by
+// component.
 const wideSamples = 4096
 
 // SquaredDistances returns the squared distances of all pairs of samples i < j, in
@@ -80,7 +83,7 @@ func SquaredDistances[T float32 | float64](s Samples[T], c Components) []float64
 	for i, v := range s.X {
 		x[i] = float64(v)
 	}
-	parallel.For(context.Background(), parallel.Workers(0, s.N), s.N, func(_, i int) error { // no error: nothing fails
+	parallel.For(context.Background(), parallel.Workers(0, s.N), s.N, func(_, i int) error { // no iteration returns an error
 		from := i*s.N - i*(i+1)/2
 		distancesFrom(out[from:from+s.N-1-i], x[i*s.D:(i+1)*s.D], x[(i+1)*s.D:])
 		return nil
@@ -88,9 +91,9 @@ func SquaredDistances[T float32 | float64](s Samples[T], c Components) []float64
 	return out
 }
 
-// distancesFrom computes the squared distances between a and consecutive samples in rest. It computes
-// four sums at a time: they are independent, so that the latencies of their additions overlap. The
-// order of additions within a sum does not change.
+// distancesFrom computes the squared distances between a and consecutive samples in
+// rest. It computes four sums at a time: they are independent, so that the latencies
+// of their additions overlap. The order of additions within a sum does not change.
 func distancesFrom(dst, a, rest []float64) {
 	d := len(a)
 	for len(dst) >= 4 {
@@ -115,8 +118,9 @@ func distancesFrom(dst, a, rest []float64) {
 	}
 }
 
-// columns is the number of components of wide samples that gram converts to float64 at a time, and
-// rows the number of samples in a tile, which stay in the L1 cache while all others are read.
+// columns is the number of components of wide samples that gram converts to float64
+// at a time, and rows the number of samples in a tile, which stay in the L1 cache
+// while all others are read.
 const (
 	columns = 512
 	rows    = 4
@@ -130,7 +134,7 @@ func gram[T float32 | float64](s Samples[T], mean []float64) *mat.SymDense {
 	tiles := (s.N + rows - 1) / rows
 	for from := 0; from < s.D; from += columns {
 		b := block(s, from, min(columns, s.D-from), mean)
-		parallel.For(context.Background(), parallel.Workers(0, tiles), tiles, func(_, tile int) error { // no error: nothing fails
+		parallel.For(context.Background(), parallel.Workers(0, tiles), tiles, func(_, tile int) error { // no iteration returns an error
 			for j := tile * rows; j < s.N; j++ {
 				for i := tile * rows; i < min(tile*rows+rows, j+1); i++ {
 					g[i*s.N+j] += floats.Dot(b.RawRowView(i), b.RawRowView(j))

@@ -19,8 +19,8 @@ import (
 	"scalewm/model/objective"
 )
 
-// reference is a case of testdata/reference.json, which testdata/fixture.py computed with SciPy,
-// scikit-learn and PyTorch. null means NaN.
+// reference is a case of testdata/reference.json, which testdata/fixture.py computed
+// with SciPy, scikit-learn and PyTorch. null means NaN.
 type reference struct {
 	Name          string
 	Z, Q          [][]float64
@@ -89,7 +89,8 @@ func nearAll(t *testing.T, what string, got []float64, want []*float64, tol floa
 
 func TestReference(t *testing.T) { compareWith(t, references(t)) }
 
-// The same comparison with the installed SciPy, scikit-learn and PyTorch, on the same numbers.
+// The same comparison with the installed SciPy, scikit-learn and PyTorch, on the same
+// numbers.
 func TestPeersReference(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {
@@ -171,7 +172,8 @@ func TestLeverage(t *testing.T) {
 	}
 }
 
-// The distances of wide samples, which come from dot products, are compared with plain sums.
+// The distances of wide samples, which come from dot products, are compared with
+// plain sums.
 func TestWideDistances(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := Samples[float32]{N: rows + 5, D: wideSamples + 13}
@@ -187,8 +189,8 @@ func TestWideDistances(t *testing.T) {
 	}
 }
 
-// z = q gives a rank correlation of 1. A direction of q that is among the smallest ones of z can still
-// be predicted, although distances do not show it.
+// z = q gives a rank correlation of 1. A direction of q that is among the smallest
+// ones of z can still be predicted, although distances do not show it.
 func TestKnownGeometry(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	n := 400
@@ -244,8 +246,8 @@ func TestConstant(t *testing.T) {
 	}
 }
 
-// The correlation of a bootstrap sample equals that of the data in which each frame is repeated as often
-// as it was drawn, over all pairs of distinct frames.
+// The correlation of a bootstrap sample equals that of the data in which each frame
+// is repeated as often as it was drawn, over all pairs of distinct frames.
 func TestResampledSpearman(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	n := 24
@@ -347,11 +349,11 @@ func TestAscending(t *testing.T) {
 	}
 }
 
-// Buckets change a correlation of the published size by less than 1e-6, which is far below the
-// standard error of a bootstrap with a thousand draws.
+// Buckets change a correlation of the published size by less than 1e-6, which is far
+// below the standard error of a bootstrap with a thousand draws.
 func TestBuckets(t *testing.T) {
 	z, q, episode := bigSample()
-	for i := range z.N { // somewhat aligned
+	for i := range z.N { // correlated, but not perfectly
 		z.Row(i)[0], z.Row(i)[1] = 20*float32(q.Row(i)[0]), 20*float32(q.Row(i)[1])
 	}
 	d := Compare(distances(z), q, episode)

@@ -9,8 +9,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Settings of the probe with a hidden layer, as in the authors' code: one layer of ReLUs, Adam, and 30
-// epochs with batches of 1,024. A batch holds all 750 samples, so that an epoch is one step.
+// Settings of the probe with a hidden layer, as in the authors' code: one layer of
+// ReLUs, Adam, and 30 epochs with batches of 1,024. A batch holds all 750 samples, so
+// that an epoch is one step.
 const (
 	Hidden   = 256 // width of the hidden layer
 	mlpSteps = 30

@@ -66,8 +66,8 @@ func Analyse[T float32 | float64](s Samples[T]) (Components, error) {
 	if s.D >= wideSamples && !narrow {
 		c.products = product
 	}
-	// Scores are the samples projected on the covariance's eigenvectors, or the Gram matrix's
-	// eigenvectors scaled by the square roots of their eigenvalues.
+	// Scores are the samples projected on the covariance's eigenvectors, or the Gram
+	// matrix's eigenvectors scaled by the square roots of their eigenvalues.
 	if narrow {
 		c.scores.Mul(centred, axes)
 	} else {

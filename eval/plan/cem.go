@@ -18,8 +18,8 @@ type CEM struct {
 	VarScale   float64 // initial standard deviation; 0 means 1
 }
 
-// Solve implements Solver. The plan is the mean after the last update, whose own cost is never
-// computed. The reported cost is the mean cost of the last elites.
+// Solve implements Solver. The plan is the mean after the last update, whose own cost
+// is never computed. The reported cost is the mean cost of the last elites.
 func (c CEM) Solve(ctx context.Context, d device.Device, p Problem) (Plan, error) {
 	b := samplingBudget("CEM", 2, c.Candidates, c.Iterations, c.Elites, c.VarScale)
 	if err := b.check(p); err != nil {

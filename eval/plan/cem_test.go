@@ -15,8 +15,8 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// bowl is a cost with its minimum at target[e], computed on the host in float64. It is NaN for
-// candidates whose first number exceeds nanAbove.
+// bowl is a cost with its minimum at target[e], computed on the host in float64. It
+// is NaN for candidates whose first number exceeds nanAbove.
 type bowl struct {
 	d        device.Device
 	target   [][]float64
@@ -57,7 +57,8 @@ func (b *bowl) CostGrads(dst, grad, candidates device.Mat) error {
 	return b.Costs(dst, candidates)
 }
 
-// cost is rounded to float32, so that all devices and the reference solver rank candidates equally.
+// cost is rounded to float32, so that all devices and the reference solver rank
+// candidates equally.
 func (b *bowl) cost(e int, x []float64) float64 {
 	if x[0] > b.nanAbove {
 		return math.NaN()
@@ -173,8 +174,8 @@ func solve(t *testing.T, d device.Device, s plan.Solver, p plan.Problem) plan.Pl
 
 func actions(d device.Device, p plan.Plan) []float64 { return values(d, p.Actions) }
 
-// TestTwin compares CEM on every device with twin, for the same noise and costs, within 1e-5 as for
-// recorded plans (docs/sources.md#reference-tolerances).
+// TestTwin compares CEM on every device with twin, for the same noise and costs,
+// within 1e-5 as for recorded plans (docs/sources.md#reference-tolerances).
 func TestTwin(t *testing.T) {
 	cases := []struct {
 		name string
@@ -247,8 +248,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestNoiseGoesOn checks that the stream of an episode continues through its plans: iteration i of
-// plan r begins at number (r*iterations+i)*C*W.
+// TestNoiseGoesOn checks that the stream of an episode continues through its plans:
+// iteration i of plan r begins at number (r*iterations+i)*C*W.
 func TestNoiseGoesOn(t *testing.T) {
 	d := ref.New()
 	const c, w = 4, 3
@@ -267,8 +268,8 @@ func TestNoiseGoesOn(t *testing.T) {
 	}
 }
 
-// TestStops checks that a cancelled context ends the plan before the next iteration, and that Solve
-// returns the error of a cost.
+// TestStops checks that a cancelled context ends the plan before the next iteration,
+// and that Solve returns the error of a cost.
 func TestStops(t *testing.T) {
 	d := ref.New()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -8,10 +8,10 @@ import (
 	"scalewm/model/device"
 )
 
-// follower is a device that checks its rankings against recorded ones and then continues with the
-// recorded ones. PyTorch orders equal costs differently, and when a search has converged most costs
-// are equal in float32: after a different choice among equal costs the rest of a plan could not be
-// compared.
+// follower is a device that checks its rankings against recorded ones and then
+// continues with the recorded ones. PyTorch orders equal costs differently, and when
+// a search has converged most costs are equal in float32: after a different choice
+// among equal costs the rest of a plan could not be compared.
 type follower struct {
 	device.Device
 	t        *testing.T

@@ -17,15 +17,17 @@ type ICEM struct {
 	Iterations int     // 0 means 30
 	Elites     int     // 0 means 30
 	VarScale   float64 // initial standard deviation; 0 means 1
-	// NoiseBeta is the exponent of the noise's power spectrum along the blocks; nil means 2. White
-	// noise with 0 is not the noise of CEM, since every series is divided by its own deviation.
+	// NoiseBeta is the exponent of the noise's power spectrum along the blocks; nil
+	// means 2. White noise with 0 is not the noise of CEM, since every series is
+	// divided by its own deviation.
 	NoiseBeta *float64
 	// Momentum is the weight of the previous mean and deviation ("alpha"); nil means 0.1.
 	Momentum *float64
-	// Keep is the number of elites that are candidates of the next iteration too; nil means 5.
+	// Keep is the number of elites that are candidates of the next iteration too; nil
+	// means 5.
 	Keep *int
-	// ReturnElite makes the plan the best candidate of the last iteration instead of the last
-	// mean, as stable-worldmodel does with return_mean=False.
+	// ReturnElite makes the plan the best candidate of the last iteration instead of
+	// the last mean, as stable-worldmodel does with return_mean=False.
 	ReturnElite bool
 }
 
@@ -82,8 +84,8 @@ func newICEM(c ICEM, s *search) *icem {
 	x.keep = min(orDefault(c.Keep, 5), s.b.elites, s.b.candidates-1)
 	a, e, w := s.arena, s.p.Episodes, s.p.Width
 	x.white, x.nextMean, x.nextStd = a.Mat(s.candidates.Rows, w), a.Mat(e, w), a.Mat(e, w)
-	// The deviation of a series of one number is not defined: stable-worldmodel returns an error for
-	// a single block. Here its noise is white.
+	// The deviation of a series of one number is not defined: stable-worldmodel
+	// returns an error for a single block. Here its noise is white.
 	if s.p.Horizon > 1 {
 		x.taps = s.rowOf(Taps(s.p.Horizon, orDefault(c.NoiseBeta, 2)))
 	}

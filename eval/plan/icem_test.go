@@ -67,7 +67,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestOneBlock checks that the noise of a single block, for which stable-worldmodel fails, is white.
+// TestOneBlock checks that the noise of a single block, for which stable-worldmodel
+// fails, is white.
 func TestOneBlock(t *testing.T) {
 	d := ref.New()
 	b, seen := watched(d, 1)
@@ -87,8 +88,8 @@ func TestOneBlock(t *testing.T) {
 	}
 }
 
-// TestClip checks that candidates, including those carried over, are within the bounds. The mean need
-// not be.
+// TestClip checks that candidates, including those carried over, are within the
+// bounds. The mean need not be.
 func TestClip(t *testing.T) {
 	d := ref.New()
 	low, high := []float64{-0.5, -2}, []float64{0.25, 0.5}
@@ -119,8 +120,8 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// TestKept checks that the first candidates of an iteration are the mean and the elites of the
-// previous one.
+// TestKept checks that the first candidates of an iteration are the mean and the
+// elites of the previous one.
 func TestKept(t *testing.T) {
 	d := ref.New()
 	b, seen := watched(d, 2)
@@ -148,7 +149,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestReturn checks that the plan is the best elite of the last iteration with its cost, or the mean.
+// TestReturn checks that the plan is the best elite of the last iteration with its
+// cost, or the mean.
 func TestReturn(t *testing.T) {
 	d := ref.New()
 	b, seen := watched(d, 3)

@@ -8,12 +8,13 @@ import (
 )
 
 // MPPI is model predictive path integral control, iterated, as in stable-worldmodel
-// (docs/sources.md#mppi). The standard deviation is constant. Each iteration sets the mean to the
-// average of the elites, weighted by exp(-(cost - lowest)/Temperature). Nothing is clipped. The
-// zero value has the published numbers.
+// (docs/sources.md#mppi). The standard deviation is constant. Each iteration sets the
+// mean to the average of the elites, weighted by exp(-(cost - lowest)/Temperature).
+// Nothing is clipped. The zero value has the published numbers.
 //
-// Costs are not normalised, so a temperature suits only costs of one scale. Subtracting the
-// lowest cost keeps the exponentials in (0, 1] and does not change the normalised weights.
+// Costs are not normalised, so a temperature suits only costs of one scale.
+// Subtracting the lowest cost keeps the exponentials in (0, 1] and does not change
+// the normalised weights.
 type MPPI struct {
 	Candidates  int     // C; 0 means 300
 	Iterations  int     // 0 means 30
@@ -22,8 +23,8 @@ type MPPI struct {
 	Temperature float64 // 0 means 0.5
 }
 
-// Solve implements Solver. The plan is the mean after the last update. The reported cost is the
-// unweighted mean cost of the last elites.
+// Solve implements Solver. The plan is the mean after the last update. The reported
+// cost is the unweighted mean cost of the last elites.
 func (m MPPI) Solve(ctx context.Context, d device.Device, p Problem) (Plan, error) {
 	b := samplingBudget("MPPI", 1, m.Candidates, m.Iterations, m.Elites, m.VarScale)
 	b.elites = min(b.elites, b.candidates)

@@ -1,13 +1,14 @@
 // Package plan implements the planners: CEM, ICEM, MPPI and Gradient, each a Solver.
 //
-// A planner searches for the sequence of actions with the lowest cost, for E episodes in one
-// batch. It has C candidates per episode, each a sequence of W = H*A numbers in z-scored action
-// space. It sees a batched Cost and the kernels of a device, but neither a model nor a task. All
-// matrices stay on the device until the search ends.
+// A planner searches for the sequence of actions with the lowest cost, for E episodes
+// in one batch. It has C candidates per episode, each a sequence of W = H*A numbers
+// in z-scored action space. It sees a batched Cost and the kernels of a device, but
+// neither a model nor a task. All matrices stay on the device until the search ends.
 //
-// A plan of an episode is a function of its noise and its costs only. Noise, usually Keyed, gives
-// each episode its own random stream, so that results do not depend on which episodes share a
-// batch, and all arms of a paired comparison draw the same numbers.
+// A plan of an episode is a function of its noise and its costs only. Noise, usually
+// Keyed, gives each episode its own random stream, so that results do not depend on
+// which episodes share a batch, and all arms of a paired comparison draw the same
+// numbers.
 package plan
 
 import (
@@ -61,11 +62,11 @@ type Problem struct {
 type Plan struct {
 	Actions device.Mat
 	Cost    []float64
-	// NaNs counts the costs of each episode that were NaN or +Inf, over all iterations. They
-	// rank last.
+	// NaNs counts the costs of each episode that were NaN or +Inf, over all
+	// iterations. They rank last.
 	NaNs []int
-	// Blind reports for each episode that none of the costs of the last iteration was finite, so
-	// that its actions were chosen by noise alone.
+	// Blind reports for each episode that none of the costs of the last iteration was
+	// finite, so that its actions were chosen by noise alone.
 	Blind []bool
 }
 
@@ -107,9 +108,11 @@ type Clip string
 
 const (
 	// ClipRaw applies the task's bounds to z-scored actions without scaling them, as
-	// stable-worldmodel does. It looks unintended, but the published numbers depend on it.
+	// stable-worldmodel does. It looks unintended, but the published numbers depend
+	// on it.
 	ClipRaw Clip = "raw"
-	// ClipEnv applies the task's bounds as z-scores, which is the range that the task executes.
+	// ClipEnv applies the task's bounds as z-scores, which is the range that the task
+	// executes.
 	ClipEnv Clip = "env"
 	// ClipNone disables clipping.
 	ClipNone Clip = "none"

@@ -103,8 +103,8 @@ type recorded struct {
 	noise         array
 }
 
-// Costs implements plan.Cost. It takes candidates as float32, computes in float64 and rounds the
-// result to float32.
+// Costs implements plan.Cost. It takes candidates as float32, computes in float64 and
+// rounds the result to float32.
 func (r *recorded) Costs(dst, candidates device.Mat) error {
 	return r.CostGrads(dst, device.Mat{}, candidates)
 }
@@ -156,8 +156,9 @@ func (r *recorded) Normal(dst device.Mat, iteration int) {
 	r.dev.Upload64(dst, z)
 }
 
-// check repeats one plan. It compares elites, mean and deviation after each iteration, and the final
-// actions within 1e-5 (docs/sources.md#reference-tolerances).
+// check repeats one plan. It compares elites, mean and deviation after each
+// iteration, and the final actions within 1e-5
+// (docs/sources.md#reference-tolerances).
 func (r run) check(t *testing.T, d device.Device, name string) {
 	rec := &recorded{run: r, dev: d, target: read(t, r.f, name+"/target"), phase: read(t, r.f, name+"/phase"), noise: read(t, r.f, name+"/noise")}
 	width := r.h * r.d

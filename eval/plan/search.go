@@ -121,7 +121,8 @@ func (s *search) run(ctx context.Context, sample func(iteration int), update fun
 		}
 		s.rank()
 		update()
-		// All iterations queue the same kernels, so that a GPU can replay them as a graph.
+		// All iterations queue the same kernels, so that a GPU can replay them as a
+		// graph.
 		s.d.Submit()
 		s.trace(it)
 	}

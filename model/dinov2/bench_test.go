@@ -8,8 +8,8 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// BenchmarkEncode measures the published size on one thread, in processor time. testdata/bench.py
-// measures PyTorch.
+// BenchmarkEncode measures the published size on one thread, in processor time.
+// testdata/bench.py measures PyTorch.
 func BenchmarkEncode(b *testing.B) {
 	for _, p := range []device.Precision{device.FP32, device.BF16} {
 		b.Run(string(p), func(b *testing.B) {

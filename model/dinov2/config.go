@@ -28,8 +28,8 @@ type Config struct {
 	Patch     int `toml:"patch" json:"patch"`           // edge of a patch in pixels
 	Positions int `toml:"positions" json:"positions"`   // edge of the stored position grid in patches
 	FrameSize int `toml:"frame_size" json:"frame_size"` // edge of the frames in pixels
-	// Resample is the rule by which the position table is resampled to the frames' grid: "" or
-	// Hub. The two differ in the ratio of the grids.
+	// Resample is the rule by which the position table is resampled to the frames'
+	// grid: "" or Hub. The two differ in the ratio of the grids.
 	Resample string `toml:"resample" json:"resample,omitempty"`
 }
 
@@ -86,8 +86,8 @@ func (c Config) FrameFLOP() float64 {
 func (c Config) table(stored []float32) []float32 {
 	from, to := c.Positions, c.side()
 	ratio := float32(from) / float32(to)
-	// The hub's code passes a scale factor, enlarged by 0.1 patches so that rounding does not make
-	// the result one patch smaller.
+	// The hub's code passes a scale factor, enlarged by 0.1 patches so that rounding
+	// does not make the result one patch smaller.
 	if c.Resample == Hub {
 		ratio = float32(float64(from) / (float64(to) + 0.1))
 	}

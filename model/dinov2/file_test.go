@@ -91,7 +91,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// valuesOf returns a file's numbers as an encoder holds them, in the order of its parameters.
+// valuesOf returns a file's numbers as an encoder holds them, in the order of its
+// parameters.
 func valuesOf(t *testing.T, f *File) (all []float64) {
 	t.Helper()
 	c := f.Config
@@ -104,8 +105,9 @@ func valuesOf(t *testing.T, f *File) (all []float64) {
 	return all
 }
 
-// TestSpellings checks that a file with the names of transformers 5, or without a mask token, gives
-// the same encoder. TestReference reads a file with the hub's names.
+// TestSpellings checks that a file with the names of transformers 5, or without a
+// mask token, gives the same encoder. TestReference reads a file with the hub's
+// names.
 func TestSpellings(t *testing.T) {
 	f, err := Read(tiny)
 	if err != nil {
@@ -246,8 +248,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestPeers writes files of the published geometry with transformers' own class, with both kinds of
-// names, and compares features and position tables.
+// TestPeers writes files of the published geometry with transformers' own class, with
+// both kinds of names, and compares features and position tables.
 func TestPeers(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if _, err := os.Stat(python); err != nil {
@@ -276,8 +278,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// A file that is too large for a backbone, or whose header does not account for its size, is
-// rejected without using time or memory. Both files are sparse.
+// A file that is too large for a backbone, or whose header does not account for its
+// size, is rejected without using time or memory. Both files are sparse.
 func TestReadLargeFiles(t *testing.T) {
 	for size, want := range map[int64]string{50 << 30: "a file of this kind at most", 4 << 30: "the header is not JSON"} {
 		path := filepath.Join(t.TempDir(), publishedName)

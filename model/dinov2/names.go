@@ -8,9 +8,9 @@ import (
 	"scalewm/model/weights"
 )
 
-// Names of the tensors of a layer in transformers 4, which are those in its files, in transformers
-// 5, which has them in memory only, and in the hub's code. There q, k and v are a single tensor,
-// which useTransformers4 splits.
+// Names of the tensors of a layer in transformers 4, which are those in its files, in
+// transformers 5, which has them in memory only, and in the hub's code. There q, k
+// and v are a single tensor, which useTransformers4 splits.
 var (
 	four = weights.Spelling{Layer: regexp.MustCompile(`^(.*)encoder\.layer\.(\d+)\.(.+)$`), Format: "%sencoder.layer.%s.", Parts: []string{
 		"attention.attention.query.", "attention.attention.key.", "attention.attention.value.", "attention.output.dense.", "layer_scale1.lambda1", "layer_scale2.lambda1",
@@ -24,7 +24,8 @@ var (
 // maskToken is a tensor that only the training of DINOv2 uses.
 const maskToken = "embeddings.mask_token"
 
-// hubNames maps the names of tensors outside the layers in the hub's code to those of transformers.
+// hubNames maps the names of tensors outside the layers in the hub's code to those of
+// transformers.
 var hubNames = map[string]string{
 	"cls_token": "embeddings.cls_token", "mask_token": maskToken, "pos_embed": "embeddings.position_embeddings",
 	"register_tokens":         "embeddings.register_tokens",

@@ -19,8 +19,9 @@ import (
 // committed is the folder that testdata/dinov2.py writes.
 const committed = "testdata/reference"
 
-// TestReference reads backbones as they are published and compares with the results of
-// transformers: the cases written by testdata/dinov2.py and those in SCALEWM_REFERENCE_DIR.
+// TestReference reads backbones as they are published and compares with the results
+// of transformers: the cases written by testdata/dinov2.py and those in
+// SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) {
 	eachCase(t, func(t *testing.T, c *refCase) {
 		t.Run("ref", func(t *testing.T) { c.run(t, ref.New(), singleTolerance) })
@@ -40,8 +41,9 @@ func TestReference(t *testing.T) {
 	})
 }
 
-// Tolerances (docs/sources.md#reference-tolerances) of tokens and of the position table. The table
-// is always resampled in float32, so that its tolerance is the same in float64.
+// Tolerances (docs/sources.md#reference-tolerances) of tokens and of the position
+// table. The table is always resampled in float32, so that its tolerance is the same
+// in float64.
 const (
 	singleTolerance = 5e-5
 	bf16Tolerance   = 1e-1
@@ -126,7 +128,8 @@ func (c *refCase) group(t *testing.T, dev device.Device, rule, group, suffix str
 	}
 }
 
-// ready returns an encoder with the file's values, or with random ones if there is no file.
+// ready returns an encoder with the file's values, or with random ones if there is no
+// file.
 func ready(t testing.TB, dev device.Device, c Config, f *File) (*Encoder, *nn.Pass) {
 	t.Helper()
 	if err := c.Validate(); err != nil {

@@ -31,7 +31,7 @@ type Config struct {
 	PredictorHeads   int     `toml:"predictor_heads" json:"predictor_heads"`
 	PredictorHeadDim int     `toml:"predictor_head_dim" json:"predictor_head_dim"`
 	PredictorMLP     int     `toml:"predictor_mlp" json:"predictor_mlp"`
-	Dropout          float64 `toml:"dropout" json:"dropout"`                 // predictor only
+	Dropout          float64 `toml:"dropout" json:"dropout"`                 // of the predictor
 	PositionFrames   int     `toml:"position_frames" json:"position_frames"` // of the position table: 4 in the authors' code, 3 in stable-worldmodel
 	History          int     `toml:"history" json:"history"`                 // frames that the predictor sees
 	FrameSkip        int     `toml:"frame_skip" json:"frame_skip"`           // env steps between frames of a clip

@@ -1,12 +1,12 @@
 package dinowm
 
-// The functions below count the floating point operations of matrix multiplications, as those of
-// package lewm do: without element-wise work and work that the result does not need. They also
-// leave out the embedding of actions, which is small.
+// The functions below count the floating point operations of matrix multiplications,
+// as those of package lewm do: without element-wise work and work that the result
+// does not need. They also leave out the embedding of actions, which is small.
 
-// StepFLOP returns the operations of a training step on the features of batch clips. The backward
-// pass counts as twice the forward pass. The number of SIGReg's directions is ignored, since the
-// family's loss does not have that term.
+// StepFLOP returns the operations of a training step on the features of batch clips.
+// The backward pass counts as twice the forward pass. The number of SIGReg's
+// directions is ignored, since the family's loss does not have that term.
 func (c Config) StepFLOP(batch, _ int) float64 {
 	var f float64
 	for frame := range c.History {

@@ -86,16 +86,17 @@ func same(t *testing.T, a, b []weights.Tensor) {
 	}
 }
 
-// variants are the geometries of tokens: that of the authors and that of stable-worldmodel.
+// variants are the geometries of tokens: that of the authors and that of
+// stable-worldmodel.
 func variants() map[string]Config {
 	proprio := tiny()
 	proprio.PositionFrames, proprio.Proprio, proprio.ProprioEmbedding = 3, 4, 2
 	return map[string]Config{"action": tiny(), "proprioception": proprio}
 }
 
-// A checkpoint is converted to PyTorch's form and back, with the names of both versions of
-// transformers, with the backbone wrapped as stable-worldmodel's training wraps it, and with
-// proprioception.
+// A checkpoint is converted to PyTorch's form and back, with the names of both
+// versions of transformers, with the backbone wrapped as stable-worldmodel's training
+// wraps it, and with proprioception.
 func TestThereAndBack(t *testing.T) {
 	for name, c := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -172,9 +173,9 @@ func TestReadRefuses(t *testing.T) {
 	refused(t, "a tensor is missing", err, "no tensor")
 }
 
-// TestPeers checks that stable-worldmodel's modules, constructed from a converted config.json, load
-// the converted weights strictly and predict the same values (testdata/load_strict.py), for both
-// variants of tokens.
+// TestPeers checks that stable-worldmodel's modules, constructed from a converted
+// config.json, load the converted weights strictly and predict the same values
+// (testdata/load_strict.py), for both variants of tokens.
 func TestPeers(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if _, err := os.Stat(python); err != nil {

@@ -114,13 +114,14 @@ func (m *Model) gather(p *nn.Pass, src device.Mat, from int) device.Mat {
 // embedders. It ignores demb and dtarget, because features and targets are constants
 // (docs/sources.md#dino-wm-loss).
 func (m *Model) PredictorGrad(p *nn.Pass, _, dpred, _ device.Mat) {
-	// What the predictor returns in the action's columns is not part of the loss: gradient 0.
+	// What the predictor returns in the action's columns is not part of the loss:
+	// gradient 0.
 	dy := p.Zero(dpred.Rows, m.Cfg.Token())
 	p.Dev.Copy(dy.Columns(0, dpred.Cols), dpred)
 	dx := m.predictor.Backward(p, dy)
 	h, t, at := m.tokensOf(m.Cfg.History), m.tokensOf(m.Cfg.History+1), m.Cfg.Backbone.Width
-	// dz has the gradient of the embedded columns for all T frames of a clip; that of the last
-	// frame, which the predictor does not see, is 0.
+	// dz has the gradient of the embedded columns for all T frames of a clip; that of
+	// the last frame, which the predictor does not see, is 0.
 	dz := p.Zero(dx.Rows/h*t, m.Cfg.Token()-at)
 	p.Dev.CopyBlocks(dz, t, dx.Columns(at, dz.Cols), h, h, false)
 	at = 0

@@ -43,12 +43,13 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// tolerances are those of a device (docs/sources.md#reference-tolerances). cost and grad are
-// relative.
+// tolerances are those of a device (docs/sources.md#reference-tolerances). cost and
+// grad are relative.
 type tolerances struct{ numbers, cost, grad float64 }
 
 var (
-	// transformers interpolates the position table in float32, whatever the model's precision.
+	// transformers interpolates the position table in float32, whatever the model's
+	// precision.
 	doubleTolerances = tolerances{3e-7, 1e-7, 1e-6}
 	singleTolerances = tolerances{3e-5, 1e-5, 1e-4}
 	// With sums as short as these, PyTorch's own bf16 autocast has errors of this size.
@@ -184,7 +185,8 @@ func (c *smallCase) run(path string) {
 	}
 }
 
-// spelt returns a tensor's name in the file, which may be that of either version of transformers.
+// spelt returns a tensor's name in the file, which may be that of either version of
+// transformers.
 func spelt(tree *hdf5test.Tree, group, name string) string {
 	if tree.Has(group + "/weights/" + name) {
 		return name

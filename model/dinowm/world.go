@@ -8,7 +8,8 @@ import (
 	"scalewm/model/nn"
 )
 
-// Model implements both views of a model. The methods in this file run in evaluation mode.
+// Model implements both views of a model. The methods in this file run in evaluation
+// mode.
 var (
 	_ model.Counted   = (*Model)(nil)
 	_ model.Trainable = (*Model)(nil)
@@ -37,8 +38,9 @@ func (m *Model) Rollout(dst, start, candidates device.Mat, h int) {
 		panic(fmt.Sprintf("dinowm: %s candidates of %d blocks of %d from %s starts of %d patches", candidates, h, c.ActionWidth(), start, patches))
 	}
 	p, each := m.Eval(), candidates.Rows/episodes
-	// A chunk has about RolloutRows tokens per frame. It bounds the memory, most of which is for
-	// keys and values. Results do not depend on it, since no kernel mixes sequences.
+	// A chunk has about RolloutRows tokens per frame. It bounds the memory, most of
+	// which is for keys and values. Results do not depend on it, since no kernel
+	// mixes sequences.
 	chunk := max(1, m.Dev.Traits().RolloutRows/patches)
 	for e := range episodes {
 		for i := 0; i < each; i += chunk {
@@ -63,9 +65,9 @@ func (m *Model) predictBlocks(p *nn.Pass, dst, start, candidates device.Mat, h i
 	embed.Into(p, actions, blocks, device.Epilogue{})
 	intermediate := p.Mat((h-1)*rows, state) // predicted tokens after 1 to h-1 blocks
 	none := p.Zero(1, c.ActionEmbedding)
-	// tokens writes the tokens of a frame: latents + positions in the first columns, the frame's
-	// embedded action + positions in the others. AddRepeated repeats each latent of start for all n
-	// candidates.
+	// tokens writes the tokens of a frame: latents + positions in the first columns,
+	// the frame's embedded action + positions in the others. AddRepeated repeats each
+	// latent of start for all n candidates.
 	tokens := func(dst, positions device.Mat, frame int) {
 		latents := start
 		if frame > 0 {

@@ -26,9 +26,10 @@ import (
 	"scalewm/model"
 )
 
-// Names of the columns in a result. Column has the latent of each row's frame, P*D float32
-// numbers. Predicted has the latents after 1, 2, ..., Blocks of the action blocks that begin with the
-// row, Blocks*P*D numbers, which are NaN if the episode ends before the predicted frame.
+// Names of the columns in a result. Column has the latent of each row's frame, P*D
+// float32 numbers. Predicted has the latents after 1, 2, ..., Blocks of the action
+// blocks that begin with the row, Blocks*P*D numbers, which are NaN if the episode
+// ends before the predicted frame.
 const (
 	Column    = "emb"
 	Predicted = "pred"
@@ -65,8 +66,8 @@ type Result struct {
 	Width          int  // numbers per row: P*D, times Blocks for predictions
 	New            int  // rows computed by this call; the others were in existing parts
 	Skipped        bool // the file existed already, with these latents
-	// NaN is the percentage of computed numbers that are NaN or infinite. It is not set if
-	// Skipped is true.
+	// NaN is the percentage of computed numbers that are NaN or infinite. It is not
+	// set if Skipped is true.
 	NaN float64
 }
 
@@ -109,8 +110,8 @@ func (j Job) run(ctx context.Context) (Result, error) {
 		}
 		r.Width *= j.Blocks
 	}
-	// The id in the attributes identifies the result: an existing file with this id is complete, and
-	// parts with this id can be reused.
+	// The id in the attributes identifies the result: an existing file with this id
+	// is complete, and parts with this id can be reused.
 	attrs, err := j.attrs()
 	if err != nil {
 		return r, err

@@ -22,8 +22,8 @@ import (
 
 const rows = 40
 
-// dataSet writes three episodes of 40 rows with random frames, an action that is NaN in the last row
-// and a state of two numbers.
+// dataSet writes three episodes of 40 rows with random frames, an action that is NaN
+// in the last row and a state of two numbers.
 func dataSet(t *testing.T, size int) *hdf5.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "set.h5")
@@ -142,8 +142,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The file does not depend on the number of workers, the size of parts, the number of interruptions,
-// or on other files in the folder of the parts.
+// The file does not depend on the number of workers, the size of parts, the number of
+// interruptions, or on other files in the folder of the parts.
 func TestSameBytes(t *testing.T) {
 	data := dataSet(t, envs.FrameSize)
 	dev, err := cpu.New(cpu.Options{Threads: 2})

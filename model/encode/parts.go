@@ -121,8 +121,8 @@ func (j Job) assemble(ctx context.Context, p *parts, attrs map[string]string) (n
 		if ep.Columns[p.column], err = latents.read(e.Offset, e.Len); err != nil {
 			return 0, err
 		}
-		// Count non-finite numbers. i/p.width is the row within the episode, and block the index of
-		// the predicted block.
+		// Count non-finite numbers. i/p.width is the row within the episode, and
+		// block the index of the predicted block.
 		for i, v := range ep.Columns[p.column] {
 			block := i % p.width * j.Blocks / p.width
 			if j.Blocks > 0 && i/p.width+(block+1)*j.World.Info().FrameSkip >= e.Len {

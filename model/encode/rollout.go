@@ -22,8 +22,9 @@ func (e *encoder) predict(ctx context.Context, z []float32, from int) ([]float32
 		return nil, err
 	}
 	out := slices.Repeat([]float32{float32(math.NaN())}, len(z)*e.Blocks)
-	// model.Predict returns only the latent after the last block, so each number of blocks takes a
-	// separate call. In a call all rows have one candidate each, so that E is their number and C is 1.
+	// model.Predict returns only the latent after the last block, so each number of
+	// blocks takes a separate call. In a call all rows have one candidate each, so
+	// that E is their number and C is 1.
 	for at := 0; at < rows; at += model.FramesAtOnce {
 		for blocks := 1; blocks <= e.Blocks; blocks++ {
 			if err := ctx.Err(); err != nil {

@@ -86,9 +86,10 @@ func TestRollout(t *testing.T) {
 	}
 }
 
-// A part for the published width (192 numbers per latent) has 2,048 rows. For DINO-WM's 256 patches of
-// 384 numbers (docs/sources.md#dino-wm) with 5 blocks, that many would take 4 GB. A part has at most
-// 2^23 numbers, 34 MB in float32, but at least one row.
+// A part for the published width (192 numbers per latent) has 2,048 rows. For
+// DINO-WM's 256 patches of 384 numbers (docs/sources.md#dino-wm) with 5 blocks, that
+// many would take 4 GB. A part has at most 2^23 numbers, 34 MB in float32, but at
+// least one row.
 func TestPartsFitInMemory(t *testing.T) {
 	for width, want := range map[int]int{192: 2048, 5 * 192: 2048, 256 * 384: 85, 5 * 256 * 384: 17, 1 << 24: 1} {
 		if got := partRows(width); got != want {
@@ -97,8 +98,9 @@ func TestPartsFitInMemory(t *testing.T) {
 	}
 }
 
-// If all latents or predictions are NaN or infinite, no file is written. If some are, their share is
-// reported, without the predictions beyond the end of an episode. The latents have 5 numbers.
+// If all latents or predictions are NaN or infinite, no file is written. If some are,
+// their share is reported, without the predictions beyond the end of an episode. The
+// latents have 5 numbers.
 func TestNotFinite(t *testing.T) {
 	spoil := func(w *spoiled, rows ...int) *spoiled { w.rows = rows; return w }
 	for _, c := range []struct {

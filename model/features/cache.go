@@ -47,8 +47,8 @@ func newCache(o Options) (*cache, error) {
 // shard is a range of rows, [from, to).
 type shard struct{ from, to int }
 
-// shardBytes is the approximate size of a shard, and so the work that a kill loses. It is a
-// variable for tests.
+// shardBytes is the approximate size of a shard, and so the work that a kill loses.
+// It is a variable for tests.
 var shardBytes = 64_000_000
 
 // rowBytes returns the size of a row in a shard: its numbers in bf16, little-endian,
@@ -158,12 +158,14 @@ func (c *cache) otherCaches() string {
 	return fmt.Sprintf("; %d caches of other data, backbones or devices take %s and are not read", len(folders), size(total))
 }
 
-// errExists cancels the writing of a shard that another process has completed in the meantime.
+// errExists cancels the writing of a shard that another process has completed in the
+// meantime.
 var errExists = errors.New("the shard exists")
 
-// fill computes the missing shards and returns how many it has computed. Each process visits them
-// in a different random order, so that two rarely work on the same one. If they do, the second
-// waits for the first if both are on one host, since safefile.Write locks the path.
+// fill computes the missing shards and returns how many it has computed. Each process
+// visits them in a different random order, so that two rarely work on the same one.
+// If they do, the second waits for the first if both are on one host, since
+// safefile.Write locks the path.
 func (c *cache) fill(ctx context.Context) (filled int, err error) {
 	missing, err := c.missing()
 	if err != nil {

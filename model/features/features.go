@@ -55,8 +55,8 @@ type Options struct {
 	Frames dataset.FrameReader // frames of the size that the encoder takes
 	Path   string              // path of the data set; caches are in the folder Path + ".features"
 	Key    Key                 // Open sets Data and FrameSize
-	// Encode writes the features of frames to dst, in their order (model.Encoder.Latents). It is
-	// called by one goroutine at a time.
+	// Encode writes the features of frames to dst, in their order
+	// (model.Encoder.Latents). It is called by one goroutine at a time.
 	Encode   func(ctx context.Context, dst []float32, frames []byte) error
 	Limit    Limit
 	Workers  int // goroutines that read files, or 0 for one per core

@@ -18,7 +18,8 @@ import (
 	"scalewm/dataset/rng"
 )
 
-// data is a data set with that many rows, whose frames of 2 x 2 pixels encode the row's index.
+// data is a data set with that many rows, whose frames of 2 x 2 pixels encode the
+// row's index.
 type data struct {
 	dataset.Source
 	rows int
@@ -36,8 +37,8 @@ func (d data) Frame(row int, dst []byte) error {
 // Rows have 3 x 2 numbers, and shards have 10 rows.
 const rows, patches, width = 95, 3, 2
 
-// options returns options for a data set in a new folder. encoded counts the frames that are
-// encoded.
+// options returns options for a data set in a new folder. encoded counts the frames
+// that are encoded.
 func options(path string, encoded *int) Options {
 	shardBytes = 10 * (2*patches*width + 4)
 	d := data{rows: rows, name: "f00d"}
@@ -64,8 +65,8 @@ func open(t *testing.T, o Options) (Source, string) {
 	return s, note
 }
 
-// check requests rows, some of them twice in a request or in several requests, and compares with the
-// rounded numbers.
+// check requests rows, some of them twice in a request or in several requests, and
+// compares with the rounded numbers.
 func check(t *testing.T, s Source) {
 	t.Helper()
 	for _, list := range [][]int32{{5, 94, 0, 5, 60}, {60, 1, 94}, {}} {
@@ -81,8 +82,8 @@ func check(t *testing.T, s Source) {
 	}
 }
 
-// TestSources checks that features from the cache and features computed on request are equal, and
-// that an existing cache is not computed again.
+// TestSources checks that features from the cache and features computed on request
+// are equal, and that an existing cache is not computed again.
 func TestSources(t *testing.T) {
 	encoded := 0
 	o := options(filepath.Join(t.TempDir(), "d.h5"), &encoded)
@@ -142,7 +143,8 @@ func files(t *testing.T, path string) map[string]string {
 	return out
 }
 
-// TestInterrupted checks that filling continues after an interruption, with the same bytes.
+// TestInterrupted checks that filling continues after an interruption, with the same
+// bytes.
 func TestInterrupted(t *testing.T) {
 	encoded := 0
 	o := options(filepath.Join(t.TempDir(), "d.h5"), &encoded)
@@ -186,8 +188,8 @@ func TestHelperFill(t *testing.T) {
 	fmt.Println("encoded", encoded)
 }
 
-// TestProcesses kills a process that fills a cache and then starts two others at the same time. The
-// bytes are those of a single process.
+// TestProcesses kills a process that fills a cache and then starts two others at the
+// same time. The bytes are those of a single process.
 func TestProcesses(t *testing.T) {
 	encoded := 0
 	o := options(filepath.Join(t.TempDir(), "d.h5"), &encoded)
@@ -236,8 +238,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestOthers checks that features of other data, another backbone or another device are not used, nor
-// a shard that is incomplete, damaged, or belongs to another cache.
+// TestOthers checks that features of other data, another backbone or another device
+// are not used, nor a shard that is incomplete, damaged, or belongs to another cache.
 func TestOthers(t *testing.T) {
 	encoded := 0
 	dir := filepath.Join(t.TempDir(), "[x]*") // special characters of globs in the name of a folder
@@ -321,8 +323,9 @@ func rewrite(path string, change func(b []byte) []byte) error {
 	return os.WriteFile(path, change(b), 0o666)
 }
 
-// TestLimits checks that a cache is used if it fits into the limit, and that the note says why if it
-// does not. A size for which the disk does not have the space is an error.
+// TestLimits checks that a cache is used if it fits into the limit, and that the note
+// says why if it does not. A size for which the disk does not have the space is an
+// error.
 func TestLimits(t *testing.T) {
 	encoded := 0
 	o := options(filepath.Join(t.TempDir(), "d.h5"), &encoded)

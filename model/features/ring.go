@@ -47,7 +47,8 @@ func (r *ring) Features(ctx context.Context, rows []int32, dst []uint16) error {
 			copy(dst[i*n:][:n], dst[from*n:][:n])
 		}
 	}
-	// Storing may evict rows of this request, so it comes after all of them have been copied.
+	// Storing may evict rows of this request, so it comes after all of them have been
+	// copied.
 	for _, row := range todo {
 		r.store(row, dst[first[row]*n:][:n])
 	}

@@ -1,14 +1,14 @@
 package lewm
 
-// The functions below count the floating point operations of matrix multiplications, with a
-// multiply-add as two operations. Rates are reported in them. Element-wise work is not counted,
-// nor is work that the result does not need: in the encoder's last layer everything after the
-// attention for tokens other than the class token, and in a rollout the outputs of positions
-// before the last one.
+// The functions below count the floating point operations of matrix multiplications,
+// with a multiply-add as two operations. Rates are reported in them. Element-wise
+// work is not counted, nor is work that the result does not need: in the encoder's
+// last layer everything after the attention for tokens other than the class token,
+// and in a rollout the outputs of positions before the last one.
 
-// StepFLOP returns the operations of a training step on batch clips, with SIGReg along the given
-// number of directions. The backward pass counts as twice the forward pass, since each GEMM has
-// two gradients.
+// StepFLOP returns the operations of a training step on batch clips, with SIGReg
+// along the given number of directions. The backward pass counts as twice the forward
+// pass, since each GEMM has two gradients.
 func (c Config) StepFLOP(batch, directions int) float64 {
 	n, t := float64(batch*(c.History+1)), float64(c.History)
 	p := n * t / (t + 1) // positions with a prediction
@@ -30,8 +30,8 @@ func (c Config) PlanFLOP(candidates, h int) float64 {
 		if step < c.History {
 			continue
 		}
-		// The earlier positions of a window that slides. In the last layer only their keys and
-		// values are needed.
+		// The earlier positions of a window that slides. In the last layer only their
+		// keys and values are needed.
 		for keys := 1; keys < window; keys++ {
 			f += float64(c.PredictorDepth-1)*c.positionFLOP(float64(keys), true) + c.positionFLOP(0, false)
 		}

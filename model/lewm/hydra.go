@@ -95,8 +95,8 @@ func describe(config []byte, f *weights.File) (model.Geometry, error) {
 		Dropout: t.Predictor.Dropout, History: t.Predictor.NumFrames, Smoothed: t.Action.Smoothed}
 	c.FrameSkip, c.ActionDim = model.SplitBlock(cmp.Or(t.Action.InputDim, f.Axis("action_encoder.patch_embed.weight", 1)))
 	c.complete(f)
-	// Fields for unusual widths stay 0 if the tree states the usual ones, so that equal models have
-	// equal geometries.
+	// Fields for unusual widths stay 0 if the tree states the usual ones, so that
+	// equal models have equal geometries.
 	if t.Predictor.HiddenDim != c.Dim {
 		c.PredictorWidth = t.Predictor.HiddenDim
 	}

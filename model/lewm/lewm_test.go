@@ -44,8 +44,8 @@ func TestParameterCounts(t *testing.T) {
 	}
 }
 
-// The state dict of the published model has 303 tensors of 18,042,672 values, with the names and
-// shapes of docs/sources.md#tensor-names for all i and j.
+// The state dict of the published model has 303 tensors of 18,042,672 values, with
+// the names and shapes of docs/sources.md#tensor-names for all i and j.
 func TestTensorNames(t *testing.T) {
 	m, err := paper().Declare()
 	if err != nil {
@@ -157,8 +157,9 @@ func download(dev device.Device, m device.Mat) []float64 {
 	return v
 }
 
-// The untrained predictor is the identity up to position and norm (docs/sources.md#predictor), and
-// the initial values of a tensor do not depend on the other tensors.
+// The untrained predictor is the identity up to position and norm
+// (docs/sources.md#predictor), and the initial values of a tensor do not depend on
+// the other tensors.
 func TestInit(t *testing.T) {
 	dev := ref.New()
 	a, err := New(dev, tiny(), 7)
@@ -197,8 +198,8 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// Rollout equals the plain loop of docs/sources.md#rollout over windows of 1, 2, 3, 3, 3 latents,
-// with positions from 0 in each and all tokens computed.
+// Rollout equals the plain loop of docs/sources.md#rollout over windows of 1, 2, 3,
+// 3, 3 latents, with positions from 0 in each and all tokens computed.
 func TestRollout(t *testing.T) {
 	dev, m := stirred(t)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -239,8 +240,8 @@ func same(t *testing.T, what string, got, want []float64) {
 	}
 }
 
-// On all devices, the result of a row does not depend on the other rows that are rolled out or
-// encoded with it, nor on the row's position in a chunk.
+// On all devices, the result of a row does not depend on the other rows that are
+// rolled out or encoded with it, nor on the row's position in a chunk.
 func TestRowsAreAlone(t *testing.T) {
 	devices := []device.Device{ref.New()}
 	for _, precision := range []device.Precision{device.FP32, device.BF16} {
@@ -290,8 +291,8 @@ func rowsAreAlone(t *testing.T, dev device.Device) {
 	}
 }
 
-// Gradients of the entire model, through both paths to the latents, are compared with central
-// differences of scalars such as 0.5*sum(w*(pred-target)^2).
+// Gradients of the entire model, through both paths to the latents, are compared with
+// central differences of scalars such as 0.5*sum(w*(pred-target)^2).
 func TestModelGradient(t *testing.T) {
 	dev := ref.New()
 	c := tiny()

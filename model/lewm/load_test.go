@@ -128,8 +128,8 @@ func publish(t *testing.T, m *Model, change func(ts []weights.Tensor) []weights.
 	return dir
 }
 
-// A published checkpoint can be given by its folder or its path, and every kind of damage is an
-// error.
+// A published checkpoint can be given by its folder or its path, and every kind of
+// damage is an error.
 func TestLoadPublished(t *testing.T) {
 	dev, m := stirred(t)
 	dir := publish(t, m, slices.Clone[[]weights.Tensor])
@@ -176,7 +176,8 @@ func TestLoadPublished(t *testing.T) {
 	refused(t, "no config.json", err, "config.json")
 }
 
-// The tree of the released models, as listed in docs/sources.md#checkpoint-files, and its variants.
+// The tree of the released models, as listed in docs/sources.md#checkpoint-files, and
+// its variants.
 const released = `{"_target_": "stable_worldmodel.wm.lewm.LeWM",
  "encoder": {"_target_": "stable_pretraining.backbone.utils.vit_hf", "size": "tiny", "patch_size": 14, "image_size": 224, "pretrained": false, "use_mask_token": false},
  "predictor": {"_target_": "stable_worldmodel.wm.lewm.module.Predictor", "num_frames": 3, "input_dim": 192, "hidden_dim": 192, "output_dim": 192, "depth": 6, "heads": 16, "mlp_dim": 2048, "dim_head": 64, "dropout": 0.1, "emb_dropout": 0.0},

@@ -19,9 +19,9 @@ import (
 // committed is the folder that testdata/lewm_paper.py writes.
 const committed = "testdata/reference"
 
-// TestReference loads weights.pt and config.json as they are published, and compares with the
-// results of the reference implementation in evaluation mode: the cases written by
-// testdata/lewm_paper.py and those in SCALEWM_REFERENCE_DIR.
+// TestReference loads weights.pt and config.json as they are published, and compares
+// with the results of the reference implementation in evaluation mode: the cases
+// written by testdata/lewm_paper.py and those in SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) { eachPaper(t, checkPaper) }
 
 func eachPaper(t *testing.T, check func(t *testing.T, path string, tree *hdf5test.Tree)) {
@@ -42,16 +42,16 @@ func eachPaper(t *testing.T, check func(t *testing.T, path string, tree *hdf5tes
 	}
 }
 
-// tolerances are those of a device by output (docs/sources.md#reference-tolerances). Candidates
-// whose costs differ by more than order must be ordered in the same way.
+// tolerances are those of a device by output (docs/sources.md#reference-tolerances).
+// Candidates whose costs differ by more than order must be ordered in the same way.
 type tolerances struct {
 	emb, act, cls, cost, order float64
 }
 
 var (
 	doubleTolerances = tolerances{1e-9, 1e-9, 1e-9, 1e-9, 1e-8}
-	// Cases in SCALEWM_REFERENCE_DIR: their float64 results may start from colours that were
-	// standardised in float32 or with float32 constants.
+	// Cases in SCALEWM_REFERENCE_DIR: their float64 results may start from colours
+	// that were standardised in float32 or with float32 constants.
 	widenedTolerances = tolerances{2e-6, 1e-9, 5e-6, 5e-5, 2e-4}
 	singleTolerances  = tolerances{2e-5, 5e-6, 5e-5, 5e-4, 2e-3}
 	bf16Tolerances    = tolerances{5e-2, 2e-2, 1e-1, 0.6, 1.2}
@@ -110,7 +110,8 @@ func (c *paperCase) run(path string, dev device.Device) {
 	if side.Kind != model.FamilyLeWM || side.Method != model.Baseline || side.Task != "" {
 		c.Errorf("the sidecar of a published checkpoint: %+v", side)
 	}
-	// The reference implementation accepts frames of any size. The config has that of the table.
+	// The reference implementation accepts frames of any size. The config has that of
+	// the table.
 	if _, shape := c.read("input/pixels"); len(shape) == 5 && shape[2] != m.Cfg.ImageSize {
 		given := m
 		defer given.Free()
@@ -131,8 +132,8 @@ func (c *paperCase) run(path string, dev device.Device) {
 	}
 }
 
-// resampled returns the model for frames of another edge in pixels, with interpolated positions, as
-// the reference implementation's encode computes for such frames.
+// resampled returns the model for frames of another edge in pixels, with interpolated
+// positions, as the reference implementation's encode computes for such frames.
 func resampled(t *testing.T, m *Model, edge int) *Model {
 	t.Helper()
 	c := m.Cfg
@@ -239,7 +240,8 @@ func (c *paperCase) plan(start device.Mat) {
 	c.ordered(got, s)
 }
 
-// ordered checks that candidates of an episode whose costs clearly differ are in the same order.
+// ordered checks that candidates of an episode whose costs clearly differ are in the
+// same order.
 func (c *paperCase) ordered(got []float64, s int) {
 	want, _ := c.read("f64/cost")
 	for i := range want {

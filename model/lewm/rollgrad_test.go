@@ -21,8 +21,8 @@ func costGrads(m *Model, start, goal, candidates device.Mat, h int) (cost, grad 
 	return download(d, c), download(d, g)
 }
 
-// TestCostGrad compares the costs with those of Rollout and the gradients with central differences,
-// over more steps than the predictor sees.
+// TestCostGrad compares the costs with those of Rollout and the gradients with
+// central differences, over more steps than the predictor sees.
 func TestCostGrad(t *testing.T) {
 	dev, m := stirred(t)
 	r := rand.New(rand.NewPCG(11, 12))
@@ -117,8 +117,8 @@ func costGradReference(t *testing.T, dev device.Device, name string) {
 	}
 }
 
-// TestCostGradRowsAreAlone checks that a candidate's result does not depend on the other candidates,
-// nor on where a chunk ends.
+// TestCostGradRowsAreAlone checks that a candidate's result does not depend on the
+// other candidates, nor on where a chunk ends.
 func TestCostGradRowsAreAlone(t *testing.T) {
 	for _, p := range []device.Precision{device.FP32, device.BF16} {
 		dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})

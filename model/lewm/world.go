@@ -8,7 +8,8 @@ import (
 	"scalewm/model/nn"
 )
 
-// Model implements both views of a model. The methods in this file run in evaluation mode.
+// Model implements both views of a model. The methods in this file run in evaluation
+// mode.
 var (
 	_ model.Counted = (*Model)(nil)
 	_ model.Learner = (*Model)(nil)
@@ -69,8 +70,9 @@ func (m *Model) predictBlocks(p *nn.Pass, dst, start, candidates device.Mat, h i
 	}
 	intermediate := p.Mat((h-1)*n, m.Cfg.Dim) // row (t-1)*n + i is candidate i after t blocks
 	latents := func(from, to int) device.Mat {
-		// Frame 0 is only requested by itself, in step 0, where one row of start serves all
-		// candidates of its episode. Later windows reuse its cached keys and values or begin later.
+		// Frame 0 is only requested by itself, in step 0, where one row of start
+		// serves all candidates of its episode. Later windows reuse its cached keys
+		// and values or begin later.
 		if from == 0 {
 			return start
 		}

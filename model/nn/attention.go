@@ -86,8 +86,9 @@ func (a *Attention) Backward(p *Pass, dy device.Mat) device.Mat {
 	}
 	dq, dkv := p.Activations(a.q.Rows, a.width()), p.Activations(a.x.Rows, 2*a.width())
 	a.grad(p, dq, dkv, datt)
-	// Keys and values came from every token and the query from one token of each sequence:
-	// the first product writes all rows of dx, the second adds to the rows of that token.
+	// Keys and values came from every token and the query from one token of each
+	// sequence: the first product writes all rows of dx, the second adds to the rows
+	// of that token.
 	a.keys().Grad(p, dkv, a.x)
 	a.query().Grad(p, dq, a.seqs.only(a.x, a.token))
 	dx := p.Mat(a.x.Rows, a.x.Cols)

@@ -125,7 +125,8 @@ func (o *oracle) act(x *G.Node, act device.Act) *G.Node {
 	return nil
 }
 
-// attend computes softmax attention per sequence and head. Masked positions have weight 0.
+// attend computes softmax attention per sequence and head. Masked positions have
+// weight 0.
 func (o *oracle) attend(qkv *G.Node, s nn.Seqs, a *nn.Attention) *G.Node {
 	width := a.Heads * a.Dim
 	var out *G.Node
@@ -151,7 +152,8 @@ func (o *oracle) attend(qkv *G.Node, s nn.Seqs, a *nn.Attention) *G.Node {
 	return out
 }
 
-// compare evaluates sum(weight*y) and its gradients and compares them with this package's.
+// compare evaluates sum(weight*y) and its gradients and compares them with this
+// package's.
 func (o *oracle) compare(y *G.Node, ours, weight []float64) {
 	o.Helper()
 	s := y.Shape()

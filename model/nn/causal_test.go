@@ -8,9 +8,10 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// TestCausalUnroll compares each step of an unroll, which caches keys and values, with
-// Forward on the frames in the window of that step. Both add in the same order, so that in
-// float64 they agree within 1e-12. The table has one position more than a window needs.
+// TestCausalUnroll compares each step of an unroll, which caches keys and values,
+// with Forward on the frames in the window of that step. Both add in the same order,
+// so that in float64 they agree within 1e-12. The table has one position more than a
+// window needs.
 func TestCausalUnroll(t *testing.T) {
 	const n, steps, window, patches, dim = 3, 5, 3, 4, 6
 	dev := ref.New()

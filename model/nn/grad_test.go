@@ -9,8 +9,8 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// layer is the subject of a gradient check: a forward pass from inputs to an output, and a
-// backward pass from the output's gradient to those of the inputs.
+// layer is the subject of a gradient check: a forward pass from inputs to an output,
+// and a backward pass from the output's gradient to those of the inputs.
 type layer struct {
 	set      *Set
 	inputs   []device.Mat

@@ -124,8 +124,8 @@ type Folded struct {
 // Folded computes the scales and biases. The result is valid as long as the weights
 // and the arena of p are.
 func (q *Projector) Folded(p *Pass) Folded {
-	// The scale is the norm of 1 without offset. The bias is the norm of the first layer's
-	// bias: norm(a.b + bias) = scale*a.b + norm(bias).
+	// The scale is the norm of 1 without offset. The bias is the norm of the first
+	// layer's bias: norm(a.b + bias) = scale*a.b + norm(bias).
 	f := Folded{q, p.Mat(1, q.In.Out()), p.Mat(1, q.In.Out())}
 	p.Dev.Fill(f.bias, 1)
 	q.rescale(p, f.scale, f.bias)

@@ -386,8 +386,9 @@ func (b *AdaLNBlock) extend(p *Pass, x, mod, window device.Mat, n, queries int) 
 func (a *Attention) extend(p *Pass, window, x device.Mat, n, queries int) device.Mat {
 	_, kv := split(window, a.width())
 	k, v := split(kv, a.width())
-	// rows is the number of rows of the result, and first that of its rows that belong to the
-	// first token and are copied from v. Rows of x before the last `queried` need only k and v.
+	// rows is the number of rows of the result, and first that of its rows that
+	// belong to the first token and are copied from v. Rows of x before the last
+	// `queried` need only k and v.
 	rows, first := queries*n, 0
 	if alone := window.Rows == n; a.Block == 1 && rows == window.Rows && (alone || 4*n >= p.Dev.Traits().RolloutRows) {
 		first = n

@@ -15,13 +15,15 @@ var vitInit = Inits{Normal(0.02), Const(0)}
 // ViTKind is what differs between the supported kinds of ViT.
 type ViTKind struct {
 	Eps float64 // epsilon of the LayerNorms
-	// MaskToken means that files hold a mask token, which only DINOv2's own training uses.
+	// MaskToken means that files hold a mask token, which only DINOv2's own training
+	// uses.
 	MaskToken bool
 	names     blockNames
 }
 
-// The kinds of ViT, with the tensor names of transformers 4 (docs/sources.md#tensor-names):
-// PlainViT is LeWM's encoder, DINOv2 the frozen encoder of DINO-WM.
+// The kinds of ViT, with the tensor names of transformers 4
+// (docs/sources.md#tensor-names): PlainViT is LeWM's encoder, DINOv2 the frozen
+// encoder of DINO-WM.
 var (
 	PlainViT = ViTKind{Eps: 1e-12, names: blockNames{in: "intermediate.dense", out: "output.dense", before: "layernorm_before", after: "layernorm_after"}}
 	DINOv2   = ViTKind{Eps: 1e-6, MaskToken: true, names: blockNames{in: "mlp.fc1", out: "mlp.fc2", before: "norm1", after: "norm2",
@@ -105,8 +107,8 @@ func (v *ViT) SetTable(table device.Mat) { v.table = table }
 func (v *ViT) Patches(p *Pass, px device.Bytes, list device.Ints, first, n int) device.Mat {
 	f := device.Frames{Count: n, Size: v.cfg.ImageSize, Patch: v.cfg.Patch, Mean: imageMean, Std: imageStd, List: list, First: first}
 	cols := 3 * f.Patch * f.Patch
-	// Rows are padded to a multiple of 8 numbers, so that in bf16 each begins at a multiple of
-	// 16 bytes and GEMM kernels can use 16-byte loads.
+	// Rows are padded to a multiple of 8 numbers, so that in bf16 each begins at a
+	// multiple of 16 bytes and GEMM kernels can use 16-byte loads.
 	m := p.Activations(n*f.Grid(), (cols+7)/8*8).Columns(0, cols)
 	p.Dev.Patches(m, px, f)
 	return m

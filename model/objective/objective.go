@@ -70,8 +70,8 @@ func DrawPairs(r *rand.Rand, episodes []int32, t, k int) []int32 {
 		}
 		first, second = append(first, clip+int32(min(i, j))), append(second, clip+int32(max(i, j)))
 	}
-	// Rejection sampling as in the authors' code: at most 10 rounds, each with twice as many
-	// draws as pairs are missing.
+	// Rejection sampling as in the authors' code: at most 10 rounds, each with twice
+	// as many draws as pairs are missing.
 	for round := 0; round < 10 && len(first) < k; round++ {
 		for range 2 * (k - len(first)) {
 			i, j := r.IntN(len(episodes)*t), r.IntN(len(episodes)*t)

@@ -74,8 +74,9 @@ func TestSIGRegGradient(t *testing.T) {
 	b.differences(t, z, b.values(g), value)
 }
 
-// The expected values follow from the formula (docs/sources.md#sigreg): latents that are all
-// zero give 0.402048 B, and independent N(0, I) rows give 1.052464 on average for every B.
+// The expected values follow from the formula (docs/sources.md#sigreg): latents that
+// are all zero give 0.402048 B, and independent N(0, I) rows give 1.052464 on average
+// for every B.
 func TestSIGRegLevels(t *testing.T) {
 	b := newBench()
 	loss := device.NewMat(b.dev, 1, 1)
@@ -212,8 +213,8 @@ func TestRegressionGradient(t *testing.T) {
 	}
 }
 
-// Two orthogonal directions of equal variance have effective rank 2, and points on a line have
-// rank 1. All norms of the first case are 2, so that their deviation is 0.
+// Two orthogonal directions of equal variance have effective rank 2, and points on a
+// line have rank 1. All norms of the first case are 2, so that their deviation is 0.
 func TestMeasure(t *testing.T) {
 	h := Measure([]float64{2, 0, 0, -2, 0, 0, 0, 2, 0, 0, -2, 0}, 3)
 	if math.Abs(h.EffectiveRank-2) > 1e-12 || h.NormMean != 2 || h.NormStd != 0 {

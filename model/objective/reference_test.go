@@ -14,8 +14,9 @@ import (
 	"scalewm/model/nn"
 )
 
-// TestReference compares the losses with values and gradients from PyTorch, for the cases in
-// testdata/reference (written by testdata/losses.py) and those in SCALEWM_REFERENCE_DIR.
+// TestReference compares the losses with values and gradients from PyTorch, for the
+// cases in testdata/reference (written by testdata/losses.py) and those in
+// SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) {
 	for _, path := range referenceCases(t, "losses") {
 		t.Run(filepath.Base(path), func(t *testing.T) { checkLosses(t, filepath.Join(path, "reference.h5")) })
@@ -135,7 +136,8 @@ func (c *lossCase) duplicate(v []float64) []float64 {
 	return out
 }
 
-// z returns a variant of the group's latents and their width (docs/sources.md#loss-cases).
+// z returns a variant of the group's latents and their width
+// (docs/sources.md#loss-cases).
 func (c *lossCase) z(name string) ([]float64, int) {
 	z, shape := c.read("z")
 	d := shape[2]

@@ -77,8 +77,8 @@ type Numbers struct {
 	Pairs      int `toml:"pairs" json:"pairs"`           // K, the correlation's frame pairs per step
 	// Correlation is "authors" or "paper": whether deviations divide by K-1 or by K.
 	Correlation string `toml:"correlation" json:"correlation"`
-	// AuxLoss is "authors" or "paper": whether the regression's loss is the mean or the sum over
-	// the dimensions of q.
+	// AuxLoss is "authors" or "paper": whether the regression's loss is the mean or
+	// the sum over the dimensions of q.
 	AuxLoss string `toml:"aux_loss" json:"aux_loss"`
 	// AuxHidden is the hidden width of the regression's head, or 0 for the published 256.
 	AuxHidden int `toml:"aux_hidden,omitzero" json:"aux_hidden,omitempty"`
@@ -135,8 +135,8 @@ func correlationTerm(s Setting) Term {
 	if s.Correlation == "paper" {
 		form = device.Paper
 	}
-	// Buffers for pairs by their number, which is K unless a batch has too few episodes. They
-	// are reused, since a recorded step refers to fixed memory.
+	// Buffers for pairs by their number, which is K unless a batch has too few
+	// episodes. They are reused, since a recorded step refers to fixed memory.
 	buffers := map[int]device.Ints{}
 	return Term{
 		Prepare: func(b Batch) Loss {

@@ -19,9 +19,10 @@ import (
 	"scalewm/model/weights"
 )
 
-// In addition to its last weights, a run keeps the weights of the lowest validation loss and
-// those of the last keptSteps resume points, so that a training that diverges late is not
-// lost. Each file has a sidecar and can be passed to any verb by its path.
+// In addition to its last weights, a run keeps the weights of the lowest validation
+// loss and those of the last keptSteps resume points, so that a training that
+// diverges late is not lost. Each file has a sidecar and can be passed to any verb by
+// its path.
 const (
 	bestName  = "best.safetensors"
 	keptSteps = 3
@@ -187,8 +188,8 @@ func Files() []string {
 	return append([]string{weights.FileName, weights.SidecarName, resumeName, clockName}, sideFiles...)
 }
 
-// resumeName is the resume point of an unfinished run. It is a single file, so that a kill
-// cannot leave parts from different steps. finish removes it.
+// resumeName is the resume point of an unfinished run. It is a single file, so that a
+// kill cannot leave parts from different steps. finish removes it.
 const resumeName = "resume.safetensors"
 
 // Reached returns the step of the resume point in a run's folder, or 0 if there is

@@ -48,7 +48,8 @@ type Optimiser struct {
 	WeightDecay float64 `toml:"weight_decay" json:"weight_decay"`
 	// WarmUp is the fraction of the steps in which the rate rises from 0 to LR.
 	WarmUp float64 `toml:"warm_up" json:"warm_up"`
-	// Clip is the maximum L2 norm of the gradient of all parameters, or 0 for no clipping.
+	// Clip is the maximum L2 norm of the gradient of all parameters, or 0 for no
+	// clipping.
 	Clip float64 `toml:"clip" json:"clip"`
 }
 
@@ -75,8 +76,8 @@ type Intervals struct {
 // Task is what a training needs to know of a task.
 type Task struct {
 	Name, ID string // such as tworoom and swm/TwoRoom-v1
-	// Q is the task state for loss terms that use it (docs/sources.md#task-state-q). Other
-	// methods do not need it.
+	// Q is the task state for loss terms that use it (docs/sources.md#task-state-q).
+	// Other methods do not need it.
 	Q envs.Q
 }
 
@@ -99,8 +100,8 @@ type Options struct {
 	Config   Config
 	Model    model.Geometry // of the method's family
 	Seed     int64
-	// Protocol is paper (validation clips drawn at random) or strict (validation on episodes
-	// that the training does not see).
+	// Protocol is paper (validation clips drawn at random) or strict (validation on
+	// episodes that the training does not see).
 	Protocol dataset.Protocol
 	Out      string // folder of the run
 	// Begin, if set, is called once all options are valid and there is work to do, before
@@ -113,21 +114,22 @@ type Options struct {
 	// Workers is the number of goroutines that decode frames, or 0 for one per core.
 	Workers  int
 	Progress func(done, total int64, note string)
-	// Note, if set, is called with messages: which damaged files are trained again, and for
-	// which process Run waits.
+	// Note, if set, is called with messages: which damaged files are trained again,
+	// and for which process Run waits.
 	Note func(text string)
 }
 
 // Result describes a finished run. The fields after Loss are zero if it was skipped.
 type Result struct {
-	Weights string  `json:"weights"` // path of weights.safetensors
-	ID      string  `json:"id"`      // of the spec that determines the bytes
-	Steps   int     `json:"steps"`
-	Loss    float64 `json:"loss"` // last step; 0 where nothing was trained or its metrics are gone
-	MsStep  float64 `json:"ms_step"`
+	Weights string `json:"weights"` // path of weights.safetensors
+	ID      string `json:"id"`      // hash of the spec that determines the weights
+	Steps   int    `json:"steps"`   // optimiser steps of the entire run
+	// Loss is that of the last step, or 0 if nothing was trained or there are no metrics.
+	Loss   float64 `json:"loss"`
+	MsStep float64 `json:"ms_step"` // median time of a step of this process
 	// LoaderWait is the share of the steps' time that was spent waiting for data.
 	LoaderWait float64 `json:"loader_wait_share"`
-	Skipped    bool    `json:"skipped"` // it was finished before
+	Skipped    bool    `json:"skipped"` // the run had been finished before
 }
 
 // maxBatch bounds the memory of a batch. It is about 500 times the published batch of

@@ -15,8 +15,8 @@ import (
 	"scalewm/model/device/ref"
 )
 
-// roomy is a device with separate memory for frames. SendBytes copies no earlier than AwaitSent
-// requires. After failAfter pieces (0: never) the device fails.
+// roomy is a device with separate memory for frames. SendBytes copies no earlier than
+// AwaitSent requires. After failAfter pieces (0: never) the device fails.
 type roomy struct {
 	device.Device
 	room, failAfter int
@@ -50,8 +50,8 @@ func (r *roomy) Err() error {
 // bytesOfAll is the size of all frames of the world.
 const bytesOfAll = episodes * length * frameSize * frameSize * 3
 
-// longOn returns options of a training that uses more frames than the data set has, on a device
-// with room for all of them.
+// longOn returns options of a training that uses more frames than the data set has,
+// on a device with room for all of them.
 func longOn(t *testing.T, method string, room int) (Options, *roomy) {
 	o := longer(t, method)
 	r := &roomy{Device: ref.New(), room: room}
@@ -68,8 +68,9 @@ func resident(t *testing.T, out string) bool {
 	return c.Resident
 }
 
-// Frames that are resident on the device, sent step by step or copied synchronously give the
-// same bytes. They are resident if they take at most three quarters of the free memory.
+// Frames that are resident on the device, sent step by step or copied synchronously
+// give the same bytes. They are resident if they take at most three quarters of the
+// free memory.
 func TestResidentOrSent(t *testing.T) {
 	for _, method := range learners {
 		plain := longer(t, method)
@@ -135,7 +136,8 @@ func TestUploadEndsEarly(t *testing.T) {
 		frames := o.Frames
 		o.Frames = func(ctx context.Context) (dataset.FrameReader, func() error, error) {
 			f, free, err := frames(ctx)
-			// The first step reads two batches. Later reads belong to the upload of all frames.
+			// The first step reads two batches. Later reads belong to the upload of
+			// all frames.
 			return bad{f, func() bool { return r.pieces.Load() >= 2 }, c.then}, free, err
 		}
 		o.Workers = 1
@@ -149,7 +151,8 @@ func TestUploadEndsEarly(t *testing.T) {
 	}
 }
 
-// If the device fails during the upload, Run returns its error and writes nothing afterwards.
+// If the device fails during the upload, Run returns its error and writes nothing
+// afterwards.
 func TestDeviceFailsInUpload(t *testing.T) {
 	o, r := longOn(t, "lewm", 1<<40)
 	r.failAfter = 3 // two batches, then a piece of the upload

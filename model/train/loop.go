@@ -153,8 +153,8 @@ func (l *loop) run(ctx context.Context, frames dataset.FrameReader) (c Clock, er
 	if err := l.openFeeds(frames); err != nil {
 		return c, err
 	}
-	// Each iteration is a step and what follows it. After a resumption the first iteration
-	// may have only the latter to do.
+	// Each iteration is a step and what follows it. After a resumption the first
+	// iteration may have only the latter to do.
 	for l.at.step < l.total || l.at.due {
 		err := ctx.Err()
 		if err == nil && !l.at.due {

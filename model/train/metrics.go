@@ -50,8 +50,8 @@ func (t *trainer) diagnose(d *metrics.Diagnostics, sums []float64, emb device.Ma
 	}
 	z := make([]float64, emb.Len())
 	t.dev.Download64(z, emb)
-	// The eigenvalues of a matrix with NaN are meaningless. If latents are not finite the losses
-	// are not either, and checkFinite reports them.
+	// The eigenvalues of a matrix with NaN are meaningless. If latents are not finite
+	// the losses are not either, and checkFinite reports them.
 	if !slices.ContainsFunc(z, func(v float64) bool { return !isFinite(v) }) {
 		h := objective.Measure(z, emb.Cols)
 		d.NormMean, d.NormStd, d.Rank = h.NormMean, h.NormStd, h.EffectiveRank

@@ -20,9 +20,9 @@ import (
 	"scalewm/model/weights"
 )
 
-// TestNewMethodAndFamily follows the instructions "a new method" of docs/architecture.md: an entry in the
-// table of methods, with a loss term that is new too. Here the term pulls the latents to zero, and
-// the family is also new.
+// TestNewMethodAndFamily follows the instructions "a new method" of
+// docs/architecture.md: an entry in the table of methods, with a loss term that is
+// new too. Here the term pulls the latents to zero, and the family is also new.
 func TestNewMethodAndFamily(t *testing.T) {
 	const shrink = "shrink"
 	objective.Terms[shrink] = func(s objective.Setting) objective.Term {
@@ -110,8 +110,9 @@ func (d *counted) Gemm(op device.Op, dst, a, b device.Mat, ep device.Epilogue) {
 	d.Device.Gemm(op, dst, a, b, ep)
 }
 
-// TestNewBackend follows the instructions "a new backend" of docs/architecture.md: a backend that
-// passes devicetest trains and loads models, and only its Kind identifies it.
+// TestNewBackend follows the instructions "a new backend" of docs/architecture.md: a
+// backend that passes devicetest trains and loads models, and only its Kind
+// identifies it.
 func TestNewBackend(t *testing.T) {
 	devicetest.Run(t, func(*testing.T, int) device.Device { return &counted{Device: ref.New()} })
 	want := options(t, model.Baseline)

@@ -24,9 +24,9 @@ import (
 	"scalewm/model/weights"
 )
 
-// TestReference compares a few training steps with the reference implementation in PyTorch: the
-// case in testdata/reference (written by testdata/lewm_small.py) and those in
-// SCALEWM_REFERENCE_DIR.
+// TestReference compares a few training steps with the reference implementation in
+// PyTorch: the case in testdata/reference (written by testdata/lewm_small.py) and
+// those in SCALEWM_REFERENCE_DIR.
 func TestReference(t *testing.T) {
 	open := func(p device.Precision) device.Device {
 		dev, err := cpu.New(cpu.Options{Precision: p, Threads: 2})
@@ -67,9 +67,9 @@ type bounds struct {
 
 var singleBounds = bounds{first: 3e-5, loss: 5e-6, hotLoss: 2e-5, grad: 1e-4, final: 1e-5, hotFinal: 3e-5, bn: 3e-6}
 
-// bf16Bounds has a tolerance for gradients only, which is met if sums have a few dozen terms or
-// more. With sums as short as in the committed cases PyTorch's own autocast is off by up to
-// 0.19, which tinyGrad allows too.
+// bf16Bounds has a tolerance for gradients only, which is met if sums have a few
+// dozen terms or more. With sums as short as in the committed cases PyTorch's own
+// autocast is off by up to 0.19, which tinyGrad allows too.
 var bf16Bounds = bounds{first: 0.1, loss: 0.05, hotLoss: 0.05, grad: 5e-2, final: 0.05, hotFinal: 0.05, bn: 0.1}
 
 const tinyWidth, tinyGrad = 64, 0.5
@@ -79,8 +79,9 @@ const tinyWidth, tinyGrad = 64, 0.5
 var (
 	refBounds    = bounds{first: 1e-9, loss: 1e-9, hotLoss: 1e-9, grad: 1e-6, final: 1e-6, hotFinal: 1e-6, bn: 1e-9}
 	narrowBounds = bounds{first: 3e-6, loss: 1e-6, hotLoss: 1e-6, grad: 1e-5, final: 1e-6, hotFinal: 3e-6, bn: 3e-7}
-	// pixelBounds are for files in which the reference implementation normalised the pixels in
-	// float32, which such files contain. The device normalises in its own precision.
+	// pixelBounds are for files in which the reference implementation normalised the
+	// pixels in float32, which such files contain. The device normalises in its own
+	// precision.
 	pixelBounds = bounds{first: 3e-6, loss: 3e-6, hotLoss: 3e-6, grad: 1e-5, final: 3e-6, hotFinal: 3e-6, bn: 3e-6}
 )
 
@@ -252,8 +253,8 @@ func singles(v []float64) []float32 {
 	return out
 }
 
-// batch returns step n of the file, with the recorded pairs and directions instead of random
-// ones.
+// batch returns step n of the file, with the recorded pairs and directions instead of
+// random ones.
 func (s *smallCase) batch(t *trainer, n int) inputs {
 	b := &dataset.Batch{Step: n, Clips: make([]dataset.Clip, s.b), Episode: make([]int32, s.b), Actions: singles(s.slice("action", n)), Q: singles(s.slice("q", n))}
 	for _, v := range s.slice("pixels", n) {
@@ -321,9 +322,9 @@ func (s *smallCase) close(name string, got []float64, tol float64) {
 	}
 }
 
-// zeroGradient reports whether a tensor's exact gradient is zero, so that Adam in float32 changes
-// it by noise (docs/sources.md#zero-gradients). The running mean of a BatchNorm after it has the
-// same noise.
+// zeroGradient reports whether a tensor's exact gradient is zero, so that Adam in
+// float32 changes it by noise (docs/sources.md#zero-gradients). The running mean of a
+// BatchNorm after it has the same noise.
 func zeroGradient(name string) bool {
 	return strings.HasSuffix(name, "attention.attention.key.bias") || name == "encoder.layernorm.bias" ||
 		name == "predictor.transformer.norm.bias" || name == "predictor.transformer.output_proj.bias" || name == "projector.net.0.bias" || name == "pred_proj.net.0.bias" ||
@@ -375,8 +376,8 @@ func (s *smallCase) relative(name string, n int, got, tol float64) {
 	}
 }
 
-// gradient compares in relative L2 norm. If the gradient is exactly zero by its formula, the
-// difference is relative to the norm of the gradient of all parameters.
+// gradient compares in relative L2 norm. If the gradient is exactly zero by its
+// formula, the difference is relative to the norm of the gradient of all parameters.
 func (s *smallCase) gradient(p *nn.Param, norm float64) {
 	s.Helper()
 	want, _ := s.read(s.group + "/f64/grad_step0/" + p.Name)

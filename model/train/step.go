@@ -25,8 +25,8 @@ type trainer struct {
 	terms  []term
 	arena  *device.Arena // activations and gradients of a step
 	m, v   device.Mat    // Adam's moments, 1 x number of parameters
-	// sums, 1 x 3*terms+1, collects all numbers that a step reports, so that one download at
-	// its end fetches them. result, gradNorm and norm are its layout.
+	// sums, 1 x 3*terms+1, collects all numbers that a step reports, so that one
+	// download at its end fetches them. result, gradNorm and norm are its layout.
 	sums device.Mat
 	// Inputs of a step, (B*T) x A and (B*T) x d_q, at fixed addresses for recorded steps.
 	actions, q device.Mat
@@ -82,8 +82,9 @@ func (t *trainer) free() {
 	t.model.Free()
 }
 
-// Columns of trainer.sums: first two numbers per term i (value, skipped), then per term the
-// squared norm of its gradient at the latents, and last that of the gradient of all parameters.
+// Columns of trainer.sums: first two numbers per term i (value, skipped), then per
+// term the squared norm of its gradient at the latents, and last that of the gradient
+// of all parameters.
 func (t *trainer) result(i int) int   { return 2 * i }
 func (t *trainer) gradNorm(i int) int { return 2*len(t.terms) + i }
 func (t *trainer) norm() int          { return 3 * len(t.terms) }
@@ -141,7 +142,8 @@ func (t *trainer) step(n int, in inputs, diag *metrics.Diagnostics) (metrics.Los
 	}
 	demb := gradient(out.Emb)
 	for i, loss := range in.losses {
-		// Each term has its own gradient at the latents, so that its norm can be reported.
+		// Each term has its own gradient at the latents, so that its norm can be
+		// reported.
 		g := objective.Gradients{Emb: gradient(out.Emb)}
 		if t.terms[i].Predicts {
 			g.Pred, g.Target = p.Zero(out.Pred.Rows, out.Pred.Cols), gradient(out.Target)

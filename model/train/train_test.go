@@ -24,7 +24,8 @@ import (
 	"scalewm/model/weights"
 )
 
-// world is a data set in memory: actions move a dot on a torus, drawn on frames of 8 x 8 pixels.
+// world is a data set in memory: actions move a dot on a torus, drawn on frames of
+// 8 x 8 pixels.
 type world struct {
 	episodes []dataset.Episode
 	pos, act []float64 // (rows, 2)
@@ -130,8 +131,8 @@ func mustRun(t *testing.T, o Options) Result {
 	return r
 }
 
-// Two equal trainings with different numbers of workers give the same bytes. Another seed or
-// method gives different ones.
+// Two equal trainings with different numbers of workers give the same bytes. Another
+// seed or method gives different ones.
 func TestSameBytes(t *testing.T) {
 	first := options(t, "scale")
 	mustRun(t, first)
@@ -191,8 +192,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// On the CPU, in float32 and in bf16, neither the number of threads nor an interruption, whose
-// resume point holds float32, changes a byte.
+// On the CPU, in float32 and in bf16, neither the number of threads nor an
+// interruption, whose resume point holds float32, changes a byte.
 func TestSameBytesOnCPU(t *testing.T) {
 	for _, precision := range []device.Precision{device.FP32, device.BF16} {
 		run := func(threads int, interrupted bool) map[string][]byte {
@@ -372,8 +373,9 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// The expected rates are those of docs/sources.md#optimiser: warm-up from 0 over max(1,
-// floor(0.01 N)) steps, then a cosine to 0, and the values of the 100-epoch schedule on Push-T.
+// The expected rates are those of docs/sources.md#optimiser: warm-up from 0 over
+// max(1, floor(0.01 N)) steps, then a cosine to 0, and the values of the 100-epoch
+// schedule on Push-T.
 func TestRate(t *testing.T) {
 	const epoch, total = 13933, 1393300
 	for _, c := range []struct {

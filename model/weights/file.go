@@ -54,8 +54,8 @@ func Check(path string) error {
 	if err != nil || st.Size() <= small {
 		return nil
 	}
-	// Of a zip archive only the directory is read, of a safetensors file only the header. Both
-	// state the sizes of all contents.
+	// Of a zip archive only the directory is read, of a safetensors file only the
+	// header. Both state the sizes of all contents.
 	head := make([]byte, 8)
 	if _, err = f.ReadAt(head, 0); err != nil {
 		return nil

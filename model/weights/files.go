@@ -38,8 +38,8 @@ func Load(path string) (*File, *Sidecar, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// The size is checked before the file is read, and the checksum of its bytes before they
-	// are parsed.
+	// The size is checked before the file is read, and the checksum of its bytes
+	// before they are parsed.
 	if err := Check(path); err != nil {
 		return nil, nil, err
 	}

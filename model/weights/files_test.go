@@ -73,8 +73,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// A changed bit anywhere in a sidecar is detected, except in the key "digest" itself. A sidecar
-// without a digest, as other programs write it, is accepted.
+// A changed bit anywhere in a sidecar is detected, except in the key "digest" itself.
+// A sidecar without a digest, as other programs write it, is accepted.
 func TestSidecarDigest(t *testing.T) {
 	dir, want := write(t)
 	b, err := os.ReadFile(filepath.Join(dir, SidecarName))
@@ -112,8 +112,8 @@ func FuzzSidecar(f *testing.F) {
 	})
 }
 
-// The checkpoint of a folder is weights.safetensors, or else its only .pt file. The sidecar of a
-// .pt file is read if it exists, and otherwise created from config.json.
+// The checkpoint of a folder is weights.safetensors, or else its only .pt file. The
+// sidecar of a .pt file is read if it exists, and otherwise created from config.json.
 func TestLoadPT(t *testing.T) {
 	dir := t.TempDir()
 	s := Sidecar{Kind: "lewm"}
@@ -147,8 +147,9 @@ func TestLoadPT(t *testing.T) {
 	}
 }
 
-// A large file whose header does not account for its size is rejected before memory is allocated
-// for it, whatever a sidecar says. The test's files are sparse and use few blocks.
+// A large file whose header does not account for its size is rejected before memory
+// is allocated for it, whatever a sidecar says. The test's files are sparse and use
+// few blocks.
 func TestLargeFiles(t *testing.T) {
 	var pt, safe bytes.Buffer
 	ts := []Tensor{{Name: "a", Shape: []int{2}, F32: []float32{1, 2}}}

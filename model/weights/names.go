@@ -30,8 +30,8 @@ func (s Spelling) To(other Spelling, name string) (string, bool) {
 }
 
 // Version 5 of the transformers library renamed the tensors of a ViT's layers
-// (docs/sources.md#tensor-names), and files with either names exist. Within this program a
-// tensor always has its name of version 4.
+// (docs/sources.md#tensor-names), and files with either names exist. Within this
+// program a tensor always has its name of version 4.
 var (
 	four = Spelling{regexp.MustCompile(`^(.*)encoder\.encoder\.layer\.(\d+)\.(.+)$`), "%sencoder.encoder.layer.%s.",
 		[]string{"attention.attention.query.", "attention.attention.key.", "attention.attention.value.", "attention.output.dense.",

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The names are those in the state dicts of Hugging Face's ViT in transformers 4.57.6 and 5.23.0,
-// after the encoder's name.
+// The names are those in the state dicts of Hugging Face's ViT in transformers 4.57.6
+// and 5.23.0, after the encoder's name.
 func TestTransformersNames(t *testing.T) {
 	for four, five := range map[string]string{
 		"encoder.encoder.layer.11.attention.attention.query.weight": "encoder.layers.11.attention.q_proj.weight",

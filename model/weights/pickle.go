@@ -9,10 +9,11 @@ import (
 	"math/bits"
 )
 
-// A pickle is a program for a small stack machine, and in Python it can call any function.
-// This machine only constructs values. It accepts the few names that a state dict refers to
-// and returns an error for any other, so that a malicious pickle cannot do harm. The memory
-// that it allocates is bounded by the length of the pickle, and it does not recurse.
+// A pickle is a program for a small stack machine, and in Python it can call any
+// function. This machine only constructs values. It accepts the few names that a
+// state dict refers to and returns an error for any other, so that a malicious pickle
+// cannot do harm. The memory that it allocates is bounded by the length of the
+// pickle, and it does not recurse.
 
 // Values of a pickle are nil, bool, int64, float64, string, the following types, and the
 // results of unpickler.call.

@@ -78,7 +78,8 @@ func newArchive(b []byte) (*archive, error) {
 		return nil, err
 	}
 	a := &archive{entries: map[string]*zip.File{}, bytes: b, storages: map[string][]byte{}}
-	// The name of the folder depends on that of the file, so only the rest of a name counts.
+	// The name of the folder depends on that of the file, so only the rest of a name
+	// counts.
 	for _, f := range z.File {
 		if _, name, ok := strings.Cut(f.Name, "/"); ok {
 			a.entries[name] = f
@@ -101,8 +102,8 @@ func openZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("not a complete file of torch.save: %v %s", err, hint)
 	}
-	// 1 MiB for the directory and 1 KiB per entry for its headers and its padding: torch.save
-	// aligns storages to 64 bytes. float64 cannot overflow.
+	// 1 MiB for the directory and 1 KiB per entry for its headers and its padding:
+	// torch.save aligns storages to 64 bytes. float64 cannot overflow.
 	most := float64(1 << 20)
 	for _, f := range z.File {
 		most += 1<<10 + float64(f.CompressedSize64)
@@ -206,8 +207,8 @@ func (v *view) place(storage []byte, offset int64) error {
 	if n == 0 {
 		return nil
 	}
-	// last becomes the index of the tensor's last element, at which all indices have their
-	// maximum, because strides are not negative.
+	// last becomes the index of the tensor's last element, at which all indices have
+	// their maximum, because strides are not negative.
 	last := int(offset)
 	for i, d := range v.shape {
 		// n <= total bounds d, and total bounds the stride.
@@ -248,8 +249,8 @@ func (a *archive) storage(v any) (dtype string, b []byte, err error) {
 		}
 		a.storages[key] = b
 	}
-	// A storage has exactly as many bytes as its pickle states. The division comes first, since
-	// the product could overflow.
+	// A storage has exactly as many bytes as its pickle states. The division comes
+	// first, since the product could overflow.
 	if size := int64(dtypes[dtype].size); count < 0 || count > int64(len(b))/size || count*size != int64(len(b)) {
 		return "", nil, fmt.Errorf("storage %.40q has %d bytes for %d numbers of %s (hint: the file is torn)", key, len(b), count, dtype)
 	}

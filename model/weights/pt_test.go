@@ -17,9 +17,9 @@ import (
 	"scalewm/dataset/safefile/fuzztest"
 )
 
-// Files that torch.save wrote, with their contents according to PyTorch (testdata/pt.py): every
-// data type, shared and strided storages, parameters, a state dict inside a trainer's dict, two
-// protocols.
+// Files that torch.save wrote, with their contents according to PyTorch
+// (testdata/pt.py): every data type, shared and strided storages, parameters, a state
+// dict inside a trainer's dict, two protocols.
 func TestParsePT(t *testing.T) {
 	b, err := os.ReadFile("testdata/expected.json")
 	if err != nil {
@@ -91,7 +91,8 @@ func refuses(t *testing.T, name string, err error, want string) {
 	}
 }
 
-// archiveOf returns a file of torch.save with a pickle and one storage "0" of 4 float32 numbers.
+// archiveOf returns a file of torch.save with a pickle and one storage "0" of 4
+// float32 numbers.
 func archiveOf(t testing.TB, pickle string, method uint16) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -119,8 +120,8 @@ func num(n uint32) string {
 	return "J" + string([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
 }
 
-// tensorOf returns the pickle of {"w": tensor} with a storage of count numbers, from the opcodes
-// of offset, shape and strides.
+// tensorOf returns the pickle of {"w": tensor} with a storage of count numbers, from
+// the opcodes of offset, shape and strides.
 func tensorOf(storage string, count uint32, rest string) string {
 	return "\x80\x02}" + text("w") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\n" + storage + "\n" +
 		text("0") + text("cpu") + num(count) + "tQ" + rest + "\x89}tRs."
@@ -216,8 +217,8 @@ func TestWritePT(t *testing.T) {
 	}
 }
 
-// Verifying many entries that share the same bytes would take time proportional to their number
-// times the size of the file.
+// Verifying many entries that share the same bytes would take time proportional to
+// their number times the size of the file.
 func TestEntriesDoNotOverlap(t *testing.T) {
 	var w bytes.Buffer
 	z := zip.NewWriter(&w)
@@ -276,7 +277,8 @@ func FuzzParsePT(f *testing.F) {
 	})
 }
 
-// The pickle is fuzzed separately, since few mutations of an archive preserve its checksums.
+// The pickle is fuzzed separately, since few mutations of an archive preserve its
+// checksums.
 func FuzzPickle(f *testing.F) {
 	f.Add(pickleOf(sample()))
 	f.Add("\x80\x04\x95\x00\x00\x00\x00\x00\x00\x00\x00}\x94" + text("w") + "\x94]\x94(K\x01M\x02\x00J\x03\x00\x00\x00G?\xf0\x00\x00\x00\x00\x00\x00e0N\x88\x85.")

@@ -15,8 +15,8 @@ import (
 // equal bytes, since the archive contains no times.
 func WritePT(w io.Writer, tensors []Tensor) error {
 	z := zip.NewWriter(w)
-	// CreateRaw writes the sizes and the checksum before the data. Create would append them after
-	// it, in a data descriptor.
+	// CreateRaw writes the sizes and the checksum before the data. Create would
+	// append them after it, in a data descriptor.
 	put := func(name string, b []byte) error {
 		f, err := z.CreateRaw(&zip.FileHeader{Name: "weights/" + name, Method: zip.Store, CRC32: crc32.ChecksumIEEE(b),
 			CompressedSize64: uint64(len(b)), UncompressedSize64: uint64(len(b))})
@@ -66,7 +66,8 @@ func pickleOf(tensors []Tensor) string {
 	const empty = "ccollections\nOrderedDict\n)R" // OrderedDict()
 	p.WriteString("\x80\x02" + empty + "(")       // PROTO 2, the dict, MARK
 	for i, t := range tensors {
-		// name, _rebuild_tensor_v2(storage, offset 0, shape, strides, False, OrderedDict())
+		// name, _rebuild_tensor_v2(storage, offset 0, shape, strides, False,
+		// OrderedDict())
 		str(t.Name)
 		p.WriteString("ctorch._utils\n_rebuild_tensor_v2\n((")
 		dtype, _, n := t.layout()

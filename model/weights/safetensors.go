@@ -97,7 +97,8 @@ func parseHeader(b []byte, size int64) (entries map[string]entry, meta map[strin
 	if n > maxHeader || n > uint64(len(b)-8) {
 		return nil, nil, fmt.Errorf("the header claims %d bytes of a file of %d %s", n, size, hint)
 	}
-	// The values are decoded one by one, since the metadata has another type than the tensors.
+	// The values are decoded one by one, since the metadata has another type than the
+	// tensors.
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(b[8:8+n], &raw); err != nil {
 		return nil, nil, fmt.Errorf("the header is not JSON: %v %s", err, hint)
@@ -118,8 +119,8 @@ func parseHeader(b []byte, size int64) (entries map[string]entry, meta map[strin
 			return nil, nil, fmt.Errorf("tensor %q: %v %s", name, err, hint)
 		}
 	}
-	// Ranges that do not overlap and add up to the size of the data cover all of it: no bytes are
-	// hidden from the reader.
+	// Ranges that do not overlap and add up to the size of the data cover all of it:
+	// no bytes are hidden from the reader.
 	for _, e := range entries {
 		used += e.Offsets[1] - e.Offsets[0]
 	}

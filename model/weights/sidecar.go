@@ -30,15 +30,16 @@ type Sidecar struct {
 	QMean []float64 `json:"q_mean,omitempty"`
 	QStd  []float64 `json:"q_std,omitempty"`
 
-	// Backbone is the SHA-256 of the weights of a frozen encoder, or "" if the encoder learns.
+	// Backbone is the SHA-256 of the weights of a frozen encoder, or "" if the
+	// encoder learns.
 	Backbone string `json:"backbone,omitempty"`
 
 	Data  string `json:"data"`              // fingerprint of the data set
 	Split string `json:"split" text:"free"` // how validation clips were chosen
 
 	SHA256 string `json:"sha256"` // of the file of tensors
-	// Files maps the other files of a finished run to their SHA-256. Only the sidecar of the
-	// last weights has it.
+	// Files maps the other files of a finished run to their SHA-256. Only the sidecar
+	// of the last weights has it.
 	Files map[string]string `json:"files,omitempty"`
 	// Digest is the SHA-256 of the sidecar's own bytes with an empty digest. It may
 	// be "" in a sidecar that another program wrote, and is then not checked.

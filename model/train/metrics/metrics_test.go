@@ -11,8 +11,8 @@ import (
 	"scalewm/dataset/safefile/fuzztest"
 )
 
-// Read returns the rows that were written. It ignores an incomplete last line, and returns an
-// error for a malformed line before it.
+// Read returns the rows that were written. It ignores an incomplete last line, and
+// returns an error for a malformed line before it.
 func TestLog(t *testing.T) {
 	dir := t.TempDir()
 	rows := []Row{{Step: 0, Split: Train, Losses: Losses{Loss: 1.5, Pred: 1, SIGReg: .25, Obj: .25, Skipped: 1}, GradNorm: 2,
