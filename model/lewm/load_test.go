@@ -64,7 +64,7 @@ func TestLoad(t *testing.T) {
 	}{
 		"kind":      {func(s *weights.Sidecar) { s.Kind = "other" }, `is of kind "other" (hint: this program knows lewm`},
 		"schema":    {func(s *weights.Sidecar) { s.Schema = 99 }, "schema 99"},
-		"sum":       {func(s *weights.Sidecar) { s.SHA256 = "00" }, "not those of their sidecar"},
+		"sum":       {func(s *weights.Sidecar) { s.SHA256 = "00" }, "checksum differs from that in their sidecar"},
 		"config":    {func(s *weights.Sidecar) { s.Config = []byte(`{"patch":"x"}`) }, "config"},
 		"shape":     {geometry(func(c *Config) { c.Projector++ }), "another geometry"},
 		"deeper":    {geometry(func(c *Config) { c.Layers++ }), "no tensor"},

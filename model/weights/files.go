@@ -104,7 +104,7 @@ func sidecarOf(path, sum string) (*Sidecar, error) {
 		return nil, err
 	}
 	if s.SHA256 != sum {
-		return nil, fmt.Errorf("weights %s are %w: they are not those of their sidecar %s", path, ErrDamaged, againHint)
+		return nil, fmt.Errorf("weights %s are %w: their checksum differs from that in their sidecar %s", path, ErrDamaged, againHint)
 	}
 	return s, nil
 }
@@ -152,7 +152,7 @@ func ParseSidecar(b []byte) (*Sidecar, error) {
 		return nil, fmt.Errorf("not a sidecar that train wrote: %w", err)
 	}
 	if s.Digest != "" && s.Digest != digest(bytes.Replace(b, digestLine(s.Digest), digestLine(""), 1)) {
-		return nil, fmt.Errorf("%w: a sidecar that is not as it was written %s", ErrDamaged, againHint)
+		return nil, fmt.Errorf("%w: the digest of the sidecar does not match its contents %s", ErrDamaged, againHint)
 	}
 	return &s, nil
 }

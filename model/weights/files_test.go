@@ -61,7 +61,7 @@ func TestLoadRefuses(t *testing.T) {
 		"a path": {func(t *testing.T, dir string) {
 			put(t, filepath.Join(dir, SidecarName), []byte(`{"kind":"lewm","sha256":"00","method":"../../../../tmp/x"}`))
 		}, `its method: "../../../../tmp/x" is no name`},
-		"replaced": {func(t *testing.T, dir string) { put(t, filepath.Join(dir, FileName), []byte("x")) }, "not those of their sidecar"},
+		"replaced": {func(t *testing.T, dir string) { put(t, filepath.Join(dir, FileName), []byte("x")) }, "checksum differs from that in their sidecar"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := write(t)
