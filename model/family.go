@@ -271,6 +271,7 @@ func Register(f Family) {
 // Families returns the registered families, sorted by name.
 func Families() []Family { return slices.Clone(families) }
 
+// familyNames lists the registered families for messages.
 func familyNames() string {
 	var names []string
 	for _, f := range families {
@@ -305,6 +306,9 @@ func Read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error) {
 	return nil, fmt.Errorf("the checkpoint is of kind %q (hint: this program knows %s; use the program that wrote the checkpoint)", s.Kind, familyNames())
 }
 
+// read is Read for a checkpoint of this family. It removes wrappers' prefixes,
+// renames the tensors, completes the sidecar of a published file, and checks the
+// tensors against the geometry.
 func (fam Family) read(f *weights.File, s *weights.Sidecar) (*Checkpoint, error) {
 	if err := f.Unwrap(fam.Root); err != nil {
 		return nil, err

@@ -153,6 +153,7 @@ const (
 // latent of D numbers.
 const latentSums = "lewm"
 
+// Terms that several methods have.
 var (
 	prediction = Term{Name: Prediction}
 	sigreg     = Term{Name: SIGReg}

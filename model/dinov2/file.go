@@ -147,6 +147,7 @@ func parseConfig(b []byte) (hfConfig, error) {
 	return d, nil
 }
 
+// whichHint is appended to errors about other kinds of models.
 const whichHint = "(hint: give a DINOv2 without registers; DINO-WM's is facebook/dinov2-small)"
 
 var (

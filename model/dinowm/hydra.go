@@ -96,6 +96,7 @@ func describe(config []byte, f *weights.File) (model.Geometry, error) {
 	return t.geometry(f), nil
 }
 
+// geometry combines the tree's numbers with those that only the tensors' shapes show.
 func (t *hydra) geometry(f *weights.File) Config {
 	const embeddings, layer, block = "backbone.embeddings.", "backbone.encoder.layer.", "predictor.transformer.layers."
 	c := Config{History: t.History, PositionFrames: t.Predictor.Frames, PredictorDepth: cmp.Or(t.Predictor.Depth, f.Count(block+"%d.0.to_qkv.weight")),

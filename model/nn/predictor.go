@@ -206,7 +206,7 @@ func (h *branch) modulateGrad(p *Pass, dx, dshift, dscale, din, scale device.Mat
 
 // Forward updates the residual stream x, rows x width, in place. silu is SiLU(c),
 // shaped as x. If token is not All, only that token of every sequence is updated.
-// Outside training it releases the block's memory, since nothing reads it later.
+// In a pass without Backward it releases the block's memory.
 func (b *AdaLNBlock) Forward(p *Pass, x, silu device.Mat, s Seqs, token int) {
 	b.silu, b.seqs, b.token = silu, s, token
 	mark := p.Mark()

@@ -3,7 +3,7 @@
 // regression of Aux.
 //
 // The table Terms maps the names in a method's list (model.Method) to constructors. A
-// training calls Term.Prepare once per step, which draws random numbers and uploads
+// training calls Term.Prepare once per batch, which draws random numbers and uploads
 // them, and then the Loss that it returns. A Loss writes the unweighted value of the
 // term and adds the gradient, multiplied by the term's weight.
 //

@@ -185,7 +185,7 @@ func (c Config) Validate() error {
 // validate returns an error that names the first invalid option.
 func (o Options) validate() error {
 	if family := o.Model.Info().Kind; o.Method.Family != family {
-		return fmt.Errorf("training %s, a model of family %q, with a geometry of family %q (hint: give that of its own family)", o.Method.Name, o.Method.Family, family)
+		return fmt.Errorf("training %s, a model of family %q, with a geometry of family %q (hint: use a geometry of the method's family)", o.Method.Name, o.Method.Family, family)
 	}
 	if o.Method.UsesQ() && len(o.Task.Q.Parts) == 0 {
 		if o.Task.Name == dataset.NoTask {

@@ -250,6 +250,7 @@ func (l *loop) closeFeeds() {
 	l.train, l.val = nil, nil
 }
 
+// close closes the feeds and frees the resident frames.
 func (l *loop) close() {
 	l.closeFeeds()
 	if l.resident != nil {
@@ -288,6 +289,7 @@ func (l *loop) fits(frames dataset.FrameReader) bool {
 	return left > rows && float64(rows*frameBytes(frames)) <= residentShare*float64(l.o.Dev.Room())
 }
 
+// frameBytes returns the size of one RGB frame.
 func frameBytes(frames dataset.FrameReader) int { return 3 * frames.Size() * frames.Size() }
 
 // uploadAll copies all frames of the data set to the device, in row order. All

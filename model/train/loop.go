@@ -194,7 +194,7 @@ func (l *loop) next(ctx context.Context) error {
 		}
 	}
 	row := metrics.Row{Step: n, Split: metrics.Train, LR: l.t.rate(n)}
-	// The latents of a frozen encoder do not change, so diagnostics would be constant.
+	// The latents of a frozen encoder do not change and have no gradients: no diagnostics.
 	if n%cfg.DiagnosticEvery == 0 && l.features == nil {
 		row.Diagnostics = &metrics.Diagnostics{}
 	}

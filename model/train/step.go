@@ -247,4 +247,5 @@ func (t *trainer) firstNonFinite(b *dataset.Batch) string {
 	return "all inputs and gradients are finite"
 }
 
+// isFinite reports whether x is neither NaN nor infinite.
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
