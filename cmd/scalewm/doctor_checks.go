@@ -20,7 +20,7 @@ import (
 )
 
 func program(machine) finding {
-	return finding{Name: "scalewm", OK: true, Value: fmt.Sprintf("%s, built with %s", version(), runtime.Version())}
+	return finding{Name: "scalewm", OK: true, Value: fmt.Sprintf("%s, built with %s", fullVersion(), runtime.Version())}
 }
 
 func system(m machine) finding {

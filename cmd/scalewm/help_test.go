@@ -44,7 +44,7 @@ func TestWordsInPlaceOfAVerb(t *testing.T) {
 	for line, want := range map[string]string{
 		"help": "Usage: scalewm VERB", "help help": "Usage: scalewm VERB", "--help -h": "Usage: scalewm VERB", "-help": "Usage: scalewm VERB",
 		"help data convert": "Usage: scalewm data", "help train --help": "Usage: scalewm train", "-h train": "Usage: scalewm train",
-		"--version": "scalewm " + version() + "\n", "version": "scalewm " + version() + "\n",
+		"--version": "scalewm " + fullVersion() + "\n", "version": "scalewm " + fullVersion() + "\n",
 	} {
 		out, errs, code := session(strings.Fields(line)...)
 		if code != exitDone || errs != "" || !strings.Contains(out, want) {

@@ -121,7 +121,7 @@ func run(ctx context.Context, args []string, to, stderr io.Writer) (err error) {
 		return nil
 	}
 	if slices.Contains(asksVersion, args[0]) {
-		fmt.Fprintln(stdout, "scalewm", version())
+		fmt.Fprintln(stdout, "scalewm", fullVersion())
 		return nil
 	}
 	v, ok := lookupVerb(args[0])

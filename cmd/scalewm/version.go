@@ -1,12 +1,19 @@
 package main
 
-import "runtime/debug"
+import (
+	"fmt"
+	"runtime/debug"
+)
 
-// revision is set by the Makefile to `git describe` of the checkout.
-var revision string
+// The Makefile sets both: the release, which the Python wheel has too, and the revision,
+// `git describe` of the checkout.
+var release, revision = "dev", ""
 
-// version says which source this binary was built from, for doctor and the
-// run files beside results; no comparison reads it.
+// fullVersion is what `scalewm version` prints, as in "0.1.0 (611fac5)".
+func fullVersion() string { return fmt.Sprintf("%s (%s)", release, version()) }
+
+// version is the revision of the source that this binary was built from. Run files record it
+// next to results; no comparison reads it.
 func version() string {
 	if revision != "" {
 		return revision

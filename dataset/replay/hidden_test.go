@@ -115,7 +115,7 @@ func TestDifference(t *testing.T) {
 		circle       bool
 		want         float64
 	}{
-		{1, 1, false, 0}, {1, 3, false, 2}, {3, 1, false, 2}, {0, -0.0, false, 0},
+		{1, 1, false, 0}, {1, 3, false, 2}, {3, 1, false, 2}, {0, math.Copysign(0, -1), false, 0},
 		{nan, 1, false, 1e300}, {inf, 1, false, 1e300}, {1, -inf, false, 1e300}, {inf, inf, false, 0}, {-1.7e308, 1.7e308, false, 1e300},
 		{0.25, 2*math.Pi - 0.25, true, 0.5}, {2*math.Pi - 0.25, 0.25, true, 0.5}, {math.Pi, -math.Pi, true, 0}, {0, 3, true, 3}, {nan, 0, true, 1e300},
 	} {

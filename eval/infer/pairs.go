@@ -194,9 +194,7 @@ func Compare(a, b *Side, o Options) *Comparison {
 	for i, p := range stats.Holm(ps) {
 		c.ByTier[i].HolmP = &p
 	}
-	for _, k := range slices.Sorted(maps.Keys(kinds)) {
-		c.Notes = append(c.Notes, k)
-	}
+	c.Notes = append(c.Notes, slices.Sorted(maps.Keys(kinds))...)
 	switch {
 	case paired < len(whole):
 		c.refuse("no mean over the tiers, since one of them could not be paired")

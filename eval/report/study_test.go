@@ -19,11 +19,11 @@ import (
 	"scalewm/eval/results/resultstest"
 )
 
-// Between these comments docs/study.md has the report's table of that name.
+// Between these comments docs/notes/study.md has the report's table of that name.
 var studyTable = regexp.MustCompile(`(?s)(<!-- table ([a-z/-]+) -->\n).*?(<!-- end -->\n)`)
 
-// The tables of docs/study.md, its figures and docs/study/report.json are what the committed cells
-// say; -update writes them.
+// The tables of docs/notes/study.md, its figures and docs/study/report.json are what the report
+// makes of the committed cells; -update writes them.
 func TestStudy(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
 	tables := map[string]string{}
@@ -35,10 +35,10 @@ func TestStudy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, css := read(t, filepath.Join(docs, "study.md")), read(t, filepath.Join("doc", "page", "style.css"))
+	page, css := read(t, filepath.Join(docs, "notes", "study.md")), read(t, filepath.Join("doc", "page", "style.css"))
 	want := map[string]string{
 		"study/report.json": string(text) + "\n",
-		"study.md": studyTable.ReplaceAllStringFunc(page, func(s string) string {
+		"notes/study.md": studyTable.ReplaceAllStringFunc(page, func(s string) string {
 			m := studyTable.FindStringSubmatch(s)
 			table, ok := tables[m[2]]
 			if !ok {

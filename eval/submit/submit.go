@@ -55,7 +55,7 @@ func (p Plan) Refuse(ctx context.Context, out string) error {
 	case Kubernetes:
 		queued, err := p.Kubernetes.queued(ctx)
 		if err == nil && (len(queued) > 0 || running(dir)) {
-			err = fmt.Errorf("Jobs of %s are not over: %s (hint: wait, or %s delete jobs -l scalewm=%s)", out, cmp.Or(strings.Join(queued, ", "), "its submit.sh is running"), p.kubectl(), p.Kubernetes.Run)
+			err = fmt.Errorf("the Jobs of %s are not over: %s (hint: wait, or %s delete jobs -l scalewm=%s)", out, cmp.Or(strings.Join(queued, ", "), "its submit.sh is running"), p.kubectl(), p.Kubernetes.Run)
 		}
 		return err
 	}

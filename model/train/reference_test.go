@@ -114,13 +114,13 @@ func checkSmall(t *testing.T, path string, devices []tried) {
 type smallCase struct {
 	*testing.T
 	bounds
-	tree    *hdf5test.Tree
-	group   string
-	dev     device.Device
-	model   lewm.Config
-	b, n    int // clips per batch, recorded steps
-	pairs   int
-	dq, dim int
+	tree  *hdf5test.Tree
+	group string
+	dev   device.Device
+	model lewm.Config
+	b, n  int // clips per batch, recorded steps
+	pairs int
+	dq    int
 }
 
 // read returns an array of the file. A tensor is found by its name in version 4 or 5 of
