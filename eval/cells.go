@@ -60,32 +60,32 @@ func (j Job) IDs() ([]string, error) {
 // cores.
 func (j Job) eachSet(do func(i int)) {
 	var all sync.WaitGroup
-	turns := make(chan bool, 16)
+	slots := make(chan bool, 16)
 	for i := range j.Sets {
-		turns <- true
+		slots <- true
 		all.Go(func() {
 			do(i)
-			<-turns
+			<-slots
 		})
 	}
 	all.Wait()
 }
 
-// setsTogether returns how many sets fill one planning batch. Random actions have no
+// setsPerBatch returns how many sets fill one planning batch. Random actions have no
 // batch, so all of their sets run together.
-func (j Job) setsTogether(a Agent) int {
+func (j Job) setsPerBatch(a Agent) int {
 	if !j.Arm.Plans() {
 		return len(j.Sets)
 	}
 	n := len(j.Sets[0].Starts)
-	return (j.sideBySide(a) + n - 1) / n
+	return (j.batchSize(a) + n - 1) / n
 }
 
-// makeAll evaluates the given sets in one batch and saves their cells. If that fails,
+// runSets evaluates the given sets in one batch and saves their cells. If that fails,
 // it evaluates each set alone, so that one bad set does not cost the others their
 // results. A cell that cannot be saved, for instance because the disk is full, is an
 // error and not a Failure: the other cells could not be saved either.
-func (j Job) makeAll(ctx context.Context, store cell.Store, a Agent, sets []int) ([]Failure, error) {
+func (j Job) runSets(ctx context.Context, store cell.Store, a Agent, sets []int) ([]Failure, error) {
 	if len(sets) == 0 {
 		return nil, nil
 	}
@@ -105,7 +105,7 @@ func (j Job) makeAll(ctx context.Context, store cell.Store, a Agent, sets []int)
 	}
 	var failed []Failure
 	for i := range sets {
-		bad, err := j.makeAll(ctx, store, a, sets[i:i+1])
+		bad, err := j.runSets(ctx, store, a, sets[i:i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -204,8 +204,8 @@ func Verify(ctx context.Context, store cell.Store, jobs []Job, a Agent, n int) (
 			}
 			switch err := store.Load(ids[0], nil, nil); {
 			case errors.Is(err, cell.ErrTorn):
-				out = append(out, Verdict{ID: ids[0], Unit: one.verified(), Compare: "checksum",
-					Differs: "the file is torn or was edited: its checksum is wrong (hint: eval without --verify makes the cell again)"})
+				out = append(out, Verdict{ID: ids[0], Unit: one.unitName(), Compare: "checksum",
+					Differs: "the file is torn or was edited: its checksum is wrong (hint: eval without --verify computes the cell again)"})
 			case err == nil:
 				units = append(units, one)
 			case !errors.Is(err, fs.ErrNotExist):
@@ -214,7 +214,7 @@ func Verify(ctx context.Context, store cell.Store, jobs []Job, a Agent, n int) (
 		}
 	}
 	if len(units) == 0 && len(out) == 0 {
-		return nil, fmt.Errorf("verifying the cells of %s: there are none (hint: give the folder, checkpoint, solver, tiers and sets that they were made with)", store.Dir)
+		return nil, fmt.Errorf("verifying the cells of %s: none match (hint: give the checkpoint, solver, tiers and sets of an earlier eval into this folder)", store.Dir)
 	}
 	for _, k := range rng.Stream("verify", len(units)).Perm(len(units))[:min(n, len(units))] {
 		v, err := units[k].verify(ctx, store, a)
@@ -226,8 +226,8 @@ func Verify(ctx context.Context, store cell.Store, jobs []Job, a Agent, n int) (
 	return out, nil
 }
 
-// verified returns the name of the job's only cell in a Verdict.
-func (j Job) verified() string {
+// unitName returns the name of the job's only cell in a Verdict.
+func (j Job) unitName() string {
 	if !j.Arm.Plans() {
 		return j.Sets[0].Name
 	}
@@ -240,7 +240,7 @@ func (j Job) verify(ctx context.Context, store cell.Store, a Agent) (v Verdict, 
 	if err != nil {
 		return v, err
 	}
-	v.ID, v.Unit, v.Compare = ids[0], j.verified(), "bytes"
+	v.ID, v.Unit, v.Compare = ids[0], j.unitName(), "bytes"
 	var old results.Result
 	if err := store.Load(v.ID, nil, &old); err != nil {
 		return v, err

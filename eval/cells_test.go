@@ -191,7 +191,7 @@ func TestSideBySide(t *testing.T) {
 		for range 6 {
 			j.Sets = append(j.Sets, Set{Starts: make([]Start, tc.episodes)})
 		}
-		if got := j.setsTogether(tc.arm.Agent); got != tc.want {
+		if got := j.setsPerBatch(tc.arm.Agent); got != tc.want {
 			t.Errorf("%s, sets of %d: %d side by side, want %d", tc.tier.Name, tc.episodes, got, tc.want)
 		}
 	}

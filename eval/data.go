@@ -50,7 +50,7 @@ func NewData(src dataset.Source, task envs.Task, rules results.Rules) (*Data, er
 	if d.Actions, err = dataset.ColumnMoments(src, "action", train, 0); err != nil {
 		return nil, fmt.Errorf("evaluating %s: scaling of the actions: %w", task.Spec.Name, err)
 	}
-	d.Actions = filled(d.Actions)
+	d.Actions = unitStd(d.Actions)
 	return d, nil
 }
 
@@ -154,7 +154,7 @@ func (d *Data) Set(name string, n int) (Set, error) {
 	if d.rules.Protocol == results.Strict {
 		starts, err = d.drawStrict(n, seed)
 	} else {
-		starts, err = Draw(d.drawn(), n, seed, d.rules)
+		starts, err = Draw(d.drawLengths(), n, seed, d.rules)
 	}
 	if err != nil {
 		return Set{}, fmt.Errorf("set %s: %w", name, err)
@@ -177,9 +177,9 @@ func (d *Data) lengths() []int {
 	return out
 }
 
-// drawn returns lengths with 0 for the episodes that no start may come from. Keeping
+// drawLengths returns lengths with 0 for the episodes that no start may come from. Keeping
 // their entries keeps episode indices equal to those of the file.
-func (d *Data) drawn() []int {
+func (d *Data) drawLengths() []int {
 	lengths := d.lengths()
 	for i := range lengths {
 		if _, held := slices.BinarySearch(d.heldOut, i); !held && d.heldOut != nil {
@@ -199,7 +199,7 @@ func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
 		return nil, err
 	}
 	defer e.Close()
-	v := newValidStarts(d.drawn(), d.rules.GoalOffset)
+	v := newValidStarts(d.drawLengths(), d.rules.GoalOffset)
 	var out []Start
 	for _, k := range numpy.New(seed).Choice(int64(v.count), int64(v.count)) {
 		if len(out) == n {
@@ -214,7 +214,7 @@ func (d *Data) drawStrict(n int, seed uint64) ([]Start, error) {
 		}
 	}
 	if len(out) < n {
-		return nil, fmt.Errorf("only %d of %d starts in the %d held-out episodes are not solved already, %d are wanted (hint: fewer episodes, or a larger data set)", len(out), v.count, len(d.heldOut), n)
+		return nil, fmt.Errorf("only %d of %d starts in the %d held-out episodes are not solved already, and %d are needed (hint: fewer episodes, or a larger data set)", len(out), v.count, len(d.heldOut), n)
 	}
 	slices.SortFunc(out, func(a, b Start) int { return d.fileRow(a) - d.fileRow(b) })
 	return out, nil

@@ -36,7 +36,7 @@ type Outcome struct {
 func (e Evaluation) Run(ctx context.Context) (o Outcome, err error) {
 	todo, torn, err := e.Missing(e.Store)
 	for _, id := range torn {
-		e.Note(fmt.Sprintf("cell %s is torn and is made again", id))
+		e.Note(fmt.Sprintf("cell %s is torn and is computed again", id))
 	}
 	var a Agent
 	if err == nil && (len(todo) > 0 || e.Film != "") {
@@ -48,8 +48,8 @@ func (e Evaluation) Run(ctx context.Context) (o Outcome, err error) {
 	if len(todo) > 0 {
 		// A listed store is a snapshot: it would not find the cells that are saved below.
 		e.Store = cell.Store{Dir: e.Store.Dir}
-		for group := range slices.Chunk(todo, e.setsTogether(a)) {
-			bad, err := e.makeAll(ctx, e.Store, a, group)
+		for group := range slices.Chunk(todo, e.setsPerBatch(a)) {
+			bad, err := e.runSets(ctx, e.Store, a, group)
 			if err != nil {
 				return o, err
 			}

@@ -44,7 +44,7 @@ type Arm struct {
 // data set.
 func ArmOf(s *weights.Sidecar) Arm {
 	a := Arm{Method: s.Method, TrainSeed: int(s.Seed), Weights: s.SHA256, Recipe: train.RecipeOf(s), Backbone: s.Backbone, Protocol: s.Protocol,
-		Data: s.Data, Actions: filled(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
+		Data: s.Data, Actions: unitStd(dataset.Moments{Mean: s.ActionMean, Std: s.ActionStd})}
 	if s.Method == model.Untrained {
 		a.Protocol, a.Data = "", ""
 	}
@@ -204,10 +204,10 @@ func sameScaler(a, b dataset.Moments) bool {
 	return slices.Equal(a.Mean, b.Mean) && slices.Equal(a.Std, b.Std)
 }
 
-// filled returns m with a deviation of 1 for actions that never vary, as the
+// unitStd returns m with a deviation of 1 for actions that never vary, as the
 // StandardScaler of the reference implementation does; a deviation of 0 would divide
 // by zero.
-func filled(m dataset.Moments) dataset.Moments {
+func unitStd(m dataset.Moments) dataset.Moments {
 	m.Std = slices.Clone(m.Std)
 	for i, sd := range m.Std {
 		if sd == 0 {
@@ -278,7 +278,7 @@ func (j Job) Check(a Agent) error {
 		return fmt.Errorf("the checkpoint was trained with --protocol %s, which decides what it has seen and how actions are scaled (hint: train with --protocol %s)", j.Arm.Protocol, j.Protocol)
 	}
 	if j.otherData() && j.Protocol == results.Strict {
-		return fmt.Errorf("the checkpoint was trained on another data set (fingerprint %.12s, not %.12s), so that nobody knows which of these episodes it has not seen, as --protocol strict needs (hint: give the data set that it was trained on)", j.Arm.Data, j.Data.Fingerprint)
+		return fmt.Errorf("the checkpoint was trained on another data set (fingerprint %.12s, not %.12s), so that it is unknown which of these episodes it has seen, and --protocol strict has to know (hint: give the data set that it was trained on)", j.Arm.Data, j.Data.Fingerprint)
 	}
 	_, _, err := j.scaler()
 	return err

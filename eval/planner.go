@@ -15,11 +15,11 @@ import (
 	"scalewm/model/device"
 )
 
-// sideBySide returns how many of the job's episodes are planned in one batch. For a
+// batchSize returns how many of the job's episodes are planned in one batch. For a
 // search the device's PlanRows says how many latents
 // (episodes x candidates x patches) fill it. A CPU plans about a dozen episodes of T1
 // at once, and hundreds of T5.
-func (j Job) sideBySide(a Agent) int {
+func (j Job) batchSize(a Agent) int {
 	switch m := a.Model(); {
 	case j.Batch > 0:
 		return j.Batch
@@ -49,7 +49,7 @@ func newPlanner(j Job, a Agent) (planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := executor{actions: actions, sideBySide: j.sideBySide(a)}
+	x := executor{actions: actions, batchSize: j.batchSize(a)}
 	if j.ActionClip {
 		x.bounds = j.Task.Spec
 	}
@@ -64,18 +64,18 @@ func newPlanner(j Job, a Agent) (planner, error) {
 		width: j.Horizon * a.Model().Info().ActionWidth, proposal: a.Proposal}
 	p.low, p.high = plan.Clip(j.Clip).Bounds(j.Task.Spec.ActionLow, j.Task.Spec.ActionHigh, actions.Mean, actions.Std)
 	if a.Cost != nil {
-		p.judge = byFrames{a.Cost}
+		p.costMaker = frameCostMaker{a.Cost}
 	} else {
-		p.judge = newByLatents(a.World, j.Tier.Candidates)
+		p.costMaker = newLatentCostMaker(a.World, j.Tier.Candidates)
 	}
 	return p, nil
 }
 
 // executor turns planned z-scores into the actions that the task executes.
 type executor struct {
-	actions    dataset.Moments
-	bounds     *envs.Spec // task whose bounds executed actions are clipped to; nil: no clipping
-	sideBySide int        // episodes planned in one batch
+	actions   dataset.Moments
+	bounds    *envs.Spec // task whose bounds executed actions are clipped to; nil: no clipping
+	batchSize int        // episodes planned in one batch
 }
 
 // execute sets the actions of each episode from its row of z, a len(eps) x (plan
@@ -108,7 +108,7 @@ func (p *direct) spent() (encoding, planning time.Duration) { return 0, p.planni
 func (p *direct) plan(ctx context.Context, eps []*episode, _ int) error {
 	began := time.Now()
 	defer func() { p.planning += time.Since(began) }()
-	for batch := range slices.Chunk(eps, p.sideBySide) {
+	for batch := range slices.Chunk(eps, p.batchSize) {
 		z, err := policyPlans(ctx, p.policy, p.horizon, batch)
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func policyPlans(ctx context.Context, p Policy, horizon int, eps []*episode) ([]
 		return nil, err
 	}
 	if i := slices.IndexFunc(z, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }); i >= 0 {
-		return nil, fmt.Errorf("a policy's plan has %g at %d (hint: look at what the model gives for one frame; its training may have diverged)", z[i], i%(len(z)/len(eps)))
+		return nil, fmt.Errorf("a policy's plan has %g at %d (hint: look at what the model returns for one frame; its training may have diverged)", z[i], i%(len(z)/len(eps)))
 	}
 	return z, nil
 }
@@ -157,7 +157,7 @@ func goals(eps []*episode) (all []byte) {
 // search is the planner that runs a solver on the cost of a costMaker.
 type search struct {
 	executor
-	judge
+	costMaker
 	dev       device.Device
 	solver    plan.Solver
 	tier      Tier
@@ -170,9 +170,9 @@ type search struct {
 	encoding, planning time.Duration
 }
 
-// judge makes the cost of plans from what episodes see. It has one implementation for
-// world models (byLatents) and one for models with their own cost (byFrames).
-type judge interface {
+// costMaker makes the cost of plans from what episodes see. It has one implementation for
+// world models (latentCostMaker) and one for models with their own cost (frameCostMaker).
+type costMaker interface {
 	goals(ctx context.Context, eps []*episode) error
 	// cost returns the cost of plans that start at the episodes' current frames. The
 	// caller calls done to free the memory of c.
@@ -187,7 +187,7 @@ func (p *search) spent() (encoding, planning time.Duration) { return p.encoding,
 // result depends on it, since each episode has its own noise (see keys) and every
 // kernel computes the rows of an episode independently of the others.
 func (p *search) plan(ctx context.Context, eps []*episode, replan int) error {
-	for batch := range slices.Chunk(eps, p.sideBySide) {
+	for batch := range slices.Chunk(eps, p.batchSize) {
 		if err := p.planBatch(ctx, batch, replan); err != nil {
 			return err
 		}
@@ -246,33 +246,33 @@ func (p *search) keys(eps []*episode) []uint64 {
 	return keys
 }
 
-// byFrames is the judge of a CostModel, which sees the frames themselves.
-type byFrames struct{ CostModel }
+// frameCostMaker is the costMaker of a CostModel, which sees the frames themselves.
+type frameCostMaker struct{ CostModel }
 
-func (byFrames) goals(context.Context, []*episode) error { return nil }
+func (frameCostMaker) goals(context.Context, []*episode) error { return nil }
 
-func (byFrames) free() {}
+func (frameCostMaker) free() {}
 
-func (j byFrames) cost(_ context.Context, eps []*episode) (plan.Cost, func(), error) {
+func (j frameCostMaker) cost(_ context.Context, eps []*episode) (plan.Cost, func(), error) {
 	c, err := j.Cost(starts(eps), goals(eps))
 	return c, func() {}, err
 }
 
-// byLatents is the judge of a world model: the cost is the distance between latents.
-type byLatents struct {
+// latentCostMaker is the costMaker of a world model: the cost is the distance between latents.
+type latentCostMaker struct {
 	world      model.World
 	encoder    *model.Encoder
 	candidates int
 }
 
-func newByLatents(w model.World, candidates int) *byLatents {
-	return &byLatents{w, model.NewEncoder(w), candidates}
+func newLatentCostMaker(w model.World, candidates int) *latentCostMaker {
+	return &latentCostMaker{w, model.NewEncoder(w), candidates}
 }
 
-func (j *byLatents) free() { j.encoder.Free() }
+func (j *latentCostMaker) free() { j.encoder.Free() }
 
 // goals encodes each episode's goal once; all of its plans use the same latents.
-func (j *byLatents) goals(ctx context.Context, eps []*episode) error {
+func (j *latentCostMaker) goals(ctx context.Context, eps []*episode) error {
 	width := j.world.Info().Patches * j.world.Info().Dim
 	// In chunks, because goals copies the frames into one slice.
 	for some := range slices.Chunk(eps, model.FramesAtOnce) {
@@ -287,10 +287,10 @@ func (j *byLatents) goals(ctx context.Context, eps []*episode) error {
 	return nil
 }
 
-func (j *byLatents) PredictorCalls(h int) int { return j.world.PredictorCalls(h) }
+func (j *latentCostMaker) PredictorCalls(h int) int { return j.world.PredictorCalls(h) }
 
 // cost uploads the goals' latents and encodes the episodes' current frames.
-func (j *byLatents) cost(ctx context.Context, eps []*episode) (plan.Cost, func(), error) {
+func (j *latentCostMaker) cost(ctx context.Context, eps []*episode) (plan.Cost, func(), error) {
 	c := newLatentCost(j.world, len(eps), j.candidates)
 	var latents []float32
 	for _, ep := range eps {
@@ -395,10 +395,10 @@ type Trial struct {
 // are synthetic stripes: the time of a plan does not depend on the pixels.
 func NewTrial(w model.World, t Tier, episodes int) *Trial {
 	info, rules := w.Info(), results.Published()
-	p := &search{judge: newByLatents(w, t.Candidates), dev: w.Device(), tier: t, rules: rules, sets: []Set{{}}, width: rules.Horizon * info.ActionWidth,
+	p := &search{costMaker: newLatentCostMaker(w, t.Candidates), dev: w.Device(), tier: t, rules: rules, sets: []Set{{}}, width: rules.Horizon * info.ActionWidth,
 		solver: plan.CEM{Candidates: t.Candidates, Iterations: t.Iterations, Elites: t.Elites}}
 	n := info.ActionWidth / info.FrameSkip
-	p.executor = executor{actions: dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}, sideBySide: episodes}
+	p.executor = executor{actions: dataset.Moments{Mean: make([]float64, n), Std: make([]float64, n)}, batchSize: episodes}
 	tr := &Trial{p: p}
 	for i := range episodes {
 		ep := &episode{frame: make([]byte, info.FrameBytes()), goalFrame: make([]byte, info.FrameBytes())}

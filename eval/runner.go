@@ -199,12 +199,12 @@ func (r *runner) plan(ctx context.Context, live []*episode, replan int) error {
 // nothing about the model. Single episodes without a finite cost are only counted, in
 // NaNCosts.
 func (r *runner) checkCosts(live []*episode) error {
-	seeing := make([]bool, len(r.Sets))
+	finiteCost := make([]bool, len(r.Sets))
 	for _, ep := range live {
-		seeing[ep.set] = seeing[ep.set] || !ep.blind
+		finiteCost[ep.set] = finiteCost[ep.set] || !ep.blind
 	}
-	if i := slices.Index(seeing, false); i >= 0 {
-		return fmt.Errorf("planning with %s at tier %s on set %s: no cost that the model gave is finite, so that only noise would choose the actions (hint: its training diverged or its weights are damaged; look at its metrics.jsonl, or encode a few frames with it)",
+	if i := slices.Index(finiteCost, false); i >= 0 {
+		return fmt.Errorf("planning with %s at tier %s on set %s: no cost that the model gave is finite, so that noise alone would choose the actions (hint: its training diverged or its weights are damaged; look at its metrics.jsonl, or encode a few frames with it)",
 			r.Solver, r.Tier.Name, r.Sets[i].Name)
 	}
 	return nil
@@ -285,7 +285,7 @@ func (r *runner) enter(world envs.Env, ep *episode) error {
 			return fmt.Errorf("resetting the random policy: %w", err)
 		}
 	}
-	return r.see(0, world)
+	return r.notify(0, world)
 }
 
 // execute takes the steps of one plan. By default it stops at the first success. The
@@ -316,7 +316,7 @@ func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode, from,
 		if err != nil {
 			return fmt.Errorf("step %d: %w", from+k+1, err)
 		}
-		if err := r.see(from+k+1, world); err != nil {
+		if err := r.notify(from+k+1, world); err != nil {
 			return err
 		}
 		if out.Terminated && (r.Success == "" || from+k+1 == r.Budget) {
@@ -327,8 +327,8 @@ func (r *runner) execute(ctx context.Context, world envs.Env, ep *episode, from,
 	return nil
 }
 
-// see calls watch if it is set.
-func (r *runner) see(step int, world envs.Env) error {
+// notify calls watch if it is set.
+func (r *runner) notify(step int, world envs.Env) error {
 	if r.watch == nil {
 		return nil
 	}
@@ -339,7 +339,7 @@ func (r *runner) see(step int, world envs.Env) error {
 func (r *runner) render(w *worker, ep *episode) error {
 	began := time.Now()
 	if err := w.Frame(w.px); err != nil {
-		return fmt.Errorf("drawing the frame of the second plan: %w", err)
+		return fmt.Errorf("drawing the frame for the next plan: %w", err)
 	}
 	w.resizer.Resize(ep.frame, w.px)
 	r.rendering.Add(int64(time.Since(began)))

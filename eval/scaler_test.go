@@ -62,7 +62,7 @@ func TestOtherData(t *testing.T) {
 	} {
 		j := testJob(t, "T5", 1, "s101")
 		j.Protocol, j.Arm.Protocol, j.Arm.Data, j.Arm.Actions = c.protocol, c.protocol, c.data, j.Data.Actions
-		if err := j.Check(j.Agent); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "which of these episodes it has not seen") {
+		if err := j.Check(j.Agent); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "which of these episodes it has seen") {
 			t.Errorf("%q under %s: %v", c.data, c.protocol, err)
 		}
 		if note := j.Note(); (note != "") != c.note {

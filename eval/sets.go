@@ -93,7 +93,7 @@ func Draw(lengths []int, n int, seed uint64, r results.Rules) ([]Start, error) {
 		size--
 	}
 	if n < 1 || n > size {
-		return nil, fmt.Errorf("drawing %d starts from %d that have a goal %d rows on (hint: fewer episodes, or a larger data set)", n, max(size, 0), r.GoalOffset)
+		return nil, fmt.Errorf("drawing %d starts from %d that have a goal %d rows later (hint: fewer episodes, or a larger data set)", n, max(size, 0), r.GoalOffset)
 	}
 	drawn := numpy.New(seed).Choice(int64(size), int64(n))
 	slices.Sort(drawn)
@@ -188,7 +188,7 @@ func (d *Data) readSet(path string) (Set, error) {
 	}
 	f, err := parseSet(b)
 	if err == nil {
-		err = d.fits(f)
+		err = d.checkSet(f)
 	}
 	if err != nil {
 		return Set{}, fmt.Errorf("reading the evaluation set %s: %w", path, err)
@@ -212,7 +212,7 @@ func parseSet(b []byte) (f setFile, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return f, fmt.Errorf("it is no set: %w (hint: compare with a file that eval left in sets/)", err)
+		return f, fmt.Errorf("it is not a set file: %w (hint: compare with a file that eval left in sets/)", err)
 	}
 	if err := safefile.CheckNames(f); err != nil {
 		return f, err
@@ -227,19 +227,19 @@ func parseSet(b []byte) (f setFile, err error) {
 	}
 	for i, e := range f.Episodes {
 		if e.Episode != i || e.Trajectory < 0 || e.Row < 0 || e.Goal < e.Row || e.Goal-e.Row != f.GoalOffset {
-			return f, fmt.Errorf("entry %d is episode %d in trajectory %d from row %d to %d (hint: all are numbered from 0, goals lie %d rows on)", i, e.Episode, e.Trajectory, e.Row, e.Goal, f.GoalOffset)
+			return f, fmt.Errorf("entry %d is episode %d in trajectory %d from row %d to %d (hint: episodes are numbered from 0, and goals are %d rows later)", i, e.Episode, e.Trajectory, e.Row, e.Goal, f.GoalOffset)
 		}
 	}
 	if hash := f.set().Hash; hash != f.Hash {
-		return f, fmt.Errorf("its starts have the fingerprint %s, and it says %s (hint: it was changed by hand; draw it again)", hash, f.Hash)
+		return f, fmt.Errorf("its starts have the fingerprint %s, but the file says %s (hint: the file was edited; draw the set again)", hash, f.Hash)
 	}
 	return f, nil
 }
 
-// fits returns an error if a set file belongs to another data set or other rules, or
+// checkSet returns an error if a set file belongs to another data set or other rules, or
 // has starts that the protocol does not allow. Under strict, an edited file must not
 // bring in episodes that the model was trained on.
-func (d *Data) fits(f setFile) error {
+func (d *Data) checkSet(f setFile) error {
 	switch {
 	case f.Task != d.task.Spec.Name || f.Data != d.Fingerprint:
 		return fmt.Errorf("it was drawn from other data, of %s with the fingerprint %.12s (hint: evaluate on that data set)", f.Task, f.Data)

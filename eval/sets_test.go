@@ -217,7 +217,7 @@ func TestSetFile(t *testing.T) {
 	must(t, err)
 	path := filepath.Join(t.TempDir(), "mine.json")
 	must(t, os.WriteFile(path, d.EncodeSet(s), 0o666))
-	back, err := d.Set(path, 3) // a file is taken whole
+	back, err := d.Set(path, 3) // a file is used as it is
 	must(t, err)
 	if back.Name != "s103" || back.Hash != s.Hash || !slices.Equal(back.Starts, s.Starts) {
 		t.Errorf("came back as %+v, was %+v", back, s)
@@ -251,17 +251,17 @@ func TestSetFileRefuses(t *testing.T) {
 		return out
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"torn":       {string(good[:40]), "it is no set"},
-		"mistyped":   {edit(`"hash"`, `"hush"`), "it is no set"},
+		"torn":       {string(good[:40]), "it is not a set file"},
+		"mistyped":   {edit(`"hash"`, `"hush"`), "it is not a set file"},
 		"a start":    {edit(`"episode": 1`, `"episode": 2`), "numbered from 0"},
 		"hash":       {edit(s.Hash, "000000000000"), "fingerprint"},
 		"other data": {edit(d.Fingerprint, "x"), "other data"},
 		"other task": {edit(`"tworoom"`, `"pusht"`), "other data"},
 		"protocol":   {edit(`"paper"`, `"strict"`), "--protocol strict"},
-		"offset":     {edit(`"goal_offset": 25`, `"goal_offset": 24`), "24 rows on"},
+		"offset":     {edit(`"goal_offset": 25`, `"goal_offset": 24`), "24 rows later"},
 		"name":       {edit(`"s101"`, `"../x"`), "letters"},
 		"other name": {edit(`"s101"`, `"s0101"`), "is the set s101"},
-		"large row":  {edit(`"start": `, `"start": 99999999999999999999`), "it is no set"},
+		"large row":  {edit(`"start": `, `"start": 99999999999999999999`), "it is not a set file"},
 		"empty":      {`{"name":"a","goal_offset":25,"episodes":[]}`, "0 episodes"},
 	} {
 		must(t, os.WriteFile(path, []byte(tc.text), 0o666))

@@ -19,8 +19,8 @@ import (
 // are sums over 192 numbers in the paper's models.
 var published = map[string]float64{"pusht": 64, "reacher": 32, "cube": 32, "tworoom": 64, "pointmaze": 256}
 
-// publishedElsewhere is the temperature for all other tasks: the median of published.
-const publishedElsewhere = 64
+// defaultTemperature is the temperature for all other tasks: the median of published.
+const defaultTemperature = 64
 
 // Ladder returns the temperatures that tuning tries, in ascending order.
 func Ladder() []float64 { return []float64{.5, 2, 8, 32, 64, 128, 256, 512} }
@@ -45,7 +45,7 @@ func Temperature(r results.Rules, task, method string) (float64, error) {
 	case r.Temperature == results.Tuned:
 		return 0, fmt.Errorf("the temperature of mppi on %s is not tuned yet (hint: evaluate the %s checkpoint with --temperature tuned into the same folder first)", task, model.Baseline)
 	}
-	return cmp.Or(published[task], publishedElsewhere), nil
+	return cmp.Or(published[task], defaultTemperature), nil
 }
 
 // choiceKind is the cell kind of a Choice.
@@ -90,8 +90,8 @@ func (j Job) choice() (id string, s choiceSpec, err error) {
 	if j.Arm.Method != model.Baseline || len(j.Sets) != 1 || j.Sets[0].Name != results.TuningSet {
 		return "", s, fmt.Errorf("tuning mppi with %s on %d sets: the temperature is chosen with %s on %s (hint: give the checkpoint of %[3]s)", j.Arm.Method, len(j.Sets), model.Baseline, results.TuningSet)
 	}
-	about := j.Spec(0)
-	s = choiceSpec{Protocol: about.Protocol, Task: about.Task, Data: about.Data, Precision: about.Precision}
+	base := j.Spec(0)
+	s = choiceSpec{Protocol: base.Protocol, Task: base.Task, Data: base.Data, Precision: base.Precision}
 	for _, l := range j.tuning() {
 		ids, err := l.IDs()
 		if err != nil {
@@ -155,14 +155,14 @@ func FindChoice(ctx context.Context, store cell.Store, j Job) (found Choice, err
 // baseline on TuningSet, averaged over the five tiers. Of equal means the lower
 // temperature wins. e is an evaluation of the baseline on that set. Its store
 // receives the ladder's 40 cells and the choice; it must not be the store of the
-// reported results, in which the ladder would appear as results of its own.
+// reported results, where the ladder would appear as further results.
 //
 // Tune resumes: it evaluates only missing cells, and returns an existing choice
 // without running anything. A torn choice is rebuilt.
 func Tune(ctx context.Context, e Evaluation) (Choice, error) {
 	c, err := Tuned(e.Store, e.Job)
 	if errors.Is(err, cell.ErrTorn) {
-		e.Note(fmt.Sprintf("the temperature chosen on %s is torn and is chosen again", e.Task.Spec.Name))
+		e.Note(fmt.Sprintf("the temperature chosen on %s is torn; it is tuned again", e.Task.Spec.Name))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return c, err
 	}

@@ -71,12 +71,12 @@ func (f Film) Save(path string) error {
 func WholeFilm(path string) (bool, error) {
 	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
-		return false, fmt.Errorf("looking at a film: %w", err)
+		return false, fmt.Errorf("checking a film: %w", err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return false, fmt.Errorf("looking at a film: %w", err)
+		return false, fmt.Errorf("checking a film: %w", err)
 	}
 	const head, tail = "GIF8", "\x00;" // signature; end of the last image's data, trailer
 	var begin [len(head)]byte
@@ -88,7 +88,7 @@ func WholeFilm(path string) (bool, error) {
 		_, err = f.ReadAt(end[:], st.Size()-int64(len(tail)))
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking at a film: %w", err)
+		return false, fmt.Errorf("checking a film: %w", err)
 	}
 	return string(begin[:]) == head && string(end[:]) == tail, nil
 }

@@ -191,7 +191,7 @@ func TestReproduceTorn(t *testing.T) {
 		t.Errorf("dry run: exit %d\n%s", code, out)
 	}
 	out, errs, code := session(args...)
-	if code != exitDone || !strings.Contains(errs, "is torn and is made again") || !strings.Contains(out, "1 new of 2 cells") {
+	if code != exitDone || !strings.Contains(errs, "is torn and is computed again") || !strings.Contains(out, "1 new of 2 cells") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	sameResults(t, "after a torn cell", gridFiles(t, dir), want)

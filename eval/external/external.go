@@ -49,15 +49,15 @@ type Says struct {
 // limits.
 func (s Says) check(actionDim int) error {
 	if err := safefile.CheckName(s.Name); err != nil || s.Name == "" || strings.ContainsAny(s.Name, "@=") {
-		return fmt.Errorf("the model's name %q is none (hint: letters and digits, and behind the first one also _ - .)", s.Name)
+		return fmt.Errorf("the model's name %q is not valid (hint: letters and digits, and after the first one also _ - .)", s.Name)
 	}
 	for _, m := range model.Methods() {
 		if strings.EqualFold(s.Name, m.Name) || strings.EqualFold(s.Name, m.Title) {
-			return fmt.Errorf("the model's name %q is that of a method here (hint: choose another)", s.Name)
+			return fmt.Errorf("the model's name %q is the name of a built-in method (hint: choose another)", s.Name)
 		}
 	}
 	if err := safefile.CheckName(s.Weights); err != nil || s.Weights == "" {
-		return fmt.Errorf("the model's weights are named %q, which is no name (hint: the SHA-256 of what it was loaded from)", s.Weights)
+		return fmt.Errorf("the hash of the model's weights is %q, which is not valid (hint: the SHA-256 of what it was loaded from)", s.Weights)
 	}
 	if err := safefile.CheckName(s.Code); err != nil {
 		return fmt.Errorf("the hash of the model's code is %q (hint: hexadecimal digits)", s.Code)

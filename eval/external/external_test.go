@@ -419,17 +419,17 @@ func TestRefused(t *testing.T) {
 	m := &mirror{World: natively(t)}
 	dir := t.TempDir()
 	for want, change := range map[string]func(*external.Says){
-		"is that of a method":     func(s *external.Says) { s.Name = "scale" },
-		`name "SCALE" is that of`: func(s *external.Says) { s.Name = "SCALE" },
-		"is none":                 func(s *external.Says) { s.Name = "a b" },
-		`name "a@b" is none`:      func(s *external.Says) { s.Name = "a@b" },
-		"no name":                 func(s *external.Says) { s.Weights = "" },
-		"hash of the model's":     func(s *external.Says) { s.Code = "../a" },
-		"of kind":                 func(s *external.Says) { s.Kind = "nosuch" },
-		"latents of":              func(s *external.Says) { s.Dim = 0 },
-		"frames of":               func(s *external.Says) { s.FrameSize = 1 << 20 },
-		"a policy makes":          func(s *external.Says) { s.Kind, s.Proposal = results.PythonPolicy, true },
-		"3 means":                 func(s *external.Says) { s.ActionMean, s.ActionStd = []float64{0, 0, 0}, []float64{1, 1, 1} },
+		"is the name of a built-in":   func(s *external.Says) { s.Name = "scale" },
+		`name "SCALE" is the name`:    func(s *external.Says) { s.Name = "SCALE" },
+		"is not valid (hint: letters": func(s *external.Says) { s.Name = "a b" },
+		`name "a@b" is not valid`:     func(s *external.Says) { s.Name = "a@b" },
+		"weights is \"\"":             func(s *external.Says) { s.Weights = "" },
+		"hash of the model's":         func(s *external.Says) { s.Code = "../a" },
+		"of kind":                     func(s *external.Says) { s.Kind = "nosuch" },
+		"latents of":                  func(s *external.Says) { s.Dim = 0 },
+		"frames of":                   func(s *external.Says) { s.FrameSize = 1 << 20 },
+		"a policy makes":              func(s *external.Says) { s.Kind, s.Proposal = results.PythonPolicy, true },
+		"3 means":                     func(s *external.Says) { s.ActionMean, s.ActionStd = []float64{0, 0, 0}, []float64{1, 1, 1} },
 	} {
 		s := m.says("mirror", results.PythonWorld)
 		change(&s)
