@@ -212,7 +212,7 @@ func TestReportReplacesItsOwn(t *testing.T) {
 	if err := os.WriteFile(page, []byte("mine"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs, code := session("report", dir, "--out", out); code != exitFailed || !strings.Contains(errs, "report.html is there and is no report's (hint: ") {
+	if _, errs, code := session("report", dir, "--out", out); code != exitFailed || !strings.Contains(errs, "report.html exists and is not part of a report (hint: ") {
 		t.Errorf("over another's page: exit %d, %q", code, errs)
 	}
 	if b, err := os.ReadFile(page); err != nil || string(b) != "mine" {
