@@ -246,7 +246,7 @@ func bigWorkspace(t *testing.T, out string) *pipeline.Workspace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := pipeline.Options{Workers: 1, Version: version(), Listener: &teller{command: c}}
+	o := pipeline.Options{Workers: 1, Version: version(), Listener: &listener{command: c}}
 	closeAll, err := dev.openFor(&grid, &o, part{})
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func (c *cluster) must(words ...string) string {
 }
 
 // say is what a command prints, whether it fails or not.
-func (c *cluster) say(words ...string) string {
+func (c *cluster) output(words ...string) string {
 	out, _ := exec.Command(words[0], words[1:]...).CombinedOutput()
 	return strings.TrimSpace(string(out))
 }
@@ -58,7 +58,7 @@ func (c *cluster) await(what string, ready func() bool) {
 	for !ready() {
 		select {
 		case <-ctx.Done():
-			c.Fatalf("waiting for %s:\n%s\n%s", what, c.say(c.queue...), c.logs())
+			c.Fatalf("waiting for %s:\n%s\n%s", what, c.output(c.queue...), c.logs())
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

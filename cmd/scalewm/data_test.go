@@ -77,7 +77,7 @@ func TestDataInfo(t *testing.T) {
 func TestDataCheck(t *testing.T) {
 	path := dataFile(t, -1)
 	out, errs, code := session("data", "check", path)
-	if code != exitDone || !strings.Contains(out, "nothing wrong in 2 episodes, 25 rows, 25 frames") {
+	if code != exitDone || !strings.Contains(out, "no problems in 2 episodes, 25 rows, 25 frames") {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 	spoilt := dataFile(t, 6)
@@ -132,7 +132,7 @@ func TestCrash(t *testing.T) {
 		{errors.New("signal: killed"), "", "signal: killed"},
 		{nil, "", "no answer"},
 	} {
-		if got := crash(c.err, bytes.NewBufferString(c.complaint)); got != c.want {
+		if got := crashReason(c.err, bytes.NewBufferString(c.complaint)); got != c.want {
 			t.Errorf("%v, %q: %q", c.err, c.complaint, got)
 		}
 	}
@@ -250,7 +250,7 @@ func TestDataConvertEpisodes(t *testing.T) {
 	if text, errs, code := session("data", "check", out); code != exitDone {
 		t.Errorf("exit %d, %s%s", code, text, errs)
 	}
-	if _, errs, code := session("data", "convert", episodes, "--out", out); code != exitFailed || !strings.Contains(errs, "is there already") {
+	if _, errs, code := session("data", "convert", episodes, "--out", out); code != exitFailed || !strings.Contains(errs, "already exists") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 	if _, errs, code := session("data", "info", out, out); code != exitUsage || !strings.Contains(errs, "unexpected argument") {

@@ -62,7 +62,7 @@ func (c kubernetes) job(stage string) string {
 	if err != nil {
 		c.Fatal(err)
 	}
-	for _, name := range strings.Fields(c.say("kubectl", "get", "jobs", "-l", "scalewm="+plan.Kubernetes.Run, "-o", "jsonpath={.items[*].metadata.name}")) {
+	for _, name := range strings.Fields(c.output("kubectl", "get", "jobs", "-l", "scalewm="+plan.Kubernetes.Run, "-o", "jsonpath={.items[*].metadata.name}")) {
 		if strings.HasSuffix(name, "-"+stage) {
 			return name
 		}
@@ -72,12 +72,12 @@ func (c kubernetes) job(stage string) string {
 
 // of is a field of a stage's Job.
 func (c kubernetes) of(stage, field string) string {
-	return c.say("kubectl", "get", "job", c.job(stage), "-o", "jsonpath={"+field+"}")
+	return c.output("kubectl", "get", "job", c.job(stage), "-o", "jsonpath={"+field+"}")
 }
 
 // pod is the name of a stage's pod that runs, and how often its index is counted as failed.
 func (c kubernetes) pod(stage string) (name, failures string) {
-	f := strings.Fields(c.say("kubectl", "get", "pods", "-l", "job-name="+c.job(stage), "--field-selector=status.phase=Running", "-o",
+	f := strings.Fields(c.output("kubectl", "get", "pods", "-l", "job-name="+c.job(stage), "--field-selector=status.phase=Running", "-o",
 		`jsonpath={.items[*].metadata.name} {.items[*].metadata.annotations.batch\.kubernetes\.io/job-index-failure-count}`))
 	if len(f) != 2 {
 		return "", ""
@@ -117,7 +117,7 @@ func TestKubernetes(t *testing.T) {
 		c.settled()
 		failed := c.of("train", ".status.failedIndexes")
 		if pods := c.of("train", ".status.failed"); len(failed) != 1 || pods != "1" || c.of("train", ".status.succeeded") != "3" {
-			t.Errorf("of four trainings %q failed, in %s pods\n%s", failed, pods, c.say("kubectl", "describe", "job", c.job("train")))
+			t.Errorf("of four trainings %q failed, in %s pods\n%s", failed, pods, c.output("kubectl", "describe", "job", c.job("train")))
 		}
 		c.reproduce(exitDone, "train."+failed+".log: scalewm:", axes, "--out", c.out, "--watch")
 		if _, err := os.Stat(filepath.Join(c.out, "report.html")); err != nil {
@@ -161,7 +161,7 @@ func TestKubernetes(t *testing.T) {
 
 		c.must("kubectl", "patch", "job", c.job("train"), "-p", `{"spec": {"suspend": true}}`) // as Kueue does
 		c.await("no pod", func() bool {
-			return c.say("kubectl", "get", "pods", "-l", "job-name="+c.job("train"), "-o", "name") == ""
+			return c.output("kubectl", "get", "pods", "-l", "job-name="+c.job("train"), "-o", "name") == ""
 		})
 		before := c.rows()
 		c.reproduce(exitDone, "train suspended", axes, "--out", c.out, "--watch")

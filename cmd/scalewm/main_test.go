@@ -22,7 +22,7 @@ func TestExitCodes(t *testing.T) {
 		{usagef("train: no %s", "task"), 2, "scalewm: train: no task\n"},
 		{fmt.Errorf("eval: %w", usagef("bad tier")), 2, "scalewm: bad tier\n"},
 		{fmt.Errorf("2 of 9: %w", errFailedCells), 3, "scalewm: 2 of 9: some cells failed\n"},
-		{fmt.Errorf("training: %w", context.Canceled), 130, "scalewm: interrupted; run the same command again, which goes on where it can\n"},
+		{fmt.Errorf("training: %w", context.Canceled), 130, "scalewm: interrupted; run the same command again to resume\n"},
 	} {
 		var stderr bytes.Buffer
 		if got := exitCode(c.err, &stderr); got != c.want || stderr.String() != c.says {

@@ -140,14 +140,14 @@ func TestRestarts(t *testing.T) {
 		if moved {
 			r.before = "less"
 		}
-		return r.after(ctx, context.Canceled)
+		return r.check(ctx, context.Canceled)
 	}
 	for i, c := range []struct{ moved, stalled bool }{{false, false}, {false, false}, {true, false}, {false, false}, {false, false}, {false, true}, {false, true}} {
 		if err := end(c.moved); errors.Is(err, errStalled) != c.stalled || !c.stalled && !errors.Is(err, context.Canceled) {
 			t.Errorf("stop %d: %v", i, err)
 		}
 	}
-	if err := newRestarts(t.Context(), nil, dir, "eval-0-1", 2).after(t.Context(), io.EOF); err != io.EOF {
+	if err := newRestarts(t.Context(), nil, dir, "eval-0-1", 2).check(t.Context(), io.EOF); err != io.EOF {
 		t.Errorf("another error became %v", err)
 	}
 }

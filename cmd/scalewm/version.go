@@ -2,11 +2,11 @@ package main
 
 import "runtime/debug"
 
-// revision is set by the Makefile to `git describe` of the checkout.
+// revision is the output of `git describe`, which the Makefile sets with -ldflags -X.
 var revision string
 
-// version says which source this binary was built from, for doctor and the
-// run files beside results; no comparison reads it.
+// version identifies the source that this binary was built from. It is printed, and
+// recorded in the run files next to cells; no comparison depends on it.
 func version() string {
 	if revision != "" {
 		return revision

@@ -88,7 +88,7 @@ func TestWeightsRefusals(t *testing.T) {
 		"another task":      {[]string{"convert", published, dir + "/x", "--task", "tworoom"}, exitFailed, "(hint: "},
 		"transformers 6":    {[]string{"convert", published, dir + "/x.safetensors", "--transformers", "6"}, exitUsage, "4 or 5"},
 		"transformers 3":    {[]string{"convert", published, dir + "/x.pt", "--transformers", "3"}, exitUsage, "4 or 5"},
-		"there already":     {[]string{"convert", published, dir}, exitFailed, "there already"},
+		"already exists":    {[]string{"convert", published, dir}, exitFailed, "already exists"},
 		"nothing there":     {[]string{"info", dir + "/none"}, exitFailed, "(hint: "},
 		"not a checkpoint":  {[]string{"info", "weights_test.go"}, exitFailed, "(hint: "},
 		"a whole module":    {[]string{"info", "../../model/weights/testdata/module.pt"}, exitFailed, "config.json"},
@@ -118,7 +118,7 @@ func TestWeightsConvertAgain(t *testing.T) {
 		if err := os.MkdirAll(blocked, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if _, errs, code := session("weights", "convert", in, out); code != exitFailed || strings.Contains(errs, "there already") {
+		if _, errs, code := session("weights", "convert", in, out); code != exitFailed || strings.Contains(errs, "already exists") {
 			t.Errorf("exit %d: %s", code, errs)
 		}
 		if err := os.Remove(blocked); err != nil {
