@@ -37,7 +37,10 @@ func init() {
 // stringList is the value of a flag that may be given several times.
 type stringList []string
 
-func (t *stringList) String() string     { return strings.Join(*t, ",") }
+// String implements flag.Value.
+func (t *stringList) String() string { return strings.Join(*t, ",") }
+
+// Set implements flag.Value: it appends a value.
 func (t *stringList) Set(s string) error { *t = append(*t, s); return nil }
 
 // rolloutFlags are the settings of the analysis of rollouts, which the verbs analyse
@@ -54,13 +57,14 @@ var rolloutFlagNames = []string{"starts", "candidates", "noise"}
 func (c *command) rolloutFlags() rolloutFlags {
 	p := analysis.Published()
 	return rolloutFlags{
-		starts:     c.Count("starts", p.Starts, "number of starts of the analysis rollout, `n`"),
-		candidates: c.Count("candidates", p.Candidates, "number of candidates per start of the analysis rollout, `n`"),
+		starts:     c.Count("starts", p.Starts, "use `n` starts in the analysis rollout"),
+		candidates: c.Count("candidates", p.Candidates, "use `n` candidates per start in the analysis rollout"),
 		noise:      c.String("noise", p.Noise, "random `generator` of the candidates: torch (PyTorch's, as published) or own"),
 	}
 }
 
-// read returns the settings that the flags give, or a usage error.
+// read returns the settings that the flags give, or a usage error. A start needs two
+// candidates at least: their order is what the analysis measures.
 func (f rolloutFlags) read() (s analysis.Settings, err error) {
 	s = analysis.Published()
 	s.Starts, s.Candidates = *f.starts, *f.candidates
@@ -279,6 +283,7 @@ func (a *analyser) measure(ctx context.Context, dir string, file *hdf5.File, tas
 	if err != nil {
 		return r, err
 	}
+	// The model belongs to this call. It is loaded by analysis.Run, if at all.
 	free := func() {}
 	defer func() { free() }()
 	r, _, err = analysis.Run(ctx, pipeline.CellStore(a.out), j, names, func() (model.World, error) {
@@ -310,6 +315,7 @@ func (t tables) print(out io.Writer) error {
 	line := func(fields ...string) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", of.Task, of.Method, of.Seed, strings.Join(fields, "\t"))
 	}
+	// table prints one analysis with a title and a header, or nothing without rows.
 	table := func(rows []results.Line, title, columns string, print func(result any)) {
 		if len(rows) > 0 {
 			fmt.Fprintf(w, "%s\ntask\tmethod\tseed\t%s\n", title, columns)

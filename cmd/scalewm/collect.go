@@ -24,8 +24,11 @@ func init() {
 // switches is the value of a repeatable flag NAME=VALUE.
 type switches envs.Options
 
+// String implements flag.Value. It returns "", so that the help text shows no
+// default.
 func (s switches) String() string { return "" }
 
+// Set implements flag.Value. The task checks names and values.
 func (s switches) Set(v string) error {
 	name, value, ok := strings.Cut(v, "=")
 	if !ok || name == "" || value == "" {
@@ -57,7 +60,7 @@ func spawnSelf() func(ctx context.Context) *exec.Cmd {
 // and rows, or one JSON object.
 func runCollect(ctx context.Context, c *command, args []string) error {
 	out := c.String("out", "", "`file` to write; until it is complete, finished parts are kept in FILE.parts")
-	episodes := c.Positive("episodes", 200, "number of episodes `n`")
+	episodes := c.Positive("episodes", 200, "collect `n` episodes")
 	policy := c.String("policy", "", "`name` of a policy listed by `scalewm tasks` (default: the task's first)")
 	seed := c.Seed("seed", 1, "random `seed` of the episodes")
 	workers := c.Count("workers", 0, "use `n` goroutines, or processes if OpenGL renders in software; 0 means one per core (the file does not depend on it)")

@@ -11,6 +11,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // verb is one subcommand of the program. Each has its own file, whose init function
@@ -47,7 +48,7 @@ func verbNames() []string {
 func printVerbs(w io.Writer) {
 	fmt.Fprint(w, "scalewm: collect data, train latent world models, plan with them and compare them\n\nUsage: scalewm VERB [flags] [arguments]\n\n")
 	for _, n := range verbNames() {
-		fmt.Fprintf(w, "  %-10s %s\n", n, verbs[n].summary)
+		fmt.Fprintf(w, "  %-11s %s\n", n, verbs[n].summary)
 	}
 	fmt.Fprint(w, "\n`scalewm VERB --help` shows the flags of a verb and an example; `scalewm --version` prints the version.\n")
 }
@@ -56,8 +57,13 @@ func printVerbs(w io.Writer) {
 var errHelp = errors.New("help shown")
 
 // command is one invocation of a verb: its flags and its output streams. It extends
-// package flag by flags after positional arguments, required flags, GNU-style help,
-// and checked values.
+// package flag in four ways. Flags may follow positional arguments. Values are
+// checked when they are parsed, so that all mistakes are found before any work. Empty
+// values and flags without an effect are errors. And the help text spells flags with
+// two dashes, with the name of the value and an example.
+//
+// A verb defines flags with methods such as Count and OneOf or those of flag.FlagSet,
+// in whatever order reads best: the help text sorts them.
 type command struct {
 	*flag.FlagSet
 	verb           verb
@@ -161,7 +167,7 @@ func dashes(err error) string {
 
 // printHelp prints the verb's help text: usage, flags with defaults, examples.
 func (c *command) printHelp(w io.Writer) {
-	fmt.Fprintf(w, "scalewm %s: %s\n\nUsage: scalewm %s [flags] %s\n", c.verb.name, c.verb.summary, c.verb.name, c.verb.args)
+	fmt.Fprintf(w, "scalewm %s: %s\n\n%s\n", c.verb.name, c.verb.summary, strings.TrimSpace(fmt.Sprintf("Usage: scalewm %s [flags] %s", c.verb.name, c.verb.args)))
 	any := false
 	c.VisitAll(func(f *flag.Flag) {
 		if !any {
@@ -177,9 +183,31 @@ func (c *command) printHelp(w io.Writer) {
 		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
 			def = fmt.Sprintf(" (default %s)", f.DefValue)
 		}
-		fmt.Fprintf(w, "  --%-22s %s%s\n", f.Name+name, use, def)
+		fmt.Fprintf(w, "  --%-22s %s\n", f.Name+name, wrapped(use+def))
 	})
 	fmt.Fprintf(w, "\nExample:\n  %s\n", strings.ReplaceAll(c.verb.example, "\n", "\n  "))
+}
+
+// wrapped breaks a flag's description into lines that end at column 80, each continuation
+// indented to the column of the description.
+func wrapped(text string) string {
+	const indent, width = 27, 80 - 27
+	var out strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		switch n := utf8.RuneCountInString(word); {
+		case column == 0:
+			column = n
+		case column+1+n > width:
+			out.WriteString("\n" + strings.Repeat(" ", indent))
+			column = n
+		default:
+			out.WriteString(" ")
+			column += 1 + n
+		}
+		out.WriteString(word)
+	}
+	return out.String()
 }
 
 // forceFlag defines --force, which lets a verb replace files that it did not write.
@@ -215,8 +243,10 @@ func sameFile(a, b string) bool {
 // count is the value of a flag that must not be negative.
 type count int
 
+// String implements flag.Value.
 func (n *count) String() string { return strconv.Itoa(int(*n)) }
 
+// Set implements flag.Value. Package flag adds the name of the flag to the error.
 func (n *count) Set(text string) error {
 	v, err := strconv.Atoi(text)
 	if err != nil {
@@ -240,6 +270,7 @@ func (c *command) Count(name string, value int, usage string) *int {
 // means that the flag was not given.
 type positive struct{ count }
 
+// Set implements flag.Value. An explicit 0 is an error, even where the default is 0.
 func (n *positive) Set(text string) error {
 	if err := n.count.Set(text); err != nil {
 		return err
@@ -260,8 +291,10 @@ func (c *command) Positive(name string, value int, usage string) *int {
 // seed is the value of a flag for the seed of a random stream: 0 or more, in 63 bits.
 type seed int64
 
+// String implements flag.Value.
 func (s *seed) String() string { return strconv.FormatInt(int64(*s), 10) }
 
+// Set implements flag.Value.
 func (s *seed) Set(text string) error {
 	v, err := parseSeed(text)
 	*s = seed(v)
@@ -290,6 +323,7 @@ type oneOf struct {
 	words []string
 }
 
+// String implements flag.Value.
 func (o oneOf) String() string {
 	if o.value == nil { // package flag calls String on the zero value
 		return ""
@@ -297,6 +331,7 @@ func (o oneOf) String() string {
 	return *o.value
 }
 
+// Set implements flag.Value.
 func (o oneOf) Set(text string) error {
 	if !slices.Contains(o.words, text) {
 		return fmt.Errorf("choose among %s", strings.Join(o.words, ", "))

@@ -199,6 +199,7 @@ func dataCheck(ctx context.Context, c *command, path string) error {
 	if err != nil {
 		return err
 	}
+	// rep.Problems has a limited length; More counts the rest.
 	r.OK, r.Rows, r.Episodes, r.Frames, r.More = rep.OK(), rep.Rows, rep.Episodes, rep.Frames, rep.More
 	r.Problems, r.Protection = append(r.Problems, rep.Problems...), f.Protection()
 	r.Notes = append(r.Notes, rep.Notes...)
@@ -216,7 +217,7 @@ func checkInChild(ctx context.Context, c *command, path string, asJSON bool) err
 		return fmt.Errorf("checking %s: %w", path, err)
 	}
 	child := exec.CommandContext(ctx, exe, "data", "check", path)
-	child.Args[0] = "scalewm"
+	child.Args[0] = "scalewm" // the name in messages of the child, whatever this file is called
 	child.Env = append(os.Environ(), checkChild+"=1")
 	var answer, complaint bytes.Buffer
 	child.Stdout, child.Stderr = &answer, &complaint
@@ -290,6 +291,7 @@ func dataConvert(ctx context.Context, c *command, j convert.Job, asJSON bool) er
 	if _, err := os.Lstat(j.Out); err == nil {
 		return fmt.Errorf("converting %s: %s already exists (hint: remove it or choose another --out)", j.In[0], j.Out)
 	}
+	// From here on j.Out is known not to exist, so that its existence means success.
 	outputPath.Store(&j.Out)
 	p := newProgress(c.stderr, "converting")
 	j.Progress, j.Note = p.report, func(text string) { fmt.Fprintln(c.stderr, "note:", text) }

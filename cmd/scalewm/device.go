@@ -9,7 +9,9 @@ import (
 	"scalewm/model/device/cpu"
 )
 
-// deviceFlags are --device and --precision of the verbs that compute.
+// deviceFlags are --device and --precision of the verbs that compute. Results on
+// different kinds of device (backend, instruction set, precision) may differ in their
+// last bits, so that each cell records the kind it was computed on.
 type deviceFlags struct {
 	name, precision *string
 	stderr          io.Writer // receives a line if auto does not use the GPU
@@ -20,7 +22,7 @@ type deviceFlags struct {
 func (c *command) deviceFlags(precisions string) deviceFlags {
 	return deviceFlags{
 		c.OneOf("device", "`device` to compute on: auto, cpu or cuda (only in the binary built by make cuda, where auto prefers the GPU)", "auto", "cpu", "cuda"),
-		c.OneOf("precision", "`precision` of matrix multiplications: fp32, bf16, or auto: "+precisions, "auto", string(device.FP32), string(device.BF16)),
+		c.OneOf("precision", "`precision` of matrix multiplications: fp32, bf16, or auto, which is "+precisions, "auto", string(device.FP32), string(device.BF16)),
 		c.stderr,
 	}
 }
@@ -52,6 +54,8 @@ func (f deviceFlags) open(wantBF16 bool) (device.Device, error) {
 		if err == nil {
 			return d, nil
 		}
+		// Not an error: auto means the best device that works. But users who expect the
+		// GPU must learn why it is not used.
 		fmt.Fprintln(f.stderr, "scalewm: computing on the processor:", err)
 	}
 	return cpu.New(cpu.Options{Precision: pick(cpu.HasBF16())})

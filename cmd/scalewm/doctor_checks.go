@@ -132,6 +132,7 @@ func (m machine) fetched(name, variable string, places []string, lacking string)
 // glLibraries looks for the OpenGL libraries that can render off-screen, without
 // loading them.
 func glLibraries(m machine) finding {
+	// Where the dynamic loader of common distributions looks.
 	dirs := filepath.SplitList(m.getenv("LD_LIBRARY_PATH"))
 	dirs = append(dirs, "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 	var have []string
@@ -154,6 +155,7 @@ func glLibraries(m machine) finding {
 // other looks at the driver's files.
 func gpu(m machine) finding {
 	name, err := usedGPU()
+	// asked: the driver's answer applies to this machine.
 	switch asked := gpuBuild && m.root == ""; {
 	case asked && err == nil:
 		return finding{Name: "GPU", OK: true, Value: name}
@@ -172,6 +174,8 @@ func gpu(m machine) finding {
 
 // driverVersion returns the version of NVIDIA's kernel driver.
 func driverVersion(m machine) string {
+	// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...": the version is
+	// the word of digits and dots.
 	for _, w := range strings.Fields(field(m.read("/proc/driver/nvidia/version"), "NVRM version", ":")) {
 		if strings.Count(w, ".") > 0 && strings.Trim(w, "0123456789.") == "" {
 			return "driver " + w

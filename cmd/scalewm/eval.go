@@ -27,6 +27,10 @@ func init() {
 // reused with a note on stderr. Sets that fail are listed and give exitIncomplete.
 // With --verify it computes some existing cells again instead and writes nothing;
 // cells that differ give exitIncomplete.
+//
+// Stdout has a table of success rates, or with --json one pipeline.Evaluated: the
+// scores ("cells"), the failures ("failed") and the result of the render gate
+// ("render_error").
 func runEval(ctx context.Context, c *command, args []string) error {
 	r := pipeline.Request{Settings: c.ruleFlags()}
 	c.StringVar(&r.Task, "task", "", "`name` of the task (see `scalewm tasks`)")
@@ -58,6 +62,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// The subject: random actions need neither a device nor weights.
 	who := pipeline.Subject{Name: *weights, Arm: eval.Arm{Method: model.Random}}
 	if !*random {
 		d, err := dev.open(false)

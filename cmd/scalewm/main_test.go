@@ -31,8 +31,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Ctrl-C: a verb that is told to stop ends with 130 and one line, and leaves
-// nothing under a final name.
+// After Ctrl-C a verb ends with exit code 130 and one line, and leaves nothing under a final
+// name.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -66,7 +66,7 @@ func TestVersionSaysSomething(t *testing.T) {
 	}
 }
 
-// What cannot be printed is the error of any verb and of the help.
+// A failed print is an error of every verb and of the help text.
 func TestFullStdout(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -96,8 +96,9 @@ type replayWriter struct {
 
 // Start implements replay.Recorder.
 func (r *replayWriter) Start(columns []envs.Column, frames bool, attrs map[string]string) (err error) {
+	// The writer adds its own columns for the indices of episode and step.
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c envs.Column) bool {
-		return c.Name == "ep_idx" || c.Name == "step_idx" // the writer adds its own
+		return c.Name == "ep_idx" || c.Name == "step_idx"
 	})
 	opt := hdf5.WriterOptions{Columns: columns, Attrs: attrs}
 	if frames {

@@ -64,7 +64,7 @@ func runReport(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	showReport(c.stdout, r, path)
-	if *asJSON {
+	if *asJSON { // after the summary: JSON is the last line
 		if err := c.printJSON(r.JSON()); err != nil {
 			return err
 		}

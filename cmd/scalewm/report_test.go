@@ -41,8 +41,8 @@ func resultsFolder(t *testing.T) string {
 	return dir
 }
 
-// A folder may be reached by a link. Cells and other files that cannot be read are named, and the report without
-// them ends with exit code 3, as compare does.
+// A folder may be given through a symbolic link. Unreadable files are named, and the report
+// without them ends with exit code 3, as compare does.
 func TestReportOfUnreadFiles(t *testing.T) {
 	dir, link := resultsFolder(t), filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
@@ -205,7 +205,7 @@ func TestReportFormats(t *testing.T) {
 	}
 }
 
-// A report replaces its own files and, unless it is told to, no others.
+// A report replaces the files of an earlier report, and others only with --force.
 func TestReportReplacesItsOwn(t *testing.T) {
 	dir, out := resultsFolder(t), t.TempDir()
 	page := filepath.Join(out, "report.html")

@@ -23,13 +23,14 @@ import (
 )
 
 func init() {
-	register(verb{name: "reproduce", summary: "run a grid of data sets, trainings and evaluations, with a report; resumes",
+	register(verb{name: "reproduce", summary: "run or resume a grid of data sets, trainings and evaluations, with a report",
 		example: "scalewm reproduce --preset nano --tasks tworoom --out out/demo\n" +
 			"scalewm reproduce --preset nano --tasks tworoom --out out/demo --dry-run", run: runReproduce})
 }
 
 // gridFlags are the axes of the grid as strings. Each is empty unless it was given:
-// then the preset's value holds.
+// then the preset's value holds. Parsing waits until the preset is loaded, since both
+// may name the same things.
 type gridFlags struct {
 	preset                                                            presetFlags
 	tasks, methods, seeds, solvers, tiers, sets, analyses, q, weights *string
@@ -209,7 +210,8 @@ func (c *command) checkCombination(dry, watch, asJSON, submit bool) (err error) 
 }
 
 // reproduce runs the steps, prints the report's summary and the scores, and lists
-// what failed.
+// what failed. With --json the last line is an object with the scores ("cells", one
+// per arm, solver and tier) and the failures ("failed", a line each).
 func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, w *pipeline.Workspace, asJSON bool) error {
 	failed, err := w.Run(ctx, steps)
 	if err != nil {
@@ -254,8 +256,10 @@ func openRemote(ctx context.Context, address string) (*remote.Store, error) {
 	return remote.Open(ctx, address)
 }
 
-// dryRun prints what exists and what would be done. With --measure it also estimates
-// the time on this machine, and with --submit that of the jobs.
+// dryRun prints what exists and what would be done. It runs no step. With --measure
+// it times a few episodes, training steps and plans in a temporary folder, and
+// estimates the time of all missing work on this machine; with --submit also that of
+// the jobs from first to last. With --json it prints a pipeline.Forecast.
 func (c *command) dryRun(ctx context.Context, w *pipeline.Workspace, steps pipeline.Graph, f dryFlags, jobs submitFlags, asJSON bool) (err error) {
 	var rates *pipeline.Rates
 	if *f.measure {
@@ -271,6 +275,7 @@ func (c *command) dryRun(ctx context.Context, w *pipeline.Workspace, steps pipel
 	if err != nil {
 		return err
 	}
+	// The jobs' time follows from their number of shards and the longest single unit.
 	if *jobs.engine != "" && rates != nil {
 		plan, _, err := jobs.plan(c, steps)
 		if err != nil {
@@ -302,6 +307,7 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if err != nil {
 		return g, err
 	}
+	// or returns the comma-separated list that takes precedence.
 	or := func(flag string, preset []string, otherwise ...string) string {
 		return cmp.Or(flag, strings.Join(preset, ","), strings.Join(otherwise, ","))
 	}
@@ -339,6 +345,8 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if err := cmp.Or(errs[:]...); err != nil {
 		return g, err
 	}
+	// A state that no task of the grid has is a mistake. A state that only some have gives
+	// arms on those tasks; runReproduce notes the others.
 	if *f.q != "" {
 		g.Qs, err = parseList(strings.Split(*f.q, ","), func(q string) (string, error) {
 			if !slices.ContainsFunc(g.Tasks, func(t envs.Task) bool { return pipeline.HasQ(t, q) }) {
@@ -350,6 +358,7 @@ func (f gridFlags) grid() (g pipeline.Grid, err error) {
 	if err == nil && *f.weights != "" {
 		g.ScaleWeights, err = parseList(strings.Split(*f.weights, ","), parseWeight)
 	}
+	// Combinations of preset and tasks that cannot work, such as clips longer than episodes.
 	if err == nil {
 		err = g.Check()
 	}
@@ -451,6 +460,7 @@ func (f deviceFlags) openFor(g *pipeline.Grid, o *pipeline.Options, p part) (clo
 	if o.Planner != nil {
 		g.Precision = string(o.Planner.Kind().Precision)
 	}
+	// Called on an error too: the devices opened before it must be closed.
 	return func() {
 		for _, d := range open {
 			d.Close()

@@ -54,6 +54,7 @@ func (r restarts) check(ctx context.Context, err error) error {
 	if r.limit == 0 || context.Cause(ctx) != errTimeUp {
 		return err
 	}
+	// ctx is cancelled; reading the states must still work.
 	if states(context.WithoutCancel(ctx), r.steps) != r.before {
 		return errors.Join(err, safefile.Remove(r.path))
 	}

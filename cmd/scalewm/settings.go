@@ -32,6 +32,7 @@ type ruleFlag struct {
 	given ruleFlags
 }
 
+// String implements flag.Value. The initial text is the default, for the help text.
 func (f *ruleFlag) String() string { return f.text }
 
 // IsBoolFlag lets package flag accept a boolean setting without a value.

@@ -103,7 +103,8 @@ func (c slurm) kill(name string, sig syscall.Signal) {
 	}
 }
 
-// settled waits until nothing is queued. What was put back into the queue would wait two minutes.
+// settled waits until nothing is queued. It lets requeued jobs start at once, which would
+// otherwise wait two minutes.
 func (c slurm) settled() {
 	c.Helper()
 	c.await("the end of all jobs", func() bool {
@@ -115,9 +116,9 @@ func (c slurm) settled() {
 	})
 }
 
-// now lets a job begin that was put back into the queue, without the two minutes that Slurm
-// waits. They are there for a reason: the end of the former run, told late, would count as
-// the new one's. So no run may be under way on any node.
+// now lets a requeued job start without the two minutes that Slurm waits. Slurm waits
+// because a late report of the end of the former run would count for the new one; so no run
+// may be in progress on any node.
 func (c slurm) now(job string) {
 	if c.output("pgrep", "-x", "slurmstepd") == "" && c.output("squeue", "-h", "-j", job, "-o", "%T %r") == "PENDING BeginTime" {
 		c.output("scontrol", "update", "jobid="+job, "StartTime=now")
@@ -140,10 +141,11 @@ func TestSlurm(t *testing.T) {
 			"--episodes", "2", "--analyses", "spectrum"}
 		c.reproduce(exitDone, "", axes, "--out", whole)
 		to := append([]string{"--out", out, "--submit", "slurm", "--shards", "collect:5", "--shards", "eval:4", "--pack", "eval:2"}, small...)
-		// sbatch's own words reach the person who asked.
+		// sbatch's error message is shown to the user.
 		c.reproduce(exitFailed, "nosuch", axes, append(slices.Clone(to), "--partition", "nosuch")...)
-		// The controller is killed when all jobs are on its disk and none has begun: one that ran while nobody had
-		// noted it would run again under its number, for which Slurm drains the node.
+		// The controller is killed when all jobs are on its disk and none has started. A job
+		// that ran without being recorded would run again under the same number, for which
+		// Slurm drains the node.
 		c.must("scontrol", "update", "partitionname=all", "state=down")
 		c.reproduce(exitDone, "report", axes, to...)
 		c.await("the jobs on the controller's disk", func() bool {

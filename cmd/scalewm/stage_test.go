@@ -11,8 +11,8 @@ import (
 	"scalewm/eval/pipeline"
 )
 
-// TestStages makes a grid stage by stage, each in shards: the same files as in one
-// go, and no stage makes what an earlier one should have made.
+// TestStages runs a grid stage by stage, each in shards. The files are those of a single
+// run, and no stage computes results of an earlier one.
 func TestStages(t *testing.T) {
 	args := func(dir string, more ...string) []string {
 		return append([]string{"reproduce", "--preset", "testdata/tiny.toml", "--tasks", "tworoom,pointmaze", "--methods", "scale,random",
@@ -39,7 +39,7 @@ func TestStages(t *testing.T) {
 			t.Fatalf("%s is there already", name)
 		}
 	}
-	// counts are what a watcher sees of collect, train, eval and analyse.
+	// counts compares what --watch counts for collect, train, eval and analyse.
 	counts := func(want ...int) {
 		t.Helper()
 		out, errs, code := session(args(dir, "--watch", "--json")...)

@@ -216,6 +216,7 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 	if err != nil {
 		return err
 	}
+	// Pods see only what the volume contains, so that the files in flags must be on it.
 	if *f.engine == submit.Kubernetes {
 		if err := plan.OnKubernetes(submit.Cluster{Image: *f.image, Namespace: *f.namespace, Secret: *f.secret}, *f.volume, out, c.files()...); err != nil {
 			return err
@@ -227,6 +228,8 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 			return err
 		}
 	}
+	// A repeated submission must have the same shards as the first, or two jobs would
+	// compute the same cells; Keep stores the plan and compares.
 	if err := plan.Keep(out, shards); err != nil {
 		return err
 	}

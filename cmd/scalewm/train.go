@@ -114,6 +114,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 		}
 		p.Train.Weights = p.Train.Weights.With(model.Correlation, t.Spec.Name, v)
 	}
+	// What determines the weights.
 	one := pipeline.Training{Preset: *p, Task: t, Method: m, Seed: *seed, Protocol: *protocol, Data: *data, Out: *out}
 	var cache features.Limit
 	if one.Backbone, cache, err = featured.read(m); err != nil {
@@ -150,7 +151,8 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	return c.showTraining(r, *asJSON)
 }
 
-// showTraining prints the result of a training.
+// showTraining prints the result of a training: its weights file, and how long a step
+// took. Time spent waiting for data says whether frames are read fast enough.
 func (c *command) showTraining(r train.Result, asJSON bool) error {
 	if asJSON {
 		return c.printJSON(r)

@@ -68,7 +68,8 @@ func (s screen) complete() bool {
 }
 
 // ratesOf returns the results per hour of each stage between two looks; stages
-// without progress have none.
+// without progress have none. A rate is that of the entire run of --watch, since
+// single results of slow stages are rare.
 func ratesOf(first, now pipeline.Look, since time.Duration) map[pipeline.Stage]float64 {
 	rates := map[pipeline.Stage]float64{}
 	for i, l := range now.Stages {
@@ -85,6 +86,7 @@ func (s screen) print(w io.Writer) error {
 	fmt.Fprintln(table, "stage\tdone\tof\tan hour\tleft\t")
 	for _, l := range s.Stages {
 		rate, left := "–", "–"
+		// Without progress so far there is no estimate.
 		if r := s.rates[l.Stage]; r > 0 {
 			rate = fmt.Sprintf("%.0f", r)
 			left = time.Duration(float64(l.Of-l.Done) / r * float64(time.Hour)).Round(time.Minute).String()

@@ -27,9 +27,9 @@ func init() {
 // runWeights describes a checkpoint or converts one. After a conversion it describes
 // the result, which also verifies that it can be read.
 //
-// Formats are recognised by their contents: our safetensors file with a sidecar, or a
-// PyTorch file with its configuration. A conversion never replaces a file. If it
-// fails it removes what it wrote, so that it can be repeated.
+// A checkpoint is our safetensors file with a sidecar, or a PyTorch file with its
+// configuration; a path may name the file or its folder. A conversion never replaces
+// a file. If it fails it removes what it wrote, so that it can be repeated.
 func runWeights(_ context.Context, c *command, args []string) error {
 	asJSON := c.Bool("json", false, "print the result as one JSON object")
 	j := weightsJob{
@@ -137,7 +137,7 @@ func (c *command) showWeights(i weightsInfo, asJSON bool) error {
 		task = fmt.Sprintf("not recorded; action blocks of %d", i.geometry.Info().ActionWidth)
 	}
 	made := fmt.Sprintf("seed %d, %d steps", i.Seed, i.Step)
-	if i.Step == 0 && i.Method != model.Untrained {
+	if i.Step == 0 && i.Method != model.Untrained { // published
 		made = "seed and steps not recorded"
 	}
 	encoder, latents, predictor := i.geometry.Words()
@@ -175,6 +175,7 @@ func (j weightsJob) convert() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Sidecars of our trainings record method and task; published files do not.
 	if s.Task == "" {
 		if err := j.complete(s, c.Geometry.Info().ActionDim()); err != nil {
 			return "", err
@@ -239,6 +240,8 @@ func (j weightsJob) complete(s *weights.Sidecar, actionDim int) error {
 // is an error if one of them exists, or if they would be in the folder of the input:
 // then the two formats would form a single, ambiguous checkpoint.
 func (j weightsJob) target(fromPT bool) (path string, files []string, err error) {
+	// A suffix selects the format. Otherwise out is a folder, and the format is the one
+	// that the input does not have.
 	path = j.out
 	if ext := filepath.Ext(path); ext != ".pt" && ext != filepath.Ext(weights.FileName) {
 		name := weights.PTName
