@@ -27,6 +27,8 @@ import (
 	"scalewm/model/weights"
 )
 
+// The names of the analyses come from package analysis, so that a new one appears in the
+// help text by itself.
 func init() {
 	register(verb{name: "analyse", args: "ANALYSES [OUT]", summary: "measure properties of checkpoints: " + strings.Join(analysis.Names(), ", "),
 		example: "scalewm analyse rank,spectrum,probe out/demo\n" +
@@ -191,12 +193,13 @@ func checkpointsOf(folder string) (dirs []string, err error) {
 // analyser analyses one checkpoint after another and collects their results.
 type analyser struct {
 	*command
-	names                              []string
-	settings                           analysis.Settings
-	dev                                device.Device
+	names    []string          // analyses to do
+	settings analysis.Settings // of the analyses
+	dev      device.Device
+	// The flags of the same names. Empty ones are filled in from each checkpoint's sidecar.
 	task, columns, data, out, protocol string
 	workers                            int
-	tables                             tables
+	tables                             tables // results so far
 }
 
 // analyse computes the missing analyses of the checkpoint in dir and adds its results
@@ -223,8 +226,10 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 	if rules.Protocol = cmp.Or(side.Protocol, a.protocol, results.Paper); rules.Protocol != results.Paper && rules.Protocol != results.Strict {
 		return nil, usagef("analyse: unknown protocol %q (hint: paper or strict)", rules.Protocol)
 	}
+	// quiet: the verb prints its own tables in place of outcomes of steps.
 	l := &listener{command: a.command, quiet: true, step: "analysing " + dir}
 	defer l.endProgress()
+	// Skip analyses that do not apply, with a note for each: "all" is a common request.
 	names := pipeline.Analyses(a.names, task, method)
 	for _, name := range a.names {
 		if !slices.Contains(names, name) {
@@ -240,6 +245,7 @@ func (a *analyser) analyse(ctx context.Context, dir string) (failed []string, er
 			return nil, usagef("%v", err)
 		}
 	}
+	// Without --data, the data set of the results folder for this task.
 	data = cmp.Or(a.data, results.Folder(a.out).Data(task.Spec.Name))
 	file, err := hdf5.Open(data)
 	if err != nil {
@@ -387,6 +393,7 @@ func (t tables) print(out io.Writer) error {
 // planSeconds formats the time of a plan at tier i, with a note if only some of its
 // iterations were timed and the rest was extrapolated.
 func planSeconds(r results.CostLine, i int) string {
+	// Times are in run files, which may be missing: a cell is valid without them.
 	if r.Times == nil || i >= len(r.Times.Plans) {
 		return "–"
 	}
@@ -401,7 +408,7 @@ func planSeconds(r results.CostLine, i int) string {
 // number formats a value with a fixed number of digits, "–" for NaN, which stands for
 // a value that does not exist.
 func number(n results.Number, digits int) string {
-	if n != n {
+	if n != n { // NaN
 		return "–"
 	}
 	return fmt.Sprintf("%.*f", digits, float64(n))

@@ -35,6 +35,7 @@ func runBench(ctx context.Context, c *command, args []string) error {
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
+	// The parts to measure, and the flags that only some of them use.
 	var parts []string
 	for name := range strings.SplitSeq(*what, ",") {
 		name = strings.TrimSpace(name)
@@ -62,6 +63,8 @@ func runBench(ctx context.Context, c *command, args []string) error {
 		precision := string(p)
 		return deviceFlags{name: &b.Device, precision: &precision, stderr: io.Discard}.open(false)
 	}
+	// The peak rates of the GPU, to compare with. Package bench cannot measure them: it
+	// does not depend on CUDA.
 	if b.Device == "cuda" || b.Device == "auto" && gpuBuild {
 		b.GPU = measureGPU
 	}

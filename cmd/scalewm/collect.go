@@ -93,6 +93,7 @@ func runCollect(ctx context.Context, c *command, args []string) error {
 	if err := spec.Check(); err != nil {
 		return usagef("%v", err)
 	}
+	// A single step without a graph: the listener only shows its progress.
 	began, l := time.Now(), &listener{command: c, step: "collecting"}
 	res, there, err := pipeline.CollectData(ctx, *out, spec, cell.Shard{}, pipeline.Options{Workers: orAllCores(*workers), Spawn: spawnSelf(), Listener: l})
 	l.endProgress()

@@ -38,6 +38,7 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Cells store seeds as integers: 03072 must match 3072.
 	if f.Seed != "" {
 		seed, err := parseSeed(f.Seed)
 		if err != nil {
@@ -46,7 +47,7 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 		f.Seed = strconv.FormatInt(seed, 10)
 	}
 	var arms [2]*infer.Side
-	var torn []string
+	var torn []string // each file once: both arms may be in the same folder
 	for i, name := range pos {
 		if arms[i], err = infer.Load(ctx, name, f); err != nil {
 			return err
@@ -58,6 +59,7 @@ func runCompare(ctx context.Context, c *command, args []string) error {
 		}
 	}
 	incomplete := c.warnUnread(torn) // returned last: the comparison of the rest is still printed
+	// Err returns an error if the arms cannot be paired at all; Notes list lesser problems.
 	r := infer.Compare(arms[0], arms[1], o)
 	if err := r.Err(); err != nil {
 		return err
@@ -108,7 +110,7 @@ func pText(p *float64) string {
 	switch {
 	case p == nil:
 		return "-"
-	case *p < 0.0001:
+	case *p < 0.0001: // more digits would suggest a precision that no test has
 		return "<.0001"
 	}
 	return fmt.Sprintf("%.4f", *p)

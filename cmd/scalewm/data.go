@@ -78,20 +78,24 @@ func runData(ctx context.Context, c *command, args []string) error {
 
 // fileInfo is the output of `data info --json`.
 type fileInfo struct {
-	File        string            `json:"file"`
-	Bytes       int64             `json:"bytes"`
-	Rows        int               `json:"rows"`
-	Episodes    int               `json:"episodes"`
-	MeanLength  float64           `json:"mean_length"`
-	MinLength   int               `json:"min_length"`
-	MaxLength   int               `json:"max_length"`
-	Clips       int               `json:"clips"` // of 4 frames, 5 rows apart
-	Frames      bool              `json:"frames"`
-	Storage     string            `json:"storage"`
-	Columns     []fileColumn      `json:"columns"`
-	Skipped     map[string]string `json:"skipped"`
-	Attributes  map[string]string `json:"attributes"`
-	Fingerprint string            `json:"fingerprint"`
+	File     string `json:"file"`
+	Bytes    int64  `json:"bytes"`
+	Rows     int    `json:"rows"`
+	Episodes int    `json:"episodes"`
+	// Lengths of episodes in rows.
+	MeanLength float64 `json:"mean_length"`
+	MinLength  int     `json:"min_length"`
+	MaxLength  int     `json:"max_length"`
+	// Clips is the number of training clips: 4 frames, 5 rows apart, within an episode.
+	Clips   int    `json:"clips"`
+	Frames  bool   `json:"frames"`
+	Storage string `json:"storage"` // filters and chunking of the frames
+	// Columns are usable as data; Skipped maps the names of others to the reason.
+	Columns    []fileColumn      `json:"columns"`
+	Skipped    map[string]string `json:"skipped"`
+	Attributes map[string]string `json:"attributes"`
+	// Fingerprint identifies the contents: trainings and cells record it.
+	Fingerprint string `json:"fingerprint"`
 }
 
 // fileColumn is a column of a fileInfo: name, type, and numbers per row.
@@ -120,6 +124,7 @@ func describeFile(path string) (fileInfo, error) {
 		lens = append(lens, e.Len)
 		i.MeanLength += float64(e.Len) / float64(i.Episodes)
 	}
+	// An opened file has at least one episode.
 	i.MinLength, i.MaxLength = slices.Min(lens), slices.Max(lens)
 	for _, c := range f.Columns() {
 		i.Columns = append(i.Columns, fileColumn{c.Name, c.DType, c.Width})
@@ -170,14 +175,17 @@ var oneLine = strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace
 // checkResult is the output of `data check --json`, and what the child process sends
 // to its parent.
 type checkResult struct {
-	File     string   `json:"file"`
-	OK       bool     `json:"ok"`
-	Rows     int      `json:"rows"`
-	Episodes int      `json:"episodes"`
-	Frames   int      `json:"frames"`
+	File     string `json:"file"`
+	OK       bool   `json:"ok"` // no problems
+	Rows     int    `json:"rows"`
+	Episodes int    `json:"episodes"`
+	Frames   int    `json:"frames"`
+	// Problems make the data set unfit for training. The list is limited; More is the number
+	// of further ones.
 	Problems []string `json:"problems"`
 	More     int      `json:"more_problems"`
-	Notes    []string `json:"notes"`
+	// Notes are harmless peculiarities, such as columns that are left out.
+	Notes []string `json:"notes"`
 	// Protection describes which kinds of damage the file's own checksums detect.
 	Protection string `json:"protection"`
 	Error      string `json:"error,omitempty"` // why the file could not be opened; else ""
@@ -248,6 +256,7 @@ func checkInChild(ctx context.Context, c *command, path string, asJSON bool) err
 // crashReason describes what ended a child: the first line that it wrote to stderr,
 // else the signal or exit code.
 func crashReason(err error, complaint *bytes.Buffer) string {
+	// Go prints "SIGSEGV: segmentation violation" and a stack trace; C code nothing.
 	line, _, readErr := bufio.NewReader(complaint).ReadLine()
 	if readErr == nil && len(line) > 0 {
 		return string(line)

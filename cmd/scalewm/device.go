@@ -47,7 +47,7 @@ func (f deviceFlags) open(wantBF16 bool) (device.Device, error) {
 	}
 	warn := func(err error) { fmt.Fprintln(f.stderr, "scalewm: GPU:", err) }
 	switch {
-	case *f.name == "cuda":
+	case *f.name == "cuda": // explicit: any failure is an error
 		return openGPU(pick(true), warn)
 	case *f.name == "auto" && gpuBuild:
 		d, err := openGPU(pick(true), warn)

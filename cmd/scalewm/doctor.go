@@ -63,6 +63,7 @@ func runDoctor(_ context.Context, c *command, args []string) error {
 // examine runs all checks, general ones first.
 func examine(m machine) []finding {
 	var fs []finding
+	// The order of the output: the program and the machine, libraries, then what tests use.
 	for _, look := range []func(machine) finding{
 		program, system, processor, kernels, memory, disk, dataLibraries, mujocoLibrary, cubeFiles, glLibraries, gpu, peers, browser,
 	} {

@@ -53,6 +53,7 @@ func kernels(m machine) finding {
 			f.Value += "; " + err.Error()
 		}
 	}
+	// The variable that overrides the choice must name an instruction set that exists here.
 	if forced := m.getenv(cpu.PathVariable); forced != "" {
 		f.Value += "; " + cpu.PathVariable + " forces " + forced
 		if f.OK = slices.Contains(have, forced); !f.OK {
@@ -79,7 +80,7 @@ func disk(m machine) finding {
 	if err := syscall.Statfs(workingDir(), &st); err != nil {
 		return finding{Name: "disk", Value: err.Error(), Fix: "run from a folder that can be written"}
 	}
-	free := st.Bavail * uint64(st.Bsize)
+	free := st.Bavail * uint64(st.Bsize) // what an unprivileged user can use
 	f := finding{Name: "disk", OK: free >= 5e9, Value: gigabytes(free) + " free in this folder"}
 	if !f.OK {
 		f.Fix = "the demo and its build need about 5 GB; choose an --out on a larger disk"
@@ -165,6 +166,7 @@ func gpu(m machine) finding {
 	case asked:
 		return finding{Name: "GPU", Value: err.Error(), Fix: "see the hint; until then everything runs on the processor"}
 	}
+	// There is a GPU, but this binary does not use it or the machine is a test's.
 	f := finding{Name: "GPU", OK: true, Value: "NVIDIA, " + driverVersion(m)}
 	if !gpuBuild {
 		f.Value += " (" + err.Error() + ")"
@@ -191,6 +193,7 @@ func peers(m machine) finding {
 	if python == "" && m.checkout != "" && m.isFile(filepath.Join(m.checkout, "third_party/fetched/peers/complete")) {
 		python = filepath.Join(m.checkout, "third_party/fetched/peers/bin/python")
 	}
+	// make setup-peers writes the file "complete" last: without it the set-up was interrupted.
 	if python == "" || !m.isFile(python) {
 		return finding{Name: "peers", Value: "no Python peers: tests that compare with them are skipped", Fix: "make setup-peers (4 GB; the program itself needs no Python)"}
 	}
@@ -210,7 +213,8 @@ func (m machine) lockMismatch(python string) string {
 		have[distribution(strings.TrimSuffix(filepath.Base(dir), ".dist-info"))] = true
 	}
 	missing := 0
-	first := ""
+	first := "" // the first missing package
+	// Lines of the lock file are "NAME==VERSION --hash=...".
 	for line := range strings.Lines(m.read(filepath.Join(m.checkout, "third_party/peers.lock"))) {
 		pinned, _, ok := strings.Cut(line, " --hash")
 		if ok && !have[distribution(strings.Replace(pinned, "==", "-", 1))] {

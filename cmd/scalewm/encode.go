@@ -68,7 +68,10 @@ func (c *command) encode(ctx context.Context, args []string, blocks *int) error 
 	if err := checkEncoded(file, side.Task); err != nil {
 		return fmt.Errorf("encoding %s with %s: %w", *data, *path, err)
 	}
+	// The weights' hash goes into the output's attributes: a file made with other weights is
+	// not taken for finished.
 	job := encode.Job{Data: file, World: m, Weights: side.SHA256, Out: *out, Workers: orAllCores(*workers)}
+	// Rollouts need actions z-scored as in training, and episodes that are long enough.
 	if blocks != nil {
 		most := blocksIn(file, m.Info().FrameSkip)
 		if job.Blocks = *blocks; *blocks < 1 || *blocks > most {
@@ -98,6 +101,7 @@ func (c *command) encode(ctx context.Context, args []string, blocks *int) error 
 	if res.Skipped {
 		note += ", already encoded"
 	}
+	// The file is written in any case: NaN is what the model computes.
 	if res.NaN > 0 {
 		note += fmt.Sprintf("; %.3g %% of them are NaN or infinite, which suggests that the training diverged", res.NaN)
 	}

@@ -80,6 +80,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 		}
 		defer who.World.Free()
 	}
+	// Verify instead of evaluating: nothing is written.
 	if *verify > 0 {
 		verdicts, err := e.Verify(ctx, who, *verify)
 		if err != nil {
@@ -91,6 +92,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// The scores of the cells that exist are printed even if others failed.
 	if *asJSON {
 		err = c.printJSON(out)
 	} else if len(out.Cells) > 0 {
@@ -104,7 +106,7 @@ func runEval(ctx context.Context, c *command, args []string) error {
 func (c *command) printVerdicts(verdicts []eval.Verdict, asJSON bool) (err error) {
 	failed := []string{}
 	for _, v := range verdicts {
-		state := "same " + v.Compare
+		state := "same " + v.Compare // "same bytes" or "same outcomes"
 		if !v.Same {
 			state = "differs: " + v.Differs
 			failed = append(failed, fmt.Sprintf("cell %s (%s): %s", v.ID, v.Unit, v.Differs))

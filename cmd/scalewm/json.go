@@ -25,7 +25,7 @@ var marshaler = reflect.TypeFor[json.Marshaler]()
 func withoutNil(v reflect.Value) reflect.Value {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
-		if v.IsNil() {
+		if v.IsNil() { // null is the right JSON for an absent value
 			return v
 		}
 	case reflect.Struct, reflect.Slice, reflect.Map:

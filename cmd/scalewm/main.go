@@ -6,8 +6,8 @@
 // in the libraries, which print nothing.
 //
 // Stdout carries results: text for people, or with --json one JSON object as the last
-// line. Progress, notes, warnings and errors go to stderr. An error is one line,
-// "scalewm: WHAT WENT WRONG (hint: WHAT TO DO)".
+// line. Progress, notes, warnings and errors go to stderr. An error is one line, "scalewm:
+// WHAT WENT WRONG (hint: WHAT TO DO)", followed by a line for each failed cell, if any.
 //
 // The exit codes are part of the interface; see exitDone and following.
 //
@@ -99,7 +99,8 @@ func main() {
 		}
 		os.Exit(exitCode(context.Canceled, os.Stderr))
 	})
-	// SIGUSR1 has no grace period of its own: the batch system enforces one.
+	// After SIGUSR1 the verb may take as long as it needs: the batch system sets the limit,
+	// and the remaining time is best spent on a checkpoint.
 	ctx, timeUp := context.WithCancelCause(ctx)
 	warnings := make(chan os.Signal, 1)
 	signal.Notify(warnings, syscall.SIGUSR1)
@@ -134,15 +135,19 @@ func run(ctx context.Context, args []string, to, stderr io.Writer) (err error) {
 			err = fmt.Errorf("printing: %w (hint: is the disk of the output file full?)", stdout.err)
 		}
 	}()
+	// A panic is a bug in a library. Left alone it would exit with 2, our code for wrong
+	// usage, and print no request to report it.
 	defer func() {
 		if bug := recover(); bug != nil {
 			err = fmt.Errorf("a bug: %v (hint: please report it with the command line and this)\n%s", bug, debug.Stack())
 		}
 	}()
+	// Without a verb: the list of verbs, and an error, since a script has a bug then.
 	if len(args) == 0 {
 		printVerbs(stdout)
 		return usagef("no verb given")
 	}
+	// "help", "help VERB" and "--help VERB".
 	if slices.Contains(helpWords, args[0]) {
 		topic := slices.DeleteFunc(slices.Clone(args[1:]), func(word string) bool { return slices.Contains(helpWords, word) })
 		if len(topic) > 0 {

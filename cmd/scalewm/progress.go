@@ -14,12 +14,12 @@ import (
 // a line every 30 seconds, which suits log files. Its method report is the progress
 // function that libraries call.
 type progress struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards bar and last
 	w       io.Writer
-	what    string
-	bar     *pb.ProgressBar
+	what    string          // title
+	bar     *pb.ProgressBar // nil unless w is a terminal
 	started time.Time
-	last    time.Time
+	last    time.Time // of the last line
 }
 
 // newProgress starts to show progress under the title what. The caller calls report,
@@ -45,6 +45,7 @@ func terminal(w io.Writer) *os.File {
 	if !ok {
 		return nil
 	}
+	// A character device; a pipe or a file is not.
 	if st, err := f.Stat(); err != nil || st.Mode()&os.ModeCharDevice == 0 {
 		return nil
 	}
@@ -78,10 +79,10 @@ func (p *progress) close() {
 // step on stderr and, unless quiet, its outcome on stdout.
 type listener struct {
 	*command
-	quiet bool
-	mu    sync.Mutex
-	step  string    // title of the progress
-	show  *progress // of the current step; nil until its first report
+	quiet bool       // do not print outcomes and failures
+	mu    sync.Mutex // guards show, since Progress is called from several goroutines
+	step  string     // title of the progress
+	show  *progress  // of the current step; nil until its first report
 }
 
 // Begin implements pipeline.Listener. It only sets the title, which the first

@@ -67,9 +67,11 @@ func episodeFrames(path string, episode int) ([][]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	// Data sets of latents have no frames.
 	if f.FrameSize() == 0 {
 		return nil, fmt.Errorf("rendering %s: it has no pixels (hint: give the data set that it was made from)", path)
 	}
+	// A negative number cannot come from the flag, which is a count.
 	if n := len(f.Episodes()); episode < 0 || episode >= n {
 		return nil, fmt.Errorf("rendering %s: there is no episode %d (hint: it has 0 to %d)", path, episode, n-1)
 	}
@@ -124,6 +126,7 @@ func newInk(frames [][]byte) *ink {
 	for c := range count {
 		colours = append(colours, c)
 	}
+	// Most frequent first.
 	sort.Slice(colours, func(i, j int) bool {
 		a, b := colours[i], colours[j]
 		if count[a] != count[b] {
@@ -156,7 +159,7 @@ func saveStrip(_ context.Context, path string, frames [][]byte) error {
 	n := min(stripFrames, len(frames))
 	img := image.NewRGBA(image.Rect(0, 0, n*size, size))
 	for k := range n {
-		f := frames[k*(len(frames)-1)/max(n-1, 1)]
+		f := frames[k*(len(frames)-1)/max(n-1, 1)] // k = 0 is the first frame, k = n-1 the last
 		for i := range size * size {
 			img.SetRGBA(k*size+i%size, i/size, color.RGBA{f[3*i], f[3*i+1], f[3*i+2], 255})
 		}
@@ -177,6 +180,7 @@ func saveMP4(ctx context.Context, path string, frames [][]byte) error {
 // encodeMP4 pipes raw RGB frames to ffmpeg, which writes to path. The prefix file:
 // keeps a path with a colon from being taken for a protocol.
 func encodeMP4(ctx context.Context, ffmpeg, path string, frames [][]byte) error {
+	// rgb24 frames on stdin; yuv420p in the file, which all players support.
 	size := fmt.Sprintf("%dx%d", edge(frames), edge(frames))
 	cmd := exec.CommandContext(ctx, ffmpeg, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size,
 		"-r", fmt.Sprint(framesPerSecond), "-i", "-", "-pix_fmt", "yuv420p", "-f", "mp4", "file:"+path)

@@ -133,6 +133,8 @@ func printReplay(w io.Writer, r *replay.Report) error {
 		fmt.Fprintf(t, "%s\t%.3g\t%d\t%d\t%s\t%s\n", name, c.MaxAbs, c.RowsEqual, c.Rows, first, worst)
 	}
 	t.Flush()
+	// Frames exist only with --pixels. "Moving bytes" are those that do not always have the
+	// same value: the static background would hide differences in the mean over all.
 	if f := r.Frames; f.Count > 0 {
 		fmt.Fprintf(w, "\nframes      %d compared: mean difference %.3g levels (moving bytes %.3g), at most %d, in at most %d bytes of a frame\n",
 			f.Count, f.Mean, f.Moving, f.Max, f.WorstBytes)
@@ -155,6 +157,7 @@ func printReplayEpisodes(w io.Writer, r *replay.Report) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "episode\tlargest difference\tin column\tframes: mean\tmax\tterminated wrong\n")
 	for _, e := range r.PerEpisode {
+		// The column with the largest difference; the first of equals by name.
 		worst, in := 0.0, "-"
 		for _, name := range slices.Sorted(maps.Keys(e.Columns)) {
 			if d := e.Columns[name].MaxAbs; d > worst {

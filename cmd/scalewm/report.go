@@ -59,6 +59,7 @@ func runReport(ctx context.Context, c *command, args []string) error {
 	if filepath.Base(*out) == results.CellsDir {
 		return usagef("report: --out %s is the name of the cell folder in a results folder, where report.json would be mistaken for a cell (hint: choose another name)", *out)
 	}
+	// infer pairs and tests, report lays out; this verb chooses formats and prints.
 	r, path, err := pipeline.WriteReport(ctx, pos[0], *out, formats, o, *force)
 	if err != nil {
 		return err
@@ -175,6 +176,7 @@ func (c *command) warnUnread(unread []string) error {
 // parseFormats parses the flag --format.
 func parseFormats(list string) (formats []string, err error) {
 	known := report.AllFormats()
+	// "all" is all formats but the list of episodes, which is large and rarely needed.
 	for f := range strings.SplitSeq(list, ",") {
 		switch {
 		case f == "all":

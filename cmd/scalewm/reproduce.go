@@ -32,12 +32,13 @@ func init() {
 // then the preset's value holds. Parsing waits until the preset is loaded, since both
 // may name the same things.
 type gridFlags struct {
-	preset                                                            presetFlags
+	preset presetFlags
+	// Comma-separated lists; q and weights are the variants of methods.
 	tasks, methods, seeds, solvers, tiers, sets, analyses, q, weights *string
-	episodes                                                          *int
+	episodes                                                          *int // 0: the preset's
 	rollouts                                                          rolloutFlags
 	rules                                                             ruleFlags
-	batch                                                             *int
+	batch                                                             *int // see eval.Job
 }
 
 // usualMethods are the methods of a grid if neither the flags nor the preset names
@@ -86,6 +87,7 @@ func (f presetFlags) load() (*pipeline.Preset, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A mistyped task in a table by task would silently have no effect.
 	known := append(envs.Names(), dataset.NoTask)
 	for _, task := range p.TasksNamed() {
 		if !slices.Contains(known, task) {
@@ -132,6 +134,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Only now is it known which analyses the grid has.
 	if !slices.Contains(grid.Analyses, results.RolloutAnalysis) {
 		if err := c.noEffect("without --analyses rollout", rolloutFlagNames...); err != nil {
 			return err
@@ -142,7 +145,8 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return usagef("reproduce: %v", err)
 	}
-	// The resources: object store, backbone, devices.
+	// The resources: object store, backbone, devices. Opening them is slow or may fail, so
+	// that all flags were checked before.
 	o := pipeline.Options{Workers: orAllCores(*workers), Batch: *axes.batch, BreakLock: *breakLock, Version: version(), Spawn: spawnSelf(), Listener: &listener{command: c}}
 	if o.Backbone, o.FeatureCache, err = features.read(grid.Methods...); err != nil {
 		return err
@@ -188,6 +192,7 @@ func runReproduce(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Count restarts without progress around the run itself.
 	bound := newRestarts(ctx, steps, *out, part.job(), *limit)
 	return bound.check(ctx, c.reproduce(ctx, steps, w, *asJSON))
 }
@@ -217,6 +222,7 @@ func (c *command) reproduce(ctx context.Context, steps pipeline.Graph, w *pipeli
 	if err != nil {
 		return err
 	}
+	// At most one report; none in a shard or in other stages.
 	for _, s := range pipeline.Of[*pipeline.Report](steps) {
 		if s.Page != nil {
 			showReport(c.stdout, s.Page, s.Path)
@@ -292,6 +298,7 @@ func (c *command) dryRun(ctx context.Context, w *pipeline.Workspace, steps pipel
 
 // printStep prints a line about a step: "train     tworoom lewm s3072: done".
 func (c *command) printStep(id, what string) {
+	// The kind is a column of its own width; the report has no further name.
 	kind, name, named := strings.Cut(id, " ")
 	if named {
 		name += ": "
@@ -450,6 +457,7 @@ func (f deviceFlags) openFor(g *pipeline.Grid, o *pipeline.Options, p part) (clo
 			*at, open = d, append(open, d)
 		}
 	}
+	// The grid's precision is a setting of its evaluations, hence the planner's.
 	g.Precision = *f.precision
 	// The ids of evaluation cells depend on the precision. If it is not given, only opening
 	// the planner's device shows what auto means here.

@@ -121,7 +121,7 @@ func TestReproduce(t *testing.T) {
 		}
 		sameResults(t, "two shards", gridFiles(t, dir), want)
 	})
-	t.Run("merged", func(t *testing.T) { // three shards of two arms, each in a folder of its own
+	t.Run("merged", func(t *testing.T) { // three shards of two arms, each in a separate folder
 		dir := t.TempDir()
 		for i, shard := range []string{"0/3", "1/3", "2/3"} {
 			own := filepath.Join(t.TempDir(), shard[:1])

@@ -23,7 +23,7 @@ var errStalled = errors.New("no progress")
 // other files, since every attempt is a new process.
 type restarts struct {
 	steps  pipeline.Graph
-	path   string
+	path   string // file with the count
 	limit  int    // 0: no limit
 	before string // states of the steps at the start
 }

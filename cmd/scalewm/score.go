@@ -15,7 +15,7 @@ func printScores(w io.Writer, scores []pipeline.Score) error {
 	fmt.Fprintln(t, "task\tmethod\tseed\tsolver\ttier\tsets\tepisodes\tsuccess\tSD")
 	for _, s := range scores {
 		seed := fmt.Sprint(s.Seed)
-		if s.Solver == "" {
+		if s.Solver == "" { // random actions
 			seed, s.Solver, s.Tier = "-", "-", "-"
 		}
 		sd := "-"

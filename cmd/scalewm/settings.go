@@ -72,6 +72,7 @@ func (f featureFlags) read(methods ...model.Method) (backbone *dinov2.File, cach
 	if cache, err = features.ParseLimit(*f.cache); err != nil {
 		return nil, 0, usagef("--feature-cache: %v", err)
 	}
+	// Methods whose encoder is a pretrained DINOv2 need its weights; dinowm-random does not.
 	pretrained := slices.IndexFunc(methods, func(m model.Method) bool { return m.Pretrained })
 	switch {
 	case *f.backbone == "" && pretrained >= 0:

@@ -39,7 +39,7 @@ func TestSignals(t *testing.T) {
 	prepare("collect", "tworoom", "--out", "d.h5", "--episodes", "16")
 	prepare("train", "--task", "tworoom", "--data", "d.h5", "--preset", "tiny.toml", "--out", "w")
 	lengthen(t, dir+"/d.h5", dir+"/long.h5")
-	rows := []byte("set,episode,tier,success\n") // so many episodes that their statistics take long
+	rows := []byte("set,episode,tier,success\n") // enough episodes for statistics that take long
 	for i := range 400_000 {
 		rows = fmt.Appendf(rows, "s%d,%d,T1,%t\n", 1+i/100, i%100, i%7 < 3)
 	}

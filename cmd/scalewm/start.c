@@ -11,7 +11,7 @@
 enum { failed = 1, time_up = 75, interrupted = 130 };
 
 // interrupt ends the program at once. Go's runtime forwards signals to the handlers that
-// were installed before it if Go code has not asked for them: before main calls
+// were installed before it if Go code does not handle them: before main calls
 // signal.Notify, and after the first signal, when main stops listening.
 static void interrupt(int sig) {
 	_exit(sig == SIGUSR1 ? time_up : interrupted);

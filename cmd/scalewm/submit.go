@@ -17,16 +17,17 @@ import (
 // submitFlags are the flags of reproduce that submit its stages to a batch system.
 // Each flag in byJob may be given for one stage, "train:24:00:00", and several times.
 type submitFlags struct {
-	engine                           *string
-	print                            *bool
-	image, volume, namespace, secret *string // of Kubernetes
-	byJob                            []jobFlag
+	engine *string // name of the batch system; "": run here
+	print  *bool
+	// For Kubernetes: container image, volume of the results folder, namespace and secret.
+	image, volume, namespace, secret *string
+	byJob                            []jobFlag // resources of jobs
 }
 
 // jobFlag is a flag for the resources of jobs.
 type jobFlag struct {
 	name, usage string
-	given       *stringList
+	given       *stringList // the values in the order of the command line; later ones win
 	// set stores the value of one stage in r. It is nil for --shards, which is not a
 	// resource.
 	set func(r *submit.Resources, value string) error
@@ -34,6 +35,7 @@ type jobFlag struct {
 
 // submitFlags defines these flags.
 func (c *command) submitFlags() submitFlags {
+	// text and number return setters of a field of Resources, which at selects.
 	text := func(at func(*submit.Resources) *string) func(*submit.Resources, string) error {
 		return func(r *submit.Resources, value string) error {
 			// The value becomes a line of a job script.
@@ -120,6 +122,7 @@ func (f submitFlags) check(c *command) (err error) {
 	if err == nil && (*f.engine == submit.Slurm || *f.engine == submit.Kubernetes) && (c.value("device") == "auto" || c.value("precision") == "auto") {
 		err = usagef("reproduce: --submit %s needs --device cpu or cuda and --precision fp32 or bf16: the machines of a cluster differ, but results must not", *f.engine)
 	}
+	// Slurm and shell jobs run this binary; pods run that of the image.
 	if err == nil && (*f.engine == submit.Slurm || *f.engine == submit.Shell) && !gpuBuild && !*f.print && c.value("device") == "cuda" {
 		err = usagef("reproduce: --submit %s: the jobs run this program: %v", *f.engine, errNoGPUBuild)
 	}
@@ -140,6 +143,8 @@ func (f submitFlags) read() (shards map[pipeline.Stage]int, resources map[pipeli
 	for _, j := range f.byJob {
 		for _, given := range *j.given {
 			stages, value := pipeline.Stages(), given
+			// The part before the first colon is a stage only if it is the name of one: 4:00:00
+			// has colons too.
 			if name, rest, ok := strings.Cut(given, ":"); ok {
 				if s, err := pipeline.ParseStage(name); err == nil {
 					stages, value = []pipeline.Stage{s}, rest
@@ -244,6 +249,7 @@ func (c *command) submit(ctx context.Context, f submitFlags, w *pipeline.Workspa
 		fmt.Fprintf(c.stdout, "%-9s %d of %d shards to do\n", j.Name, min(len(left[j.Stage]), j.Shards), j.Shards)
 	}
 	switch {
+	// Nothing is left in any stage, and the report exists.
 	case len(left) == 0:
 		fmt.Fprintln(c.stdout, "everything is done: nothing to submit")
 		return nil
@@ -284,6 +290,7 @@ func remainingShards(ctx context.Context, g pipeline.Graph, p submit.Plan) (map[
 			left[j.Stage] = shards
 		}
 	}
+	// A report exists or not; whether it is up to date follows from the other stages.
 	for _, s := range pipeline.Of[*pipeline.Report](g) {
 		state, err := s.State(ctx)
 		if err != nil {

@@ -34,7 +34,7 @@ func runTasks(_ context.Context, c *command, args []string) error {
 		return c.printJSON(map[string]any{"tasks": infos})
 	}
 	for i, t := range infos {
-		if i > 0 {
+		if i > 0 { // an empty line between tasks
 			fmt.Fprintln(c.stdout)
 		}
 		printTask(c.stdout, t)

@@ -36,6 +36,7 @@ func runTensorboard(ctx context.Context, c *command, args []string) error {
 		return err
 	}
 	var files []string
+	// Every folder with a metrics.jsonl is a training.
 	unread, err := safefile.Walk(ctx, pos[0], func(path string, _ bool) error {
 		if filepath.Base(path) != metrics.FileName {
 			return nil
@@ -51,6 +52,7 @@ func runTensorboard(ctx context.Context, c *command, args []string) error {
 	if err != nil {
 		return fmt.Errorf("writing the curves of %s: %w", pos[0], err)
 	}
+	// An empty result is a mistake in the argument, unless the folders were unreadable.
 	if len(files) == 0 && len(unread) == 0 {
 		return fmt.Errorf("no training is in %s (hint: give the folder that train or reproduce wrote; each training has a %s)", pos[0], metrics.FileName)
 	}
@@ -69,6 +71,7 @@ func exportCurves(training, file string, force bool) error {
 	if err != nil {
 		return err
 	}
+	// Encode first: a file is replaced only by a complete one.
 	var events bytes.Buffer
 	if err := metrics.WriteEvents(&events, rows); err != nil {
 		return fmt.Errorf("%s: %w", training, err)

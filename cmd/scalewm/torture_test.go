@@ -52,7 +52,7 @@ type stage struct {
 	base  string                    // folder that it begins with, "" an empty one
 	timed *regexp.Regexp            // files that hold measured times
 
-	span  time.Duration     // of a run that was let alone; 0 until there was one
+	span  time.Duration     // duration of an undisturbed run; 0 until there was one
 	want  map[string]string // what that run left: a digest of each file
 	bytes int64             // that it added to what it began with
 	calls map[string]int    // system calls of each kind that it made on its folder
@@ -78,7 +78,7 @@ type torture struct {
 	ClocksSet   int                       `json:"clocks_set"` // folders whose dates were changed before the next run
 	Reruns      map[string]int            `json:"reruns"`     // by stage: folders that a last run completed and that were compared
 	Lost        int                       `json:"lost"`       // files missing or with other bytes after the last run
-	Leftovers   int                       `json:"leftovers"`  // files beside those of a run that was let alone
+	Leftovers   int                       `json:"leftovers"`  // files that an undisturbed run does not leave
 	Orphans     int                       `json:"orphans"`    // processes that outlived the command
 	SlowestStop float64                   `json:"slowest_stop_seconds"`
 }

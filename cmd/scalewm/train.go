@@ -61,6 +61,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if filepath.Base(*out) == results.CellsDir {
 		return usagef("train: --out %s is the name of the cell folder in a results folder (hint: use a separate folder, such as %s)", *out, filepath.Join(filepath.Dir(*out), "train", *method))
 	}
+	// Method and protocol, then the flags that do not apply to the method.
 	m, err := parseMethod(*method)
 	if err == nil && !m.Plans() {
 		err = fmt.Errorf("%s has no model to train", *method)
@@ -120,6 +121,7 @@ func runTrain(ctx context.Context, c *command, args []string) error {
 	if one.Backbone, cache, err = featured.read(m); err != nil {
 		return err
 	}
+	// The device first: its kind is part of the training's identity, see Training.Check.
 	d, err := dev.open(true)
 	if err != nil {
 		return err
@@ -157,6 +159,7 @@ func (c *command) showTraining(r train.Result, asJSON bool) error {
 	if asJSON {
 		return c.printJSON(r)
 	}
+	// The loss is that of the last step.
 	note := fmt.Sprintf("%d steps, loss %.4f, %.1f ms a step, %.1f %% of it waiting for data", r.Steps, r.Loss, r.MsStep, 100*r.LoaderWait)
 	switch {
 	case r.Skipped:

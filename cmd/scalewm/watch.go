@@ -30,7 +30,7 @@ type screen struct {
 // that it pulls from an object store.
 func (c *command) watch(ctx context.Context, w *pipeline.Workspace, out string, asJSON bool) error {
 	show := terminal(c.stdout)
-	again := !asJSON && show != nil
+	again := !asJSON && show != nil // repeat, only where the screen can be cleared
 	v, began := pipeline.NewWatcher(w), time.Now()
 	var first pipeline.Look // rates are measured since this look
 	for {
@@ -54,6 +54,7 @@ func (c *command) watch(ctx context.Context, w *pipeline.Workspace, out string, 
 		if err := s.print(c.stdout); err != nil || !again || s.complete() {
 			return err
 		}
+		// An interrupt takes effect at once.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -72,6 +73,7 @@ func (s screen) complete() bool {
 // single results of slow stages are rare.
 func ratesOf(first, now pipeline.Look, since time.Duration) map[pipeline.Stage]float64 {
 	rates := map[pipeline.Stage]float64{}
+	// Both looks list the same stages in the same order: the graph does not change.
 	for i, l := range now.Stages {
 		if n := l.Done - first.Stages[i].Done; n > 0 {
 			rates[l.Stage] = float64(n) / since.Hours()
@@ -96,6 +98,7 @@ func (s screen) print(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	// The title is printed on the first line of each list.
 	for _, part := range []struct {
 		title string
 		lines []string

@@ -114,6 +114,7 @@ func describeWeights(path string) (weightsInfo, error) {
 	}
 	i := weightsInfo{File: path, Kind: s.Kind, Method: s.Method, Task: s.Task, Seed: s.Seed, Step: s.Step, Protocol: s.Protocol,
 		SHA256: s.SHA256, Config: s.Config, geometry: c.Geometry, DTypes: map[string]int{}, Tensors: map[string][]int{}}
+	// The dtypes are those in the file: reading converts all of them.
 	for _, t := range c.Tensors {
 		i.Values += len(t.Float64())
 		i.DTypes[f.DType(t.Name)]++
@@ -151,9 +152,9 @@ func (c *command) showWeights(i weightsInfo, asJSON bool) error {
 // weightsJob is one conversion. spelling is the version of the transformers library
 // whose tensor names are written.
 type weightsJob struct {
-	in, out      string
-	task, method *string
-	spelling     *int
+	in, out      string  // paths of files or folders
+	task, method *string // of a published checkpoint; "": leave unknown
+	spelling     *int    // 4 or 5
 }
 
 // convert converts between our format and PyTorch's, and returns the path of the file
@@ -204,6 +205,7 @@ func (j weightsJob) write(path string, c *model.Checkpoint, s *weights.Sidecar) 
 	if filepath.Ext(path) == ".pt" {
 		var config []byte
 		var err error
+		// The names of tensors that the reference implementation expects.
 		if ts, config, err = c.Published(*j.spelling); err != nil {
 			return err
 		}
@@ -228,6 +230,7 @@ func (j weightsJob) complete(s *weights.Sidecar, actionDim int) error {
 	if err != nil {
 		return err
 	}
+	// The width of actions is the only property of the task that published files have.
 	if t.Spec.ActionDim != actionDim {
 		return fmt.Errorf("converting %s: its action blocks hold %d numbers a step, the task %s has %d (hint: name its own task)",
 			j.in, actionDim, *j.task, t.Spec.ActionDim)
@@ -250,6 +253,7 @@ func (j weightsJob) target(fromPT bool) (path string, files []string, err error)
 		}
 		path = filepath.Join(path, name)
 	}
+	// Compare folders by identity and not by name: links and relative paths.
 	from := j.in
 	if st, err := os.Stat(from); err == nil && !st.IsDir() {
 		from = filepath.Dir(from)

@@ -135,6 +135,7 @@ func (s *Analyse) Run(ctx context.Context) (string, error) {
 		_, missing, err := j.Load(c, s.names)
 		return len(missing), err
 	})
+	// One film per method and task is enough: that of the first seed.
 	if err == nil && s.seed == s.w.Grid.Seeds[0] && slices.Contains(s.names, results.DynamicsAnalysis) {
 		j.Film, err = MissingFilm(s.w.dir, s.task, s.label(), results.Imagined, false, s.w.Listener.Note)
 	}

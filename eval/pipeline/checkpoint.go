@@ -111,6 +111,7 @@ func MissingFilm(dir string, task envs.Task, label results.Arm, of string, fresh
 	if dir == "" {
 		return "", nil
 	}
+	// A film cannot be computed from the cells: whether it exists decides.
 	path := results.Folder(dir).Film(task.Spec.Name, label, of)
 	exists := false
 	err := setAside(path, note, func() (bool, error) {

@@ -139,6 +139,7 @@ func CollectData(ctx context.Context, path string, s collect.Spec, share cell.Sh
 // the files of the evaluation sets, to a results folder. A difference above the limit
 // is an error, and nothing is written.
 func renderGate(ctx context.Context, dir string, d *eval.Data, sets []eval.Set, note func(text string)) (results.Gate, error) {
+	// The gate's file holds the measured difference, for the report.
 	diff, err := eval.RenderGate(ctx, d)
 	if err != nil {
 		return results.Gate{}, err

@@ -179,8 +179,8 @@ func (f Forecast) Print(out io.Writer) error {
 type Rates struct {
 	peak int64 // peak resident memory while measuring, in bytes
 
-	// Trainings and plans depend on the model's geometry, hence on the family; the task
-	// and the loss terms matter little.
+	// Trainings and plans take about equally long for all methods of a family and all
+	// tasks, so that one of each is measured.
 	episode  map[string]collected                // collecting one episode, by task
 	step     map[string]Seconds                  // one training step, by family
 	weights  map[string]int64                    // bytes of a training's folder, by family

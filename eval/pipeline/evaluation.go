@@ -130,6 +130,8 @@ func (e Evaluation) Run(ctx context.Context, s Subject) (out Evaluated, err erro
 	out = Evaluated{Cells: []Score{}, Failed: []string{}} // in JSON empty lists, never null
 	defer Tidy(e.Out)
 	var cells []results.Cell
+	// The name of the evaluations in messages: as steps of a grid, but without a seed for
+	// arms that do not search.
 	method := model.MethodOf(s.Method)
 	if !s.Searches() {
 		method.Family = ""
@@ -226,6 +228,7 @@ func (e Evaluation) each(ctx context.Context, s Subject, mayChoose bool, do func
 		}
 		j.Temperature = c.Temperature
 	}
+	// One evaluation per solver and tier, in the order of the flags.
 	var all []eval.Evaluation
 	for _, solver := range e.Solvers {
 		if solver == results.Descent && model.MethodOf(s.Method).NoGradient {

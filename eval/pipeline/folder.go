@@ -80,6 +80,8 @@ func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 // check returns a RequestError if existing results in the folder contradict the claim.
 func (c claim) check(folder string) error {
 	name := c.task.Spec.Name
+	// refuse compares a file or training of the folder, which has the protocol, task and
+	// fingerprint given, with the claim.
 	refuse := func(path, protocol, of, from string) error {
 		switch {
 		case protocol != c.protocol:

@@ -30,8 +30,8 @@ import (
 )
 
 // Step is a unit of work of the graph. Its result is a set of files in the results
-// folder, and the files alone say whether it is done: a step holds no state between
-// runs.
+// folder, and the files alone say whether it is done: a step remembers nothing from
+// earlier runs of the program.
 type Step interface {
 	// ID names the step by its kind and its subject: "train tworoom scale s3072". It is
 	// unique in a graph and the same in every run.

@@ -19,7 +19,7 @@ type fakeStep struct {
 	cells []int // with cells it is Divisible by way of fakeCells
 	err   error
 	ran   *[]string
-	there map[string]bool // whole steps by id, cells by id and number
+	there map[string]bool // indivisible steps by id, cells by id and number
 }
 
 func (s *fakeStep) ID() string      { return s.id }
@@ -160,7 +160,7 @@ func (s *interrupting) Run(ctx context.Context) (string, error) {
 func TestDryRun(t *testing.T) {
 	var ran, told []string
 	f, err := fakeGraph(&ran).DryRun(t.Context(), nil, func(id string, s State) { told = append(told, id+": "+s.Text) })
-	want := []Cost{{Stage: StageEval, Units: 10, ToDo: 10}} // 6 cells, and the 4 whole steps, which fakes count there
+	want := []Cost{{Stage: StageEval, Units: 10, ToDo: 10}} // 6 cells, and 4 indivisible steps, since all fakes are of this stage
 	if err != nil || f.Cells != 6 || f.ToDo != 6 || !slices.Equal(f.Stages, want) || len(ran) != 0 || len(told) != 8 || told[1] != "train a: to do" {
 		t.Errorf("%+v, ran %v, told %v, %v", f, ran, told, err)
 	}

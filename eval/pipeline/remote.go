@@ -73,7 +73,7 @@ func (s *Train) location() (location, error) {
 	return location{files: []string{work + weights.SidecarName}, work: work, exclusive: true}, nil
 }
 
-// location implements located. Tuning has cells of its own, whose ids need the
+// location implements located. Tuning has separate cells, whose ids need the
 // checkpoint: it shares all files with the prefix.
 func (s *Tune) location() (location, error) {
 	return location{files: []string{"tuning/*"}, exclusive: true}, nil
@@ -356,6 +356,7 @@ func (a remoteFiles) begin(prefix string) (all []string, err error) {
 func (a remoteFiles) list(dir string) (map[string]int64, error) {
 	a.known.Lock()
 	defer a.known.Unlock()
+	// Still fresh: steps of a graph look at the same few folders.
 	if l := a.known.lists[dir]; l.sizes != nil && time.Since(l.at) < listEvery {
 		return l.sizes, nil
 	}

@@ -110,6 +110,7 @@ func (t Training) Check(fingerprint func() (string, error), kind string) error {
 	if err != nil {
 		data = side.Data
 	}
+	// What identifies a training besides its recipe. An empty kind matches every device.
 	for _, f := range []struct{ what, is, asked string }{
 		{"task", side.Task, t.Task.Spec.Name},
 		{"method", side.Method, t.Method.Name},
@@ -209,6 +210,7 @@ func (s *Train) Run(ctx context.Context) (string, error) {
 // nothing: leave does.
 func (t *openTask) trainingFrames(ctx context.Context, o train.Options) (frames dataset.FrameReader, free func() error, err error) {
 	keep := func() error { return nil }
+	// The frames in memory have the right size.
 	if t.frames != nil && t.frames.Size() == o.Model.Info().FrameSize {
 		return t.frames, keep, nil
 	}

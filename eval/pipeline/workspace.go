@@ -21,7 +21,7 @@ import (
 )
 
 // Options are the resources of a reproduction and how it works. No result depends on
-// them, except on the kind of the devices.
+// them, except on Backbone and on the kind of the devices.
 type Options struct {
 	Backbone     *dinov2.File   // encoder for methods that take it from a file; nil: none was given
 	FeatureCache features.Limit // of cached features of frozen encoders, next to the data set
