@@ -256,7 +256,7 @@ func checkInChild(ctx context.Context, c *command, path string, asJSON bool) err
 // crashReason describes what ended a child: the first line that it wrote to stderr,
 // else the signal or exit code.
 func crashReason(err error, complaint *bytes.Buffer) string {
-	// Go prints "SIGSEGV: segmentation violation" and a stack trace; C code nothing.
+	// A Go program that crashes says why on its first line; stack traces follow.
 	line, _, readErr := bufio.NewReader(complaint).ReadLine()
 	if readErr == nil && len(line) > 0 {
 		return string(line)

@@ -375,7 +375,7 @@ const (
 )
 
 // WriteTo writes the preset, with all changes applied, to DIR/config.toml. It returns
-// an error if that file exists and is not a preset.
+// an error if that file exists and may not be ours, see checkOurs.
 func (p *Preset) WriteTo(dir string) error {
 	text, err := p.encode()
 	if err == nil {
