@@ -231,9 +231,9 @@ func TestRender(t *testing.T) {
 // an episode have the observation of the first and the last row the action of another one. Its column id holds random integers of 64 bits.
 func TestDataCheckOfARecorder(t *testing.T) {
 	out, _, code := session("data", "check", "testdata/swm_world.h5")
-	want := `episode 0, step 1 (row 1) and 5 more: observation is that of the episode's first row, in every episode
+	want := `episode 0, step 1 (row 1) and 5 more: observation equals that of the episode's first row, in every episode
 episode 0, step 0 (row 0) and 7 more: step_idx starts at 1, not at 0
-note: episode 0, step 3 (row 3) and 1 more: the last row of an episode has an action, though no row shows what came of it; others have NaN there
+note: episode 0, step 3 (row 3) and 1 more: the last row of an episode has an action, although no row shows its result; other recorders write NaN there
 note: episode 0: reading id of testdata/swm_world.h5: row 0 holds an integer beyond 2^53 that float64 cannot hold (hint: ` + "`scalewm data convert`" + ` copies it exactly, nothing else can use the column)
 `
 	if out != want || code != exitFailed {

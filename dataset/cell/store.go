@@ -40,7 +40,6 @@ type Store struct {
 	Dir string
 	// listed has the names of the files that Listed found; nil if names are looked up
 	// in the file system.
-	// listed are the names of the files that Listed saw; nil: every name is looked up.
 	listed map[string]bool
 	// verified is the set of ids that this store has read and found valid, of a
 	// listed store; nil otherwise.

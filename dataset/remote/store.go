@@ -110,7 +110,6 @@ func open(ctx context.Context, address string, pace time.Duration) (*Store, erro
 	}
 	// Retries are ours alone (see retry): those of the client would multiply with
 	// them.
-	// All trying again is ours, see retry.
 	s.core, err = minio.NewCore(host, &minio.Options{Creds: s.creds, Secure: secure, Region: region, MaxRetries: 1})
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", address, err)

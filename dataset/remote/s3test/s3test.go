@@ -36,14 +36,11 @@ const page = 3
 type Server struct {
 	// Fail, if set, returns the status and error code with which to answer a request,
 	// or 0 to process it normally.
-	// Fail, where set, answers a request with this status and code; 0 lets it pass.
 	Fail func(r *http.Request) (status int, code string)
 	// Cut, if set, returns the number of bytes after which the answer to a GET breaks
 	// off, or 0 for a complete answer.
-	// Cut, where set, says after how many bytes the answer to a GET breaks off; 0 lets it pass.
 	Cut func(r *http.Request) int
 	// Careless makes the server ignore the condition of a put, as old servers do.
-	// Careless ignores the condition of a put.
 	Careless bool
 
 	mu      sync.Mutex
