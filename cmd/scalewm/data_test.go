@@ -60,14 +60,14 @@ func TestDataInfo(t *testing.T) {
 		t.Fatalf("exit %d, %v, %q", code, err, errs)
 	}
 	// One clip of 4 frames, 5 rows apart, starts at rows 0 and 1 of an episode of 21.
-	if i.Rows != 25 || i.Episodes != 2 || i.MinLength != 4 || i.MaxLength != 21 || i.MeanLength != 12.5 || i.Clips != 2 || !i.Frames || i.Storage != "deflate+fletcher32, 1 a chunk" {
+	if i.Rows != 25 || i.Episodes != 2 || i.MinLength != 4 || i.MaxLength != 21 || i.MeanLength != 12.5 || i.Clips != 2 || !i.Frames || i.Storage != "deflate+fletcher32, 1 per chunk" {
 		t.Errorf("%+v", i)
 	}
 	if i.Attributes["flag"] != "\U000e0067" || i.Attributes["by"] != "\x1b[2J\u009b\n  fingerprint  0" {
 		t.Errorf("attributes in JSON: %q", i.Attributes)
 	}
 	text, _, _ := session("data", "info", path)
-	for _, want := range []string{"length 4 to 21, mean 12.50", "action", "float32 x 2", "deflate+fletcher32, 1 a chunk", i.Fingerprint, "env", `\u001b[2J\u009b\n  fingerprint  0`} {
+	for _, want := range []string{"length 4 to 21, mean 12.50", "action", "float32 x 2", "deflate+fletcher32, 1 per chunk", i.Fingerprint, "env", `\u001b[2J\u009b\n  fingerprint  0`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -150,7 +150,7 @@ func TestDataConvert(t *testing.T) {
 	if err := json.Unmarshal([]byte(first), &before); err != nil {
 		t.Fatal(err)
 	}
-	if after.Fingerprint != before.Fingerprint || after.Storage != "zstd+fletcher32, 1 a chunk" || after.Attributes["env"] != "tworoom" {
+	if after.Fingerprint != before.Fingerprint || after.Storage != "zstd+fletcher32, 1 per chunk" || after.Attributes["env"] != "tworoom" {
 		t.Errorf("before %+v\nafter %+v", before, after)
 	}
 	for _, args := range [][]string{{path, "--out", out}, {path, "--out", path}} {
