@@ -13,19 +13,23 @@ import (
 	"scalewm/envs"
 )
 
-// maxProblems is how many problems a check lists; the rest are counted.
+// maxProblems bounds the problems that a report lists. Further ones are only counted.
 const maxProblems = 20
 
-// CheckReport is what Check found.
+// CheckReport is the result of Check.
 type CheckReport struct {
 	Rows, Episodes int
-	Frames         int      // decoded without an error
-	Problems       []string // one line each, at most 20
-	More           int      // problems beyond those
-	Notes          []string // what is no fault by itself and worth knowing
+	// Frames counts those that decode without an error.
+	Frames int
+	// Problems has at most maxProblems lines.
+	Problems []string
+	// More is the number of problems beyond those.
+	More int
+	// Notes are observations that are not errors.
+	Notes []string
 }
 
-// OK says that nothing is wrong.
+// OK reports whether no problem was found.
 func (r *CheckReport) OK() bool { return len(r.Problems) == 0 }
 
 func (r *CheckReport) add(format string, args ...any) {
@@ -36,12 +40,17 @@ func (r *CheckReport) add(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
-// Check reads everything in a source: the episodes must cover the rows without
-// gap or overlap, every column and every frame must decode, index columns must
-// agree with the episodes, all rows must be written, actions must be finite, the last of an episode
-// apart, which may be NaN, and what a world shows must change somewhere. One cause in
-// many rows is one problem. The error is
-// ctx's; what is wrong with the data is in the report.
+// Check reads everything in a source and reports what is wrong:
+//
+//   - rows that belong to no episode or to two;
+//   - columns and frames that do not decode, and rows that were never written;
+//   - index columns that disagree with the episodes;
+//   - actions that are not finite. The last action of an episode may be NaN, since no
+//     row shows its result;
+//   - frames, or columns that show the world, that never change.
+//
+// Rows that share a cause make one problem. The returned error is that of ctx only.
+// progress may be nil.
 func Check(ctx context.Context, src Source, progress func(done, total int64, note string)) (*CheckReport, error) {
 	r := &CheckReport{Rows: src.Rows(), Episodes: len(src.Episodes())}
 	r.checkEpisodes(src)
@@ -61,7 +70,9 @@ func Check(ctx context.Context, src Source, progress func(done, total int64, not
 	return r, nil
 }
 
-// addUnwritten tells of rows that a file says it has and does not store: its recorder was cut off, or its index is damaged.
+// addUnwritten reports rows that the file declares but does not store, because its
+// recorder was interrupted or its index is damaged. HDF5 returns the fill value for
+// them, so reading alone does not show it.
 func (r *CheckReport) addUnwritten(src Source, column string) {
 	f, ok := src.(interface{ Unwritten(column string) [][2]int })
 	if !ok {
@@ -78,7 +89,9 @@ func (r *CheckReport) addUnwritten(src Source, column string) {
 	r.add("%s: %d rows were never written, the first of them rows %d to %d; they read as the file's fill value", column, all, rows[0][0], rows[0][1]-1)
 }
 
+// checkEpisodes reports gaps and overlaps between episodes.
 func (r *CheckReport) checkEpisodes(src Source) {
+	// Sort by offset: files may list episodes in any order.
 	eps := slices.Clone(src.Episodes())
 	slices.SortFunc(eps, func(a, b Episode) int { return a.Offset - b.Offset })
 	at := 0
@@ -96,6 +109,8 @@ func (r *CheckReport) checkEpisodes(src Source) {
 	}
 }
 
+// checkColumn reads a column episode by episode and reports faults of its numbers,
+// one problem for each cause.
 func (r *CheckReport) checkColumn(src Source, c envs.Column) {
 	var causes []string
 	where := map[string]*rowsOf{}
@@ -112,7 +127,8 @@ func (r *CheckReport) checkColumn(src Source, c envs.Column) {
 		if err != nil {
 			r.add("episode %d: %v", i, err)
 			still.broken = true
-			break // one line for a column that cannot be read
+			// One problem is enough for a column that cannot be read.
+			break
 		}
 		still.repeats(i, e, func(t int) bool { return slices.Equal(v[:c.Width], v[t*c.Width:(t+1)*c.Width]) })
 		if !hasNaN(v[(e.Len-1)*c.Width:]) {
@@ -136,18 +152,21 @@ func (r *CheckReport) checkColumn(src Source, c envs.Column) {
 		r.addStill(c.Name, still)
 	}
 	if c.Name == "action" && ends.rows > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%v: the last row of an episode has an action, though no row shows what came of it; others have NaN there", &ends))
+		r.Notes = append(r.Notes, fmt.Sprintf("%v: the last row of an episode has an action, although no row shows its result; other recorders write NaN there", &ends))
 	}
 }
 
-// observed are the columns that show a world, which moves.
+// observed are the columns that show the state of the world, which moves in any
+// useful recording. A constant one is a sign that the recorder stored the same array
+// again and again.
 var observed = []string{"observation", "state", "proprio", "qpos"}
 
-// rowsOf are the rows that share a cause.
+// rowsOf is the set of rows that share a cause: the first of them and their number.
 type rowsOf struct {
-	first  place
-	rows   int
-	broken bool // of repeats: an episode changes
+	first place
+	rows  int
+	// broken is set by repeats when a row differs from the first of its episode.
+	broken bool
 }
 
 func (r *rowsOf) add(p place) {
@@ -157,7 +176,8 @@ func (r *rowsOf) add(p place) {
 	r.rows++
 }
 
-// repeats adds the rows after the first of an episode, unless one of them is unlike it.
+// repeats adds the rows of an episode after the first, until one differs from the
+// first row; then the set is broken and stays so.
 func (r *rowsOf) repeats(i int, e Episode, same func(t int) bool) {
 	for t := 1; t < e.Len && !r.broken; t++ {
 		r.add(place{i, t, e.Offset + t})
@@ -172,14 +192,15 @@ func (r *rowsOf) String() string {
 	return fmt.Sprintf("%v and %d more", r.first, r.rows-1)
 }
 
-// addStill reports a column that repeats the first row of every episode in all its rows.
+// addStill reports a column in which all rows of every episode equal the episode's
+// first row.
 func (r *CheckReport) addStill(column string, still rowsOf) {
 	if !still.broken && still.rows > 0 {
-		r.add("%v: %s is that of the episode's first row, in every episode", &still, column)
+		r.add("%v: %s equals that of the episode's first row, in every episode", &still, column)
 	}
 }
 
-// place is a row by its episode and step.
+// place is a row, by its episode and step and by its number in the file.
 type place struct {
 	episode, step, row int
 }
@@ -188,12 +209,13 @@ func (p place) String() string {
 	return fmt.Sprintf("episode %d, step %d (row %d)", p.episode, p.step, p.row)
 }
 
-// badAction says that a number of an action is none: the last row of an episode
-// may have no action, which is NaN.
+// badAction reports whether a number is not a valid part of an action. The last row
+// of an episode may have no action, which is NaN.
 func badAction(a float64, last bool) bool { return math.IsInf(a, 0) || math.IsNaN(a) && !last }
 
-// CheckFinite names the first number of the actions, and of the task state q
-// where one is given, that nothing can be learnt from.
+// CheckFinite returns an error that names the first number of the actions that is not
+// finite, and likewise of the task state q if it is not nil. Training calls it first:
+// one such number would turn all weights into NaN.
 func CheckFinite(src Source, q *envs.Q) error {
 	actions, err := src.Read("action", 0, src.Rows())
 	if err != nil {
@@ -224,8 +246,8 @@ func CheckFinite(src Source, q *envs.Q) error {
 	return nil
 }
 
-// fault says what is wrong with a column's numbers at step t of an episode of n
-// rows, "" for nothing; all are those of the whole episode.
+// fault returns what is wrong with a column's numbers now at step t of an episode of
+// n rows, or "" if nothing is. all has the numbers of the entire episode.
 func fault(column string, all, now []float64, t, n int) string {
 	switch column {
 	case "step_idx":
@@ -249,7 +271,8 @@ func fault(column string, all, now []float64, t, n int) string {
 	return ""
 }
 
-// checkFrames decodes every frame on all cores.
+// checkFrames decodes every frame on all cores and compares hashes of the frames
+// within each episode. Each worker has one frame in memory.
 func (r *CheckReport) checkFrames(ctx context.Context, src Source, progress func(done, total int64, note string)) error {
 	var good atomic.Int64
 	rows := src.Rows()

@@ -19,8 +19,8 @@ func TestCheck(t *testing.T) {
 		{"infinite actions", func(f *fake) { f.action[0], f.action[2*7] = math.Inf(1), math.Inf(1) }, []string{"episode 0, step 0 (row 0) and 1 more: action[0] is +Inf"}},
 		{"gap", func(f *fake) { f.episodes[1] = Episode{6, 5} }, []string{"rows 5 to 5 belong to no episode", "episode 1, step 0 (row 6) and 4 more: step_idx starts at 1, not at 0"}},
 		{"steps that jump", func(f *fake) { f.indices[2], f.indices[3] = 7, 9 }, []string{"episode 0, step 2 (row 2) and 1 more: step_idx does not count the steps"}},
-		{"a still state", func(f *fake) { f.still = true }, []string{"episode 0, step 1 (row 1) and 8 more: state is that of the episode's first row, in every episode"}},
-		{"still frames", func(f *fake) { f.stillFrames = true }, []string{"episode 0, step 1 (row 1) and 8 more: pixels is that of the episode's first row, in every episode"}},
+		{"a still state", func(f *fake) { f.still = true }, []string{"episode 0, step 1 (row 1) and 8 more: state equals that of the episode's first row, in every episode"}},
+		{"still frames", func(f *fake) { f.stillFrames = true }, []string{"episode 0, step 1 (row 1) and 8 more: pixels equals that of the episode's first row, in every episode"}},
 		{"overlap", func(f *fake) { f.episodes[1] = Episode{4, 7} }, []string{"row 4 belongs to two episodes"}},
 		{"short", func(f *fake) { f.rows = 12 }, []string{"the episodes end at row 11 of 12"}},
 		{"holes", func(f *fake) { f.unwritten = [][2]int{{2, 4}, {7, 8}} }, []string{"action: 3 rows were never written, the first of them rows 2 to 3"}},
@@ -43,14 +43,16 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A cause that many rows share is one line; lines beyond the twentieth are counted.
+// A cause that many rows share is one line. Lines after the twentieth are only
+// counted.
 func TestCheckListsAFew(t *testing.T) {
 	src := newFake(t, 60)
 	for i := range 50 {
 		src.action[2*i] = math.NaN()
 	}
 	src.episodes = src.episodes[:0]
-	for i := range 30 { // with 29 gaps between them and one behind
+	// 29 gaps between these episodes and one after the last.
+	for i := range 30 {
 		src.episodes = append(src.episodes, Episode{2 * i, 1})
 	}
 	r, err := Check(context.Background(), src, nil)

@@ -7,14 +7,14 @@ import (
 	"scalewm/dataset/rng"
 )
 
-// Clip is one training example: Frames frames, Skip rows apart, that never
-// leave their episode. Row is the file's row of the first frame.
+// Clip is one training example: frames that are a fixed number of rows apart, all in
+// one episode. Row is the file's row of the first frame.
 type Clip struct{ Episode, Row int }
 
-// Clips lists every clip of frames frames that are skip rows apart, in
-// episode-major order: every start s with s <= len - frames*skip, so that the
-// last frame is followed by its whole block of skip actions (docs/sources.md#clips).
-// Episodes shorter than frames*skip give none.
+// Clips returns every clip of frames frames that are skip rows apart, episode by
+// episode: every start s with s <= len - frames*skip. The last frame is thus followed
+// by its complete block of skip actions, although no frame shows their result
+// (docs/sources.md#clips). Episodes shorter than frames*skip have no clips.
 func Clips(src Source, frames, skip int) []Clip {
 	if frames < 1 || skip < 1 {
 		panic("dataset: Clips needs frames >= 1 and skip >= 1")
@@ -39,15 +39,15 @@ type Protocol string
 
 const (
 	// Paper repeats the published experiment. Training holds out single clips, so
-	// that nearly every episode is seen; evaluation starts anywhere in the file
-	// except its last valid row, and all sets share their noise.
+	// that the model sees nearly every episode; evaluation starts anywhere in the
+	// file except at its last valid row, and all sets share their noise.
 	Paper Protocol = "paper"
-	// Strict holds out whole episodes, evaluates on those alone, leaves out starts
-	// that already meet the goal, and gives every set its own noise.
+	// Strict holds out entire episodes and evaluates on those alone. It leaves out
+	// starts that already meet the goal and gives every set its own noise.
 	Strict Protocol = "strict"
 )
 
-// ParseProtocol reads a protocol's name.
+// ParseProtocol returns the protocol of a name.
 func ParseProtocol(s string) (Protocol, error) {
 	switch p := Protocol(s); p {
 	case Paper, Strict:
@@ -56,14 +56,16 @@ func ParseProtocol(s string) (Protocol, error) {
 	return "", fmt.Errorf("unknown protocol %q (hint: paper or strict)", s)
 }
 
-// Cuts are the clips that a training sees and those that it is judged on, and the scaler of its
-// actions: over the whole file under paper, over the training's episodes under strict.
+// Cuts is a data set prepared for training: the clips to train on, the clips to
+// validate on, and the moments for scaling actions. Under Paper the moments are taken
+// over the entire file, under Strict over the training episodes only, so that nothing
+// held out influences the training.
 type Cuts struct {
 	Train, Val []Clip
 	Action     Moments
 }
 
-// Cut cuts, splits and scales a data set.
+// Cut returns the clips of a data set, split and with the moments of its actions.
 func Cut(src Source, protocol Protocol, frames, skip int, seed int64) (c Cuts, err error) {
 	if c.Train, c.Val, err = Split(protocol, src, Clips(src, frames, skip), seed); err != nil {
 		return c, err
@@ -80,13 +82,13 @@ func Cut(src Source, protocol Protocol, frames, skip int, seed int64) (c Cuts, e
 	return c, err
 }
 
-// valShare of the clips (paper) or episodes (strict) is held out.
+// valShare is the share of clips (Paper) or episodes (Strict) that is held out.
 const valShare = 0.1
 
-// Split divides clips into training and validation, 90 to 10, in clip order.
-// It depends on the protocol and the data's fingerprint, and under paper on the
-// seed: the strict split is one for all training seeds, so that all checkpoints
-// can be judged on the same episodes.
+// Split divides clips into training and validation, 90 to 10, both in the order of
+// clips. The split is drawn from the data's fingerprint and, under Paper, the seed.
+// The strict split is the same for all training seeds, so that all checkpoints can be
+// evaluated on the same episodes.
 func Split(protocol Protocol, src Source, clips []Clip, seed int64) (train, val []Clip, err error) {
 	fp, err := src.Fingerprint()
 	if err != nil {
@@ -113,17 +115,18 @@ func Split(protocol Protocol, src Source, clips []Clip, seed int64) (train, val 
 	return train, val, nil
 }
 
-// HeldOut lists the episodes that the strict split keeps from training, in
-// ascending order.
+// HeldOut returns the episodes that the strict split holds out, in ascending order.
 func HeldOut(fingerprint string, episodes int) []int {
 	return where(drawnEpisodes(fingerprint, episodes), true)
 }
 
-// TrainEpisodes is the complement of HeldOut.
+// TrainEpisodes returns the episodes that the strict split trains on, in ascending
+// order.
 func TrainEpisodes(fingerprint string, episodes int) []int {
 	return where(drawnEpisodes(fingerprint, episodes), false)
 }
 
+// where returns the indices at which marks has value.
 func where(marks []bool, value bool) []int {
 	var out []int
 	for i, v := range marks {
@@ -134,11 +137,13 @@ func where(marks []bool, value bool) []int {
 	return out
 }
 
+// drawnEpisodes marks the episodes that the strict split holds out of n.
 func drawnEpisodes(fingerprint string, n int) []bool {
 	return drawn(n, rng.Stream("split-episodes", fingerprint))
 }
 
-// drawn marks round(valShare*n) of n items, at least one when there are two or more.
+// drawn marks round(valShare*n) of n items at random, at least one if there are two
+// or more.
 func drawn(n int, r *rand.Rand) []bool {
 	k := int(valShare*float64(n) + 0.5)
 	if n > 1 {

@@ -10,7 +10,8 @@ import (
 	"scalewm/envs"
 )
 
-// Starts 0..len-20 of each episode, none in one of 19 rows (docs/sources.md#clips).
+// An episode has the starts 0 to len-20, and none if it has 19 rows
+// (docs/sources.md#clips).
 func TestClips(t *testing.T) {
 	src := newFake(t, 21, 19, 20)
 	want := []Clip{{0, 0}, {0, 1}, {2, 40}}
@@ -26,8 +27,8 @@ func TestClips(t *testing.T) {
 	}
 }
 
-// By hand: rows (1,10), (2,NaN), (3,30), (5,20) without the second give means
-// 3 and 20, population deviations sqrt(8/3) and sqrt(200/3).
+// By hand: rows (1,10), (2,NaN), (3,30), (5,20) without the second have the means 3
+// and 20 and the population deviations sqrt(8/3) and sqrt(200/3).
 func TestMoments(t *testing.T) {
 	rows := []float64{1, 10, 2, math.NaN(), 3, 30, 5, 20}
 	for ddof, want := range map[int][]float64{0: {math.Sqrt(8.0 / 3), math.Sqrt(200.0 / 3)}, 1: {2, 10}} {
@@ -44,7 +45,7 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// Statistics of named episodes are those of a file with these episodes alone.
+// The statistics of some episodes equal those of a file with these episodes alone.
 func TestMomentsOfEpisodes(t *testing.T) {
 	all := newFake(t, 6, 8, 5)
 	file, err := ColumnMoments(all, "action", nil, 0)
@@ -82,7 +83,8 @@ var testQ = envs.Q{Columns: []string{"state"}, Parts: []string{"x", "y"}, Of: fu
 	dst[0], dst[1] = row["state"][0], row["state"][1]*4
 }}
 
-// q of rows 0..9 is (r, r mod 5): unbiased deviations sqrt(82.5/9) and sqrt(20/9).
+// q of rows 0 to 9 is (r, r mod 5): the unbiased deviations are sqrt(82.5/9) and
+// sqrt(20/9).
 func TestQMoments(t *testing.T) {
 	m, err := QMoments(newFake(t, 4, 6), testQ, nil)
 	if err != nil {
@@ -146,7 +148,8 @@ func TestSplitStrict(t *testing.T) {
 	if len(held) != 3 || len(seen) != 27 {
 		t.Errorf("%d episodes trained on, %d held out of 30", len(seen), len(held))
 	}
-	// An evaluation knows fingerprint and count only; the seed of a training does not matter.
+	// An evaluation knows only the fingerprint and the number of episodes, not the
+	// training seed.
 	for _, e := range HeldOut("f00d", 30) {
 		if !held[e] || seen[e] {
 			t.Errorf("episode %d is said to be held out", e)
@@ -162,7 +165,7 @@ func TestSplitStrict(t *testing.T) {
 	}
 }
 
-// Two episodes are the fewest that can be split; one stays in training.
+// Two episodes are the fewest that can be split; one of them stays in training.
 func TestSplitSmall(t *testing.T) {
 	if got := HeldOut("f00d", 1); len(got) != 0 {
 		t.Errorf("the only episode is held out: %v", got)

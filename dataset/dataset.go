@@ -1,7 +1,18 @@
-// Package dataset is logged experience: episodes of rows with columns and
-// frames in the field's HDF5 layout, clips cut from them for training, their
-// normalisation, splits and fingerprint. It knows no task (dataset/collect and
-// dataset/replay do) and no model.
+// Package dataset reads logged experience and prepares it for training.
+//
+// A [Source] is a data set: episodes of consecutive rows with numeric columns and
+// frames (package hdf5 implements it for files). From it the package makes
+//
+//   - clips, the training examples ([Clips]), and their split into training and
+//     validation ([Split]; [Cut] does both and scales the actions);
+//   - statistics for z-scores ([ColumnMoments], [QMoments]);
+//   - frames at another size, cached in memory or on disk ([Resized]);
+//   - batches in an order that depends only on the seed, fetched in the background
+//     ([Loader]);
+//   - a report on everything that is wrong with the data ([Check]).
+//
+// The package knows neither tasks, except by the columns of their state, nor models.
+// Packages collect and replay connect data sets with simulators.
 package dataset
 
 import (
@@ -12,36 +23,47 @@ import (
 	"scalewm/envs"
 )
 
-// ErrInexact is the error of reading integers beyond 2^53 that float64 cannot hold.
+// ErrInexact is wrapped by the error of Source.Read when the column has integers
+// beyond 2^53 that float64 cannot represent.
 var ErrInexact = errors.New("an integer beyond 2^53 that float64 cannot hold")
 
-// Episode is a run of rows of a file.
+// Episode is a run of consecutive rows, from row Offset of the file.
 type Episode struct{ Offset, Len int }
 
-// Source is a readable data set. It may be read by many goroutines at once.
+// Source is a readable data set. Its methods may be called from several goroutines at
+// once.
 type Source interface {
+	// Rows returns the number of rows of all episodes.
 	Rows() int
+	// Episodes returns the episodes in the order of the file. Callers must not change
+	// the slice.
 	Episodes() []Episode
-	// Columns are the numeric columns, without what only a task knows of them.
-	// Row t is the state before the action of row t, except in the columns of the
-	// step into the row (terminated, reward, substeps, ...).
+	// Columns returns the numeric columns, without properties that only a task knows.
+	// Row t is the state before the action of row t, except in columns about the step
+	// into the row (terminated, reward, substeps, ...).
 	Columns() []envs.Column
-	// Read returns rows [from, to) of a column, row-major, widened to float64. If that changes an
-	// integer, it returns ErrInexact with the rounded numbers.
+	// Read returns rows [from, to) of a column, row-major, converted to float64. If
+	// the conversion changes an integer, Read returns the rounded numbers and an
+	// error that wraps ErrInexact.
 	Read(column string, from, to int) ([]float64, error)
-	// FrameSize is the edge of the frames in pixels, 0 where there is no pixels column; Frame decodes
-	// one, (size, size, 3) bytes, into dst.
+	// FrameSize returns the edge of the square frames in pixels, or 0 if there is no
+	// pixels column.
 	FrameSize() int
+	// Frame decodes the frame of a row into dst, which has (size, size, 3) bytes,
+	// RGB.
 	Frame(row int, dst []byte) error
-	// Attr is a string attribute of the file (env, numeric_mode, ...).
+	// Attr returns a string attribute of the file (env, numeric_mode, ...) and
+	// whether it exists.
 	Attr(name string) (string, bool)
-	// Fingerprint is a hex SHA-256 over layout and content, the same for equal data
-	// however it is chunked or compressed.
+	// Fingerprint returns a SHA-256 in hex over layout and content. It is the same
+	// for equal data, however the file is chunked or compressed. Splits, cells and
+	// caches are bound to it.
 	Fingerprint() (string, error)
 	Close() error
 }
 
-// FindColumn is the description of a column; the error lists those there are.
+// FindColumn returns the description of a column. If there is none of that name, the
+// error lists the existing ones.
 func FindColumn(src Source, name string) (envs.Column, error) {
 	var have []string
 	for _, c := range src.Columns() {
@@ -53,9 +75,10 @@ func FindColumn(src Source, name string) (envs.Column, error) {
 	return envs.Column{}, fmt.Errorf("the data set has no column %q (hint: it has %s)", name, strings.Join(have, ", "))
 }
 
-// CheckTask says why src is no recording with frames of a task: name and id are
-// what its attribute env may say (a file without the attribute passes), its frames
-// are the task's and its actions have dim numbers. NoTask takes every name and size.
+// CheckTask returns an error unless src is a recording of a task, with frames. The
+// attribute env must be the task's name or id, if the file has it; the frames must
+// have the size of the simulated ones; and actions must have dim numbers. NoTask
+// accepts every env and size.
 func CheckTask(src Source, name, id string, dim int) error {
 	if env, ok := src.Attr("env"); ok && name != NoTask && env != name && env != id {
 		return fmt.Errorf("it records the task %q, not %q (hint: give a data set of that task, or the --task of this one)", env, name)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// named is a fake that says which task it records.
+// named is a fake with the attribute env.
 type named struct {
 	*fake
 	env      string

@@ -13,32 +13,37 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// FrameReader hands out frames of (size, size, 3) bytes by row, to many
-// goroutines at once.
+// FrameReader returns frames of (size, size, 3) bytes by row. Its methods may be
+// called from several goroutines at once.
 type FrameReader interface {
 	Size() int
 	Frame(row int, dst []byte) error
 }
 
-// Original is the FrameReader of a source's own frames.
+// Original returns a FrameReader for a source's own frames.
 func Original(src Source) FrameReader { return original{src} }
 
 type original struct{ Source }
 
 func (o original) Size() int { return o.FrameSize() }
 
-// AtSize is the FrameReader that scales a source's frames to an edge of size pixels as they are asked for.
+// AtSize returns a FrameReader that scales each frame of a source to an edge of size
+// pixels when it is read.
 func AtSize(src Source, size int) FrameReader { return &atSize{src: src, size: size} }
 
 type atSize struct {
-	src   Source
-	size  int
-	tools sync.Pool // of *scaling, as many as there are goroutines
+	src  Source
+	size int
+	// tools has one *scaling for each goroutine that has called Frame at the same
+	// time.
+	tools sync.Pool
 }
 
+// scaling is the state for scaling one frame at a time.
 type scaling struct {
 	*Resizer
-	frame []byte // as it is stored
+	// frame is the frame at its stored size.
+	frame []byte
 }
 
 func (a *atSize) Size() int { return a.size }
@@ -57,8 +62,8 @@ func (a *atSize) Frame(row int, dst []byte) error {
 	return nil
 }
 
-// ReadFrames fetches the frames of rows [from, to) into dst, with so many
-// goroutines (0: one a core).
+// ReadFrames reads the frames of rows [from, to) into dst, one after another, with
+// workers goroutines (0: one per core).
 func ReadFrames(ctx context.Context, frames FrameReader, from, to int, dst []byte, workers int) error {
 	size := frames.Size() * frames.Size() * 3
 	return parallel.For(ctx, workers, to-from, func(_, i int) error {
@@ -69,28 +74,35 @@ func ReadFrames(ctx context.Context, frames FrameReader, from, to int, dst []byt
 	})
 }
 
-// ResizeOptions says how a resized set is made and kept.
+// ResizeOptions are the arguments of Resized.
 type ResizeOptions struct {
-	Size    int
-	Workers int // 0: one a core
-	// Budget in bytes is what may be kept in memory; a larger set goes to the
-	// sidecar file beside the data set. 0: a quarter of the machine's memory.
+	// Size is the edge of the resized frames in pixels.
+	Size int
+	// Workers is the number of goroutines that resize; 0 is one per core.
+	Workers int
+	// Budget is the number of bytes that the frames may take in memory. A larger set
+	// goes to a sidecar file next to the data set. 0 is a quarter of the machine's
+	// memory.
 	Budget int64
-	// Path of the data set; its sidecar is Path + ".<size>px".
+	// Path is that of the data set. Its sidecar is Path + ".<size>px".
 	Path string
 }
 
-// ResizedSet is every frame of a source at one size, as uint8.
+// ResizedSet is a FrameReader over all frames of a source at one size, in memory or
+// in a mapped file.
 type ResizedSet struct {
-	size   int
-	pixels []byte // (rows, size, size, 3)
-	mapped []byte // the memory outside of Go's that holds them, or the whole sidecar file
+	size int
+	// pixels has the shape (rows, size, size, 3).
+	pixels []byte
+	// mapped is the mapping that contains pixels: anonymous memory, or the sidecar
+	// file with its header.
+	mapped []byte
 }
 
 // Size implements FrameReader.
 func (s *ResizedSet) Size() int { return s.size }
 
-// Frame implements FrameReader.
+// Frame implements FrameReader: it copies the frame of a row to dst.
 func (s *ResizedSet) Frame(row int, dst []byte) error {
 	n := s.size * s.size * 3
 	if row < 0 || (row+1)*n > len(s.pixels) {
@@ -100,7 +112,8 @@ func (s *ResizedSet) Frame(row int, dst []byte) error {
 	return nil
 }
 
-// Close frees the memory; a sidecar file stays for the next run.
+// Close releases the memory. A sidecar file stays for later runs. Frame must not be
+// called afterwards.
 func (s *ResizedSet) Close() error {
 	s.pixels = nil
 	if s.mapped == nil {
@@ -111,8 +124,9 @@ func (s *ResizedSet) Close() error {
 	return syscall.Munmap(m)
 }
 
-// Resized makes the resized set of a source with all cores: in memory when it
-// fits the budget, else in a sidecar file that later runs find again.
+// Resized resizes all frames of a source on all cores. It keeps them in memory if
+// they fit the budget, and otherwise in a sidecar file, which later runs reuse.
+// progress may be nil.
 func Resized(ctx context.Context, src Source, opt ResizeOptions, progress func(done, total int64, note string)) (*ResizedSet, error) {
 	if src.FrameSize() == 0 {
 		return nil, fmt.Errorf("resizing frames to %d px: the data set has no pixels (hint: collect it with frames)", opt.Size)
@@ -125,7 +139,9 @@ func Resized(ctx context.Context, src Source, opt ResizeOptions, progress func(d
 	if bytes > opt.Budget {
 		return sidecar(ctx, src, opt, bytes, progress)
 	}
-	// Go's collector lets garbage grow to the size of what it manages, and the set is large.
+	// Anonymous memory instead of a Go slice: the garbage collector lets the heap
+	// grow in proportion to what it manages, so a set of many gigabytes would permit
+	// as much garbage.
 	m, err := syscall.Mmap(-1, 0, int(bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("taking %d MB of memory for frames of %d px: %w", bytes>>20, opt.Size, err)
@@ -138,7 +154,7 @@ func Resized(ctx context.Context, src Source, opt ResizeOptions, progress func(d
 	return s, nil
 }
 
-// memory is the machine's RAM in bytes.
+// memory returns the machine's RAM in bytes.
 func memory() int64 {
 	var info syscall.Sysinfo_t
 	if syscall.Sysinfo(&info) != nil {
@@ -147,8 +163,8 @@ func memory() int64 {
 	return int64(info.Totalram) * int64(info.Unit)
 }
 
-// resizeAll fills out with every frame; each row is written by one worker, so
-// the result does not depend on their number.
+// resizeAll fills out, of shape (rows, size, size, 3). Each row is written by one
+// worker, so the result does not depend on their number.
 func resizeAll(ctx context.Context, src Source, opt ResizeOptions, out []byte, progress func(done, total int64, note string)) error {
 	var done atomic.Int64
 	rows, n, frames := src.Rows(), opt.Size*opt.Size*3, AtSize(src, opt.Size)
@@ -163,11 +179,12 @@ func resizeAll(ctx context.Context, src Source, opt ResizeOptions, out []byte, p
 	})
 }
 
-// sidecarHeader is the length of a sidecar's first line, padded with spaces.
+// sidecarHeader is the length in bytes of a sidecar's first line, padded with spaces.
+// It names format, size, rows and fingerprint of the data.
 const sidecarHeader = 128
 
-// sidecar maps the set's file, making it first when it is missing or belongs to
-// other data.
+// sidecar maps the sidecar file of a set. If it is missing, has the wrong length or
+// belongs to other data, it is written first.
 func sidecar(ctx context.Context, src Source, opt ResizeOptions, bytes int64, progress func(done, total int64, note string)) (*ResizedSet, error) {
 	fp, err := src.Fingerprint()
 	if err != nil {
@@ -187,6 +204,8 @@ func sidecar(ctx context.Context, src Source, opt ResizeOptions, bytes int64, pr
 	return mapSidecar(path, header, bytes, opt.Size)
 }
 
+// mapSidecar maps an existing sidecar, or returns an error if it is not the one that
+// header describes.
 func mapSidecar(path, header string, bytes int64, size int) (*ResizedSet, error) {
 	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
@@ -211,10 +230,12 @@ func mapSidecar(path, header string, bytes int64, size int) (*ResizedSet, error)
 	return &ResizedSet{size: size, pixels: m[sidecarHeader:], mapped: m}, nil
 }
 
-// makeSidecar writes the file aside through a mapping and renames it.
+// makeSidecar writes the sidecar through a mapping of its temporary file, so that
+// several workers can write at once.
 func makeSidecar(ctx context.Context, src Source, opt ResizeOptions, path, header string, bytes int64, progress func(done, total int64, note string)) error {
 	return safefile.Fill(path, func(f *os.File) error {
-		// Fallocate, so that a full disk is an error here and not a fault in the mapping.
+		// Reserve the disk space first: if the disk is full, this returns an error,
+		// whereas a write to the mapping would end the process with SIGBUS.
 		if err := syscall.Fallocate(int(f.Fd()), 0, 0, sidecarHeader+bytes); err != nil {
 			return fmt.Errorf("a resized set of %d MB: %w", bytes>>20, err)
 		}

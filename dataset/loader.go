@@ -12,76 +12,105 @@ import (
 	"scalewm/envs"
 )
 
-// Batch is B clips of T frames. Its memory is reused: it is valid until the
-// call of Loader.Batch after the next, so that a batch can be on its way to a
-// device while the one before is used.
+// Batch is B clips of T frames. Its memory is reused: it is valid until the second
+// next call of Loader.Batch, so that one batch can be copied to a device while the
+// previous one is in use.
 type Batch struct {
-	Step    int
-	Clips   []Clip
-	Rows    []int32   // (B*T) the file's row of every frame
-	Pixels  []byte    // (B*T, size, size, 3), clip-major, row-major RGB; nil of a Loader without frames
-	Actions []float32 // (B*T, skip*A), z-scored, NaN -> 0: block k holds the skip actions that leave frame k, in time order
-	Q       []float32 // (B*T, d_q), standardised; nil without LoaderOptions.Q
-	Episode []int32   // (B)
+	Step  int
+	Clips []Clip
+	// Rows has the file's row of every frame, (B*T).
+	Rows []int32
+	// Pixels has the frames, (B*T, size, size, 3), clip-major, row-major RGB. It is
+	// nil if the Loader has no frames.
+	Pixels []byte
+	// Actions has z-scored actions, (B*T, skip*A), with 0 for NaN. Block k of a clip
+	// holds the skip actions that follow frame k, in time order.
+	Actions []float32
+	// Q has the standardised task state of every frame, (B*T, d_q). It is nil without
+	// LoaderOptions.Q.
+	Q []float32
+	// Episode has the episode of every clip, (B).
+	Episode []int32
 }
 
-// LoaderOptions says what a Loader hands out.
+// LoaderOptions are the options of a Loader.
 type LoaderOptions struct {
-	Batch        int // B
-	Frames, Skip int // T and the rows between two frames; 4 and 5 in the paper
+	// Batch is the number of clips in a batch, B.
+	Batch int
+	// Frames is the number of frames of a clip, T, and Skip the number of rows
+	// between two of them. The paper uses 4 and 5.
+	Frames, Skip int
 	Seed         int64
-	Workers      int        // goroutines that fetch; 0: one a core
-	Action       Moments    // from ColumnMoments(src, "action", ...) with ddof 0
-	Q            *envs.Q    // nil: no q
-	QMoments     Moments    // from QMoments
-	Pixels       HostMemory // of Batch.Pixels; nil: Go's own
+	// Workers is the number of goroutines that fetch a batch; 0 is one per core.
+	Workers int
+	// Action scales actions; it comes from ColumnMoments with ddof 0.
+	Action Moments
+	// Q is the task state to return with each frame, or nil.
+	Q *envs.Q
+	// QMoments standardises Q; it comes from QMoments.
+	QMoments Moments
+	// Pixels allocates Batch.Pixels; nil is Go's allocator.
+	Pixels HostMemory
 }
 
-// HostMemory is memory that a device reads fast.
+// HostMemory allocates memory that a device can copy from fast, such as page-locked
+// memory of a GPU driver.
 type HostMemory interface {
 	AllocHost(n int) []byte
 	FreeHost([]byte)
 }
 
-// Loader hands out batches by step number. The batch of a step is a pure
-// function of (data, clips, options, step): a run resumed at step n, with
-// whatever number of workers, sees the same bytes. Later steps are fetched in
-// the background. It serves one consumer.
+// Loader returns batches by step number and fetches the following steps in the
+// background.
+//
+// The batch of a step is a pure function of data, clips, options and step, so a run
+// that resumes at step n gets the same bytes as an uninterrupted one, with any number
+// of workers. A Loader serves one goroutine at a time.
 type Loader struct {
-	clips   []Clip
-	frames  FrameReader
-	opt     LoaderOptions
-	actions []float32 // (rows, A), standardised
+	clips  []Clip
+	frames FrameReader
+	opt    LoaderOptions
+	// actions are those of all rows, standardised, (rows, A). They are small compared
+	// with the frames, so all of them are in memory.
+	actions []float32
 	actionW int
-	q       []float32 // (rows, d_q)
+	// q has the shape (rows, d_q).
+	q []float32
 	fetchers
 	waited time.Duration
 }
 
-// fetchers is the background part of a Loader.
+// fetchers is the state of a Loader's background work.
 type fetchers struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-	ahead   []*fetch // steps being fetched, ascending
-	held    []*Batch // what the consumer holds, at most two
-	free    []*Batch
-	pixels  [][]byte // of all batches
-	order   epochOrder
+	// ahead has the steps that are being fetched or are ready, in the order of their
+	// start. One is fetched at a time.
+	ahead []*fetch
+	// held has the batches that the consumer may still use, at most two.
+	held []*Batch
+	// free has batches for reuse.
+	free []*Batch
+	// pixels has the memory that HostMemory allocated, for Close.
+	pixels [][]byte
+	order  epochOrder
 }
 
-// prefetch is how many batches are fetched ahead of the consumer.
+// prefetch is the number of batches fetched ahead of the consumer.
 const prefetch = 2
 
+// fetch is a batch that is being fetched. done is closed when batch is filled or err
+// is set.
 type fetch struct {
 	batch *Batch
 	done  chan struct{}
 	err   error
 }
 
-// NewLoader reads the small columns into memory and is ready to serve. The
-// clips are those of one split; frames is src itself or a resized set, or nil where
-// all frames are elsewhere already and only their rows are needed.
+// NewLoader returns a loader and reads the actions, and the columns of q, into
+// memory. clips are those of one split. frames is a reader over src or a resized set,
+// or nil if the caller has all frames elsewhere and needs only their rows.
 func NewLoader(src Source, frames FrameReader, clips []Clip, opt LoaderOptions) (*Loader, error) {
 	if opt.Batch < 1 || opt.Frames < 1 || opt.Skip < 1 {
 		panic("dataset: a Loader needs Batch, Frames and Skip >= 1")
@@ -120,7 +149,8 @@ func (l *Loader) readColumns(src Source) error {
 	return nil
 }
 
-// standardise z-scores and then turns NaN into 0, the mean (docs/sources.md#action-scaling).
+// standardise returns z-scores and replaces NaN by 0, the mean
+// (docs/sources.md#action-scaling). Only NaN differs from itself.
 func standardise(rows []float64, m Moments) []float32 {
 	out := make([]float32, len(rows))
 	for i, v := range rows {
@@ -131,16 +161,19 @@ func standardise(rows []float64, m Moments) []float32 {
 	return out
 }
 
-// StepsPerEpoch is the number of full batches in the clips; the rest is
-// dropped, other clips each epoch.
+// StepsPerEpoch returns the number of full batches in the clips. The remaining clips
+// are dropped, different ones each epoch.
 func (l *Loader) StepsPerEpoch() int { return len(l.clips) / l.opt.Batch }
 
-// Waited is how long the consumer has waited in Batch so far.
+// Waited returns the total time that the consumer has waited in Batch.
 func (l *Loader) Waited() time.Duration { return l.waited }
 
-// Batch returns the batch of a step, counted from 0 over all epochs, and starts
-// fetching the steps after it.
+// Batch returns the batch of a step, counted from 0 over all epochs, and starts to
+// fetch the following steps. Steps in ascending order are fast; any other step
+// discards what was fetched ahead.
 func (l *Loader) Batch(ctx context.Context, step int) (*Batch, error) {
+	// The batch returned before the last call is no longer in use; its memory serves
+	// a later step.
 	if len(l.held) == 2 {
 		l.free, l.held = append(l.free, l.held[0]), l.held[1:]
 	}
@@ -166,7 +199,8 @@ func (l *Loader) Batch(ctx context.Context, step int) (*Batch, error) {
 	return f.batch, nil
 }
 
-// drop forgets what was fetched for other steps than step and those after it.
+// drop discards fetched batches up to the one of step. It waits for those still being
+// fetched, because their memory is reused.
 func (l *Loader) drop(ctx context.Context, step int) error {
 	for len(l.ahead) > 0 && l.ahead[0].batch.Step != step {
 		select {
@@ -180,14 +214,16 @@ func (l *Loader) drop(ctx context.Context, step int) error {
 	return ctx.Err()
 }
 
-// start begins to fetch a step unless it is under way.
+// start begins to fetch a step, unless it is being fetched already.
 func (l *Loader) start(step int) {
 	if slices.ContainsFunc(l.ahead, func(f *fetch) bool { return f.batch.Step == step }) {
 		return
 	}
 	f := &fetch{batch: l.take(), done: make(chan struct{})}
 	l.plan(f.batch, step)
-	var before *fetch // one batch after the other, each with all workers
+	// Batches are fetched one after another, each with all workers: the next one
+	// needed is then ready as early as possible.
+	var before *fetch
 	if n := len(l.ahead); n > 0 {
 		before = l.ahead[n-1]
 	}
@@ -201,7 +237,7 @@ func (l *Loader) start(step int) {
 	})
 }
 
-// take is a free batch or a new one.
+// take returns a free batch or a new one.
 func (l *Loader) take() *Batch {
 	if n := len(l.free); n > 0 {
 		b := l.free[n-1]
@@ -211,6 +247,7 @@ func (l *Loader) take() *Batch {
 	return l.newBatch(l.opt.Batch)
 }
 
+// newBatch allocates a batch of a number of clips.
 func (l *Loader) newBatch(clips int) *Batch {
 	o := l.opt
 	n := clips * o.Frames
@@ -227,8 +264,8 @@ func (l *Loader) newBatch(clips int) *Batch {
 	return b
 }
 
-// Pick fetches clips by their numbers, for callers with an order of their own. The batch
-// is not reused.
+// Pick fetches clips by their index in the loader's clips, for callers with their own
+// order. The batch belongs to the caller and is not reused.
 func (l *Loader) Pick(ctx context.Context, clips []int) (*Batch, error) {
 	b := l.newBatch(len(clips))
 	for i, c := range clips {
@@ -243,7 +280,8 @@ func (l *Loader) Pick(ctx context.Context, clips []int) (*Batch, error) {
 	return b, nil
 }
 
-// newPixels is memory for n frames.
+// newPixels allocates memory for n frames, or returns nil if the loader has no
+// frames.
 func (l *Loader) newPixels(n int) []byte {
 	if l.frames == nil {
 		return nil
@@ -256,7 +294,8 @@ func (l *Loader) newPixels(n int) []byte {
 	return l.pixels[len(l.pixels)-1]
 }
 
-// plan chooses a step's clips.
+// plan sets the clips of a step. It runs in the consumer's goroutine, since the order
+// of the epoch is cached.
 func (l *Loader) plan(b *Batch, step int) {
 	per := l.StepsPerEpoch()
 	order := l.order.of(step / per)
@@ -267,11 +306,14 @@ func (l *Loader) plan(b *Batch, step int) {
 	}
 }
 
-// fill fetches a planned batch with all workers.
+// fill reads the data of a planned batch with all workers. A worker fills one clip at
+// a time.
 func (l *Loader) fill(ctx context.Context, b *Batch) error {
 	return parallel.For(ctx, l.opt.Workers, len(b.Clips), func(_, i int) error { return l.fillClip(b, i) })
 }
 
+// fillClip copies the actions and, for each frame, row, q and pixels of clip i. The
+// actions of a clip are consecutive rows, so they are one copy.
 func (l *Loader) fillClip(b *Batch, i int) error {
 	o, row := l.opt, b.Clips[i].Row
 	bytes := len(b.Pixels) / len(b.Rows)
@@ -294,7 +336,8 @@ func (l *Loader) fillClip(b *Batch, i int) error {
 	return nil
 }
 
-// Close stops the background work and ends the life of all batches.
+// Close stops the background work and frees the memory of all batches, which must not
+// be used afterwards.
 func (l *Loader) Close() error {
 	l.cancel()
 	l.running.Wait()
@@ -305,7 +348,8 @@ func (l *Loader) Close() error {
 	return nil
 }
 
-// epochOrder is the order of the clips in an epoch, one permutation each.
+// epochOrder is the order of n clips in one epoch, a permutation drawn from seed and
+// epoch. The order of the last epoch used is cached.
 type epochOrder struct {
 	n     int
 	seed  int64
@@ -313,6 +357,8 @@ type epochOrder struct {
 	perm  []int32
 }
 
+// of returns the permutation of an epoch, by the inside-out Fisher-Yates shuffle. A
+// prefetch across the end of an epoch and a step back rebuild it; both are rare.
 func (o *epochOrder) of(epoch int) []int32 {
 	if epoch == o.epoch {
 		return o.perm

@@ -32,7 +32,7 @@ func newTestLoader(t *testing.T, src *fake, workers int) *Loader {
 	return l
 }
 
-// keep copies what a test compares later, since a batch's memory is reused.
+// keep copies a batch that a test compares later, since its memory is reused.
 func keep(b *Batch) Batch {
 	return Batch{b.Step, slices.Clone(b.Clips), slices.Clone(b.Rows), bytes.Clone(b.Pixels), slices.Clone(b.Actions), slices.Clone(b.Q), slices.Clone(b.Episode)}
 }
@@ -46,7 +46,7 @@ func mustBatch(t *testing.T, l *Loader, step int) *Batch {
 	return b
 }
 
-// A batch holds what its clips say, read straight from the source.
+// A batch has the data of its clips, compared here with the source itself.
 func TestBatchContents(t *testing.T) {
 	src := newFake(t, 23, 30, 21)
 	l := newTestLoader(t, src, 2)
@@ -89,7 +89,8 @@ func TestBatchContents(t *testing.T) {
 	}
 }
 
-// The batch of a step does not depend on workers or on the steps asked for before.
+// The batch of a step does not depend on the workers or on the steps requested
+// before.
 func TestBatchIsAFunctionOfTheStep(t *testing.T) {
 	src := newFake(t, 23, 30, 21)
 	straight := newTestLoader(t, src, 3)
@@ -110,7 +111,7 @@ func TestBatchIsAFunctionOfTheStep(t *testing.T) {
 	}
 }
 
-// An epoch shows each clip at most once, and another order follows.
+// An epoch has each clip at most once, and the next epoch has another order.
 func TestEpochs(t *testing.T) {
 	l := newTestLoader(t, newFake(t, 23, 30, 21), 2)
 	var orders [2][]Clip
@@ -132,13 +133,13 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// counted is HostMemory that counts.
+// counted is a HostMemory that counts calls.
 type counted struct{ given, back int }
 
 func (c *counted) AllocHost(n int) []byte { c.given++; return make([]byte, n) }
 func (c *counted) FreeHost([]byte)        { c.back++ }
 
-// A batch stays as it is while the next one is used, in memory of the device's.
+// A batch is unchanged while the next one is in use, in memory of the device too.
 func TestTwoBatchesAtOnce(t *testing.T) {
 	src := newFake(t, 23, 30, 21)
 	o := newTestLoader(t, src, 2).opt
@@ -165,7 +166,7 @@ func TestTwoBatchesAtOnce(t *testing.T) {
 	}
 }
 
-// A loader without frames hands out the same rows.
+// A loader without frames returns the same rows.
 func TestWithoutFrames(t *testing.T) {
 	src := newFake(t, 23, 30, 21)
 	src.badFrame = 40
@@ -183,7 +184,8 @@ func TestWithoutFrames(t *testing.T) {
 	}
 }
 
-// ReadFrames gives the rows asked for with any number of goroutines, and says which it cannot read.
+// ReadFrames returns the requested rows with any number of goroutines, and its error
+// names the row that cannot be read.
 func TestReadFrames(t *testing.T) {
 	src := newFake(t, 30)
 	want := make([]byte, 5*envs.FrameBytes)
@@ -232,8 +234,8 @@ func TestLoaderErrors(t *testing.T) {
 	}
 }
 
-// A cancel while a batch is fetched ends the wait for it, and so does one while a
-// batch of another step is; closing then waits for no more than the frame under way.
+// A cancelled context ends the wait for a batch, also while a batch of another step
+// is being fetched. Close then waits for the current frame only.
 func TestLoaderInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	src := newFake(t, 60)
@@ -253,7 +255,7 @@ func TestLoaderInterrupted(t *testing.T) {
 	}
 }
 
-// stuckFrames cancels when a frame is asked for, and gives none until it is freed.
+// stuckFrames cancels when a frame is requested, and blocks until it is released.
 type stuckFrames struct {
 	FrameReader
 	free   chan struct{}

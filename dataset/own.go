@@ -9,12 +9,13 @@ import (
 	"scalewm/envs"
 )
 
-// NoTask is the name that stands for a task where a data set is of none that is simulated here.
+// NoTask is the task name of a data set for which there is no simulated task.
 const NoTask = "none"
 
-// OwnTask is the task of a data set that no simulator is for, as far as learning and
-// analysing need one: actions as wide as the data set's, and the task state q of some of
-// its columns, as in "state[0:4],goal[2],angle"; "" is no q. It has no worlds: New is nil.
+// OwnTask returns a task for a data set without a simulator, with what training and
+// analysis need: the width of its actions and, from its columns, the task state q.
+// columns is a list such as "state[0:4],goal[2],angle"; "" means no q. The task has
+// no worlds: New is nil.
 func OwnTask(src Source, columns string) (envs.Task, error) {
 	spec := &envs.Spec{Name: NoTask, ID: NoTask, Title: "Own data"}
 	action, err := FindColumn(src, "action")
@@ -32,7 +33,7 @@ func OwnTask(src Source, columns string) (envs.Task, error) {
 	return envs.Task{Spec: spec}, nil
 }
 
-// entry is a number of a row: which column, and where in it.
+// entry is one number of a row: a column and the index in it.
 type entry struct {
 	column string
 	at     int
@@ -40,18 +41,19 @@ type entry struct {
 
 var columnRange = regexp.MustCompile(`^([^\[\]]+)(?:\[(\d{1,6})(?::(\d{1,6}))?\])?$`)
 
-// CheckColumns returns an error if a text is no list of columns, whatever the data set.
+// CheckColumns returns an error if the syntax of a list of columns is wrong, for any
+// data set.
 func CheckColumns(columns string) error {
 	for text := range strings.SplitSeq(columns, ",") {
 		if !columnRange.MatchString(strings.TrimSpace(text)) {
-			return fmt.Errorf("the task state q of %q: %q is no column (hint: as in state[0:4],goal[2],angle)", columns, text)
+			return fmt.Errorf("the task state q of %q: %q is not a column (hint: as in state[0:4],goal[2],angle)", columns, text)
 		}
 	}
 	return nil
 }
 
-// parseQ reads a list of columns: whole ones, one of their numbers, or from one number to
-// before another, as Python slices them.
+// parseQ parses a list of columns. An item is a column, one number of it (goal[2]),
+// or a range of numbers (state[0:4]) that excludes its end, as in Python.
 func parseQ(src Source, columns string) (envs.Q, error) {
 	q := envs.Q{Name: "full"}
 	if err := CheckColumns(columns); err != nil {

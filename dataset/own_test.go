@@ -8,7 +8,8 @@ import (
 	"scalewm/envs"
 )
 
-// The columns of fake are action (2 numbers), state (3) and step_idx (1); row r of state is r, r%5/4, 7.
+// The columns of fake are action (2 numbers), state (3) and step_idx (1); row r of
+// state is r, r%5/4, 7.
 func TestOwnTask(t *testing.T) {
 	f := newFake(t, 12)
 	task, err := OwnTask(f, "state[2], step_idx,state[0:2]")
@@ -25,8 +26,8 @@ func TestOwnTask(t *testing.T) {
 	if task, err := OwnTask(f, ""); err != nil || task.Spec.Qs != nil {
 		t.Errorf("without columns: %v, %v", task.Spec, err)
 	}
-	for columns, want := range map[string]string{"state[3]": "numbers 0 to 2", "state[2:2]": "numbers 0 to 2", "state[1:]": "no column", "state,": "no column",
-		"x": "it has action", "state[9999999]": "no column", "state[0:1]x": "no column"} {
+	for columns, want := range map[string]string{"state[3]": "numbers 0 to 2", "state[2:2]": "numbers 0 to 2", "state[1:]": "not a column", "state,": "not a column",
+		"x": "it has action", "state[9999999]": "not a column", "state[0:1]x": "not a column"} {
 		if _, err := OwnTask(f, columns); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint:") {
 			t.Errorf("%q: %v, want %q and a hint", columns, err, want)
 		}
@@ -46,8 +47,8 @@ func FuzzColumns(f *testing.F) {
 	})
 }
 
-// A resizer of other frames than the simulators' does what two steps of that size do: a frame of one colour
-// keeps it, whatever the sizes, and the same size is a copy.
+// A frame of one colour keeps its colour between any two sizes, and resizing to the
+// same size is a copy.
 func TestResizeAnySize(t *testing.T) {
 	for _, c := range [][2]int{{96, 32}, {96, 224}, {5, 3}, {1, 4}} {
 		src, dst := make([]byte, 3*c[0]*c[0]), make([]byte, 3*c[1]*c[1])

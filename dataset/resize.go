@@ -7,27 +7,39 @@ import (
 	"slices"
 )
 
-// Resizer scales frames to one size. It keeps the last one, since most rows of an
-// episode's frames are those of the frame before, and scales only what changed.
-// It is used by one goroutine at a time.
+// Resizer scales square frames to one size. It remembers the previous frame and
+// scales only rows that differ from it, because consecutive frames of an episode are
+// mostly equal. A Resizer must not be used by several goroutines at once.
 type Resizer struct {
+	// from and size are the edges of input and output, in pixels.
 	from, size int
 	taps       []taps
-	last       []byte    // (from, from, 3): the last frame; nil before the first
-	result     []byte    // (size, size, 3): what was made of it
-	changed    []bool    // rows of the frame that are not those of the last one
-	rows       []float32 // (from, size, 3): the frame after the columns are scaled
-	sum        []float32 // (size, 3): a row of the result
-	line       []float32 // (from, 3): a row of the frame
+	// last is the previous frame, (from, from, 3); nil before the first one.
+	last []byte
+	// result is the previous output, (size, size, 3).
+	result []byte
+	// changed marks the rows that differ from those of the previous frame.
+	changed []bool
+	// rows is the frame after the horizontal pass, (from, size, 3).
+	rows []float32
+	// sum is one row of the output before rounding, (size, 3).
+	sum []float32
+	// line is one row of the frame as floats, (from, 3).
+	line []float32
 }
 
-// taps are the weights of one output pixel over consecutive input pixels.
+// taps are the filter weights of one output pixel, for consecutive input pixels
+// starting at from.
 type taps struct {
 	from    int
 	weights []float32
 }
 
-// NewResizer prepares scaling frames of an edge of from pixels to size.
+// NewResizer returns a Resizer from frames with an edge of from pixels to size. It
+// computes the taps, which are the same for rows and columns: a triangle filter whose
+// half-width is the scale when shrinking and one pixel when enlarging, cut off at the
+// border and normalised. All of it is float32, in the order of torchvision's
+// implementation.
 func NewResizer(from, size int) *Resizer {
 	r := &Resizer{from: from, size: size, taps: make([]taps, size), result: make([]byte, size*size*3), changed: make([]bool, from), rows: make([]float32, from*size*3),
 		sum: make([]float32, size*3), line: make([]float32, from*3)}
@@ -53,14 +65,14 @@ func NewResizer(from, size int) *Resizer {
 	return r
 }
 
-// Size is the edge of what Resize makes.
+// Size returns the edge of the output in pixels.
 func (r *Resizer) Size() int { return r.size }
 
-// Resize scales a frame of (from, from, 3) bytes to (size, size, 3) by torchvision's rule
-// for resize(antialias=True) on uint8 (docs/sources.md#resize): bilinear with a filter as wide as the
-// scale, columns first, in float32, rounded half to even. Where the exact result
-// is a tie, torchvision's own last bit depends on its CPU's instructions: of a
-// frame of noise at most 3 bytes differ, by one level. dst has size*size*3 bytes.
+// Resize scales a frame of (from, from, 3) bytes to dst of (size, size, 3) bytes,
+// like torchvision's resize(antialias=True) on uint8 (docs/sources.md#resize):
+// horizontally first, in float32, rounded half to even. Where the exact result is a
+// tie, torchvision's last bit depends on the instructions of its CPU; in a frame of
+// noise at most 3 bytes differ, by one level. Resize panics if a length is wrong.
 func (r *Resizer) Resize(dst, src []byte) {
 	w := r.size * 3
 	if len(src) != r.from*r.from*3 || len(dst) != r.size*w {
@@ -96,13 +108,17 @@ func (r *Resizer) Resize(dst, src []byte) {
 	copy(dst, r.result)
 }
 
-// round rounds a value of [0, 255], give or take rounding, half to even: adding
-// 1.5*2^23 leaves a float32 no fraction.
+// round rounds a value in [0, 255], possibly slightly outside, half to even. Adding
+// 1.5*2^23 leaves no bits for a fraction in a float32, so the addition rounds; this
+// is faster than math.RoundToEven in the inner loop.
 func round(v float32) byte {
 	const shift = 3 << 22
 	return byte(min(max(int32((v+shift)-shift), 0), 255))
 }
 
+// scaleColumns is the horizontal pass for one row: (from, 3) bytes to (size, 3)
+// floats. The three channels are summed in separate variables, which stay in
+// registers.
 func (r *Resizer) scaleColumns(dst []float32, src []byte) {
 	for i, v := range src {
 		r.line[i] = float32(v)

@@ -14,7 +14,7 @@ import (
 	"scalewm/envs"
 )
 
-// The two frames of testdata/make_resize.py.
+// noiseFrame and discFrame are the frames of testdata/make_resize.py.
 func noiseFrame() []byte {
 	f, x := make([]byte, envs.FrameBytes), uint32(1)
 	for i := range f {
@@ -40,8 +40,8 @@ func discFrame() []byte {
 	return f
 }
 
-// Bytes equal what torchvision 0.29.2 made of the same frames; at sizes whose
-// scale is no short binary fraction, ties in the noise may go the other way.
+// The bytes equal those of torchvision 0.29.2 for the same frames. Where the scale is
+// not a short binary fraction, ties in the noise may round the other way.
 func TestResizeAgreesWithTorchvision(t *testing.T) {
 	f, err := os.Open("testdata/resize.bin.gz")
 	if err != nil {
@@ -86,7 +86,7 @@ func TestResizeToTheSameSizeCopies(t *testing.T) {
 	}
 }
 
-// A frame comes out as by a new Resizer, whatever came before it.
+// The result for a frame is that of a new Resizer, whatever frames came before.
 func TestResizeKeepsWhatHolds(t *testing.T) {
 	frame, r := noiseFrame(), NewResizer(envs.FrameSize, 64)
 	got, want := make([]byte, 64*64*3), make([]byte, 64*64*3)
@@ -100,7 +100,7 @@ func TestResizeKeepsWhatHolds(t *testing.T) {
 	}
 }
 
-// In memory and in a sidecar, with one worker and with three, the set is the same.
+// The set is the same in memory and in a sidecar, with one worker and with three.
 func TestResizedSet(t *testing.T) {
 	src := newFake(t, 5, 4)
 	path := filepath.Join(t.TempDir(), "d.h5")
@@ -134,7 +134,7 @@ func TestResizedSet(t *testing.T) {
 	}
 }
 
-// A sidecar of other data, or a torn one, is made again.
+// A sidecar of other data, or a truncated one, is written again.
 func TestSidecarOfOtherData(t *testing.T) {
 	opt := ResizeOptions{Size: 32, Budget: 1, Path: filepath.Join(t.TempDir(), "d.h5")}
 	first, second := newFake(t, 5), newFake(t, 5)
@@ -178,7 +178,7 @@ func TestResizedStops(t *testing.T) {
 	}
 }
 
-// A cancel in the middle is seen before all frames are done.
+// A cancelled context ends the work before all frames are done.
 func TestResizedStopsInTheMiddle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.h5")
 	for _, opt := range []ResizeOptions{{Size: 32, Workers: 1}, {Size: 32, Workers: 1, Budget: 1, Path: path}} {

@@ -8,26 +8,26 @@ import (
 	"scalewm/envs"
 )
 
-// stdFloor replaces a standard deviation below it when dividing, as the
-// reference's scaler does, so that a constant column maps to zero.
+// stdFloor is the smallest standard deviation to divide by, as in the scaler of
+// stable-worldmodel, so that a constant column maps to zero.
 const stdFloor = 1e-8
 
-// Moments are the mean and standard deviation of each entry of a row vector,
-// and the number of rows they were taken over.
+// Moments has the mean and standard deviation of each entry of a row vector, and the
+// number of rows N they were computed over.
 type Moments struct {
 	Mean, Std []float64
 	N         int
 }
 
-// Scale returns (v - mean) / std of entry d.
+// Scale returns the z-score of v, which is entry d of a row.
 func (m Moments) Scale(d int, v float64) float64 {
 	return (v - m.Mean[d]) / math.Max(m.Std[d], stdFloor)
 }
 
-// ColumnMoments is the mean and standard deviation of a column; rows with a NaN
-// are dropped. ddof is subtracted from the count of the variance (0 for the
-// scaler of actions, docs/sources.md#action-scaling), and only the named episodes are used (nil:
-// all), which is what the strict protocol needs.
+// ColumnMoments returns the mean and standard deviation of a column. Rows with a NaN
+// are dropped. The variance is divided by N - ddof; ddof is 0 for the scaler of
+// actions (docs/sources.md#action-scaling). Only the given episodes are used, or all
+// rows if episodes is nil.
 func ColumnMoments(src Source, column string, episodes []int, ddof int) (Moments, error) {
 	c, err := FindColumn(src, column)
 	if err != nil {
@@ -45,9 +45,9 @@ func ColumnMoments(src Source, column string, episodes []int, ddof int) (Moments
 	return moments(rows, c.Width, ddof, column)
 }
 
-// QMoments is the mean and unbiased standard deviation (ddof 1) of the
-// task-relevant state q over the named episodes (nil: all), as the SCALE
-// authors standardise it (docs/sources.md#task-state-q).
+// QMoments returns the mean and unbiased standard deviation (ddof 1) of the task
+// state q over the given episodes (nil: all rows), as the authors of SCALE
+// standardise it (docs/sources.md#task-state-q).
 func QMoments(src Source, q envs.Q, episodes []int) (Moments, error) {
 	var rows []float64
 	err := eachSpan(src, episodes, func(e Episode) error {
@@ -61,7 +61,8 @@ func QMoments(src Source, q envs.Q, episodes []int) (Moments, error) {
 	return moments(rows, len(q.Parts), 1, "q")
 }
 
-// ReadQ computes q of rows [from, to), row-major with len(q.Parts) numbers a row.
+// ReadQ returns the task state q of rows [from, to), row-major with len(q.Parts)
+// numbers per row.
 func ReadQ(src Source, q envs.Q, from, to int) ([]float64, error) {
 	cols := make(map[string][]float64, len(q.Columns))
 	for _, name := range q.Columns {
@@ -88,7 +89,8 @@ func ReadQ(src Source, q envs.Q, from, to int) ([]float64, error) {
 	return out, nil
 }
 
-// eachSpan calls f for the whole file at once (episodes nil) or episode by episode.
+// eachSpan calls f for each of the given episodes, or once for all rows of the file
+// if episodes is nil.
 func eachSpan(src Source, episodes []int, f func(Episode) error) error {
 	if episodes == nil {
 		return f(Episode{Len: src.Rows()})
@@ -102,8 +104,9 @@ func eachSpan(src Source, episodes []int, f func(Episode) error) error {
 	return nil
 }
 
-// moments takes two passes in row order, so that the result depends on the
-// rows alone.
+// moments computes mean and standard deviation in two passes, both in row order. The
+// result depends on the rows alone, and subtracting the mean first avoids the
+// cancellation of E[x^2] - E[x]^2.
 func moments(rows []float64, width, ddof int, what string) (Moments, error) {
 	m := Moments{Mean: make([]float64, width), Std: make([]float64, width)}
 	each := func(f func(row []float64)) {

@@ -60,14 +60,14 @@ func TestDataInfo(t *testing.T) {
 		t.Fatalf("exit %d, %v, %q", code, err, errs)
 	}
 	// One clip of 4 frames, 5 rows apart, starts at rows 0 and 1 of an episode of 21.
-	if i.Rows != 25 || i.Episodes != 2 || i.MinLength != 4 || i.MaxLength != 21 || i.MeanLength != 12.5 || i.Clips != 2 || !i.Frames || i.Storage != "deflate+fletcher32, 1 a chunk" {
+	if i.Rows != 25 || i.Episodes != 2 || i.MinLength != 4 || i.MaxLength != 21 || i.MeanLength != 12.5 || i.Clips != 2 || !i.Frames || i.Storage != "deflate+fletcher32, 1 per chunk" {
 		t.Errorf("%+v", i)
 	}
 	if i.Attributes["flag"] != "\U000e0067" || i.Attributes["by"] != "\x1b[2J\u009b\n  fingerprint  0" {
 		t.Errorf("attributes in JSON: %q", i.Attributes)
 	}
 	text, _, _ := session("data", "info", path)
-	for _, want := range []string{"length 4 to 21, mean 12.50", "action", "float32 x 2", "deflate+fletcher32, 1 a chunk", i.Fingerprint, "env", `\u001b[2J\u009b\n  fingerprint  0`} {
+	for _, want := range []string{"length 4 to 21, mean 12.50", "action", "float32 x 2", "deflate+fletcher32, 1 per chunk", i.Fingerprint, "env", `\u001b[2J\u009b\n  fingerprint  0`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -150,7 +150,7 @@ func TestDataConvert(t *testing.T) {
 	if err := json.Unmarshal([]byte(first), &before); err != nil {
 		t.Fatal(err)
 	}
-	if after.Fingerprint != before.Fingerprint || after.Storage != "zstd+fletcher32, 1 a chunk" || after.Attributes["env"] != "tworoom" {
+	if after.Fingerprint != before.Fingerprint || after.Storage != "zstd+fletcher32, 1 per chunk" || after.Attributes["env"] != "tworoom" {
 		t.Errorf("before %+v\nafter %+v", before, after)
 	}
 	for _, args := range [][]string{{path, "--out", out}, {path, "--out", path}} {
@@ -231,9 +231,9 @@ func TestRender(t *testing.T) {
 // an episode have the observation of the first and the last row the action of another one. Its column id holds random integers of 64 bits.
 func TestDataCheckOfARecorder(t *testing.T) {
 	out, _, code := session("data", "check", "testdata/swm_world.h5")
-	want := `episode 0, step 1 (row 1) and 5 more: observation is that of the episode's first row, in every episode
+	want := `episode 0, step 1 (row 1) and 5 more: observation equals that of the episode's first row, in every episode
 episode 0, step 0 (row 0) and 7 more: step_idx starts at 1, not at 0
-note: episode 0, step 3 (row 3) and 1 more: the last row of an episode has an action, though no row shows what came of it; others have NaN there
+note: episode 0, step 3 (row 3) and 1 more: the last row of an episode has an action, although no row shows its result; other recorders write NaN there
 note: episode 0: reading id of testdata/swm_world.h5: row 0 holds an integer beyond 2^53 that float64 cannot hold (hint: ` + "`scalewm data convert`" + ` copies it exactly, nothing else can use the column)
 `
 	if out != want || code != exitFailed {

@@ -92,7 +92,7 @@ func TestRemoteRefused(t *testing.T) {
 		prepare     func()
 	}{
 		{"s3://none/x", "there is no bucket none (hint: make it first", exitFailed, func() {}},
-		{"http://x", "is no address of a store", exitUsage, func() {}},
+		{"http://x", "is not the address of a store", exitUsage, func() {}},
 		{store, "the server ignores the condition", exitFailed, func() { server.Careless = true }},
 		{store, "the credentials have expired: get new ones", exitFailed, func() { server.Fail = func(*http.Request) (int, string) { return 400, "ExpiredToken" } }},
 	} {

@@ -124,7 +124,7 @@ func TestTrainUsage(t *testing.T) {
 		"q of a task":             {append(base, "--q-columns", "state[0:2]"), exitUsage, "task tworoom has states of its own (hint: "},
 		"q of a preset of a task": {append(base, "--set", "train.q_columns=state"), exitUsage, "task tworoom has states of its own (hint: "},
 		"no q":                    {slices.Concat(own, []string{"--method", "scale"}), exitUsage, "as in --q-columns state[0:4]"},
-		"no column":               {slices.Concat(own, []string{"--q-columns", "state[1:"}), exitUsage, "is no column (hint: "},
+		"no column":               {slices.Concat(own, []string{"--q-columns", "state[1:"}), exitUsage, "is not a column (hint: "},
 		"unknown column":          {slices.Concat(there, []string{"--q-columns", "state,goal"}), exitUsage, "goal"},
 		"no such number":          {slices.Concat(there, []string{"--q-columns", "action[7]"}), exitUsage, "action has the numbers 0 to 4 (hint: "},
 	} {

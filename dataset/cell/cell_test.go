@@ -49,8 +49,8 @@ func save(t *testing.T, s Store) string {
 	return id
 }
 
-// Equal cells have equal checksums wherever they lie, and a cell that was laid
-// out anew by hand is the same cell.
+// Equal cells have equal checksums in all folders, and a cell that was indented by
+// hand is the same cell.
 func TestChecksum(t *testing.T) {
 	a, b := Store{Dir: t.TempDir()}, Store{Dir: t.TempDir()}
 	id := save(t, a)
@@ -72,7 +72,7 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// sums are the checksums of a store's whole cells.
+// sums returns the checksums of a store's valid cells by id.
 func sums(t *testing.T, s Store) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -88,7 +88,7 @@ func sums(t *testing.T, s Store) map[string]string {
 	return out
 }
 
-// The expected name was computed outside Go: sha256sum of
+// The expected id was computed outside Go: the first 32 digits of sha256sum of
 // "eval\n{"alpha":1,"rate":0.1,"zeta":"<é>"}".
 func TestIDIsThePublishedHash(t *testing.T) {
 	want := "c0bff8e597b08ea8d8a5543583b13fac"
@@ -150,7 +150,7 @@ func TestSaveLoad(t *testing.T) {
 	}
 }
 
-// Whatever is cut off or altered, the cell must not count as done.
+// A cell that is truncated or altered in any way must not count as done.
 func TestTornFilesAreNotDone(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	id := save(t, s)
@@ -205,8 +205,8 @@ func TestEachWithoutFolder(t *testing.T) {
 	}
 }
 
-// TestHelperKilledWriter is no test by itself: TestKill starts it as a process
-// of its own, which writes until it is killed.
+// TestHelperKilledWriter is not a test: TestKill starts it as a separate process,
+// which writes until it is killed.
 func TestHelperKilledWriter(t *testing.T) {
 	dir := os.Getenv("CELL_TEST_DIR")
 	if dir == "" {
@@ -257,19 +257,20 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// An object that is sorted as text is what decoding and encoding makes of it.
+// Sorting the text of an object must give what decoding and encoding gives.
 func FuzzSortFlat(f *testing.F) {
 	f.Add("b", "a", "c", 1e-7, int64(3), true)
-	f.Add("a b", "a!", "a", 1e300, int64(-1), false) // keys that a comparison with their quotes would turn round
+	// Keys whose order would change if their quotes were compared too.
+	f.Add("a b", "a!", "a", 1e300, int64(-1), false)
 	f.Add("a,\"b", "<&>", "{", 0.1, int64(0), true)
 	f.Add("", "\u2028", "ä", 5.0, int64(1)<<60, true)
-	f.Fuzz(func(t *testing.T, x, y, z string, number float64, whole int64, yes bool) {
+	f.Fuzz(func(t *testing.T, x, y, z string, number float64, integer int64, yes bool) {
 		seen := map[string]bool{}
 		b := []byte("{")
 		for _, f := range []struct {
 			key   string
 			value any
-		}{{x, number}, {y, x}, {z, whole}, {x + y, yes}, {y + z, nil}} {
+		}{{x, number}, {y, x}, {z, integer}, {x + y, yes}, {y + z, nil}} {
 			key, _ := json.Marshal(f.key)
 			value, err := json.Marshal(f.value)
 			if err != nil || seen[string(key)] {
@@ -326,7 +327,7 @@ func BenchmarkSave(b *testing.B) {
 	}
 }
 
-// A listed store has the cells that its listing saw, and looks no other name up.
+// A listed store has the cells of its listing and looks up no other name.
 func TestListed(t *testing.T) {
 	s := Store{Dir: filepath.Join(t.TempDir(), "cells")}
 	none, err := s.Listed()
@@ -361,9 +362,9 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// TestRace is one of two machines that make the same cells in one folder, which
-// make test-nfs runs on two mounts; here two goroutines do. Each cell is whole for
-// whoever finds it, whoever wrote it.
+// TestRace is one of two machines that compute the same cells in one folder; make
+// test-nfs runs it on two mounts. Without SCALEWM_RACE, two goroutines take their
+// place. Every cell is valid for each reader, whoever wrote it.
 func TestRace(t *testing.T) {
 	dir, cells, makers := os.Getenv("SCALEWM_RACE"), 10000, 1
 	if dir == "" {
@@ -401,7 +402,7 @@ func TestRace(t *testing.T) {
 	all.Wait()
 }
 
-// A pipe, a folder or a file of half a gigabyte in place of a cell is a torn cell.
+// A pipe or a file of half a gigabyte in place of a cell is a torn cell.
 func TestUnfitCells(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	if err := syscall.Mkfifo(s.Path("pipe"), 0o666); err != nil {
@@ -423,7 +424,7 @@ func TestUnfitCells(t *testing.T) {
 	}
 }
 
-// What would not be read is not written.
+// A cell that would exceed the limit of readers is not written.
 func TestSaveRefusesWhatIsTooLarge(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	id, err := ID("test", someSpec)

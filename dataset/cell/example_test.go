@@ -9,8 +9,8 @@ import (
 	"scalewm/dataset/cell"
 )
 
-// A cell is named by what determines it. Whoever finds it there need not compute
-// its result again.
+// A cell is named by its spec. A process that finds it need not compute its result
+// again.
 func ExampleStore() {
 	dir, err := os.MkdirTemp("", "cell-example")
 	if err != nil {
@@ -37,7 +37,7 @@ func ExampleStore() {
 	// Output: true <nil> 81
 }
 
-// Units of work are dealt out to shards in turn.
+// Units of work are assigned to shards round robin.
 func ExampleParseShard() {
 	shard, err := cell.ParseShard("1/3")
 	if err != nil {

@@ -7,16 +7,18 @@ import (
 	"strings"
 )
 
-// Shard is part I (from 0) of N of a list of units. The zero value is the whole.
+// Shard is part I (from 0) of N of a list of units of work. The zero value is the
+// complete list.
 type Shard struct{ I, N int }
 
-// Has says whether unit i of the list belongs to the shard: units are dealt out
-// in turn, so that every shard gets its share of the long ones.
+// Has reports whether unit i of the list belongs to the shard. Units are assigned
+// round robin: neighbouring units take similar time, so each shard gets its share of
+// the long ones.
 func (s Shard) Has(i int) bool { return s.N <= 1 || i%s.N == s.I }
 
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, max(s.N, 1)) }
 
-// ParseShard reads "i/n" with 0 <= i < n.
+// ParseShard parses "i/n" with 0 <= i < n.
 func ParseShard(text string) (Shard, error) {
 	a, b, ok := strings.Cut(text, "/")
 	i, errI := strconv.Atoi(a)
@@ -27,11 +29,16 @@ func ParseShard(text string) (Shard, error) {
 	return Shard{i, n}, nil
 }
 
-// ShardFromEnv is the shard that a batch system assigned: a task of a Slurm array
-// 0 to n-1 (SLURM_ARRAY_TASK_ID with _COUNT) or an indexed Kubernetes job
-// (JOB_COMPLETION_INDEX; the job's manifest must pass its number of completions as
-// JOB_COMPLETIONS). Outside both it is the whole. Where some tasks of an array are
-// run again, as by --array=3,7, their count is not the number of shards; this is an error.
+// ShardFromEnv returns the shard that a batch system assigned: a task of a Slurm
+// array 0 to n-1 (SLURM_ARRAY_TASK_ID with _COUNT) or an index of a Kubernetes
+// Indexed Job (JOB_COMPLETION_INDEX; the manifest must pass the number of completions
+// as JOB_COMPLETIONS, which Kubernetes does not set). Outside both it is the complete
+// list.
+//
+// If only some tasks of an array run again, as with --array=3,7, Slurm's count is the
+// number of these tasks and not of shards. ShardFromEnv detects this from the
+// smallest and largest index and returns an error: with a wrong count, cells would be
+// computed twice or never.
 func ShardFromEnv() (Shard, error) {
 	if _, ok := os.LookupEnv("SLURM_ARRAY_TASK_ID"); ok {
 		s, err := shardFrom("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT")
@@ -47,7 +54,7 @@ func ShardFromEnv() (Shard, error) {
 	return Shard{}, nil
 }
 
-// shardFrom reads the variables of index and count.
+// shardFrom parses the variables with a task's index and the number of tasks.
 func shardFrom(index, count string) (Shard, error) {
 	i, err := envInt(index)
 	if err != nil {
@@ -64,6 +71,7 @@ func shardFrom(index, count string) (Shard, error) {
 	return Shard{i, n}, nil
 }
 
+// envInt parses an environment variable as a number.
 func envInt(name string) (int, error) {
 	v, err := strconv.Atoi(os.Getenv(name))
 	if err != nil {

@@ -1,9 +1,19 @@
-// Package cell stores units of work on disk. A cell is a pure function of its
-// canonical spec: its file is named by the hash of that spec and holds a checksum. A
-// cell that is present and valid is done; resuming, sharding and merging follow from
-// that.
+// Package cell stores the results of units of work on disk, one JSON file per unit.
 //
-// It does not know what the work is, nor how a file is written safely (package safefile).
+// A cell is a pure function of its spec: kind and spec determine the result. Its file
+// is named by the hash of both ([ID]) and contains spec, result and a checksum. A
+// cell that is present and valid is therefore done, and several features follow from
+// that: an interrupted run resumes by computing only missing cells, machines share
+// the work by [Shard] or by a common folder, the folders of two machines merge by
+// copying, and an audit recomputes any cell and compares bytes.
+//
+// A [Store] is a folder of cells. Callers name a cell with ID, look for it with
+// [Store.Load] or [Store.Has], and write it with [Store.Save]. Times, host and date
+// of a computation are not part of the result and go to a separate file
+// ([Store.SaveRun]).
+//
+// The package does not know what the work is. Atomic writes and size limits come from
+// package safefile.
 package cell
 
 import (
@@ -24,38 +34,45 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// Store is a folder of cells.
+// Store is a folder of cells. Its methods may be called from several goroutines and
+// processes at once.
 type Store struct {
 	Dir string
-	// listed are the names of the files that Listed saw; nil: every name is looked up.
+	// listed has the names of the files that Listed found; nil if names are looked up
+	// in the file system.
 	listed map[string]bool
-	whole  *sync.Map // set of the ids among them that were read and found whole
+	// verified is the set of ids that this store has read and found valid, of a
+	// listed store; nil otherwise.
+	verified *sync.Map
 }
 
-// Listed is the store as a listing of its folder shows it now: no other cell is there.
-// On network file systems a name that is looked up before its file is there stays
-// missing for half a minute on that machine, while a listing shows it at once; so
-// what is missing is decided from listings.
+// Listed returns the store as a listing of its folder shows it now; cells that are
+// written later do not exist for it. Use it to decide which cells are missing: a
+// network file system caches a failed lookup of a name for up to half a minute, so a
+// store that looks names up may compute a cell that another machine has long written.
+// A listing does not have this delay.
 func (s Store) Listed() (Store, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, fmt.Errorf("listing the cells of %s: %w", s.Dir, safefile.Explain(err))
 	}
-	s.listed, s.whole = make(map[string]bool, len(entries)), new(sync.Map)
+	s.listed, s.verified = make(map[string]bool, len(entries)), new(sync.Map)
 	for _, e := range entries {
 		s.listed[e.Name()] = true
 	}
 	return s, nil
 }
 
-// ErrTorn is wrapped by the errors of reading a file that is not a whole, valid
-// cell: cut short, altered, or something else altogether.
+// ErrTorn is wrapped by errors about a file that is not a complete, valid cell:
+// truncated, altered, or something else altogether.
 var ErrTorn = errors.New("not a valid cell")
 
-// Has says whether a listed store has a file of the cell's name; it is not read.
+// Has reports whether a listed store has a file with the name of this cell. The file
+// is not read.
 func (s Store) Has(id string) bool { return s.listed[id+".json"] }
 
-// file is the JSON of a cell, keys sorted.
+// file is the JSON form of a cell. The fields are in alphabetical order, which is the
+// order of keys in canonical JSON.
 type file struct {
 	ID     string          `json:"id"`
 	Kind   string          `json:"kind"`
@@ -64,8 +81,10 @@ type file struct {
 	Spec   json.RawMessage `json:"spec"`
 }
 
-// ID names the cell of a spec: the hex of the first 16 bytes of the SHA-256 of
-// kind, a newline and the spec's canonical JSON.
+// ID returns the name of the cell of a spec: the first 16 bytes, in hex, of the
+// SHA-256 of kind, a newline and the canonical JSON of spec. Canonical JSON has
+// sorted keys and no white space, so the order of struct fields does not matter, but
+// adding a field that is not omitted when zero changes all ids.
 func ID(kind string, spec any) (string, error) {
 	c, err := canonical(spec)
 	if err != nil {
@@ -79,20 +98,23 @@ func id(kind string, spec []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Path is the file of a cell; its measured times stand beside it (SaveRun).
+// Path returns the path of a cell's file.
 func (s Store) Path(id string) string { return filepath.Join(s.Dir, id+".json") }
 
+// runSuffix is the end of the names of files that SaveRun writes.
 const runSuffix = ".run.json"
 
-// Save writes the cell id of spec, which is ID(kind, spec), with its result.
-// Both must be JSON values: a NaN is an error.
+// Save writes the cell of a spec with its result, atomically. id must be ID(kind,
+// spec): the caller has computed it to look for the cell, and a difference means that
+// the spec has changed since. Spec and result must be JSON values, so a NaN is an
+// error.
 func (s Store) Save(id, kind string, spec, result any) error {
 	f, err := seal(kind, spec, result)
 	if s.Dir == "" {
 		err = errors.New("the store has no folder")
 	}
 	if err == nil && f.ID != id {
-		err = fmt.Errorf("its spec has the id %s", f.ID)
+		err = fmt.Errorf("the id of its spec is %s", f.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("saving cell %s of kind %s: %w", id, kind, err)
@@ -100,7 +122,7 @@ func (s Store) Save(id, kind string, spec, result any) error {
 	return writeJSON(s.Path(id), f, safefile.MaxCell)
 }
 
-// seal makes the file of a cell, checksum included.
+// seal returns the file of a cell, with id and checksum.
 func seal(kind string, spec, result any) (file, error) {
 	sp, err := canonical(spec)
 	if err != nil {
@@ -113,18 +135,22 @@ func seal(kind string, spec, result any) (file, error) {
 	return file{ID: id(kind, sp), Kind: kind, Spec: sp, Result: re, SHA256: checksum(kind, sp, re)}, nil
 }
 
+// checksum covers everything that the id does not and, again, what it does: an
+// altered result is detected as well as an altered spec.
 func checksum(kind string, spec, result []byte) string {
 	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(kind), spec, result}, []byte("\n")))
 	return hex.EncodeToString(sum[:])
 }
 
-// SaveRun writes what belongs to the computing of a cell and not to the cell:
-// times, host, date. It goes to <id>.run.json, which no comparison reads.
+// SaveRun writes what describes the computation of a cell and is not part of its
+// result: times, host, date. It goes to <id>.run.json, which no comparison reads, so
+// that cells of different machines stay equal byte by byte.
 func (s Store) SaveRun(id string, run any) error {
 	return writeJSON(filepath.Join(s.Dir, id+runSuffix), run, safefile.MaxRecord)
 }
 
-// LoadRun reads what SaveRun wrote, fs.ErrNotExist where there is nothing.
+// LoadRun reads what SaveRun wrote. The error wraps fs.ErrNotExist if there is
+// nothing.
 func (s Store) LoadRun(id string, run any) error {
 	path := filepath.Join(s.Dir, id+runSuffix)
 	b, err := safefile.Read(path, safefile.MaxRecord)
@@ -137,7 +163,8 @@ func (s Store) LoadRun(id string, run any) error {
 	return nil
 }
 
-// writeJSON refuses to write what would not be read.
+// writeJSON writes the canonical JSON of v. It returns an error if the file would
+// exceed the limit that readers apply.
 func writeJSON(path string, v any, limit safefile.Limit) error {
 	b, err := canonical(v)
 	if err == nil && int64(len(b)) >= int64(limit) {
@@ -152,12 +179,13 @@ func writeJSON(path string, v any, limit safefile.Limit) error {
 	})
 }
 
-// Load reads cell id into spec and result, pointers as for json.Unmarshal (nil:
-// not wanted). A file that is no whole cell gives an error that wraps ErrTorn, a
-// missing one fs.ErrNotExist. A listed store reads a cell once to find it whole.
+// Load reads cell id into spec and result, which are pointers as for json.Unmarshal,
+// or nil to skip them. The error wraps ErrTorn if the file is not a valid cell and
+// fs.ErrNotExist if it is missing. A listed store that found a cell valid does not
+// read it again when both pointers are nil.
 func (s Store) Load(id string, spec, result any) error {
-	if s.whole != nil && spec == nil && result == nil {
-		if _, ok := s.whole.Load(id); ok {
+	if s.verified != nil && spec == nil && result == nil {
+		if _, ok := s.verified.Load(id); ok {
 			return nil
 		}
 	}
@@ -167,7 +195,7 @@ func (s Store) Load(id string, spec, result any) error {
 		f, err = read(s.Path(id))
 	}
 	if err == nil && f.ID != id {
-		err = fmt.Errorf("%w: it holds cell %s", ErrTorn, f.ID)
+		err = fmt.Errorf("%w: it contains cell %s", ErrTorn, f.ID)
 	}
 	if err == nil {
 		err = f.into(spec, result)
@@ -175,15 +203,16 @@ func (s Store) Load(id string, spec, result any) error {
 	if err != nil {
 		return fmt.Errorf("reading cell %s: %w", s.Path(id), explain(err))
 	}
-	if s.whole != nil {
-		s.whole.Store(id, true)
+	if s.verified != nil {
+		s.verified.Store(id, true)
 	}
 	return nil
 }
 
+// explain adds a hint to an error of reading a cell.
 func explain(err error) error {
 	if errors.Is(err, ErrTorn) {
-		return fmt.Errorf("%w (hint: delete the file and run the same command again; it makes only what is missing)", err)
+		return fmt.Errorf("%w (hint: delete the file and run the same command again; only missing cells are computed)", err)
 	}
 	return safefile.Explain(err)
 }
@@ -202,6 +231,8 @@ func (f file) into(spec, result any) error {
 	return nil
 }
 
+// read returns the verified content of a cell file. A path that is not a readable
+// file counts as a torn cell, like one with wrong content.
 func read(path string) (file, error) {
 	b, err := safefile.Read(path, safefile.MaxCell)
 	if errors.Is(err, safefile.ErrUnfit) {
@@ -213,11 +244,13 @@ func read(path string) (file, error) {
 	return parse(b)
 }
 
-// parse reads and verifies the bytes of a cell file. One that was written here
-// is cut up where its fields must stand, which its checksum then proves; any
-// other layout of the same JSON is brought to that form first.
+// parse reads and verifies the content of a cell file. A file in the form that Save
+// writes is split at its field names without decoding JSON, which is much faster when
+// a report reads tens of thousands of cells; the checksum proves that the split was
+// right. Any other layout of the same JSON, for instance one that an editor indented,
+// is decoded and brought into canonical form first.
 func parse(b []byte) (f file, err error) {
-	if f, ok := cut(b); ok && f.verify() == nil {
+	if f, ok := splitCanonical(b); ok && f.verify() == nil {
 		return f, nil
 	}
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -235,8 +268,13 @@ func parse(b []byte) (f file, err error) {
 	return f, f.verify()
 }
 
-// cut takes a canonical file apart without reading the JSON of spec and result.
-func cut(b []byte) (f file, ok bool) {
+// splitCanonical splits a canonical file into its fields without decoding spec and
+// result. ok is false if the field names are not where they should be. Since spec and
+// result may contain the text of a field name too, the split may be wrong; the caller
+// verifies it.
+func splitCanonical(b []byte) (f file, ok bool) {
+	// between consumes before from the front of b and returns everything up to the
+	// last occurrence of after.
 	between := func(before, after string) (out []byte) {
 		var found bool
 		if ok {
@@ -258,10 +296,11 @@ func cut(b []byte) (f file, ok bool) {
 	return f, ok && found && also && string(b) == "}\n"
 }
 
-// verify checks id and checksum against the bytes of spec and result.
+// verify compares id and checksum with the bytes of spec and result, which must be
+// canonical.
 func (f file) verify() error {
 	if f.ID != id(f.Kind, f.Spec) {
-		return fmt.Errorf("%w: its spec does not give its id", ErrTorn)
+		return fmt.Errorf("%w: the hash of its spec is not its id", ErrTorn)
 	}
 	if f.SHA256 != checksum(f.Kind, f.Spec, f.Result) {
 		return fmt.Errorf("%w: its checksum is wrong", ErrTorn)
@@ -269,18 +308,19 @@ func (f file) verify() error {
 	return nil
 }
 
-// Entry is a file of a store that holds a cell.
+// Entry is a valid cell that Each found.
 type Entry struct {
 	ID, Kind string
-	SHA256   string // of its content: equal cells have equal ones
-	path     string
-	file     file
+	// SHA256 is the checksum of kind, spec and result: equal cells have equal ones.
+	SHA256 string
+	path   string
+	file   file
 }
 
-// Path is the entry's file.
+// Path returns the path of the entry's file.
 func (e Entry) Path() string { return e.path }
 
-// Into reads spec and result, as Load does.
+// Into decodes spec and result, as [Store.Load] does.
 func (e Entry) Into(spec, result any) error {
 	if err := e.file.into(spec, result); err != nil {
 		return fmt.Errorf("reading cell %s: %w", e.path, explain(err))
@@ -288,14 +328,17 @@ func (e Entry) Into(spec, result any) error {
 	return nil
 }
 
-// Each visits the cells of the store in the order of their ids, each file read
-// once. Of a file that cannot be read visit gets the error, which wraps ErrTorn where it is no whole cell;
-// what visit returns ends the visits. A missing folder has no cells.
+// Each calls visit for the cells of the store, ordered by id, and reads each file
+// once. For a file that cannot be read, visit gets the error, which wraps ErrTorn if
+// the file is not a valid cell. An error that visit returns ends the iteration. A
+// missing folder has no cells.
 func (s Store) Each(ctx context.Context, visit func(Entry, error) error) error {
 	return s.EachNew(ctx, map[string]bool{}, visit)
 }
 
-// EachNew is Each of the cells that are not in seen, to which it adds them.
+// EachNew is Each for the cells whose ids are not in seen; it adds them to seen.
+// Repeated calls with the same map visit each cell once, which lets a caller follow a
+// folder that other machines write to.
 func (s Store) EachNew(ctx context.Context, seen map[string]bool, visit func(Entry, error) error) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -311,11 +354,12 @@ func (s Store) EachNew(ctx context.Context, seen map[string]bool, visit func(Ent
 			return ctx.Err()
 		}
 		f, err := read(s.Path(name))
+		// Another process removed the file after the listing.
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil && f.ID != name {
-			err = fmt.Errorf("%w: it holds cell %s", ErrTorn, f.ID)
+			err = fmt.Errorf("%w: it contains cell %s", ErrTorn, f.ID)
 		}
 		if err != nil {
 			err = fmt.Errorf("reading cell %s: %w", s.Path(name), explain(err))

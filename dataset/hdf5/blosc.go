@@ -7,27 +7,32 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// Blosc-1 buffers, as the filter 32001 stores them: a header of 16 bytes, the
-// starts of the blocks, and in each block one or more compressed streams.
+// The format of Blosc-1 buffers, which filter 32001 stores: a header of 16 bytes, the
+// starts of the blocks, and in each block one or more compressed streams. A stream is
+// the size of its data and the data.
 const (
-	bloscHeader   = 16
-	bloscShuffle  = 0x01
-	bloscMemcpy   = 0x02
-	bloscBits     = 0x04
-	bloscNoSplit  = 0x10
-	bloscMaxSplit = 16  // a block is split only for elements of up to 16 bytes
-	bloscMinSplit = 128 // and streams of at least 128 bytes
+	bloscHeader  = 16
+	bloscShuffle = 0x01
+	bloscMemcpy  = 0x02
+	bloscBits    = 0x04
+	bloscNoSplit = 0x10
+	// Only blocks with elements of at most bloscMaxSplit bytes are split into one
+	// stream per byte of the element,
+	bloscMaxSplit = 16
+	// and only if these streams have at least bloscMinSplit bytes.
+	bloscMinSplit = 128
 )
 
-// Codecs of the header's top three bits.
+// Codecs, in the top three bits of the header's flags.
 const (
 	codecBloscLZ = 0
-	codecLZ4     = 1 // lz4hc writes the same format
-	codecZlib    = 3
-	codecZstd    = 4
+	// LZ4HC compresses better and writes the same format.
+	codecLZ4  = 1
+	codecZlib = 3
+	codecZstd = 4
 )
 
-// bloscDecode undoes the Blosc filter into out.
+// bloscDecode decodes a Blosc buffer into out.
 func bloscDecode(out, src []byte) ([]byte, error) {
 	if len(src) < bloscHeader {
 		return nil, errDamaged
@@ -37,6 +42,7 @@ func bloscDecode(out, src []byte) ([]byte, error) {
 	if uint64(size) > uint64(len(out)) || binary.LittleEndian.Uint32(src[12:]) > uint32(len(src)) {
 		return nil, errDamaged
 	}
+	// Blosc-2 has higher format versions, or marks itself by both shuffles at once.
 	if src[0] > 2 || flags&(bloscShuffle|bloscBits) == bloscShuffle|bloscBits {
 		return nil, fmt.Errorf("this is a Blosc-2 buffer (hint: rewrite the file with `h5repack -f GZIP=6`)")
 	}
@@ -55,13 +61,17 @@ func bloscDecode(out, src []byte) ([]byte, error) {
 	return out, b.decode(out)
 }
 
+// bloscBlocks is the state for decoding the blocks of a buffer.
 type bloscBlocks struct {
 	src   []byte
 	flags byte
 	elem  int
-	size  int // decoded bytes of a full block
+	// size is the number of decoded bytes of a full block.
+	size int
 }
 
+// decode decodes all blocks into out. Shuffled blocks are decoded to a temporary
+// buffer first.
 func (b bloscBlocks) decode(out []byte) error {
 	starts := b.src[bloscHeader:]
 	shuffled := b.elem > 1 && b.flags&bloscShuffle != 0 || b.flags&bloscBits != 0
@@ -92,7 +102,8 @@ func (b bloscBlocks) decode(out []byte) error {
 	return nil
 }
 
-// block decodes the streams of one block; a short last block is never split.
+// block decodes the streams of one block. The last block is never split if it is
+// shorter than the others.
 func (b bloscBlocks) block(dst []byte, start uint32, full bool) error {
 	if uint64(start) > uint64(len(b.src)) {
 		return errDamaged
@@ -122,7 +133,8 @@ func (b bloscBlocks) block(dst []byte, start uint32, full bool) error {
 	return nil
 }
 
-// bloscStream decodes one stream; one as long as its output is stored as it is.
+// bloscStream decodes one stream. One that is as long as its output is stored
+// uncompressed.
 func bloscStream(dst, src []byte, codec int) error {
 	if len(src) == len(dst) {
 		copy(dst, src)
@@ -150,20 +162,23 @@ func bloscStream(dst, src []byte, codec int) error {
 	return nil
 }
 
-// bloscLZDecode undoes BloscLZ, a relative of FastLZ: literal runs of up to 32
-// bytes, and matches up to 8191 bytes back, or farther with two more bytes.
+// bloscLZDecode decodes BloscLZ, a variant of FastLZ: runs of up to 32 literals, and
+// matches up to 8191 bytes back, or farther with two more bytes. All lengths are
+// checked, since the stream is from a file.
 func bloscLZDecode(out, src []byte) ([]byte, error) {
 	const far = 8191
 	n, i := 0, 0
 	next := func() int {
 		if i >= len(src) {
-			i = len(src) + 1 // seen below
+			// Past the end; the caller checks for i > len(src).
+			i = len(src) + 1
 			return 0
 		}
 		i++
 		return int(src[i-1])
 	}
-	ctrl := next() & 31 // a stream begins with literals
+	// A stream begins with literals.
+	ctrl := next() & 31
 	for i <= len(src) {
 		if ctrl < 32 {
 			ctrl++
@@ -201,9 +216,9 @@ func bloscLZDecode(out, src []byte) ([]byte, error) {
 	return nil, errDamaged
 }
 
-// unshuffleBits undoes Blosc's bit shuffle: for every bit of an element there
-// is one plane with that bit of all elements. Blocks whose number of elements
-// is not a multiple of 8 were left as they are.
+// unshuffleBits reverses Blosc's bit shuffle, which stores one plane for every bit of
+// an element, with that bit of all elements. Blocks whose number of elements is not a
+// multiple of 8 are not shuffled.
 func unshuffleBits(dst, src []byte, elem int) {
 	n := len(src) / elem
 	if n%8 != 0 {
@@ -226,7 +241,8 @@ func unshuffleBits(dst, src []byte, elem int) {
 	copy(dst[n*elem:], src[n*elem:])
 }
 
-// transpose8 transposes a matrix of 8 by 8 bits.
+// transpose8 transposes a matrix of 8 by 8 bits, in three steps that swap blocks of
+// 1, 2 and 4 bits.
 func transpose8(x uint64) uint64 {
 	t := (x ^ x>>7) & 0x00AA00AA00AA00AA
 	x ^= t ^ t<<7

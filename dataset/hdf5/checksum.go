@@ -9,15 +9,16 @@ import (
 	"slices"
 )
 
-// Since version 2 of the superblock, every structure of a file but the raw data
-// and the global heap ends with a checksum of its own. Whatever this package
-// reads of them goes through cursor.sealed; verifyObject goes through those that
-// only libhdf5 reads: the links and attributes of an object.
+// Since version 2 of the superblock, every structure of a file except raw data and
+// the global heap ends with its own checksum. Everything this package reads of them
+// goes through cursor.readChecked. verifyObject checks the structures that only libhdf5
+// reads: links and attributes of an object. Damage is thus found before libhdf5
+// parses it, and errors name the structure and its position.
 
-// errSealed is the damage that a checksum shows.
-var errSealed = errors.New("does not match its checksum")
+// errChecksum is wrapped by errors about a structure with a wrong checksum.
+var errChecksum = errors.New("does not match its checksum")
 
-// structures names what a signature stands for.
+// structures has the names of structures by signature, for messages.
 var structures = map[string]string{
 	"OHDR": "object header", "OCHK": "continuation of an object header",
 	"FRHP": "fractal heap", "FHDB": "direct block of a fractal heap", "FHIB": "indirect block of a fractal heap", "FSHD": "free space of a fractal heap",
@@ -26,28 +27,30 @@ var structures = map[string]string{
 	"EAIB": "index block of an extensible array", "EASB": "super block of an extensible array", "EADB": "data block of an extensible array",
 }
 
-// sealed reads a structure of n bytes that begins with a signature and ends with
-// its checksum.
-func (c *cursor) sealed(addr, n uint64, sig string) ([]byte, error) {
-	b, err := c.signed(addr, n, sig)
+// readChecked reads a structure of n bytes that begins with a signature and ends with its
+// checksum, and verifies both.
+func (c *cursor) readChecked(addr, n uint64, sig string) ([]byte, error) {
+	b, err := c.readSigned(addr, n, sig)
 	if err != nil {
 		return nil, err
 	}
-	return b, c.match(b, addr, structures[sig])
+	return b, c.verify(b, addr, structures[sig])
 }
 
-// unsealed is set by fuzz targets, whose edits would all end at the checksums.
-var unsealed bool
+// ignoreChecksums disables checksums. Only fuzz targets set it, since otherwise all their
+// edits would be found by the checksum and nothing behind it would be tested.
+var ignoreChecksums bool
 
-// match holds the bytes of a structure against the checksum at their end.
-func (c *cursor) match(b []byte, addr uint64, what string) error {
-	if end := len(b) - 4; end < 0 || !unsealed && lookup3(b[:end]) != binary.LittleEndian.Uint32(b[end:]) {
-		return fmt.Errorf("the %s at byte %d %w (hint: the file is damaged, fetch or make it again)", what, addr, errSealed)
+// verify compares the bytes of a structure with the checksum at their end.
+func (c *cursor) verify(b []byte, addr uint64, what string) error {
+	if end := len(b) - 4; end < 0 || !ignoreChecksums && lookup3(b[:end]) != binary.LittleEndian.Uint32(b[end:]) {
+		return fmt.Errorf("the %s at byte %d %w (hint: the file is damaged, fetch or make it again)", what, addr, errChecksum)
 	}
 	return nil
 }
 
-// lookup3 is Bob Jenkins' hash of that name, the checksum of HDF5's metadata.
+// lookup3 is Bob Jenkins' hash function of that name (hashlittle with initial value
+// 0), the checksum of HDF5's metadata.
 func lookup3(p []byte) uint32 {
 	a := 0xdeadbeef + uint32(len(p))
 	b, c := a, a
@@ -79,17 +82,22 @@ func lookup3(p []byte) uint32 {
 	return (c ^ b) - bits.RotateLeft32(b, 24)
 }
 
-// superblock is the beginning of a file.
+// superblock is the first structure of a file, from which all others are reached.
 type superblock struct {
-	base   int64  // where it lies, behind a user block; addresses count from there
-	sealed bool   // version 2 or 3: metadata carry checksums
-	simple bool   // addresses and lengths take 8 bytes: our own parser applies
-	root   uint64 // header of the root group, of a simple file
+	// base is the position of the superblock, after a user block. Addresses in the
+	// file count from there.
+	base int64
+	// hasChecksums is set for version 2 and 3: metadata have checksums.
+	hasChecksums bool
+	// parsable is set if addresses and lengths have 8 bytes, which our parser requires.
+	parsable bool
+	// root is the address of the root group's header, if parsable is set.
+	root uint64
 }
 
-// readSuperblock finds the superblock and verifies it with the root group, where
-// columns are linked and attributes stand. Files of versions before 2 carry no
-// checksums.
+// readSuperblock finds the superblock, which is at 0, 512, 1024, 2048, ..., and
+// verifies it and the root group, which has the links to columns and the attributes.
+// Files of versions before 2 have no checksums.
 func readSuperblock(r io.ReaderAt, size int64) (superblock, error) {
 	const sig = "\x89HDF\r\n\x1a\n"
 	for base := int64(0); base+48 <= size; base = max(512, 2*base) {
@@ -104,11 +112,11 @@ func readSuperblock(r io.ReaderAt, size int64) (superblock, error) {
 		if b[8] < 2 {
 			return readOldSuperblock(c, b, base)
 		}
-		s := superblock{base: base, sealed: true, simple: b[9] == 8 && b[10] == 8, root: binary.LittleEndian.Uint64(b[36:])}
-		if !s.simple {
+		s := superblock{base: base, hasChecksums: true, parsable: b[9] == 8 && b[10] == 8, root: binary.LittleEndian.Uint64(b[36:])}
+		if !s.parsable {
 			return s, nil
 		}
-		if err := c.match(b, 0, "superblock"); err != nil {
+		if err := c.verify(b, 0, "superblock"); err != nil {
 			return s, err
 		}
 		return s, verifyObject(c, s.root)
@@ -116,11 +124,11 @@ func readSuperblock(r io.ReaderAt, size int64) (superblock, error) {
 	return superblock{}, errors.New("it has no signature of HDF5")
 }
 
-// readOldSuperblock reads a superblock of version 0 or 1, which says behind four
-// addresses and the name of the root group where that lies.
+// readOldSuperblock reads a superblock of version 0 or 1. The address of the root
+// group follows four other addresses and the name of the group.
 func readOldSuperblock(c *cursor, b []byte, base int64) (superblock, error) {
-	s := superblock{base: base, simple: b[13] == 8 && b[14] == 8}
-	if !s.simple {
+	s := superblock{base: base, parsable: b[13] == 8 && b[14] == 8}
+	if !s.parsable {
 		return s, nil
 	}
 	root, err := c.read(64+4*uint64(b[8]), 8)
@@ -130,23 +138,25 @@ func readOldSuperblock(c *cursor, b []byte, base int64) (superblock, error) {
 	s.root = binary.LittleEndian.Uint64(root)
 	h, err := readHeader(c, s.root)
 	if err != nil {
-		return s, nil // libhdf5 says what is wrong with it
+		// libhdf5 reports what is wrong with the root group.
+		return s, nil
 	}
-	return s, verifyTexts(c, h[msgAttribute])
+	return s, verifyStrings(c, h[msgAttribute])
 }
 
-// verifyObject verifies the header of an object and, where its links or
-// attributes became too many for the header, their heap and B-trees.
+// verifyObject verifies the header of an object and, if its links or attributes are
+// too many for the header, the fractal heap and B-trees that have them instead.
 func verifyObject(c *cursor, addr uint64) error {
 	h, err := readHeader(c, addr)
 	if err != nil {
 		return err
 	}
-	return errors.Join(verifyDense(c, h.last(msgLinkInfo), 8), verifyDense(c, h.last(msgAttributeInfo), 2), verifyTexts(c, h[msgAttribute]))
+	return errors.Join(verifyDense(c, h.last(msgLinkInfo), 8), verifyDense(c, h.last(msgAttributeInfo), 2), verifyStrings(c, h[msgAttribute]))
 }
 
-// verifyDense verifies what a link or attribute info message points to; order is
-// the width of the largest creation order in it.
+// verifyDense verifies the structures that a link info or attribute info message
+// points to. order is the width of the largest creation order in that message. A
+// B-tree by name always exists, one by creation order only if that is indexed.
 func verifyDense(c *cursor, body []byte, order int) error {
 	if body == nil {
 		return nil
@@ -154,6 +164,7 @@ func verifyDense(c *cursor, body []byte, order int) error {
 	if len(body) < 2 {
 		return errHeader
 	}
+	// Flags: the order of creation is stored, and has an index.
 	const tracked, indexed = 1, 2
 	flags, at := body[1], 2
 	if flags&tracked != 0 {
@@ -168,7 +179,8 @@ func verifyDense(c *cursor, body []byte, order int) error {
 	}
 	heap := binary.LittleEndian.Uint64(body[at:])
 	if heap == undefAddr {
-		return nil // all of them lie in the header
+		// All links or attributes are in the header.
+		return nil
 	}
 	if err := verifyHeap(c, heap); err != nil {
 		return err
@@ -181,18 +193,24 @@ func verifyDense(c *cursor, body []byte, order int) error {
 	return nil
 }
 
-// fractalHeap is the geometry of a fractal heap: rows of width blocks, whose sizes
-// double every row from the third; rows beyond direct hold indirect blocks.
+// fractalHeap is the geometry of a fractal heap. Its blocks form a table with rows of
+// width blocks; block sizes are equal in the first two rows and double with each
+// further row. Rows before direct have data blocks, later rows have indirect blocks
+// with tables of their own.
 type fractalHeap struct {
-	c        *cursor
-	start    uint64 // size of the blocks of the first two rows
-	width    uint64
-	direct   uint64
-	offBytes uint64 // width of a block's offset
-	sums     bool   // direct blocks carry checksums
+	c *cursor
+	// start is the size of the blocks in the first two rows.
+	start  uint64
+	width  uint64
+	direct uint64
+	// offBytes is the width of a block's offset.
+	offBytes uint64
+	// sums is set if direct blocks have checksums.
+	sums bool
 }
 
-// verifyHeap verifies a fractal heap, its huge objects apart, which carry no checksum.
+// verifyHeap verifies a fractal heap, except its huge objects, which have no
+// checksums.
 func verifyHeap(c *cursor, addr uint64) error {
 	head, err := c.read(addr, 16)
 	if err != nil {
@@ -203,24 +221,28 @@ func verifyHeap(c *cursor, addr uint64) error {
 	if filters > 0 {
 		n += 12 + filters
 	}
-	b, err := c.sealed(addr, n, "FRHP")
+	b, err := c.readChecked(addr, n, "FRHP")
 	if err != nil {
 		return err
 	}
 	if filters > 0 {
-		return nil // checksums of the blocks are within the filters: libhdf5 verifies them
+		// The blocks are compressed and their checksums inside, so libhdf5 verifies
+		// them.
+		return nil
 	}
 	if huge := binary.LittleEndian.Uint64(b[22:]); huge != undefAddr {
 		if err := walkBTree2(c, huge, func([]byte) error { return nil }); err != nil {
 			return err
 		}
 	}
-	// libhdf5 reads the header of a heap's free space even where it only reads.
+	// libhdf5 reads the header of the heap's free space even when a file is only
+	// read.
 	if free := binary.LittleEndian.Uint64(b[38:]); free != undefAddr {
-		if _, err := c.sealed(free, 82, "FSHD"); err != nil {
+		if _, err := c.readChecked(free, 82, "FSHD"); err != nil {
 			return err
 		}
 	}
+	// A flag of the heap: its direct blocks have checksums.
 	const dblockSums = 2
 	maxDirect := binary.LittleEndian.Uint64(b[120:])
 	h := fractalHeap{c: c, start: binary.LittleEndian.Uint64(b[112:]), width: uint64(binary.LittleEndian.Uint16(b[110:])), sums: b[9]&dblockSums != 0}
@@ -236,13 +258,13 @@ func verifyHeap(c *cursor, addr uint64) error {
 	return h.indirect(root, rows)
 }
 
-// block verifies a direct block, whose checksum stands in its header and was
-// computed with zeros there.
+// block verifies a direct block. Its checksum is in its header and was computed with
+// zeros in its place.
 func (h fractalHeap) block(addr, size uint64) error {
 	if addr == undefAddr || !h.sums {
 		return nil
 	}
-	b, err := h.c.signed(addr, size, "FHDB")
+	b, err := h.c.readSigned(addr, size, "FHDB")
 	if err != nil {
 		return err
 	}
@@ -252,16 +274,17 @@ func (h fractalHeap) block(addr, size uint64) error {
 	}
 	sum := slices.Clone(b[at : at+4])
 	clear(b[at : at+4])
-	return h.c.match(append(b, sum...), addr, structures["FHDB"])
+	return h.c.verify(append(b, sum...), addr, structures["FHDB"])
 }
 
-// indirect verifies an indirect block and everything below it.
+// indirect verifies an indirect block with rows rows, and everything below it. The
+// recursion ends because the tables of child blocks must have fewer rows.
 func (h fractalHeap) indirect(addr, rows uint64) error {
 	if addr == undefAddr {
 		return nil
 	}
 	prefix := 13 + h.offBytes
-	b, err := h.c.sealed(addr, prefix+rows*h.width*8+4, "FHIB")
+	b, err := h.c.readChecked(addr, prefix+rows*h.width*8+4, "FHIB")
 	if err != nil {
 		return err
 	}
@@ -288,25 +311,29 @@ func (h fractalHeap) indirect(addr, rows uint64) error {
 type btree2 struct {
 	c            *cursor
 	node, record uint64
-	below        []btree2Level // of depth 0, 1, ...
-	visit        func(record []byte) error
+	// below has the widths of pointers to children of depth 0, 1, ...
+	below []btree2Level
+	visit func(record []byte) error
 }
 
-// btree2Level says how large a child's pointer is that leads to this depth: an
-// address, the records of the child, and all records below it.
+// btree2Level has the widths of two numbers in a pointer to a child: the records of
+// the child, and all records below it. The address before them has 8 bytes. The
+// widths are not stored; they follow from the largest possible numbers.
 type btree2Level struct{ count, total uint64 }
 
-// walkBTree2 visits every record of a version 2 B-tree.
+// walkBTree2 calls visit for every record of a version 2 B-tree. It visits the
+// records of a node before those of its children, so they are not in key order.
 func walkBTree2(c *cursor, addr uint64, visit func(record []byte) error) error {
 	if addr == undefAddr {
 		return nil
 	}
-	b, err := c.sealed(addr, 38, "BTHD")
+	b, err := c.readChecked(addr, 38, "BTHD")
 	if err != nil {
 		return err
 	}
 	t := btree2{c: c, visit: visit, node: uint64(binary.LittleEndian.Uint32(b[6:])), record: uint64(binary.LittleEndian.Uint16(b[10:]))}
 	depth, root, n := int(binary.LittleEndian.Uint16(b[12:])), binary.LittleEndian.Uint64(b[16:]), uint64(binary.LittleEndian.Uint16(b[24:]))
+	// Bytes of a node besides its records: signature, version, type and checksum.
 	const frame = 10 // signature, version, type and checksum
 	if t.record == 0 || t.node < frame+t.record || t.node > c.size || depth > 16 {
 		return errHeader
@@ -314,7 +341,9 @@ func walkBTree2(c *cursor, addr uint64, visit func(record []byte) error) error {
 	if root == undefAddr {
 		return nil
 	}
-	most := (t.node - frame) / t.record // records of a node, and of the tree below it
+	// The largest number of records in a node, and in the tree below it, level by
+	// level from the leaves.
+	most := (t.node - frame) / t.record
 	count, all := encoded(most), most
 	t.below = []btree2Level{{count: count}}
 	for range depth {
@@ -329,9 +358,10 @@ func walkBTree2(c *cursor, addr uint64, visit func(record []byte) error) error {
 	return t.walk(root, n, depth)
 }
 
-// encoded is the number of bytes that hold numbers up to most.
+// encoded returns the number of bytes that can hold all numbers up to most.
 func encoded(most uint64) uint64 { return uint64(bits.Len64(most)+7) / 8 }
 
+// walk visits the n records of the node at addr and, for depth > 0, its children.
 func (t btree2) walk(addr, n uint64, depth int) error {
 	sig, pointer := "BTLF", uint64(0)
 	if depth > 0 {
@@ -345,7 +375,7 @@ func (t btree2) walk(addr, n uint64, depth int) error {
 	if size > t.node {
 		return errHeader
 	}
-	b, err := t.c.sealed(addr, size, sig)
+	b, err := t.c.readChecked(addr, size, sig)
 	if err != nil {
 		return err
 	}

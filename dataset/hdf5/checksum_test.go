@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Values that the author of lookup3 prints in his self-test (driver5).
+// The expected values are those that the author of lookup3 prints in his self-test
+// (driver5).
 func TestLookup3(t *testing.T) {
 	for text, want := range map[string]uint32{"": 0xdeadbeef, "Four score and seven years ago": 0x17770551} {
 		if got := lookup3([]byte(text)); got != want {
@@ -15,7 +16,8 @@ func TestLookup3(t *testing.T) {
 	}
 }
 
-// plainFletcher is the definition: both sums are reduced after every word.
+// plainFletcher is the definition of Fletcher-32: both sums are reduced after every
+// word.
 func plainFletcher(b []byte) uint32 {
 	var s1, s2 uint32
 	reduce := func(s uint32) uint32 {
@@ -36,7 +38,8 @@ func plainFletcher(b []byte) uint32 {
 }
 
 func TestFletcher32(t *testing.T) {
-	// The example of the algorithm's usual description, words in big-endian order.
+	// The example in the usual description of the algorithm, with words in big-endian
+	// order.
 	if got := fletcher32([]byte("badcfehg")); got != 0xEBE19591 {
 		t.Errorf("badcfehg: %#x", got)
 	}

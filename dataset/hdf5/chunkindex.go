@@ -8,24 +8,28 @@ import (
 	"math/bits"
 )
 
-// errIndex means that a chunk index is of a kind this parser leaves to libhdf5.
+// errIndex means that a chunk index is of a kind that this parser leaves to libhdf5.
 var errIndex = errors.New("hdf5: chunk index left to the library")
 
-// chunkRef says where one chunk is stored.
+// chunkRef is the place of one stored chunk.
 type chunkRef struct {
-	addr uint64 // undefAddr: never written
-	size uint32 // stored bytes
-	mask uint32 // bit i: filter i of the pipeline was skipped
+	// addr is undefAddr if the chunk was never written.
+	addr uint64
+	// size is the number of stored bytes.
+	size uint32
+	// mask has bit i set if filter i of the pipeline was skipped.
+	mask uint32
 }
 
-// chunkGrid is the shape of a chunked data set in chunks.
+// chunkGrid is the geometry of a chunked data set: extents, largest extents and chunk
+// shape in elements.
 type chunkGrid struct {
 	dims, max, chunk []uint64
 	elem             uint64
 	filtered         bool
 }
 
-// counts is the number of chunks along each axis.
+// counts returns the number of chunks along each axis.
 func (g chunkGrid) counts() []uint64 {
 	n := make([]uint64, len(g.dims))
 	for i := range n {
@@ -34,7 +38,7 @@ func (g chunkGrid) counts() []uint64 {
 	return n
 }
 
-// bytes is the size of a decoded chunk.
+// bytes returns the size of a decoded chunk.
 func (g chunkGrid) bytes() uint64 {
 	b := g.elem
 	for _, c := range g.chunk {
@@ -43,19 +47,23 @@ func (g chunkGrid) bytes() uint64 {
 	return b
 }
 
-// cursor reads pieces of a file. It never reads outside the file, and never
-// more than a small multiple of it in all, so that a hostile index that refers
-// to itself comes to an end.
+// cursor reads pieces of a file. It never reads outside the file, and in total never
+// more than a small multiple of its size: a malicious index whose structures refer to
+// each other in a cycle exhausts the budget instead of running for ever.
 type cursor struct {
 	r      io.ReaderAt
 	size   uint64
 	budget uint64
 }
 
+// newCursor returns a cursor over a file of size bytes. The budget is more than the
+// size, because parts of intact structures are read twice, such as the beginning of a
+// header to find its length.
 func newCursor(r io.ReaderAt, size int64) *cursor {
 	return &cursor{r: r, size: uint64(size), budget: 4*uint64(size) + 1<<20}
 }
 
+// read returns n bytes from addr on and charges them to the budget.
 func (c *cursor) read(addr, n uint64) ([]byte, error) {
 	if addr > c.size || n > c.size-addr {
 		return nil, fmt.Errorf("it points outside the file (%d bytes at %d of %d)", n, addr, c.size)
@@ -71,8 +79,8 @@ func (c *cursor) read(addr, n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// signed reads n bytes that must begin with a four-letter signature.
-func (c *cursor) signed(addr, n uint64, sig string) ([]byte, error) {
+// readSigned reads n bytes that must begin with a four-letter signature.
+func (c *cursor) readSigned(addr, n uint64, sig string) ([]byte, error) {
 	b, err := c.read(addr, n)
 	if err == nil && (n < 4 || string(b[:4]) != sig) {
 		err = fmt.Errorf("there is no %s at byte %d (hint: the file is damaged, fetch or make it again)", structures[sig], addr)
@@ -80,12 +88,13 @@ func (c *cursor) signed(addr, n uint64, sig string) ([]byte, error) {
 	return b, err
 }
 
-// maxChunks bounds the table of chunks; a file cannot hold more written chunks
-// than bytes, and an unwritten million is allowed.
+// maxChunks bounds the table of chunks, which is allocated before the index is read.
+// A file cannot have more written chunks than bytes; up to a million unwritten ones
+// are allowed.
 func (c *cursor) maxChunks() uint64 { return max(c.size, 1<<20) }
 
-// parseIndex lists the chunks of the data set whose object header is at header,
-// in row-major order of the grid.
+// parseIndex returns the chunks of the data set whose object header is at header, in
+// row-major order of the grid. Unwritten chunks have the address undefAddr.
 func parseIndex(c *cursor, header uint64, g chunkGrid) ([]chunkRef, error) {
 	total := uint64(1)
 	for _, n := range g.counts() {
@@ -109,7 +118,8 @@ func parseIndex(c *cursor, header uint64, g chunkGrid) ([]chunkRef, error) {
 	if total == 0 || lay.addr == undefAddr {
 		return refs, nil
 	}
-	// The arrays number chunks by the largest extent; that is ours when only the rows can grow.
+	// Arrays and implicit indexes number chunks within the largest extents. That is
+	// our numbering only if no axis but the first can grow.
 	if lay.kind == indexFixed || lay.kind == indexExtensible || lay.kind == indexImplicit {
 		for i := 1; i < len(g.dims); i++ {
 			if g.max[i] != g.dims[i] {
@@ -141,14 +151,19 @@ func parseIndex(c *cursor, header uint64, g chunkGrid) ([]chunkRef, error) {
 	return refs, err
 }
 
-// entries decodes the elements of a fixed or extensible array: an address, and
-// with filters the stored size and the filter mask.
+// entries decodes the elements of a fixed or extensible array: an address and, if the
+// data set has filters, the stored size and the filter mask.
 type entries struct {
-	size  uint64 // bytes an element
-	plain uint32 // size of an unfiltered chunk
-	wide  bool
+	// size is the number of bytes of an element.
+	size uint64
+	// plain is the size of a chunk without filters.
+	plain uint32
+	// wide is set if elements have a size, whose width varies, and a mask.
+	wide bool
 }
 
+// newEntries checks the size of an element against the kind of its client: 0 without
+// filters, 1 with them.
 func newEntries(client byte, size byte, g chunkGrid) (entries, error) {
 	e := entries{size: uint64(size), plain: uint32(g.bytes()), wide: client == 1}
 	if (!e.wide && size != 8) || (e.wide && (size < 13 || size > 20)) || client > 1 {
@@ -157,7 +172,7 @@ func newEntries(client byte, size byte, g chunkGrid) (entries, error) {
 	return e, nil
 }
 
-// decode fills dst from b; what b lacks stays as it is.
+// decode fills dst from b. Elements beyond the end of b are left unchanged.
 func (e entries) decode(dst []chunkRef, b []byte) error {
 	for i := range dst {
 		if uint64(len(b)) < e.size {
@@ -178,25 +193,31 @@ func (e entries) decode(dst []chunkRef, b []byte) error {
 	return nil
 }
 
-// readBTree1 fills refs from a version 1 B-tree (files of the earliest format).
+// readBTree1 fills refs from a version 1 B-tree, the index of files in the earliest
+// format.
 func readBTree1(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error {
 	t := btree1{c: c, g: g, counts: g.counts(), refs: refs}
 	return t.node(addr, -1)
 }
 
-// btree1 is such a tree. Nothing in it has a checksum: what is known of it anyway is its order, and where chunks can begin.
+// btree1 is a version 1 B-tree. None of it has a checksum, so what is known otherwise
+// is checked instead: chunks begin at multiples of the chunk shape, and are in
+// ascending order.
 type btree1 struct {
 	c      *cursor
 	g      chunkGrid
 	counts []uint64
 	refs   []chunkRef
-	next   uint64 // the lowest number that the next chunk may have
+	// next is the smallest index that the next chunk can have.
+	next uint64
 }
 
-// node reads one node; level -1 is the root, whose level is not known yet.
+// node reads a node and the tree below it. level -1 is the root, whose level is not
+// known yet; each level must then be one less than its parent's, which also ends
+// cycles.
 func (t *btree1) node(addr uint64, level int) error {
 	const chunkNode = 1
-	head, err := t.c.signed(addr, 24, "TREE")
+	head, err := t.c.readSigned(addr, 24, "TREE")
 	if err != nil {
 		return err
 	}
@@ -231,8 +252,10 @@ func (t *btree1) node(addr uint64, level int) error {
 	return nil
 }
 
-// linear is the row-major number of the chunk whose first element's position b holds, with the byte in
-// the element, 0, behind it. Chunks outside the present extent are not kept in such files.
+// linear returns the row-major index of the chunk that begins at the position in b.
+// The last number of a position is the byte within an element and must be 0. Such
+// files have no chunks outside the current extent, so a position outside it is
+// damage.
 func (t *btree1) linear(b []byte) (uint64, bool) {
 	i := uint64(0)
 	for d, n := range t.counts {
@@ -245,9 +268,9 @@ func (t *btree1) linear(b []byte) (uint64, bool) {
 	return i, binary.LittleEndian.Uint64(b[8*len(t.counts):]) == 0
 }
 
-// readBTree2 fills refs from a version 2 B-tree (several extents that can grow).
-// A record is an address, with filters the stored size and the mask, and the
-// chunk's place in the grid.
+// readBTree2 fills refs from a version 2 B-tree, the index of data sets that can grow
+// along several axes. A record has an address, with filters the stored size and the
+// mask, and the chunk's position in the grid.
 func readBTree2(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error {
 	counts := g.counts()
 	client := byte(0)
@@ -264,7 +287,8 @@ func readBTree2(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error {
 		for d, n := range counts {
 			v := binary.LittleEndian.Uint64(record[at+8*d:])
 			if v >= n {
-				return nil // outside the present extent
+				// The data set was shrunk; its chunks may remain in the index.
+				return nil
 			}
 			i = i*n + v
 		}
@@ -272,9 +296,10 @@ func readBTree2(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error {
 	})
 }
 
-// readFixedArray fills refs from a fixed array (rows that cannot grow).
+// readFixedArray fills refs from a fixed array, the index of data sets that cannot
+// grow. Large arrays are paged, and a bitmap says which pages were written.
 func readFixedArray(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error {
-	h, err := c.sealed(addr, 28, "FAHD")
+	h, err := c.readChecked(addr, 28, "FAHD")
 	if err != nil {
 		return err
 	}
@@ -296,22 +321,24 @@ func readFixedArray(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error 
 		return errHeader
 	}
 	if n <= page {
-		b, err := c.sealed(at, prefix+n*e.size+4, "FADB")
+		b, err := c.readChecked(at, prefix+n*e.size+4, "FADB")
 		if err != nil {
 			return err
 		}
 		return e.decode(refs, b[prefix:len(b)-4])
 	}
 	bitmap := ((n+page-1)/page + 7) / 8
-	b, err := c.sealed(at, prefix+bitmap+4, "FADB")
+	b, err := c.readChecked(at, prefix+bitmap+4, "FADB")
 	if err != nil {
 		return err
 	}
 	return readPages(c, at+uint64(len(b)), page, n, refs[:min(n, uint64(len(refs)))], e, func(p uint64) bool { return bit(b[prefix:], p) })
 }
 
-// readPages decodes an array's n elements, stored in consecutive pages that each
-// end with a checksum, into the first of them, refs.
+// readPages decodes the elements of an array that is stored in consecutive pages of
+// page elements, each with a checksum at its end. refs receives the first of the n
+// elements. Pages that were never written are skipped; they take up space in the file
+// all the same.
 func readPages(c *cursor, at, page, n uint64, refs []chunkRef, e entries, used func(p uint64) bool) error {
 	for p := uint64(0); len(refs) > 0; p++ {
 		elems := min(page, n-p*page)
@@ -321,7 +348,7 @@ func readPages(c *cursor, at, page, n uint64, refs []chunkRef, e entries, used f
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(c.match(b, at, "page of a chunk index"), e.decode(refs[:mine], b)); err != nil {
+			if err := errors.Join(c.verify(b, at, "page of a chunk index"), e.decode(refs[:mine], b)); err != nil {
 				return err
 			}
 		}
@@ -331,28 +358,37 @@ func readPages(c *cursor, at, page, n uint64, refs []chunkRef, e entries, used f
 	return nil
 }
 
-// bit reads a bitmap whose first bit is the highest of the first byte.
+// bit returns bit i of a bitmap whose first bit is the highest one of the first byte.
 func bit(b []byte, i uint64) bool {
 	return i/8 < uint64(len(b)) && b[i/8]&(0x80>>(i%8)) != 0
 }
 
-// extensible is the geometry of an extensible array: an index block holds the
-// first elements and the addresses of data blocks and super blocks, whose sizes
-// double every other super block.
+// extensible is the geometry of an extensible array. The index block has the first
+// elements, then the addresses of data blocks, then those of super blocks, which have
+// addresses of further data blocks. The number of data blocks in a super block and
+// their size double alternately.
 type extensible struct {
-	c         *cursor
-	e         entries
-	offBytes  uint64 // width of a block offset
+	c *cursor
+	e entries
+	// offBytes is the width of a block offset.
+	offBytes uint64
+	// indexElem is the number of elements in the index block.
 	indexElem uint64
-	minElem   uint64
-	minPtrs   uint64
-	page      uint64
-	nsuper    uint64
+	// minElem is the number of elements in the smallest data block.
+	minElem uint64
+	// minPtrs is the smallest number of data blocks in a super block that the index
+	// block does not list itself.
+	minPtrs uint64
+	// page is the number of elements in a page of a large data block.
+	page uint64
+	// nsuper is the largest possible number of super blocks.
+	nsuper uint64
 }
 
-// readExtensibleArray fills refs from an extensible array (rows that can grow).
+// readExtensibleArray fills refs from an extensible array, the index of data sets of
+// which one axis can grow. Our own files have it.
 func readExtensibleArray(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) error {
-	h, err := c.sealed(addr, 12+48+8+4, "EAHD")
+	h, err := c.readChecked(addr, 12+48+8+4, "EAHD")
 	if err != nil {
 		return err
 	}
@@ -373,16 +409,20 @@ func readExtensibleArray(c *cursor, addr uint64, g chunkGrid, refs []chunkRef) e
 	return a.readIndexBlock(index, refs)
 }
 
+// pow2 reports whether v is a power of two.
 func pow2(v uint64) bool { return v != 0 && v&(v-1) == 0 }
 
+// readIndexBlock reads the index block and everything below it. Super block s has
+// 2^(s/2) data blocks of minElem*2^((s+1)/2) elements each.
 func (a *extensible) readIndexBlock(addr uint64, refs []chunkRef) error {
-	direct := uint64(2 * (bits.Len64(a.minPtrs) - 1)) // super blocks whose data blocks the index block lists itself
+	// The index block lists the data blocks of the first direct super blocks itself.
+	direct := uint64(2 * (bits.Len64(a.minPtrs) - 1))
 	ndata := 2 * (a.minPtrs - 1)
 	if direct > a.nsuper {
 		return errHeader
 	}
 	elems := a.indexElem * a.e.size
-	b, err := a.c.sealed(addr, 14+elems+8*(ndata+a.nsuper-direct)+4, "EAIB")
+	b, err := a.c.readChecked(addr, 14+elems+8*(ndata+a.nsuper-direct)+4, "EAIB")
 	if err != nil {
 		return err
 	}
@@ -397,6 +437,8 @@ func (a *extensible) readIndexBlock(addr uint64, refs []chunkRef) error {
 			super := binary.LittleEndian.Uint64(b)
 			b = b[8:]
 			n := len(refs)
+			// Only the product of the two is needed; it is computed only if it is
+			// less than n, because it could overflow.
 			if each < uint64(n)/blocks+1 {
 				n = int(blocks * each)
 			}
@@ -417,6 +459,8 @@ func (a *extensible) readIndexBlock(addr uint64, refs []chunkRef) error {
 	return nil
 }
 
+// readSuperBlock reads a super block: blocks data blocks of each elements. It has a
+// bitmap of written pages for all of them.
 func (a *extensible) readSuperBlock(addr, blocks, each uint64, refs []chunkRef) error {
 	if addr == undefAddr {
 		return nil
@@ -427,7 +471,7 @@ func (a *extensible) readSuperBlock(addr, blocks, each uint64, refs []chunkRef) 
 		pages = each / a.page
 		bitmap = blocks * ((pages + 7) / 8)
 	}
-	b, err := a.c.sealed(addr, prefix+bitmap+8*blocks+4, "EASB")
+	b, err := a.c.readChecked(addr, prefix+bitmap+8*blocks+4, "EASB")
 	if err != nil {
 		return err
 	}
@@ -442,6 +486,9 @@ func (a *extensible) readSuperBlock(addr, blocks, each uint64, refs []chunkRef) 
 	return nil
 }
 
+// readDataBlock reads a data block of each elements, the first of which go to refs.
+// Large blocks are paged; their pages begin at firstPage in the super block's bitmap
+// used.
 func (a *extensible) readDataBlock(addr, each uint64, refs []chunkRef, used []byte, firstPage uint64) error {
 	if addr == undefAddr || len(refs) == 0 {
 		return nil
@@ -451,13 +498,14 @@ func (a *extensible) readDataBlock(addr, each uint64, refs []chunkRef, used []by
 		return errHeader
 	}
 	if each <= a.page {
-		b, err := a.c.sealed(addr, prefix+each*a.e.size+4, "EADB")
+		b, err := a.c.readChecked(addr, prefix+each*a.e.size+4, "EADB")
 		if err != nil {
 			return err
 		}
 		return a.e.decode(refs, b[prefix:])
 	}
-	if _, err := a.c.sealed(addr, prefix+4, "EADB"); err != nil {
+	// A paged block has a header with its own checksum before the pages.
+	if _, err := a.c.readChecked(addr, prefix+4, "EADB"); err != nil {
 		return err
 	}
 	return readPages(a.c, addr+prefix+4, a.page, each, refs, a.e, func(p uint64) bool { return bit(used, firstPage+p) })

@@ -10,9 +10,10 @@ import (
 	"scalewm/envs"
 )
 
-// Convert copies a data set into our own chunks with the given filter. Episodes
-// keep their order and are numbered anew; data sets that are not columns
-// (File.Skipped) are left out.
+// Convert copies a data set to a file with our chunks, the given filter, and
+// checksums. Values are copied exactly. Episodes keep their order, and their indices
+// are written again; HDF5 data sets that are not columns (File.Skipped) are left out.
+// progress may be nil.
 func Convert(ctx context.Context, src *File, out string, filter Filter, progress func(done, total int64, note string)) error {
 	if same, err := samePath(src.path, out); err != nil || same {
 		return fmt.Errorf("converting %s: the output is the input (hint: choose another --out)", src.path)
@@ -49,6 +50,8 @@ func Convert(ctx context.Context, src *File, out string, filter Filter, progress
 	return w.Close()
 }
 
+// samePath compares absolute paths. Links are not resolved: the output replaces a
+// link, not what it points to.
 func samePath(a, b string) (bool, error) {
 	x, err := filepath.Abs(a)
 	if err != nil {
@@ -58,12 +61,14 @@ func samePath(a, b string) (bool, error) {
 	return x == y, err
 }
 
-// Copy reads columns of an episode as a Writer writes them, to the bit.
+// Copy reads columns of an episode in the form that a Writer takes, bit for bit.
+// Integers beyond 2^53 therefore survive, which Read would round.
 func (h *File) Copy(columns []envs.Column, e dataset.Episode) (EpisodeData, error) {
 	ep := EpisodeData{Columns: map[string][]float64{}, Raw: map[string][]byte{}}
 	for _, c := range columns {
 		var err error
-		if c.DType == "float16" { // written as float32
+		// float16 is written as float32.
+		if c.DType == "float16" {
 			ep.Columns[c.Name], err = h.Read(c.Name, e.Offset, e.Offset+e.Len)
 		} else {
 			ep.Raw[c.Name], err = h.sets[c.Name].raw(e.Offset, e.Offset+e.Len)
@@ -75,6 +80,7 @@ func (h *File) Copy(columns []envs.Column, e dataset.Episode) (EpisodeData, erro
 	return ep, nil
 }
 
+// readFrames decodes the frames of an episode on all cores.
 func readFrames(src *File, e dataset.Episode) ([][]byte, error) {
 	if src.FrameSize() == 0 {
 		return nil, nil

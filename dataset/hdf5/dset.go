@@ -8,25 +8,33 @@ import (
 	"sync"
 )
 
-// dset is one data set of a file: rows of a fixed number of bytes, read by many
-// goroutines without the library.
+// dset is one HDF5 data set of a file: rows of a fixed number of bytes. Any number of
+// goroutines may read it, without libhdf5.
 type dset struct {
-	described
-	in         io.ReaderAt
-	cache      *chunkCache
-	rows       int
-	rowBytes   int
-	whole      []byte // of a compact data set
-	pipe       pipeline
-	refs       []chunkRef // nil: the library finds the chunks
+	description
+	in       io.ReaderAt
+	cache    *chunkCache
+	rows     int
+	rowBytes int
+	// compactData has all data of a compact data set, nil for other layouts.
+	compactData []byte
+	pipe        pipeline
+	// refs has the place of each chunk, in row-major order of the grid; nil if only
+	// libhdf5 knows the kind of index.
+	refs       []chunkRef
 	chunkBytes int
-	counts     []uint64
-	wholeRows  bool // a chunk spans whole rows
+	// counts is the number of chunks along each axis.
+	counts []uint64
+	// fullRows is set if every chunk consists of complete rows.
+	fullRows bool
 }
 
-// newDset prepares reading; the error is for the user, without the file's name.
-func newDset(d described, in io.ReaderAt, size int64, simple bool, cache *chunkCache) (*dset, error) {
-	s := &dset{described: d, in: in, cache: cache, rows: int(d.dims[0]), rowBytes: d.elem}
+// newDset prepares reading. size is that of the file; parsable says that our own
+// parser can read its index. Errors are for users and do not name the file. All sizes
+// are checked against the file or against maxChunk before anything is allocated,
+// since a damaged file can declare any shape.
+func newDset(d description, in io.ReaderAt, size int64, parsable bool, cache *chunkCache) (*dset, error) {
+	s := &dset{description: d, in: in, cache: cache, rows: int(d.dims[0]), rowBytes: d.elem}
 	for _, n := range d.dims {
 		if n > 1<<40 {
 			return nil, fmt.Errorf("its shape %v is not plausible", d.dims)
@@ -39,33 +47,36 @@ func newDset(d described, in io.ReaderAt, size int64, simple bool, cache *chunkC
 		s.rowBytes *= int(n)
 	}
 	if d.external {
-		return nil, errors.New("its data lie in other files (hint: rewrite it with h5repack)")
+		return nil, errors.New("its data are in other files (hint: rewrite it with h5repack)")
 	}
 	switch d.layout {
 	case layoutContig:
 		return s, s.checkContiguous(size)
+	// A compact data set is stored in its object header, which is at most 64 KiB.
 	case layoutCompact:
 		if s.rows*s.rowBytes > 1<<16 {
 			return nil, errDamaged
 		}
-		s.whole = d.compact
+		s.compactData = d.compact
 		if d.id < 0 {
-			if len(s.whole) != s.rows*s.rowBytes {
+			if len(s.compactData) != s.rows*s.rowBytes {
 				return nil, errDamaged
 			}
 			return s, nil
 		}
-		s.whole = make([]byte, s.rows*s.rowBytes)
-		return s, readWhole(d.id, s.whole)
+		s.compactData = make([]byte, s.rows*s.rowBytes)
+		return s, readAll(d.id, s.compactData)
 	case layoutChunked:
-		return s, s.openChunks(size, simple)
+		return s, s.openChunks(size, parsable)
 	}
 	return nil, errors.New("its layout is virtual (hint: rewrite it with h5repack)")
 }
 
+// checkContiguous checks that the data are inside the file.
 func (s *dset) checkContiguous(size int64) error {
 	if s.offset == undefAddr {
-		return nil // never written
+		// The data were never written; reads return the fill value.
+		return nil
 	}
 	if n := uint64(s.rows) * uint64(s.rowBytes); s.offset > uint64(size) || n > uint64(size)-s.offset {
 		return fmt.Errorf("its %d bytes reach beyond the end of the file (hint: the file is torn, fetch or make it again)", n)
@@ -73,7 +84,8 @@ func (s *dset) checkContiguous(size int64) error {
 	return nil
 }
 
-func (s *dset) openChunks(size int64, simple bool) error {
+// openChunks checks shape and filters of the chunks and parses their index.
+func (s *dset) openChunks(size int64, parsable bool) error {
 	g := chunkGrid{dims: s.dims, max: s.max, chunk: s.chunk, elem: uint64(s.elem), filtered: len(s.filters) > 0}
 	bytes := g.elem
 	for _, c := range g.chunk {
@@ -83,18 +95,20 @@ func (s *dset) openChunks(size int64, simple bool) error {
 		bytes *= c
 	}
 	s.chunkBytes, s.counts = int(bytes), g.counts()
-	s.wholeRows = true
+	s.fullRows = true
 	for i := 1; i < len(s.dims); i++ {
-		s.wholeRows = s.wholeRows && s.chunk[i] == s.dims[i]
+		s.fullRows = s.fullRows && s.chunk[i] == s.dims[i]
 	}
 	s.pipe = pipeline{s.filters, s.elem}
 	if err := s.pipe.check(); err != nil {
 		return err
 	}
-	if !simple {
+	if !parsable {
 		return nil
 	}
 	refs, err := parseIndex(newCursor(s.in, size), s.header, g)
+	// An index of a kind that our parser does not know is left to libhdf5: slower,
+	// under its lock, but correct.
 	if errors.Is(err, errIndex) && s.id >= 0 {
 		return nil
 	}
@@ -102,9 +116,11 @@ func (s *dset) openChunks(size int64, simple bool) error {
 	return err
 }
 
+// rawPool has buffers for stored chunks, of type *[]byte.
 var rawPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// decodeChunk reads and decodes one chunk into dst of chunkBytes.
+// decodeChunk reads and decodes one chunk into dst, which has chunkBytes bytes.
+// Errors name the chunk and its rows.
 func (s *dset) decodeChunk(index int, dst []byte) error {
 	if err := s.tryChunk(index, dst); err != nil {
 		first := s.origin(index)[0]
@@ -114,6 +130,8 @@ func (s *dset) decodeChunk(index int, dst []byte) error {
 	return nil
 }
 
+// tryChunk does the work of decodeChunk. Stored bytes are read into a pooled buffer,
+// unless the chunk has no filters and can be read into dst directly.
 func (s *dset) tryChunk(index int, dst []byte) error {
 	if s.refs == nil {
 		raw, mask, err := readRawChunk(s.id, s.origin(index))
@@ -151,14 +169,15 @@ func (s *dset) tryChunk(index int, dst []byte) error {
 	return s.pipe.decode(dst, raw, ref.mask)
 }
 
-// fillIn writes the fill value over unwritten data.
+// fillIn writes the fill value into dst, for data that were never written.
 func (s *dset) fillIn(dst []byte) {
 	for n := copy(dst, s.fill); n < len(dst); {
 		n += copy(dst[n:], dst[:n])
 	}
 }
 
-// unwritten are the rows [from, to) that the file has room for and nothing in, as far as its index is known here.
+// unwritten returns the ranges [from, to) of rows that are declared but not stored.
+// It finds none if the index is left to libhdf5.
 func (s *dset) unwritten() (rows [][2]int) {
 	if s.layout == layoutContig && s.offset == undefAddr && s.rows > 0 {
 		return [][2]int{{0, s.rows}}
@@ -169,6 +188,7 @@ func (s *dset) unwritten() (rows [][2]int) {
 		}
 		from := int(s.origin(i)[0])
 		to := min(from+int(s.chunk[0]), s.rows)
+		// Chunks are in row order, so touching ranges can be merged.
 		if n := len(rows); n > 0 && rows[n-1][1] >= from {
 			rows[n-1][1] = to
 		} else {
@@ -178,7 +198,7 @@ func (s *dset) unwritten() (rows [][2]int) {
 	return rows
 }
 
-// origin is the first element of a chunk.
+// origin returns the position of a chunk's first element.
 func (s *dset) origin(index int) []uint64 {
 	at := make([]uint64, len(s.counts))
 	for d := len(at) - 1; d >= 0; d-- {
@@ -197,13 +217,13 @@ func (s *dset) read(from, to int, dst []byte) error {
 	var err error
 	switch {
 	case len(dst) == 0:
-	case s.whole != nil:
-		copy(dst, s.whole[from*s.rowBytes:])
+	case s.compactData != nil:
+		copy(dst, s.compactData[from*s.rowBytes:])
 	case s.layout == layoutContig && s.offset == undefAddr:
 		s.fillIn(dst)
 	case s.layout == layoutContig:
 		_, err = s.in.ReadAt(dst, int64(s.offset)+int64(from)*int64(s.rowBytes))
-	case s.wholeRows:
+	case s.fullRows:
 		err = s.readRows(from, to, dst)
 	default:
 		err = s.readBoxes(from, to, dst)
@@ -211,8 +231,10 @@ func (s *dset) read(from, to int, dst []byte) error {
 	return err
 }
 
-// readRows serves chunks that span whole rows; a chunk wanted as a whole is
-// decoded in place, others go through the cache.
+// readRows reads from chunks of complete rows. A chunk of which all rows are
+// requested is decoded directly into dst, which is the case for our frames, of one
+// row per chunk. Other chunks go through the cache, since the next read is likely to
+// need the rest.
 func (s *dset) readRows(from, to int, dst []byte) error {
 	each := int(s.chunk[0])
 	for row := from; row < to; {
@@ -236,7 +258,7 @@ func (s *dset) readRows(from, to int, dst []byte) error {
 	return nil
 }
 
-// readBoxes serves chunks that cut through rows.
+// readBoxes reads from chunks that contain only parts of rows.
 func (s *dset) readBoxes(from, to int, dst []byte) error {
 	perRow := 1
 	for _, n := range s.counts[1:] {
@@ -253,7 +275,10 @@ func (s *dset) readBoxes(from, to int, dst []byte) error {
 	return nil
 }
 
-// copyBox copies the part of a chunk at origin that lies in rows [from, to).
+// copyBox copies the part of a chunk at origin that is in rows [from, to). It
+// recurses over the axes and copies runs along the last one. src and out are the
+// element's row-major index in the chunk and in dst, as far as the axes before are
+// concerned.
 func (s *dset) copyBox(dst, data []byte, origin []uint64, from, to int) {
 	var walk func(axis, src, out int)
 	walk = func(axis, src, out int) {
@@ -280,12 +305,13 @@ func (s *dset) copyBox(dst, data []byte, origin []uint64, from, to int) {
 	walk(0, 0, 0)
 }
 
-// cacheBytes is how much decoded data a file keeps: a dozen of the published
-// files' 15 MB chunks, so that neighbouring frames are decoded once.
+// cacheBytes bounds the decoded chunks that a file keeps: a dozen of the 15 MB chunks
+// of published files, which have 100 frames each. Reading neighbouring frames then
+// decodes their chunk once.
 const cacheBytes = 256 << 20
 
-// chunkCache keeps decoded chunks; goroutines that want the same chunk decode
-// it once.
+// chunkCache is a least-recently-used cache of decoded chunks. Goroutines that need
+// the same chunk at the same time decode it once.
 type chunkCache struct {
 	mu    sync.Mutex
 	items map[chunkKey]*cached
@@ -293,11 +319,14 @@ type chunkCache struct {
 	bytes int
 }
 
+// chunkKey identifies a chunk among those of all columns, which share the cache.
 type chunkKey struct {
 	set   *dset
 	index int
 }
 
+// cached is an entry of the cache. once decodes it, outside the lock of the cache, so
+// that different chunks are decoded in parallel.
 type cached struct {
 	once sync.Once
 	data []byte
@@ -305,7 +334,7 @@ type cached struct {
 	at   *list.Element
 }
 
-// get returns the decoded chunk, which nobody may change.
+// get returns a decoded chunk. The caller must not change it.
 func (c *chunkCache) get(d *dset, index int) ([]byte, error) {
 	key := chunkKey{d, index}
 	c.mu.Lock()
@@ -329,7 +358,9 @@ func (c *chunkCache) get(d *dset, index int) ([]byte, error) {
 	return it.data, it.err
 }
 
-// evict drops the oldest chunks beyond the budget, but never the newest one.
+// evict drops the least recently used chunks while the cache exceeds its budget. It
+// keeps the newest one in any case, which may exceed the budget alone. Goroutines
+// that still read a dropped chunk have their own reference.
 func (c *chunkCache) evict() {
 	for c.bytes > cacheBytes && c.order.Len() > 1 {
 		e := c.order.Back()

@@ -27,7 +27,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer w.Abort() // does nothing once Close has finished the file
+	// Abort does nothing after Close.
+	defer w.Abort()
 	for _, rows := range [][]float64{{0, 0, 1, 0, 2, 0}, {5, 5, 5, 6}} {
 		if err := w.Append(hdf5.EpisodeData{Columns: map[string][]float64{"position": rows}}); err != nil {
 			fmt.Println(err)

@@ -1,17 +1,25 @@
-// Package hdf5 reads and writes data sets in the field's HDF5 layout: one data
-// set a column at the root, the rows of all episodes one after another, ep_len
-// and ep_offset (docs/dataset-format.md).
+// Package hdf5 reads and writes data sets in the common HDF5 layout of this field:
+// one HDF5 data set per column in the root group, the rows of all episodes one after
+// another, and ep_len and ep_offset with the episodes (docs/dataset-format.md).
 //
-// libhdf5 only opens and lists a file and writes ours. Reading decodes chunks in
-// this package, from many goroutines at once. The package knows nothing of
-// tasks, clips or models.
+// [Open] returns a [File], which implements dataset.Source. [Create] returns a
+// [Writer], to which episodes are appended. [Convert] copies a file into one with our
+// chunks, filter and checksums.
 //
-// A File (file.go) is a listing by libhdf5 (lib.go, lib.c) and a dset for each
-// column (dset.go): where the chunks are (chunkindex.go), how they are decoded
-// (filter.go, blosc.go) and which are kept decoded. What libhdf5 is too old to
-// describe is read from the object's own header (header.go). A Writer
-// (writer.go, libwrite.c) hands finished chunks to libhdf5; Convert copies one
-// into the other.
+// The division of work with libhdf5 follows from two of its properties. It is not
+// thread-safe as packaged, so it would decode chunks one at a time; therefore it only
+// opens and lists a file (lib.go, lib.c), and this package reads and decodes chunks
+// from any number of goroutines. And some of its versions crash or hang on damaged
+// metadata, so these are verified before it sees them.
+//
+//   - dset.go reads one column: where its chunks are (chunkindex.go), how they are
+//     decoded (filter.go, blosc.go), and which decoded chunks are cached.
+//   - checksum.go and globalheap.go verify metadata that only libhdf5 reads.
+//   - header.go describes columns that an older libhdf5 cannot open, from their
+//     object headers.
+//   - writer.go and libwrite.c pass finished chunks to libhdf5.
+//
+// The package knows nothing of tasks, clips or models.
 package hdf5
 
 import (
@@ -29,7 +37,7 @@ import (
 	"scalewm/envs"
 )
 
-// Names with a meaning of their own in the layout.
+// Columns with a special meaning in the layout.
 const (
 	pixelsName = "pixels"
 	lenName    = "ep_len"
@@ -38,47 +46,53 @@ const (
 	stepName   = "step_idx"
 )
 
-// layout lists the columns of every task's files. They are read or the file is
-// refused; anything else that is no column is left out.
+// layout has the columns that files of every task have. If one of them cannot be
+// read, Open returns an error. Any other entry that is not a column is skipped.
 var layout = []string{pixelsName, "action", "reward", "terminated", "truncated", indexName, "episode_idx", stepName}
 
-// maxRowBytes is the widest numeric column that is a column; wider ones (other
-// images) are listed as skipped.
+// maxRowBytes bounds a row of a numeric column. Wider data, such as further images,
+// are skipped.
 const maxRowBytes = 1 << 16
 
 // MaxFrameSize is the largest edge of frames, in pixels.
 const MaxFrameSize = 4096
 
-// frameBytes is the size of a frame of an edge.
+// frameBytes returns the size of a frame with that edge.
 func frameBytes(edge int) int { return edge * edge * 3 }
 
-// File is an open data set. It implements dataset.Source.
+// File is an open data set. It implements dataset.Source, and its methods may be
+// called from several goroutines at once.
 type File struct {
-	path      string
-	list      *listing
-	f         *os.File
-	in        io.ReaderAt // the file from its superblock on
-	cache     chunkCache
-	rows      int
-	episodes  []dataset.Episode
-	columns   []envs.Column
-	sets      map[string]*dset
-	pixels    *dset
-	frameSize int // edge of the frames, 0 without pixels
-	skipped   map[string]string
-	print     fingerprint
+	path string
+	list *listing
+	f    *os.File
+	// in is the file from its superblock on: addresses in the file count from there.
+	in       io.ReaderAt
+	cache    chunkCache
+	rows     int
+	episodes []dataset.Episode
+	columns  []envs.Column
+	sets     map[string]*dset
+	pixels   *dset
+	// frameSize is the edge of the frames, or 0 without pixels.
+	frameSize int
+	// skipped has the reason for each entry that is not a column, by name.
+	skipped map[string]string
+	print   fingerprint
 }
 
 var _ dataset.Source = (*File)(nil)
 
-// Open opens a data set, ours or a published one. Errors name the file and say
-// what is wrong with it in one line.
+// Open opens a data set, one of ours or a published one. It reads and verifies the
+// metadata and reads the episodes, but no other values. Errors name the file and say
+// in one line what is wrong with it.
 func Open(path string) (*File, error) {
 	f, err := safefile.Open(path, safefile.MaxData)
 	if err != nil {
 		hint := "`scalewm collect` makes one"
 		if isLance(path) {
-			if whole, err := filepath.Abs(path); err == nil { // relative ones are looked for elsewhere
+			// The Python function would look for a relative path in its own folder.
+			if whole, err := filepath.Abs(path); err == nil {
 				path = whole
 			}
 			hint = fmt.Sprintf("it is a Lance folder; `stable_worldmodel.data.convert(%q, \"out.h5\", dest_format=\"hdf5\")` in Python makes an HDF5 file of it", path)
@@ -88,12 +102,12 @@ func Open(path string) (*File, error) {
 	h := &File{path: path, f: f, sets: map[string]*dset{}, skipped: map[string]string{}}
 	if err := h.open(); err != nil {
 		h.Close()
-		return nil, fmt.Errorf("opening the data set %s: %w", path, hinted(err, "is it a whole HDF5 file? Fetch or make it again"))
+		return nil, fmt.Errorf("opening the data set %s: %w", path, hinted(err, "is it a complete HDF5 file? Fetch or make it again"))
 	}
 	return h, nil
 }
 
-// hinted adds a hint to an error that has none of its own.
+// hinted adds a hint to an error that does not have one.
 func hinted(err error, hint string) error {
 	if strings.Contains(err.Error(), "(hint: ") {
 		return err
@@ -101,13 +115,15 @@ func hinted(err error, hint string) error {
 	return fmt.Errorf("%w (hint: %s)", err, hint)
 }
 
-// isLance says whether a path is a data set in the other format of stable-worldmodel.
+// isLance reports whether a path is a data set in Lance format, the other format of
+// stable-worldmodel.
 func isLance(path string) bool {
 	st, err := os.Stat(filepath.Join(path, "_versions"))
 	return err == nil && st.IsDir()
 }
 
-// open verifies what libhdf5 is about to read, lists the file and takes its columns in.
+// open verifies the metadata that libhdf5 is about to read, lists the file and adds
+// its columns. The order matters: libhdf5 can crash or loop on damaged metadata.
 func (h *File) open() error {
 	st, err := h.f.Stat()
 	if err != nil {
@@ -125,15 +141,16 @@ func (h *File) open() error {
 	return h.load(size)
 }
 
+// load reads the episodes and adds the columns.
 func (h *File) load(size int64) error {
-	byName := map[string]described{}
+	byName := map[string]description{}
 	for _, d := range h.list.sets {
 		byName[d.name] = d
 	}
 	if err := h.loadEpisodes(byName, size); err != nil {
 		return err
 	}
-	for name, reason := range h.list.others {
+	for name, reason := range h.list.nonColumns {
 		if slices.Contains(layout, name) {
 			return fmt.Errorf("column %s cannot be read: it is %s (hint: a column of that name holds numbers of every row; fetch or make the file again)", name, reason)
 		}
@@ -151,8 +168,9 @@ func (h *File) load(size int64) error {
 	return nil
 }
 
-// loadEpisodes reads ep_len and ep_offset; together they cover the rows.
-func (h *File) loadEpisodes(byName map[string]described, size int64) error {
+// loadEpisodes reads ep_len and ep_offset. The number of rows is the end of the last
+// episode, and the columns are compared with it later.
+func (h *File) loadEpisodes(byName map[string]description, size int64) error {
 	lens, err := h.readIndex(byName, lenName, size)
 	if err != nil {
 		return err
@@ -178,11 +196,13 @@ func (h *File) loadEpisodes(byName map[string]described, size int64) error {
 	return nil
 }
 
-// maxEpisodes bounds what a small file can claim, and so the memory for it.
-// Published files have some ten thousand.
+// maxEpisodes bounds the memory that the declared length of an unwritten list can
+// claim, which takes no space in the file. Published files have about ten thousand
+// episodes.
 const maxEpisodes = 1 << 22
 
-func (h *File) readIndex(byName map[string]described, name string, size int64) ([]float64, error) {
+// readIndex reads one of the two lists of episodes.
+func (h *File) readIndex(byName map[string]description, name string, size int64) ([]float64, error) {
 	d, ok := byName[name]
 	if !ok {
 		return nil, fmt.Errorf("there is no %s (hint: the layout is that of docs/dataset-format.md; this file has %s)", name, strings.Join(slices.Sorted(maps.Keys(byName)), ", "))
@@ -190,7 +210,7 @@ func (h *File) readIndex(byName map[string]described, name string, size int64) (
 	if len(d.dims) != 1 || d.dtype() == "" {
 		return nil, fmt.Errorf("%s is not a list of numbers", name)
 	}
-	s, err := newDset(d, h.in, size, h.list.simple, &h.cache)
+	s, err := newDset(d, h.in, size, h.list.parsable, &h.cache)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -200,8 +220,10 @@ func (h *File) readIndex(byName map[string]described, name string, size int64) (
 	return s.numbers(0, s.rows)
 }
 
-// addColumn takes in one data set, or says why it is left out.
-func (h *File) addColumn(d described, size int64) (skipped string, err error) {
+// addColumn adds one HDF5 data set as a column or as the pixels, or returns the
+// reason why it is skipped. It returns an error if the data set should be a column
+// but is damaged.
+func (h *File) addColumn(d description, size int64) (skipped string, err error) {
 	dt := d.dtype()
 	switch {
 	case d.name == lenName || d.name == offsetName:
@@ -213,11 +235,11 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 	case len(d.dims) == 0:
 		return "no rows", nil
 	case strings.HasPrefix(d.name, "ep_") && d.name != indexName && int(d.dims[0]) == len(h.episodes) && len(h.episodes) != h.rows:
-		return "one entry an episode", nil
+		return "one entry per episode", nil
 	case int(d.dims[0]) != h.rows:
 		return "", fmt.Errorf("it has %d rows, the episodes %d (hint: the file is torn or of another layout)", d.dims[0], h.rows)
 	}
-	s, err := newDset(d, h.in, size, h.list.simple, &h.cache)
+	s, err := newDset(d, h.in, size, h.list.parsable, &h.cache)
 	if err != nil {
 		return "", err
 	}
@@ -230,7 +252,7 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 		return "", nil
 	}
 	if s.rowBytes == 0 || s.rowBytes > maxRowBytes {
-		return fmt.Sprintf("%d bytes a row", s.rowBytes), nil
+		return fmt.Sprintf("%d bytes per row", s.rowBytes), nil
 	}
 	h.sets[d.name] = s
 	h.columns = append(h.columns, envs.Column{Name: d.name, DType: dt, Width: s.rowBytes / s.elem,
@@ -238,7 +260,7 @@ func (h *File) addColumn(d described, size int64) (skipped string, err error) {
 	return "", nil
 }
 
-// NameFault says why a name cannot be a column's, "" where it can.
+// NameFault returns why a column cannot have a name, or "" if it can.
 func NameFault(name string) string {
 	switch {
 	case name == "" || name == "." || strings.ContainsAny(name, "/\x00"):
@@ -251,7 +273,7 @@ func NameFault(name string) string {
 	return ""
 }
 
-// Path is where the file lies.
+// Path returns the path as it was passed to Open.
 func (h *File) Path() string { return h.path }
 
 // Rows implements dataset.Source.
@@ -260,16 +282,18 @@ func (h *File) Rows() int { return h.rows }
 // Episodes implements dataset.Source.
 func (h *File) Episodes() []dataset.Episode { return h.episodes }
 
-// Columns implements dataset.Source; they come in alphabetical order.
+// Columns implements dataset.Source. The columns are in alphabetical order.
 func (h *File) Columns() []envs.Column { return h.columns }
 
-// Skipped says which entries of the root group, and which attributes, are left out, and why.
+// Skipped returns the entries of the root group and the attributes that were left
+// out, with the reasons. The caller must not change the map.
 func (h *File) Skipped() map[string]string { return h.skipped }
 
 // Attr implements dataset.Source.
 func (h *File) Attr(name string) (string, bool) { v, ok := h.list.attrs[name]; return v, ok }
 
-// Attrs are all string attributes of the file.
+// Attrs returns all string attributes of the file. The caller must not change the
+// map.
 func (h *File) Attrs() map[string]string { return h.list.attrs }
 
 // FrameSize implements dataset.Source.
@@ -289,7 +313,8 @@ func (h *File) Read(column string, from, to int) ([]float64, error) {
 	return v, err
 }
 
-// numbers reads rows and widens them. With dataset.ErrInexact it returns rounded numbers.
+// numbers reads rows [from, to) as float64. If the error wraps dataset.ErrInexact,
+// the numbers are rounded.
 func (s *dset) numbers(from, to int) ([]float64, error) {
 	raw, err := s.raw(from, to)
 	if err != nil {
@@ -302,7 +327,7 @@ func (s *dset) numbers(from, to int) ([]float64, error) {
 	return out, nil
 }
 
-// raw reads the bytes of rows in the column's own type, little-endian.
+// raw reads the bytes of rows [from, to) in the column's own type, little-endian.
 func (s *dset) raw(from, to int) ([]byte, error) {
 	if from < 0 || to > s.rows || from > to {
 		return nil, fmt.Errorf("rows %d to %d of %d", from, to, s.rows)
@@ -333,8 +358,8 @@ func (h *File) Frame(row int, dst []byte) error {
 	return nil
 }
 
-// Unwritten are the rows [from, to) of a column, or of pixels, that the file has room for and nothing in: they read as
-// the fill value, mostly 0.
+// Unwritten returns the ranges [from, to) of rows of a column, or of pixels, that are
+// declared but not stored. Reading them returns the fill value, usually 0.
 func (h *File) Unwritten(column string) [][2]int {
 	s := h.sets[column]
 	if column == pixelsName {
@@ -355,26 +380,29 @@ func (h *File) Close() error {
 	return errors.Join(err, h.f.Close())
 }
 
-// Protection says in words which damage to the file does not go unseen: files of
-// the earliest format have no checksums, and values have them where a filter adds one.
+// Protection describes which damage to the file would be detected. Files in the
+// earliest format have no checksums in their metadata; values have one if a filter
+// adds it.
 func (h *File) Protection() string {
 	var bare []string
 	for _, d := range h.list.sets {
-		sums := func(f filterInfo) bool { return f.id == filterFletcher || f.id == filterDeflate } // deflate holds an Adler-32
+		// deflate streams end with an Adler-32.
+		sums := func(f filterInfo) bool { return f.id == filterFletcher || f.id == filterDeflate }
 		if h.skipped[d.name] == "" && !slices.ContainsFunc(d.filters, sums) {
 			bare = append(bare, d.name)
 		}
 	}
 	switch {
-	case h.list.sealed && bare == nil:
+	case h.list.hasChecksums && bare == nil:
 		return "checksums cover its metadata and every value"
-	case h.list.sealed:
+	case h.list.hasChecksums:
 		return "checksums cover its metadata, not the values of " + strings.Join(bare, ", ") + ": damage that leaves them readable is not seen"
 	}
 	return "this file has no checksums of its own: damage that leaves it readable is not seen"
 }
 
-// Storage says in words how frames are stored: chunk length and filters.
+// Storage describes how frames are stored: their filters and the number of frames per
+// chunk.
 func (h *File) Storage() string {
 	switch {
 	case h.pixels == nil:
@@ -389,5 +417,5 @@ func (h *File) Storage() string {
 	if filters == nil {
 		filters = []string{"plain"}
 	}
-	return fmt.Sprintf("%s, %d a chunk", strings.Join(filters, "+"), h.pixels.chunk[0])
+	return fmt.Sprintf("%s, %d per chunk", strings.Join(filters, "+"), h.pixels.chunk[0])
 }

@@ -16,19 +16,22 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxChunk bounds a chunk in bytes, stored or decoded. Published files have
-// chunks of 15 MB (100 frames).
+// maxChunk bounds a chunk in bytes, stored or decoded, and with it the memory for
+// one. Published files have chunks of 15 MB (100 frames).
 const maxChunk = 512 << 20
 
+// errDamaged is wrapped by errors about raw data that cannot be decoded.
 var errDamaged = errors.New("damaged data")
 
-// pipeline undoes the filters that a chunk went through.
+// pipeline decodes chunks of one data set. stages are the filters in the order in
+// which they were applied; elem is the element size.
 type pipeline struct {
 	stages []filterInfo
 	elem   int
 }
 
-// check says at opening whether every stage is known here.
+// check returns an error if a filter is not implemented. It is called on opening, so
+// that an unreadable column is reported before any work.
 func (p pipeline) check() error {
 	for _, f := range p.stages {
 		switch f.id {
@@ -40,14 +43,17 @@ func (p pipeline) check() error {
 	return nil
 }
 
-// decode fills dst, a whole chunk, from its stored bytes; bit i of mask skips stage i.
+// decode fills dst, a complete chunk, from its stored bytes. Bit i of mask means that
+// stage i was not applied: a writer may skip an optional filter that does not make a
+// chunk smaller.
 func (p pipeline) decode(dst, src []byte, mask uint32) error {
 	b := src
 	for i := len(p.stages) - 1; i >= 0; i-- {
 		if mask&(1<<i) != 0 {
 			continue
 		}
-		// The last stage to be undone writes straight into dst.
+		// The last stage to be undone writes directly to dst, which saves a copy of
+		// the chunk.
 		var out []byte
 		if !p.anyBefore(i, mask) {
 			out = dst
@@ -66,25 +72,29 @@ func (p pipeline) decode(dst, src []byte, mask uint32) error {
 	return nil
 }
 
-// anyBefore says whether a stage below i still has to be undone after it.
+// anyBefore reports whether a stage before i was applied, and so still has to be
+// undone after it.
 func (p pipeline) anyBefore(i int, mask uint32) bool {
 	return ^mask&(1<<i-1) != 0
 }
 
+// filterName returns the name of a filter for messages.
 func filterName(id int) string {
 	names := map[int]string{filterDeflate: "deflate", filterShuffle: "shuffle", filterFletcher: "fletcher32",
 		filterLZF: "lzf", filterBlosc: "Blosc", filterZstd: "zstd"}
 	return names[id]
 }
 
-// undo reverses one stage. It writes into out when that is the chunk itself,
-// else into a new buffer of at most a little more than the chunk's size.
+// undo reverses one stage. It writes into out if that is not nil, and otherwise into
+// a new buffer that is a little larger than the chunk. A filter cannot produce more
+// than that, so a small stored chunk cannot claim much memory.
 func (p pipeline) undo(f filterInfo, out, src []byte, size int) ([]byte, error) {
 	if f.id == filterFletcher {
 		return stripFletcher(src)
 	}
 	if out == nil {
-		out = make([]byte, size+4) // fletcher32 adds 4 bytes
+		// A fletcher32 stage before this one added 4 bytes.
+		out = make([]byte, size+4)
 	}
 	switch f.id {
 	case filterDeflate:
@@ -100,6 +110,7 @@ func (p pipeline) undo(f filterInfo, out, src []byte, size int) ([]byte, error) 
 	}
 }
 
+// unshuffleFilter is unshuffle as a stage of a pipeline.
 func unshuffleFilter(out, src []byte, elem int) ([]byte, error) {
 	if len(src) > len(out) {
 		return nil, errDamaged
@@ -109,8 +120,8 @@ func unshuffleFilter(out, src []byte, elem int) ([]byte, error) {
 	return out, nil
 }
 
-// unshuffle gathers the bytes of each element, which were stored plane by
-// plane; a tail shorter than an element stays where it is.
+// unshuffle reverses the byte shuffle, which stores byte 0 of all elements, then byte
+// 1, and so on. A tail shorter than an element is not shuffled.
 func unshuffle(dst, src []byte, elem int) {
 	n := 0
 	if elem > 0 {
@@ -125,14 +136,16 @@ func unshuffle(dst, src []byte, elem int) {
 	copy(dst[n*elem:], src[n*elem:])
 }
 
-// stripFletcher verifies and removes the checksum that ends a chunk.
+// stripFletcher verifies the checksum at the end of a chunk and returns the bytes
+// before it.
 func stripFletcher(src []byte) ([]byte, error) {
 	if len(src) < 4 {
 		return nil, errDamaged
 	}
 	body, want := src[:len(src)-4], binary.LittleEndian.Uint32(src[len(src)-4:])
 	sum := fletcher32(body)
-	// Files of before 1.6.3 hold the sum with its bytes swapped in pairs.
+	// Versions of HDF5 before 1.6.3 stored the sum with the bytes of each half
+	// swapped.
 	swapped := sum>>8&0x00ff00ff | sum<<8&0xff00ff00
 	if sum != want && swapped != want {
 		return nil, fmt.Errorf("%w: the checksum differs", errDamaged)
@@ -140,21 +153,29 @@ func stripFletcher(src []byte) ([]byte, error) {
 	return body, nil
 }
 
-// fletcher32 sums big-endian 16-bit words, and the sums after each word, modulo
-// 65535; a sum is 0 only where all words are. Four words are taken at a time, two
-// in each half of a uint64, and up to 256 times before the halves could overflow.
+// fletcher32 returns HDF5's Fletcher-32: the sum of big-endian 16-bit words, and the
+// sum of the sums after each word, both modulo 65535. A sum is 0 only if all words
+// are.
+//
+// It is computed four words at a time, with two words in the halves of each uint64.
+// The sums of at most 256 such steps fit into a half, so the reduction is needed only
+// once per 256.
 func fletcher32(b []byte) uint32 {
 	const halves = 0x0000ffff_0000ffff
 	var s1, s2 uint64
 	for len(b) >= 8 {
 		n := min(len(b)/8, 256)
-		var even, odd, evens, odds uint64 // sums of words 0 and 2, of 1 and 3, and the sums of those
+		// even has the sums of words 0 and 2 of each step, odd those of words 1 and
+		// 3; evens and odds are the running sums of these.
+		var even, odd, evens, odds uint64
 		for i := 0; i < 8*n; i += 8 {
 			v := binary.BigEndian.Uint64(b[i:])
 			evens, odds = evens+even, odds+odd
 			even, odd = even+(v>>16&halves), odd+(v&halves)
 		}
 		b = b[8*n:]
+		// A word that is k-th from the end counts k times in the second sum: by steps
+		// of four in all, and within its step 4, 3, 2 or 1 times.
 		w0, w1, w2, w3 := even>>32, odd>>32, even&0xffffffff, odd&0xffffffff
 		all := evens>>32 + odds>>32 + evens&0xffffffff + odds&0xffffffff
 		s2 = fold(s2 + 4*(uint64(n)*s1+all) + 4*w0 + 3*w1 + 2*w2 + w3)
@@ -170,7 +191,8 @@ func fletcher32(b []byte) uint32 {
 	return uint32(fold(s2)<<16 | fold(s1))
 }
 
-// fold is congruent to s modulo 65535, and 0 only where s is.
+// fold returns a number congruent to s modulo 65535 and at most 65535. It is 0 only
+// if s is.
 func fold(s uint64) uint64 {
 	for s > 0xffff {
 		s = s&0xffff + s>>16
@@ -178,11 +200,13 @@ func fold(s uint64) uint64 {
 	return s
 }
 
-// zstdDecoder is safe for many goroutines; output is bounded by the buffer handed in.
+// zstdDecoder may be used by many goroutines. Its output is limited to the capacity
+// of the buffer that the caller passes.
 var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(maxChunk))
 })
 
+// zstdDecode decodes a zstd frame into out and returns the part that it filled.
 func zstdDecode(out, src []byte) ([]byte, error) {
 	d, err := zstdDecoder()
 	if err != nil {
@@ -195,7 +219,9 @@ func zstdDecode(out, src []byte) ([]byte, error) {
 	return b, nil
 }
 
-// lzfDecode undoes LibLZF, h5py's own fast filter.
+// lzfDecode decodes LibLZF, h5py's own fast filter. A control byte below 32 begins a
+// run of literals; otherwise it has the length of a match in its top 3 bits (7: one
+// more byte follows) and the high bits of the distance.
 func lzfDecode(out, src []byte) ([]byte, error) {
 	n := 0
 	for i := 0; i < len(src); {
@@ -231,7 +257,9 @@ func lzfDecode(out, src []byte) ([]byte, error) {
 	return out[:n], nil
 }
 
-// copyBack repeats length bytes from back bytes before n; the stretches may overlap.
+// copyBack appends length bytes, at n, that begin back bytes before n. The ranges may
+// overlap: a short distance repeats its bytes, so they must then be copied one at a
+// time. It returns false if a range is outside out.
 func copyBack(out []byte, n, back, length int) bool {
 	if back > n || n+length > len(out) {
 		return false
@@ -246,18 +274,19 @@ func copyBack(out []byte, n, back, length int) bool {
 	return true
 }
 
-// Filter is how our files store frames.
+// Filter is the compression of frames in files that we write.
 type Filter string
 
-// The filters of our files. Deflate, the default, opens everywhere; zstd is
-// twice as fast to write and needs a plug-in in Python; none is for measuring.
+// The filters of our files. Deflate, the default, can be read by every HDF5 program.
+// Zstd is twice as fast to write but needs a plug-in in Python. None is for
+// measurements.
 const (
 	Deflate Filter = "deflate"
 	Zstd    Filter = "zstd"
 	None    Filter = "none"
 )
 
-// ParseFilter reads a filter's name; "" is Deflate.
+// ParseFilter returns the filter of a name; "" is Deflate.
 func ParseFilter(s string) (Filter, error) {
 	switch f := Filter(s); f {
 	case "":
@@ -268,7 +297,7 @@ func ParseFilter(s string) (Filter, error) {
 	return "", fmt.Errorf("no filter named %q (hint: deflate, zstd or none)", s)
 }
 
-// pipeline is the filter's number and parameter in HDF5.
+// pipeline returns the filter's number in HDF5 and its parameter.
 func (f Filter) pipeline() (id, level int) {
 	switch f {
 	case Zstd:
@@ -279,12 +308,13 @@ func (f Filter) pipeline() (id, level int) {
 	return filterDeflate, deflateLevel
 }
 
+// zstdEncoder may be used by many goroutines: EncodeAll has no state between calls.
 var zstdEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault))
 })
 
-// Encode appends frame as the stored bytes of one chunk to dst. It may be
-// called from many goroutines; the bytes depend on the frame alone.
+// Encode appends the stored bytes of a chunk with one frame to dst. It may be called
+// from several goroutines at once, and the bytes depend only on the frame.
 func (f Filter) Encode(dst, frame []byte) []byte {
 	switch f {
 	case Zstd:
@@ -299,14 +329,17 @@ func (f Filter) Encode(dst, frame []byte) []byte {
 	return deflate(dst, frame)
 }
 
-// inflater and deflater hold libdeflate's state; the pools hand one to each
-// goroutine and the collector's cleanup frees it.
+// inflater and deflater have libdeflate's state, which serves one call at a time.
+// Pools reuse them, and a cleanup frees the C memory when the garbage collector drops
+// one.
 type inflater struct {
 	c *C.struct_libdeflate_decompressor
 }
 type deflater struct {
-	c   *C.struct_libdeflate_compressor
-	buf []byte // as long as the worst case, so that results can be stored tightly
+	c *C.struct_libdeflate_compressor
+	// buf has the size of the worst case. The result is then copied to a slice of its
+	// own size.
+	buf []byte
 }
 
 var inflaters = sync.Pool{New: func() any {
@@ -315,7 +348,8 @@ var inflaters = sync.Pool{New: func() any {
 	return z
 }}
 
-// deflateLevel is the level of our files: the size of zlib's 6 at twice its speed.
+// deflateLevel is libdeflate's level in our files. The size is that of zlib's level
+// 6, at twice its speed.
 const deflateLevel = 6
 
 var deflaters = sync.Pool{New: func() any {
@@ -324,7 +358,7 @@ var deflaters = sync.Pool{New: func() any {
 	return z
 }}
 
-// inflate decodes a zlib stream into out and returns what it filled.
+// inflate decodes a zlib stream into out and returns the part that it filled.
 func inflate(out, src []byte) ([]byte, error) {
 	if len(src) == 0 || len(out) == 0 {
 		return nil, errDamaged
@@ -339,7 +373,7 @@ func inflate(out, src []byte) ([]byte, error) {
 	return out[:n], nil
 }
 
-// deflate appends src as a zlib stream to dst. The bytes depend on src alone.
+// deflate appends src as a zlib stream to dst. The bytes depend only on src.
 func deflate(dst, src []byte) []byte {
 	z := deflaters.Get().(*deflater)
 	defer deflaters.Put(z)

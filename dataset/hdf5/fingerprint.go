@@ -15,22 +15,24 @@ import (
 	"scalewm/envs"
 )
 
-// sampledFrames is how many frames enter the fingerprint: all frames of a
-// published file are 100 GB to hash, and numeric columns differ wherever
-// episodes do.
+// sampledFrames is the number of frames that are hashed into the fingerprint. Hashing
+// all frames of a published file would read 100 GB, and the numeric columns, which
+// are hashed completely, differ wherever episodes do.
 const sampledFrames = 256
 
+// fingerprint is computed once per open file.
 type fingerprint struct {
 	once sync.Once
 	hex  string
 	err  error
 }
 
-// Fingerprint implements dataset.Source: SHA-256 over the number of rows, the
-// episodes' offsets and lengths, every numeric column but the episode and step
-// indices (name, width and all values as float64), and the decoded bytes of 256
-// frames spread evenly over the rows. It does not depend on chunks, filters,
-// integer widths or the order of columns.
+// Fingerprint implements dataset.Source. It is the SHA-256 of the number of rows, the
+// offsets and lengths of the episodes, every numeric column except indices of
+// episodes and steps (name, width and all values as float64), and the decoded bytes
+// of 256 frames spread evenly over the rows. It does not depend on chunks, filters,
+// integer widths or the order of columns. Splits and ids of cells depend on it, so
+// the definition must not change.
 func (h *File) Fingerprint() (string, error) {
 	h.print.once.Do(func() { h.print.hex, h.print.err = h.computePrint() })
 	return h.print.hex, h.print.err
@@ -73,19 +75,22 @@ func (h *File) computePrint() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// hashColumn hashes in blocks, so that a long column is never whole in memory.
+// hashColumn hashes a column in blocks of about 1 MiB, so that a long column is never
+// in memory completely.
 func (h *File) hashColumn(sum interface{ Write([]byte) (int, error) }, name string) error {
 	rows := max(1, 1<<20/max(1, h.sets[name].rowBytes))
 	var b []byte
 	for from := 0; from < h.rows; from += rows {
 		v, err := h.Read(name, from, min(from+rows, h.rows))
-		if err != nil && !errors.Is(err, dataset.ErrInexact) { // rounded integers are hashed as float64 too
+		// Integers that float64 cannot represent are hashed as their rounded values.
+		if err != nil && !errors.Is(err, dataset.ErrInexact) {
 			return err
 		}
 		b = b[:0]
 		for _, x := range v {
 			if x != x {
-				x = math.NaN() // one pattern for every NaN
+				// NaN has many bit patterns, which mean the same.
+				x = math.NaN()
 			}
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 		}
@@ -94,7 +99,8 @@ func (h *File) hashColumn(sum interface{ Write([]byte) (int, error) }, name stri
 	return nil
 }
 
-// sampleRows spreads up to sampledFrames rows evenly, first and last included.
+// sampleRows returns up to sampledFrames rows, spread evenly, including the first and
+// the last.
 func sampleRows(rows int) []int {
 	n := min(rows, sampledFrames)
 	out := make([]int, n)
@@ -107,7 +113,7 @@ func sampleRows(rows int) []int {
 	return out
 }
 
-// IsIndex says whether a column only numbers episodes or steps.
+// IsIndex reports whether a column only numbers episodes or steps.
 func IsIndex(name string) bool {
 	return name == indexName || name == "episode_idx" || name == stepName
 }

@@ -13,7 +13,8 @@ import (
 	"scalewm/envs"
 )
 
-// fixturePixel and fixtureValue are the formulas of testdata/make.py.
+// fixturePixel and fixtureValue are the formulas by which testdata/make.py computes
+// values.
 func fixturePixel(row, y, x, c int) byte { return byte(row*7 + y/8*3 + x/16*5 + c*11) }
 
 func fixtureValue(row, k int) float64 { return float64(row*3%64 + k*16 - 32) }
@@ -28,7 +29,7 @@ func openFixture(t *testing.T, name string) *File {
 	return f
 }
 
-// Every way of storing pixels, read in an order that is not the file's.
+// Pixels in every kind of storage, read in another order than that of the file.
 func TestFixtureFrames(t *testing.T) {
 	for _, name := range []string{"plain_pixels", "gzip_shuffle", "gzip_7", "boxes", "lzf_growing", "zstd", "published", "latest"} {
 		f := openFixture(t, name)
@@ -87,7 +88,8 @@ func TestFixtureEpisodes(t *testing.T) {
 	}
 }
 
-// Blosc: each codec, without, with byte and with bit shuffle, on elements of 1, 4 and 8 bytes.
+// Blosc with each codec, without shuffle and with byte and bit shuffle, on elements
+// of 1, 4 and 8 bytes.
 func TestFixtureBlosc(t *testing.T) {
 	f := openFixture(t, "blosc")
 	seen := 0
@@ -107,7 +109,8 @@ func TestFixtureBlosc(t *testing.T) {
 	}
 }
 
-// Every chunk index; "sparse" was never written outside rows 500 to 504 (fill value -7).
+// Every kind of chunk index. "sparse" was written only in rows 500 to 504 (fill value
+// -7).
 func TestFixtureIndexes(t *testing.T) {
 	for _, name := range []string{"indexes", "indexes_old"} {
 		f := openFixture(t, name)
@@ -131,7 +134,7 @@ func TestFixtureIndexes(t *testing.T) {
 	}
 }
 
-// A chunk index that is left to the library; rows 4 to 7 were written (fill value -7).
+// A chunk index that only libhdf5 reads. Rows 4 to 7 were written (fill value -7).
 func TestFixtureSideways(t *testing.T) {
 	f := openFixture(t, "sideways")
 	checkColumn(t, f, "sideways", 3, func(row, k int) float64 {
@@ -145,8 +148,8 @@ func TestFixtureSideways(t *testing.T) {
 	}
 }
 
-// Files in the newest format: what the installed library cannot open is
-// described by our own reader of object headers.
+// Files in the newest format: data sets that the installed libhdf5 cannot open are
+// described by our own parser of object headers.
 func TestFixtureLatest(t *testing.T) {
 	f := openFixture(t, "latest")
 	flag := func(row, k int) float64 {
@@ -173,7 +176,7 @@ func TestFixtureLatest(t *testing.T) {
 	})
 }
 
-// Our reader of object headers says of every fixture what the library says.
+// Our parser of object headers agrees with libhdf5 on every fixture.
 func TestDescribeAgreesWithLibrary(t *testing.T) {
 	names := []string{"plain", "gzip_shuffle", "gzip_7", "lzf_growing", "zstd", "published", "blosc", "types", "indexes", "indexes_old"}
 	for _, name := range names {
@@ -181,7 +184,8 @@ func TestDescribeAgreesWithLibrary(t *testing.T) {
 		for _, d := range f.list.sets {
 			own, err := describe(newCursor(f.in, 1<<20), d.name, d.header)
 			if errors.Is(err, errIndex) {
-				continue // an index that is left to the library
+				// Only libhdf5 reads this index.
+				continue
 			}
 			if err != nil {
 				t.Errorf("%s: %s: %v", name, d.name, err)
@@ -194,10 +198,11 @@ func TestDescribeAgreesWithLibrary(t *testing.T) {
 			if own.dtype() == "" && d.dtype() == "" {
 				continue
 			}
-			if d.isBool { // the library reports the base, the header the enum
+			// libhdf5 reports the base type, and our parser the enum.
+			if d.isBool {
 				own.class, d.class = 0, 0
 			}
-			if diff := cmp.Diff(d, own, cmp.AllowUnexported(described{}, filterInfo{}), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(d, own, cmp.AllowUnexported(description{}, filterInfo{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: %s: %s", name, d.name, diff)
 			}
 		}
@@ -222,7 +227,7 @@ func TestFixtureTypes(t *testing.T) {
 		}
 		return 0
 	})
-	if d := cmp.Diff(map[string]string{"words": "not numbers", "ep_return": "one entry an episode"}, f.Skipped()); d != "" {
+	if d := cmp.Diff(map[string]string{"words": "not numbers", "ep_return": "one entry per episode"}, f.Skipped()); d != "" {
 		t.Error(d)
 	}
 	if v, _ := f.Attr("env"); v != "tworoom" {
@@ -239,7 +244,7 @@ func TestFixtureUserBlock(t *testing.T) {
 	checkColumn(t, f, "contiguous", 7, fixtureValue)
 }
 
-// Values of half precision: numpy's, by hand.
+// Values of half precision. The expected ones are numpy's, entered by hand.
 func TestHalf(t *testing.T) {
 	got, err := openFixture(t, "types").Read("half", 0, 10)
 	if err != nil {
@@ -253,8 +258,8 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// A growing data set of 150,000 rows goes through super blocks and their pages,
-// which begin beyond 131,000 elements.
+// A data set that grows to 150,000 rows has super blocks and pages in its index,
+// which begin after 131,000 elements.
 func TestLongExtensibleArray(t *testing.T) {
 	const rows = 150_000
 	path := t.TempDir() + "/long.h5"

@@ -16,10 +16,10 @@ import (
 	"scalewm/envs"
 )
 
-// extent is a stretch of bytes of a file.
+// extent is a range of bytes of a file.
 type extent struct{ from, to int }
 
-// chunksOf lists where the raw data of a file lie.
+// chunksOf returns where the raw data of a file are.
 func chunksOf(f *File) (raw []extent) {
 	for _, d := range f.list.sets {
 		s, err := newDset(d, f.in, 1<<40, true, &f.cache)
@@ -38,7 +38,8 @@ func chunksOf(f *File) (raw []extent) {
 	return raw
 }
 
-// digest is everything that a reader sees of a file, or why it is refused.
+// digest returns everything that a reader sees of a file, or the error that rejects
+// it.
 func digest(path string) (string, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -69,17 +70,17 @@ func digest(path string) (string, error) {
 	return fmt.Sprintf("%x %s", sum.Sum(nil), print), err
 }
 
-// campaign flips bits of a file, one at a time, at the given bytes. Every flip
-// must be refused, or be of no consequence.
+// campaign flips bits of a file, one at a time, at given bytes. Every flip must be
+// rejected or change nothing that a reader sees.
 type campaign struct {
 	refused, harmless int
 	path, want        string
-	whole             []byte
+	content           []byte
 }
 
 func newCampaign(t *testing.T, path string) *campaign {
 	t.Helper()
-	whole, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +88,8 @@ func newCampaign(t *testing.T, path string) *campaign {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &campaign{path: filepath.Join(t.TempDir(), "flipped.h5"), want: want, whole: whole}
-	if err := os.WriteFile(c.path, whole, 0o666); err != nil {
+	c := &campaign{path: filepath.Join(t.TempDir(), "flipped.h5"), want: want, content: content}
+	if err := os.WriteFile(c.path, content, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -101,7 +102,7 @@ func (c *campaign) flip(t *testing.T, at int, mask byte) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.WriteAt([]byte{c.whole[at] ^ mask}, int64(at)); err != nil {
+	if _, err := f.WriteAt([]byte{c.content[at] ^ mask}, int64(at)); err != nil {
 		t.Fatal(err)
 	}
 	switch got, err := digest(c.path); {
@@ -112,24 +113,24 @@ func (c *campaign) flip(t *testing.T, at int, mask byte) {
 	default:
 		t.Errorf("byte %d, mask %#02x: other data are read without an error", at, mask)
 	}
-	if _, err := f.WriteAt(c.whole[at:at+1], int64(at)); err != nil {
+	if _, err := f.WriteAt(c.content[at:at+1], int64(at)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// long asks for the long campaign (make flips): every bit of our files, and every
-// byte of the others'. A quick run takes one bit of every n-th byte.
+// long requests the long campaign (make flips): every bit of our files, and every
+// byte of files by others. The short one flips one bit of every n-th byte.
 var long = os.Getenv("SCALEWM_FLIPS") == "all"
 
 func inside(raw []extent, at int) bool {
 	return slices.ContainsFunc(raw, func(e extent) bool { return e.from <= at && at < e.to })
 }
 
-// flipAll flips one bit of every n-th byte of those that take says; the bit
-// changes from one to the next.
+// flipAll flips one bit of every n-th byte of those that take selects. The bit
+// changes from byte to byte.
 func (c *campaign) flipAll(t *testing.T, n int, take func(at int) bool) {
 	t.Helper()
-	for at, k := 0, 0; at < len(c.whole); at++ {
+	for at, k := 0, 0; at < len(c.content); at++ {
 		if !take(at) {
 			continue
 		}
@@ -139,8 +140,8 @@ func (c *campaign) flipAll(t *testing.T, n int, take func(at int) bool) {
 	}
 }
 
-// Files of ours: bytes outside the chunks, and within them. With few attributes
-// these stand in the root's header, with many in a heap.
+// Bits of our own files, outside the chunks and within them. With few attributes
+// these are in the root's header, with many in a heap.
 func TestFlipsOfOurs(t *testing.T) {
 	all := ""
 	for _, attributes := range []int{5, 11} {
@@ -171,10 +172,10 @@ func TestFlipsOfOurs(t *testing.T) {
 		}
 		raw := chunksOf(f)
 		outside, chunks := newCampaign(t, path), newCampaign(t, path)
-		all += string(outside.whole)
+		all += string(outside.content)
 		if long {
 			for bit := range 8 {
-				for at := range outside.whole {
+				for at := range outside.content {
 					if !inside(raw, at) {
 						outside.flip(t, at, 1<<bit)
 					}
@@ -195,8 +196,9 @@ func TestFlipsOfOurs(t *testing.T) {
 	}
 }
 
-// Files of h5py in the formats that carry checksums. Raw data without a checksum,
-// and the global heap (texts of variable length), which never has one, are left out.
+// Bits of files by h5py in the formats that have checksums. Raw data without a
+// checksum and the global heap (strings of variable length), which never has one, are
+// left out.
 func TestFlipsOfOthers(t *testing.T) {
 	for name, step := range map[string]int{"gzip_7": 97, "indexes": 1999, "latest": 151, "lzf_growing": 97, "sideways": 113} {
 		if long {
@@ -205,19 +207,20 @@ func TestFlipsOfOthers(t *testing.T) {
 		f := openFixture(t, name)
 		out := chunksOf(f)
 		c := newCampaign(t, f.path)
-		if i := bytes.Index(c.whole, []byte("GCOL")); i >= 0 {
-			out = append(out, extent{i, i + int(binary.LittleEndian.Uint64(c.whole[i+8:]))})
+		if i := bytes.Index(c.content, []byte("GCOL")); i >= 0 {
+			out = append(out, extent{i, i + int(binary.LittleEndian.Uint64(c.content[i+8:]))})
 		}
 		c.flipAll(t, step, func(at int) bool { return !inside(out, at) })
 		t.Logf("%s: %d flips refused, %d without consequence", name, c.refused, c.harmless)
 	}
 }
 
-// Files of the earliest format have no checksum in their metadata. Of where the chunks of a column lie in it, their order
-// and the grid tell: any flip there is refused, or leaves rows that data check names as never written.
+// Files in the earliest format have no checksums in their metadata. The places of a
+// column's chunks can still be checked by their order and by the grid: any flip there
+// is rejected, or leaves rows that data check reports as never written.
 func TestFlipsOfOldPlaces(t *testing.T) {
 	path := openFixture(t, "indexes_old").path
-	whole, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,14 +245,14 @@ func TestFlipsOfOldPlaces(t *testing.T) {
 	var node func(at, rank int)
 	node = func(at, rank int) {
 		key := 8 + 8*(rank+1)
-		for k := range int(binary.LittleEndian.Uint16(whole[at+6:])) {
+		for k := range int(binary.LittleEndian.Uint16(content[at+6:])) {
 			entry := at + 24 + k*(key+8)
-			if whole[at+5] > 0 {
-				node(int(binary.LittleEndian.Uint64(whole[entry+key:])), rank)
+			if content[at+5] > 0 {
+				node(int(binary.LittleEndian.Uint64(content[entry+key:])), rank)
 				continue
 			}
 			for b := range key - 8 {
-				flipped := bytes.Clone(whole)
+				flipped := bytes.Clone(content)
 				flipped[entry+8+b] ^= 1 << (b % 8)
 				if err := os.WriteFile(to, flipped, 0o666); err != nil {
 					t.Fatal(err)
@@ -263,7 +266,7 @@ func TestFlipsOfOldPlaces(t *testing.T) {
 	}
 	f := opened(t, path)
 	for name, s := range f.sets {
-		h, err := readHeader(newCursor(bytes.NewReader(whole), int64(len(whole))), s.header)
+		h, err := readHeader(newCursor(bytes.NewReader(content), int64(len(content))), s.header)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -276,12 +279,13 @@ func TestFlipsOfOldPlaces(t *testing.T) {
 	}
 }
 
-// What a user reads of a flip: column, chunk and rows, or the structure and where it lies.
+// The error for a flipped bit names column, chunk and rows, or the structure and its
+// position.
 func TestFlipIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.h5")
 	writeTest(t, path, Deflate, 5, 3)
 	f := opened(t, path)
-	whole, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +300,7 @@ func TestFlipIsNamed(t *testing.T) {
 		{f.list.root + 20, []string{"the object header at byte", "checksum", "hint"}},
 		{40, []string{"the superblock at byte 0", "checksum", "hint"}},
 	} {
-		b := bytes.Clone(whole)
+		b := bytes.Clone(content)
 		b[c.at] ^= 4
 		spoilt := filepath.Join(t.TempDir(), "spoilt.h5")
 		if err := os.WriteFile(spoilt, b, 0o666); err != nil {
@@ -304,7 +308,7 @@ func TestFlipIsNamed(t *testing.T) {
 		}
 		_, err := digest(spoilt)
 		oneLine(t, fmt.Sprint("byte ", c.at), err, append(c.want, spoilt)...)
-		if errors.Is(err, errSealed) != (c.at == 40 || c.at == f.list.root+20 || c.at == set("action").header+20) {
+		if errors.Is(err, errChecksum) != (c.at == 40 || c.at == f.list.root+20 || c.at == set("action").header+20) {
 			t.Errorf("%v", err)
 		}
 	}

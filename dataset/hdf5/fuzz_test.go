@@ -11,11 +11,11 @@ import (
 	"scalewm/envs"
 )
 
-// stages are the filters the fuzzers go through.
+// stages are the filters that the fuzz targets use.
 var stages = []int{filterDeflate, filterShuffle, filterFletcher, filterLZF, filterBlosc, filterZstd}
 
-// FuzzPipeline: no stored bytes make a filter panic, write beyond its chunk or
-// succeed with another length.
+// FuzzPipeline checks that no stored bytes make a filter panic, write beyond its
+// chunk, or succeed with another length.
 func FuzzPipeline(f *testing.F) {
 	frame := frameOf(1)[:4096]
 	f.Add(Deflate.Encode(nil, frame), uint8(0), uint8(0), uint16(4096))
@@ -32,7 +32,7 @@ func FuzzPipeline(f *testing.F) {
 	})
 }
 
-// FuzzBlosc decodes hostile Blosc buffers, beginning with real ones of every codec
+// FuzzBlosc decodes malformed Blosc buffers. The seeds are real ones of every codec
 // and shuffle.
 func FuzzBlosc(f *testing.F) {
 	h, err := Open("testdata/blosc.h5")
@@ -62,15 +62,15 @@ func FuzzBlosc(f *testing.F) {
 	})
 }
 
-// unseal lets hostile bytes pass for sound ones, as those of somebody who makes the
-// checksums right.
+// unseal disables checksums, as if whoever made the malformed file had made them
+// right.
 func unseal(f *testing.F) {
-	unsealed = true
-	f.Cleanup(func() { unsealed = false })
+	ignoreChecksums = true
+	f.Cleanup(func() { ignoreChecksums = false })
 }
 
-// FuzzIndex parses object headers and chunk indexes out of hostile bytes. The
-// seeds are whole small files, with the addresses of their data sets.
+// FuzzIndex parses object headers and chunk indexes in malformed bytes. The seeds are
+// complete small files, with the addresses of their data sets.
 func FuzzIndex(f *testing.F) {
 	unseal(f)
 	for _, name := range []string{"lzf_growing", "boxes", "zstd", "swm_writer", "latest", "sideways"} {
@@ -100,22 +100,22 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// A whole is a copy of a fixture on a disk, for inputs that are edits of it: fuzzers
-// find more in a file that is nearly right than in bytes of their own.
-type whole struct {
+// edited is a copy of a fixture on disk, for inputs that are edits of it: fuzzers
+// find more in a file that is nearly right than in bytes that they make up.
+type edited struct {
 	*os.File
 	bytes []byte
-	sets  []described
+	sets  []description
 }
 
-func wholes(f *testing.F, names ...string) (all []whole) {
+func openEdited(f *testing.F, names ...string) (all []edited) {
 	dir := f.TempDir()
 	for _, name := range names {
 		b, err := os.ReadFile(filepath.Join("testdata", name+".h5"))
 		if err != nil {
 			f.Fatal(err)
 		}
-		w := whole{bytes: b}
+		w := edited{bytes: b}
 		if w.File, err = os.Create(filepath.Join(dir, name)); err != nil {
 			f.Fatal(err)
 		}
@@ -134,8 +134,9 @@ func wholes(f *testing.F, names ...string) (all []whole) {
 	return all
 }
 
-// edit changes the copy: each 4 bytes are a place, of 3 bytes, and what is xored there.
-func (w whole) edit(edits []byte) (undo func()) {
+// edit changes the copy and returns a function that restores it. Each 4 bytes are a
+// position, of 3 bytes, and a value to xor there.
+func (w edited) edit(edits []byte) (undo func()) {
 	var places []int64
 	for ; len(edits) >= 4; edits = edits[4:] {
 		at := int64(uint64LE(edits[:3])) % int64(len(w.bytes))
@@ -149,11 +150,11 @@ func (w whole) edit(edits []byte) (undo func()) {
 	}
 }
 
-// FuzzDset reads data sets of edited files through our own parser alone: what
-// describes them, the index of their chunks, and the chunks.
+// FuzzDset reads data sets of edited files with our own parser alone: their
+// descriptions, chunk indexes and chunks.
 func FuzzDset(f *testing.F) {
 	unseal(f)
-	files := wholes(f, "boxes", "indexes", "indexes_old", "latest", "lzf_growing", "swm_writer", "types", "zstd")
+	files := openEdited(f, "boxes", "indexes", "indexes_old", "latest", "lzf_growing", "swm_writer", "types", "zstd")
 	for i, w := range files {
 		for j, d := range w.sets {
 			f.Add(uint8(i), uint8(j), binary.LittleEndian.AppendUint32(nil, uint32(d.header+40)))
@@ -180,11 +181,11 @@ func FuzzDset(f *testing.F) {
 	})
 }
 
-// FuzzOpen opens edited files as every verb does, which is libhdf5's part too, and
-// reads all of them. The files have checksums: those of the earliest format have
-// none, and libhdf5 1.10 leaves its memory where their metadata are damaged.
+// FuzzOpen opens edited files as every verb does, with libhdf5, and reads all of
+// them. The files have checksums: those of the earliest format have none, and libhdf5
+// 1.10 reads outside its memory if their metadata are damaged.
 func FuzzOpen(f *testing.F) {
-	files := wholes(f, "latest", "lzf_growing", "sideways", "swm_writer")
+	files := openEdited(f, "latest", "lzf_growing", "sideways", "swm_writer")
 	for i, w := range files {
 		for _, d := range w.sets {
 			f.Add(uint8(i), binary.LittleEndian.AppendUint32(nil, uint32(d.header+40)))
@@ -209,8 +210,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzSuperblock verifies hostile bytes as a file: its superblock, the header, heap
-// and B-trees of its root group.
+// FuzzSuperblock verifies malformed bytes as a file: its superblock, and the header,
+// heap and B-trees of its root group.
 func FuzzSuperblock(f *testing.F) {
 	unseal(f)
 	for _, name := range []string{"lzf_growing", "latest", "gzip_7", "sideways", "userblock", "swm_writer"} {
@@ -225,8 +226,8 @@ func FuzzSuperblock(f *testing.F) {
 	})
 }
 
-// FuzzHeapAndTree verifies hostile bytes as an object and as a fractal heap, and walks them
-// as a version 2 B-tree, whose records it hands out whole.
+// FuzzHeapAndTree verifies malformed bytes as an object and as a fractal heap, and
+// walks them as a version 2 B-tree.
 func FuzzHeapAndTree(f *testing.F) {
 	unseal(f)
 	for _, name := range []string{"indexes", "latest", "sideways"} {
@@ -248,7 +249,7 @@ func FuzzHeapAndTree(f *testing.F) {
 	})
 }
 
-// FuzzFletcher32 holds the fast sum against its definition.
+// FuzzFletcher32 compares the fast sum with its definition.
 func FuzzFletcher32(f *testing.F) {
 	f.Add([]byte("badcfehg"), uint16(300))
 	f.Fuzz(func(t *testing.T, b []byte, times uint16) {

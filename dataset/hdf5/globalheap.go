@@ -6,11 +6,13 @@ import (
 	"fmt"
 )
 
-// verifyTexts verifies that attributes lie inside their messages, which libhdf5 1.10
-// takes for granted, and where their texts lie in the global heap. That carries no
-// checksum: libhdf5, 2.0 included, never comes back from a collection with an object
-// of no size, and 1.10 looks for an object of any number in its memory.
-func verifyTexts(c *cursor, attributes [][]byte) error {
+// verifyStrings verifies that attributes are inside their messages, and that their
+// strings of variable length exist in the global heap. No checksum covers the global
+// heap, and libhdf5 does not check either: 1.10 reads outside its memory for
+// attributes that are longer than their messages and for object numbers that do not
+// exist, and all versions including 2.0 loop for ever on a collection with an object
+// of size 0.
+func verifyStrings(c *cursor, attributes [][]byte) error {
 	const variableLength = 9
 	for _, b := range attributes {
 		typ, data, err := attributeParts(b)
@@ -20,12 +22,14 @@ func verifyTexts(c *cursor, attributes [][]byte) error {
 		if len(typ) == 0 || typ[0]&15 != variableLength {
 			continue
 		}
-		for ; len(data) >= 16; data = data[16:] { // a length, the address of a collection, the number of an object in it
+		// Each string is its length, the address of a collection, and the number of
+		// an object in it.
+		for ; len(data) >= 16; data = data[16:] {
 			addr, object := binary.LittleEndian.Uint64(data[4:]), binary.LittleEndian.Uint32(data[12:])
 			if binary.LittleEndian.Uint32(data) == 0 {
 				continue
 			}
-			if err := findText(c, addr, object); err != nil {
+			if err := findHeapObject(c, addr, object); err != nil {
 				return fmt.Errorf("a text of its attributes, object %d of the global heap at byte %d: %w (hint: the file is damaged, fetch or make it again)", object, addr, err)
 			}
 		}
@@ -33,16 +37,18 @@ func verifyTexts(c *cursor, attributes [][]byte) error {
 	return nil
 }
 
-// attributeParts are the datatype and the value of an attribute message of version
-// 1 to 3; only version 1 pads its parts to 8 bytes.
+// attributeParts returns the datatype and the value of an attribute message of
+// version 1 to 3. Only version 1 pads its parts to 8 bytes.
 func attributeParts(b []byte) (typ, data []byte, err error) {
 	if len(b) < 9 {
 		return nil, nil, errHeader
 	}
 	version, at := b[0], 8
-	var ends [3]int // of name, datatype and dataspace
+	// ends has the ends of name, datatype and dataspace.
+	var ends [3]int
 	if version == 3 {
-		at = 9 // the name's character set
+		// Version 3 has a byte for the character set of the name.
+		at = 9
 	}
 	for i := range ends {
 		n := int(binary.LittleEndian.Uint16(b[2+2*i:]))
@@ -53,16 +59,16 @@ func attributeParts(b []byte) (typ, data []byte, err error) {
 		ends[i] = at
 	}
 	if at > len(b) {
-		return nil, nil, fmt.Errorf("%w: an attribute leaves it", errHeader)
+		return nil, nil, fmt.Errorf("%w: an attribute extends past the end of its message", errHeader)
 	}
 	return b[ends[0]:ends[1]], b[ends[2]:], nil
 }
 
-// findText goes through the objects of a collection for one of them. An object is
-// a header of 16 bytes and its value, padded; the free space is number 0, whose
-// size counts its header.
-func findText(c *cursor, addr uint64, object uint32) error {
-	head, err := c.signed(addr, 16, "GCOL")
+// findHeapObject looks for an object in a collection and checks all objects on the way. An
+// object is a header of 16 bytes and its value, padded to 8 bytes. Number 0 is the
+// free space, whose size includes its header.
+func findHeapObject(c *cursor, addr uint64, object uint32) error {
+	head, err := c.readSigned(addr, 16, "GCOL")
 	if err != nil {
 		return err
 	}
@@ -77,13 +83,13 @@ func findText(c *cursor, addr uint64, object uint32) error {
 			n = 16 + (n+7)/8*8
 		}
 		if n < 16 || n > uint64(len(b)) {
-			return errors.New("an object leaves the heap")
+			return errors.New("an object extends past the end of the heap")
 		}
 		found = found || uint32(number) == object
 		b = b[n:]
 	}
 	if !found || object == 0 {
-		return errors.New("there is none")
+		return errors.New("it does not exist")
 	}
 	return nil
 }

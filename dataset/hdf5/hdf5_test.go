@@ -15,7 +15,7 @@ import (
 	"scalewm/envs"
 )
 
-// frameOf is a frame that differs in every row and is neither flat nor noise.
+// frameOf returns a frame that differs in every row and is neither flat nor noise.
 func frameOf(row int) []byte {
 	f := make([]byte, envs.FrameBytes)
 	for i := range f {
@@ -110,8 +110,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Equal data give equal bytes, and no object keeps a time, which would differ
-// from one second to the next: bit 5 of the flags of each object header.
+// Equal data give equal bytes, and no object has a time, which would change from one
+// second to the next: that is bit 5 of the flags of each object header.
 func TestSameBytes(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.h5"), filepath.Join(dir, "b.h5")

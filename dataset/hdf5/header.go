@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// describe reads what libhdf5 would say of a data set, for files that the
-// installed library is too old to open: h5py 3.16 writes booleans and filters in
-// the format of HDF5 2.0 when it is asked for the latest one.
-func describe(c *cursor, name string, addr uint64) (described, error) {
-	d := described{name: name, header: addr, offset: undefAddr, id: -1}
+// describe reads the description of a data set from its object header, for data sets
+// that the installed libhdf5 is too old to open: with libver="latest", h5py 3.16
+// writes booleans and filters in the format of HDF5 2.0.
+func describe(c *cursor, name string, addr uint64) (description, error) {
+	d := description{name: name, header: addr, offset: undefAddr, id: -1}
 	h, err := readHeader(c, addr)
 	if err != nil {
 		return d, err
@@ -33,9 +33,9 @@ func describe(c *cursor, name string, addr uint64) (described, error) {
 	return d, nil
 }
 
-// readType takes integers, IEEE floats and enums of integers; any other class is
-// left without a dtype.
-func (d *described) readType(b []byte) error {
+// readType accepts integers, IEEE floats and enums of integers. Any other class has
+// no dtype, and its column is skipped.
+func (d *description) readType(b []byte) error {
 	const enum = 8
 	if len(b) < 8 {
 		return errHeader
@@ -50,7 +50,7 @@ func (d *described) readType(b []byte) error {
 			return errHeader
 		}
 		d.bigEndian = b[1]&1 != 0
-		// exponent and mantissa bits of binary16, 32 and 64
+		// The bits of exponent and mantissa of binary16, 32 and 64.
 		if want := map[int][2]byte{2: {5, 10}, 4: {8, 23}, 8: {11, 52}}[d.elem]; want != [2]byte{b[13], b[15]} {
 			d.class = -1
 		}
@@ -60,19 +60,22 @@ func (d *described) readType(b []byte) error {
 		if err := d.readType(b[8:]); err != nil || d.elem != elem {
 			return errHeader
 		}
-		// The names, padded to 8 bytes in old versions, and the values.
+		// The names of the members, padded to 8 bytes in old versions, then their
+		// values. h5py writes booleans as an enum of FALSE = 0 and TRUE = 1.
 		names := strings.ReplaceAll(string(b[min(20, len(b)):]), "\x00", "")
 		d.isBool = members == 2 && elem == 1 && names == "FALSETRUE\x01"
 	}
 	return nil
 }
 
-// fields reads the fields of a message one by one, as zeros beyond its end.
+// fields reads the fields of a message one after another. Past the end it returns
+// zeros and sets short, so that a parser needs to check for errors only once.
 type fields struct {
 	b     []byte
 	short bool
 }
 
+// take returns the next n bytes.
 func (f *fields) take(n int) []byte {
 	if n > len(f.b) {
 		f.b, f.short = nil, true
@@ -83,9 +86,10 @@ func (f *fields) take(n int) []byte {
 	return out
 }
 
-// num is a little-endian number of n bytes.
+// num reads a little-endian number of n bytes.
 func (f *fields) num(n int) uint64 { return uint64LE(f.take(n)) }
 
+// err returns an error if the message was too short.
 func (f *fields) err() error {
 	if f.short {
 		return errHeader
@@ -93,7 +97,8 @@ func (f *fields) err() error {
 	return nil
 }
 
-func (d *described) readSpace(b []byte) error {
+// readSpace reads the extents and, if they are present, the largest extents.
+func (d *description) readSpace(b []byte) error {
 	f := fields{b: b}
 	version, rank, flags := f.num(1), int(f.num(1)), f.num(1)
 	if version < 1 || version > 2 || rank > 32 {
@@ -107,13 +112,16 @@ func (d *described) readSpace(b []byte) error {
 		d.dims = append(d.dims, f.num(8))
 	}
 	d.max = slices.Clone(d.dims)
-	for i := 0; i < rank && flags&1 != 0; i++ { // rows may grow
+	for i := 0; i < rank && flags&1 != 0; i++ {
 		d.max[i] = f.num(8)
 	}
 	return f.err()
 }
 
-func (d *described) readFilters(b []byte) error {
+// readFilters reads the filter pipeline. Version 1 has a name for each filter and
+// pads it, and odd numbers of parameters, to 8 bytes. Version 2 has names only for
+// filters with ids from 256, which others than the HDF Group registered.
+func (d *description) readFilters(b []byte) error {
 	f := fields{b: b}
 	version, n := f.num(1), int(f.num(1))
 	if version < 1 || version > 2 {
@@ -145,8 +153,9 @@ func (d *described) readFilters(b []byte) error {
 	return f.err()
 }
 
-// readFill keeps zeros unless a value of the element's size is stored.
-func (d *described) readFill(b []byte) error {
+// readFill reads the fill value. It stays zero unless a value of the element's size
+// is stored.
+func (d *description) readFill(b []byte) error {
 	f, stored := fields{b: b}, false
 	switch version := f.num(1); version {
 	case 1, 2:
@@ -163,7 +172,9 @@ func (d *described) readFill(b []byte) error {
 	return f.err()
 }
 
-func (d *described) readLayout(b []byte) error {
+// readLayout reads where the data are. The last number of a chunk's shape is the
+// element size.
+func (d *description) readLayout(b []byte) error {
 	l, err := parseLayout(b)
 	if err != nil {
 		return err
@@ -183,7 +194,7 @@ func (d *described) readLayout(b []byte) error {
 	return nil
 }
 
-// Messages of an object header that matter here.
+// Kinds of header messages that are read here.
 const (
 	msgSpace         = 0x01
 	msgLinkInfo      = 0x02
@@ -196,15 +207,16 @@ const (
 	msgAttributeInfo = 0x15
 )
 
+// errHeader is wrapped by errors about metadata that contradict the format.
 var errHeader = errors.New("the object header is damaged")
 
-// block is a stretch of header messages in the file.
+// block is a range of the file with header messages.
 type block struct{ addr, size uint64 }
 
-// header is an object header: the bodies of its messages, by kind.
+// header is an object header: the bodies of its messages by kind.
 type header map[int][][]byte
 
-// last is the message of a kind of which a header has one, nil where it has none.
+// last returns the message of a kind that occurs once, or nil.
 func (h header) last(kind int) []byte {
 	if n := len(h[kind]); n > 0 {
 		return h[kind][n-1]
@@ -212,7 +224,7 @@ func (h header) last(kind int) []byte {
 	return nil
 }
 
-// readHeader reads an object header of version 1 or 2 with its continuations.
+// readHeader reads an object header of version 1 or 2, with its continuations.
 func readHeader(c *cursor, addr uint64) (header, error) {
 	head, err := c.read(addr, 16)
 	if err != nil {
@@ -229,15 +241,17 @@ func readHeader(c *cursor, addr uint64) (header, error) {
 	return nil, errIndex
 }
 
-// read2 reads a version 2 header, which has a size of variable width, shorter
-// message prefixes, and blocks that are framed by a signature and a checksum.
+// read2 reads a version 2 header. It has a size of variable width and shorter message
+// prefixes, and each of its blocks begins with a signature and ends with a checksum.
 func (h header) read2(c *cursor, addr uint64, flags byte) error {
 	at := addr + 6
 	if flags&0x20 != 0 {
-		at += 16 // times
+		// Four times of 4 bytes.
+		at += 16
 	}
 	if flags&0x10 != 0 {
-		at += 4 // attribute storage
+		// Limits of the storage of attributes.
+		at += 4
 	}
 	width := uint64(1) << (flags & 3)
 	size, err := c.read(at, width)
@@ -257,7 +271,7 @@ func (h header) read2(c *cursor, addr uint64, flags byte) error {
 		if b.size < skip+4 {
 			return nil, errHeader
 		}
-		raw, err := c.sealed(b.addr, b.size, sig)
+		raw, err := c.readChecked(b.addr, b.size, sig)
 		if err != nil {
 			return nil, err
 		}
@@ -265,7 +279,7 @@ func (h header) read2(c *cursor, addr uint64, flags byte) error {
 	})
 }
 
-// uint64LE reads a little-endian number of up to 8 bytes.
+// uint64LE returns a little-endian number of up to 8 bytes.
 func uint64LE(b []byte) (v uint64) {
 	for i, x := range b {
 		v |= uint64(x) << (8 * i)
@@ -273,9 +287,11 @@ func uint64LE(b []byte) (v uint64) {
 	return v
 }
 
-// walk goes through the messages of a header's blocks, which read hands out
-// without their frames. A message's prefix is 8 bytes long in version 1 (kind and
-// size of 2 bytes), less in version 2 (kind of 1 byte).
+// walk collects the messages of a header's blocks, including continuations. read
+// returns a block without its signature and checksum. A message begins with a prefix
+// of 8 bytes in version 1 (kind and size of 2 bytes each); in version 2 the prefix is
+// shorter and the kind has 1 byte. Cycles of continuations end with the cursor's
+// budget.
 func (h header) walk(prefix int, first block, read func(b block, continued bool) ([]byte, error)) error {
 	todo := []block{first}
 	for i := 0; i < len(todo); i++ {
@@ -305,7 +321,7 @@ func (h header) walk(prefix int, first block, read func(b block, continued bool)
 	return nil
 }
 
-// Kinds of chunk index, numbered as in the version 4 layout message; the B-tree
+// Kinds of chunk index, with the numbers of the version 4 layout message. The B-tree
 // of version 3 has no number there.
 const (
 	indexBTree1     = 0
@@ -316,20 +332,26 @@ const (
 	indexBTree2     = 5
 )
 
-// layoutMsg is what the data layout message says.
+// layoutMsg is a data layout message.
 type layoutMsg struct {
-	class    int // layoutCompact, layoutContig or layoutChunked
-	kind     int // of the chunk index
-	addr     uint64
-	chunk    []uint64 // with the element's size as last entry
-	filtered bool     // single chunk: size and mask follow
-	size     uint64   // single chunk, or bytes of a compact data set
-	mask     uint32
-	data     []byte // of a compact data set
+	// class is layoutCompact, layoutContig or layoutChunked.
+	class int
+	// kind is that of the chunk index.
+	kind int
+	addr uint64
+	// chunk is the shape of a chunk, with the element size as its last number.
+	chunk []uint64
+	// filtered, size and mask describe a single chunk with filters.
+	filtered bool
+	// size is that of a single chunk with filters, or of compact data.
+	size uint64
+	mask uint32
+	// data is that of a compact data set.
+	data []byte
 }
 
-// parseLayout reads a layout message of version 3, 4 or 5 (as 4, with wider
-// sizes in the index).
+// parseLayout parses a layout message of version 3, 4 or 5. Version 5 differs from 4
+// only in the width of sizes in the index.
 func parseLayout(b []byte) (layoutMsg, error) {
 	f := fields{b: b}
 	version, l := f.num(1), layoutMsg{class: int(f.num(1))}
@@ -359,6 +381,8 @@ func parseLayout(b []byte) (layoutMsg, error) {
 	return l, f.err()
 }
 
+// parseIndexed parses the rest of a version 4 or 5 message about chunks. Parameters
+// that the index repeats in its own header are skipped.
 func (l *layoutMsg) parseIndexed(f fields) error {
 	const partialEdge, singleFiltered = 1, 2
 	flags, rank, width := f.num(1), int(f.num(1)), int(f.num(1))
@@ -366,12 +390,13 @@ func (l *layoutMsg) parseIndexed(f fields) error {
 		return errHeader
 	}
 	if flags&partialEdge != 0 {
-		return errIndex // edge chunks without filters
+		// Chunks at the edge are stored without filters.
+		return errIndex
 	}
 	for range rank {
 		l.chunk = append(l.chunk, f.num(width))
 	}
-	switch l.kind = int(f.num(1)); l.kind { // with parameters that the index's own header repeats
+	switch l.kind = int(f.num(1)); l.kind {
 	case indexSingle:
 		if flags&singleFiltered != 0 {
 			if l.filtered, l.size, l.mask = true, f.num(8), uint32(f.num(4)); l.size > maxChunk {
@@ -392,9 +417,9 @@ func (l *layoutMsg) parseIndexed(f fields) error {
 	return f.err()
 }
 
-// dtype names the element type as envs.Column does; booleans, which are
-// enums in some files, are uint8. "" is a type without numbers.
-func (d *described) dtype() string {
+// dtype returns the element type as envs.Column names it, or "" for a type that is
+// not numeric. Booleans, which are enums in some files, are uint8.
+func (d *description) dtype() string {
 	switch {
 	case d.isBool && d.elem == 1:
 		return "uint8"
@@ -409,22 +434,26 @@ func (d *described) dtype() string {
 	return ""
 }
 
-// widen turns little-endian elements into float64. It returns the index of the first
-// integer that float64 cannot hold, which is rounded, or -1.
-func (d *described) widen(dst []float64, src []byte) (inexact int) {
+// widen converts little-endian elements to float64. It returns the index of the first
+// integer that float64 cannot represent, and that was rounded, or -1.
+func (d *description) widen(dst []float64, src []byte) (inexact int) {
 	order, dt, unused := binary.LittleEndian, d.dtype(), 64-8*d.elem
 	inexact = -1
 	for i := range dst {
 		b := src[i*d.elem : (i+1)*d.elem]
-		exact := true // near 2^64 a float64 may be too large to convert back
+		// An integer is exact if it converts back to itself. The largest ones round
+		// up to 2^63 or 2^64, whose conversion would overflow, so these are excluded
+		// first.
+		exact := true
 		switch {
 		case dt == "float16":
-			dst[i] = half(order.Uint16(b))
+			dst[i] = float16(order.Uint16(b))
 		case dt == "float32":
 			dst[i] = float64(math.Float32frombits(order.Uint32(b)))
 		case dt == "float64":
 			dst[i] = math.Float64frombits(order.Uint64(b))
 		case d.signed && !d.isBool:
+			// Shifting left and back extends the sign.
 			n := int64(uint64LE(b)) << unused >> unused
 			dst[i] = float64(n)
 			exact = dst[i] != 1<<63 && int64(dst[i]) == n
@@ -440,8 +469,8 @@ func (d *described) widen(dst []float64, src []byte) (inexact int) {
 	return inexact
 }
 
-// half widens an IEEE binary16.
-func half(h uint16) float64 {
+// float16 converts an IEEE binary16, subnormal numbers included.
+func float16(h uint16) float64 {
 	sign, exp, frac := 1.0, int(h>>10&31), float64(h&1023)
 	if h>>15 != 0 {
 		sign = -1
@@ -458,13 +487,13 @@ func half(h uint16) float64 {
 	return sign * math.Ldexp(1024+frac, exp-25)
 }
 
-// writable maps the types our files use to their width; float16 columns are
-// written as float32, which holds them exactly.
+// writable has the types that we write, with their widths in bytes. float16 columns
+// are written as float32, which holds them exactly.
 var writable = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4,
 	"uint64": 8, "int64": 8, "float32": 4, "float64": 8}
 
-// narrow appends v in a writable type. It reports a value the type cannot hold,
-// so that no column changes silently.
+// narrow appends v in a writable type. It returns an error if the type cannot
+// represent the value, so that no integer column changes silently; float32 rounds.
 func narrow(dst []byte, dtype string, v float64) ([]byte, error) {
 	le := binary.LittleEndian
 	if dtype == "float64" {

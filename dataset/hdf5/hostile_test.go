@@ -14,7 +14,7 @@ import (
 	"scalewm/envs"
 )
 
-// oneLine checks an error a user sees.
+// oneLine checks an error that a user sees: one line, with certain words.
 func oneLine(t *testing.T, what string, err error, wants ...string) {
 	t.Helper()
 	if err == nil {
@@ -33,11 +33,11 @@ func oneLine(t *testing.T, what string, err error, wants ...string) {
 
 func TestOpenBadFiles(t *testing.T) {
 	dir := t.TempDir()
-	whole, err := os.ReadFile("testdata/gzip_7.h5")
+	content, err := os.ReadFile("testdata/gzip_7.h5")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string][]byte{"empty.h5": nil, "text.h5": []byte("not a data set"), "torn.h5": whole[:len(whole)/2]} {
+	for name, b := range map[string][]byte{"empty.h5": nil, "text.h5": []byte("not a data set"), "torn.h5": content[:len(content)/2]} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, b, 0o666); err != nil {
 			t.Fatal(err)
@@ -57,8 +57,8 @@ func TestOpenBadFiles(t *testing.T) {
 	}
 }
 
-// A column of the layout that holds no numbers is not left out but refused, where
-// no checksum could have shown the damage.
+// A column of the layout that is not numeric is rejected and not skipped, because
+// damage that no checksum covers could be the cause.
 func TestLayoutIsRead(t *testing.T) {
 	f := openFixture(t, "types")
 	for i := range f.list.sets {
@@ -70,7 +70,7 @@ func TestLayoutIsRead(t *testing.T) {
 	oneLine(t, "texts", f.load(1<<20), "column reward cannot be read: not numbers", "hint")
 }
 
-// rewrite makes a file by hand: lens and a column of other lengths.
+// rewrite makes a file by hand, with lens and a column that do not fit each other.
 func rewrite(t *testing.T, columns map[string]int, lens, offsets []float64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "odd.h5")
@@ -121,19 +121,19 @@ func TestOpenWrongLayout(t *testing.T) {
 	}
 }
 
-// Flipped bytes anywhere in a file give the right data, other data or an error
-// of one line; the checksums and lengths on the way keep the reader in bounds.
+// Flipped bytes anywhere in a file give the right data, other data or an error of one
+// line. Checksums and lengths keep the reader inside its buffers.
 func TestFlippedBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{"gzip_7", "lzf_growing", "published"} {
-		whole, err := os.ReadFile("testdata/" + name + ".h5")
+		content, err := os.ReadFile("testdata/" + name + ".h5")
 		if err != nil {
 			t.Fatal(err)
 		}
 		f := openFixture(t, name)
 		// Beyond libhdf5's own structures: only bytes of chunks.
 		for range 10 {
-			b := bytes.Clone(whole)
+			b := bytes.Clone(content)
 			ref := f.pixels.refs[r.IntN(len(f.pixels.refs))]
 			for range 3 {
 				b[int(ref.addr)+r.IntN(int(ref.size))] ^= byte(1 + r.IntN(255))
@@ -158,20 +158,22 @@ func TestFlippedBytes(t *testing.T) {
 	}
 }
 
-// Files of the earliest format have no checksums, and the global heap of no file has
-// one. libhdf5 reads outside its memory for attributes that are longer than their
-// messages, never comes back from an object of no
-// size, and takes any number for that of an object.
+// Files in the earliest format have no checksums, and the global heap never has one.
+// libhdf5 reads outside its memory for attributes that are longer than their
+// messages, loops for ever on an object of size 0, and accepts object numbers that do
+// not exist.
 func TestDamagedAttributes(t *testing.T) {
 	b, err := os.ReadFile("testdata/plain.h5")
 	if err != nil {
 		t.Fatal(err)
 	}
 	heap := bytes.Index(b, []byte("GCOL"))
-	free := heap + 16 + 16 + len("tworoom\x00") + 8 // behind the collection's header and its first object: the size of the free space
-	name := bytes.Index(b, []byte("env\x00")) - 6   // its length in the attribute's message
+	// The size of the free space, after the collection's header and its first object.
+	free := heap + 16 + 16 + len("tworoom\x00") + 8
+	// The length of the name in the attribute's message.
+	name := bytes.Index(b, []byte("env\x00")) - 6
 	value := bytes.Index(b, binary.LittleEndian.AppendUint64([]byte{7, 0, 0, 0}, uint64(heap)))
-	for want, at := range map[string]int{"leaves the heap": free, "there is none": value + 14, "an attribute leaves it": name + 1} {
+	for want, at := range map[string]int{"past the end of the heap": free, "it does not exist": value + 14, "an attribute extends past": name + 1} {
 		damaged := bytes.Clone(b)
 		damaged[at] ^= 0x10
 		path := filepath.Join(t.TempDir(), "damaged.h5")
@@ -183,11 +185,12 @@ func TestDamagedAttributes(t *testing.T) {
 	}
 }
 
-// A list that was never written takes no room in a file and could have any length.
+// A list that was never written takes no space in a file and could declare any
+// length.
 func TestClaimedEpisodes(t *testing.T) {
-	d := described{name: lenName, class: classInteger, elem: 8, dims: []uint64{maxEpisodes + 1}, layout: layoutContig, offset: undefAddr}
+	d := description{name: lenName, class: classInteger, elem: 8, dims: []uint64{maxEpisodes + 1}, layout: layoutContig, offset: undefAddr}
 	h := &File{list: &listing{}}
-	_, err := h.readIndex(map[string]described{lenName: d}, lenName, 0)
+	_, err := h.readIndex(map[string]description{lenName: d}, lenName, 0)
 	oneLine(t, "episodes", err, "ep_len claims 4194305 episodes")
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Errors are collected by sw_error and never printed. The library must not run
-   its own code at exit, where a failed close would fail again. */
+   its exit handler: it would try to close a file again whose close has failed. */
 void sw_init(void) {
   H5dont_atexit();
   H5open();
@@ -12,6 +12,7 @@ void sw_init(void) {
 
 void sw_quiet(void) { H5Eset_auto2(H5E_DEFAULT, NULL, NULL); }
 
+/* H5Pset_file_locking exists from 1.10.7 and 1.12.1 on. */
 void sw_no_locks(hid_t fapl) {
 #if H5_VERSION_GE(1, 10, 7) && !(H5_VERS_MINOR == 12 && H5_VERS_RELEASE == 0)
   H5Pset_file_locking(fapl, 0, 1);
@@ -22,8 +23,9 @@ void sw_no_locks(hid_t fapl) {
 
 typedef struct { char *dst; int n; } text;
 
-/* The walk starts at the outermost function; the last entry is the cause. */
-static herr_t keep(unsigned n, const H5E_error2_t *e, void *data) {
+/* The walk starts at the outermost function. Each entry with a description
+   overwrites the one before, so the innermost remains, which is the cause. */
+static herr_t keep_innermost(unsigned n, const H5E_error2_t *e, void *data) {
   text *t = data;
   (void)n;
   if (e->desc && e->desc[0]) {
@@ -33,12 +35,13 @@ static herr_t keep(unsigned n, const H5E_error2_t *e, void *data) {
   return 0;
 }
 
-/* The library forgets an error at its next call, the tidying up included. */
+/* The saved reason. The library clears its own at the next call, even if that
+   only closes something after the error. */
 static char noted[512];
 
 void sw_note(void) {
   text t = {noted, sizeof noted};
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep, &t);
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_innermost, &t);
 }
 
 void sw_error(char *dst, int n) {
@@ -49,6 +52,7 @@ void sw_error(char *dst, int n) {
   H5Eclear2(H5E_DEFAULT);
 }
 
+/* H5F_CLOSE_STRONG closes the data sets that sw_describe left open with the file. */
 hid_t sw_open(const char *path) {
   hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
@@ -64,6 +68,8 @@ long long sw_links(hid_t file) {
   return H5Gget_info(file, &info) < 0 ? -1 : (long long)info.nlinks;
 }
 
+/* describe_type sets class, size, sign and byte order of an element type. Types
+   that are not supported get the class H5T_NO_CLASS, or one that is not numeric. */
 static int describe_type(hid_t t, sw_dataset *d) {
   d->kind = H5Tget_class(t);
   d->elem = H5Tget_size(t);
@@ -72,7 +78,7 @@ static int describe_type(hid_t t, sw_dataset *d) {
     if (H5Tget_nmembers(t) == 2) {
       no = H5Tget_member_index(t, "FALSE");
       yes = H5Tget_member_index(t, "TRUE");
-      H5Eclear2(H5E_DEFAULT);
+      H5Eclear2(H5E_DEFAULT); /* other members are not an error */
     }
     d->is_bool = no >= 0 && yes >= 0;
     hid_t base = H5Tget_super(t);
@@ -87,7 +93,7 @@ static int describe_type(hid_t t, sw_dataset *d) {
   if (d->kind == H5T_INTEGER) d->is_signed = H5Tget_sign(t) == H5T_SGN_2;
   if (d->kind == H5T_INTEGER || d->kind == H5T_FLOAT) d->big_endian = H5Tget_order(t) == H5T_ORDER_BE;
   if (d->kind == H5T_FLOAT) {
-    /* only the IEEE formats: exponent and mantissa of the usual widths */
+    /* Accept only IEEE formats: exponent and mantissa must have their widths. */
     size_t spos, epos, esize, mpos, msize;
     if (H5Tget_fields(t, &spos, &epos, &esize, &mpos, &msize) < 0) return -1;
     size_t want = d->elem == 2 ? 5 : d->elem == 4 ? 8 : 11;
@@ -96,6 +102,7 @@ static int describe_type(hid_t t, sw_dataset *d) {
   return 0;
 }
 
+/* describe_filters copies the filter pipeline. */
 static int describe_filters(hid_t p, sw_dataset *d) {
   d->nfilters = H5Pget_nfilters(p);
   if (d->nfilters < 0 || d->nfilters > SW_MAX_FILTERS) return -1;
@@ -109,6 +116,7 @@ static int describe_filters(hid_t p, sw_dataset *d) {
   return 0;
 }
 
+/* describe_storage sets layout, filters, chunk shape and fill value. */
 static int describe_storage(hid_t id, hid_t type, sw_dataset *d) {
   hid_t p = H5Dget_create_plist(id);
   if (p < 0) return -1;
@@ -125,6 +133,7 @@ static int describe_storage(hid_t id, hid_t type, sw_dataset *d) {
   return rc;
 }
 
+/* describe_space sets the extents. */
 static int describe_space(hid_t id, sw_dataset *d) {
   hsize_t dims[SW_MAX_DIMS], maxdims[SW_MAX_DIMS];
   hid_t s = H5Dget_space(id);
@@ -140,13 +149,14 @@ static int describe_space(hid_t id, sw_dataset *d) {
   return 0;
 }
 
-/* Other files are never opened, also not by a soft link through an external one. */
+/* refuse is called before an external link is followed. Opening a data set must
+   never open another file, not even if a soft link goes through an external one. */
 static herr_t refuse(const char *pf, const char *pg, const char *cf, const char *cg, unsigned *flags, hid_t fapl, void *data) {
   (void)pf, (void)pg, (void)cf, (void)cg, (void)flags, (void)fapl, (void)data;
   return -1;
 }
 
-/* follow takes the address of what a soft link leads to; HDF5 gives up on cycles. */
+/* follow sets the address of the target of a soft link. HDF5 fails on cycles. */
 static int follow(hid_t file, sw_dataset *d) {
   H5O_info_t info;
   hid_t p = H5Pcreate(H5P_LINK_ACCESS);
@@ -157,6 +167,7 @@ static int follow(hid_t file, sw_dataset *d) {
   return rc;
 }
 
+/* other is set before each step to what the entry is if that step ends here. */
 int sw_describe(hid_t file, long long i, sw_dataset *d) {
   H5L_info_t link;
   H5O_info_t info;
@@ -173,7 +184,7 @@ int sw_describe(hid_t file, long long i, sw_dataset *d) {
   if (link.type == H5L_TYPE_SOFT && follow(file, d) < 0) return 0;
   if (link.type == H5L_TYPE_HARD) d->header = link.u.address;
   if (H5Oget_info_by_name(file, d->name, &info, H5P_DEFAULT) < 0) return -1;
-  d->other = info.type == H5O_TYPE_GROUP ? "a group" : "no data set";
+  d->other = info.type == H5O_TYPE_GROUP ? "a group" : "not a data set";
   if (info.type != H5O_TYPE_DATASET) return 0;
   d->id = H5Dopen2(file, d->name, H5P_DEFAULT);
   if (d->id < 0) return -1;
@@ -195,6 +206,8 @@ int sw_attrs(hid_t file) {
   return H5Oget_info(file, &info) < 0 ? -1 : (int)info.num_attrs;
 }
 
+/* read_string returns a copy of a string attribute, of fixed or variable length,
+   as sw_attr does. Strings beyond 1 MiB are not ours and count as another type. */
 static int read_string(hid_t a, hid_t type, char **value) {
   if (H5Tis_variable_str(type) > 0) {
     char *s = NULL;

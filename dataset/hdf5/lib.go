@@ -20,14 +20,14 @@ import (
 	"unsafe"
 )
 
-// lib is held around every call into libhdf5, which is not thread-safe as packaged.
+// lib is held during every call of libhdf5, which is not thread-safe as packaged.
 var (
 	lib     sync.Mutex
 	libInit sync.Once
 )
 
-// withLib runs f under the lock and on one thread, since some builds keep the
-// error of a call by thread.
+// withLib runs f with the lock of libhdf5, on one operating-system thread, since
+// builds with thread support keep the last error per thread.
 func withLib(f func() error) error {
 	lib.Lock()
 	defer lib.Unlock()
@@ -38,7 +38,8 @@ func withLib(f func() error) error {
 	return f()
 }
 
-// libError is the library's own account of the call that just failed.
+// libError returns libhdf5's reason for the failure of the last call. It must be
+// called under the same lock.
 func libError() error {
 	var buf [512]C.char
 	C.sw_error(&buf[0], C.int(len(buf)))
@@ -46,13 +47,14 @@ func libError() error {
 	if s == "" {
 		return errors.New("libhdf5 gives no reason")
 	}
-	// For an input or output error the system's message is enough.
+	// For a failed system call, the message of the operating system is enough.
 	if m := systemError.FindStringSubmatch(s); m != nil {
 		return errors.New(m[1])
 	}
 	return errors.New(strings.Join(strings.Fields(s), " "))
 }
 
+// systemError finds the operating system's message in one of libhdf5.
 var systemError = regexp.MustCompile(`error message = '([^']*)'`)
 
 // filterInfo is one stage of a data set's filter pipeline.
@@ -61,8 +63,9 @@ type filterInfo struct {
 	params []uint32
 }
 
-// described is what the library says of one data set of the root group.
-type described struct {
+// description is the description of one HDF5 data set of the root group, by libhdf5 or,
+// if that cannot open it, by describe.
+type description struct {
 	name             string
 	class            int
 	isBool, signed   bool
@@ -74,17 +77,24 @@ type described struct {
 	offset, header   uint64
 	filters          []filterInfo
 	fill             []byte
-	compact          []byte  // the data themselves, when read from the header by us
-	id               C.hid_t // -1: the library could not open it
+	// compact has the data themselves, if describe found them in the header.
+	compact []byte
+	// id is the open data set of libhdf5, or -1 if that could not open it.
+	id C.hid_t
 }
 
 const (
-	classInteger   = int(C.H5T_INTEGER)
-	classFloat     = int(C.H5T_FLOAT)
-	layoutCompact  = int(C.H5D_COMPACT)
-	layoutContig   = int(C.H5D_CONTIGUOUS)
-	layoutChunked  = int(C.H5D_CHUNKED)
-	undefAddr      = ^uint64(0)
+	// Classes of elements.
+	classInteger = int(C.H5T_INTEGER)
+	classFloat   = int(C.H5T_FLOAT)
+	// Layouts of data: in the object header, in one block, in chunks.
+	layoutCompact = int(C.H5D_COMPACT)
+	layoutContig  = int(C.H5D_CONTIGUOUS)
+	layoutChunked = int(C.H5D_CHUNKED)
+	// undefAddr is the address of what does not exist.
+	undefAddr = ^uint64(0)
+	// Ids of filters. Those below 256 belong to HDF5, and others are registered with
+	// the HDF Group.
 	filterDeflate  = 1
 	filterShuffle  = 2
 	filterFletcher = 3
@@ -93,20 +103,23 @@ const (
 	filterZstd     = 32015
 )
 
-// listing is everything the library is asked when a file is opened.
+// listing is everything that libhdf5 reports about an open file.
 type listing struct {
 	superblock
-	file  C.hid_t
-	own   *cursor // for data sets that the library cannot open
-	sets  []described
+	file C.hid_t
+	// own reads the file for data sets that libhdf5 cannot open.
+	own   *cursor
+	sets  []description
 	attrs map[string]string
-	// others are entries that are no data sets, and attributes that are no texts, with what they are.
-	others map[string]string
+	// nonColumns has the entries that are not data sets, and attributes that are not
+	// strings, with what they are.
+	nonColumns map[string]string
 }
 
-// openListing opens a file; own reads it from its superblock on.
+// openListing opens a file with libhdf5 and lists its root group. own reads the same
+// file, from its superblock on.
 func openListing(path string, s superblock, own *cursor) (*listing, error) {
-	l := &listing{superblock: s, attrs: map[string]string{}, others: map[string]string{}, own: own}
+	l := &listing{superblock: s, attrs: map[string]string{}, nonColumns: map[string]string{}, own: own}
 	err := withLib(func() error {
 		p := C.CString(path)
 		defer C.free(unsafe.Pointer(p))
@@ -125,12 +138,14 @@ func openListing(path string, s superblock, own *cursor) (*listing, error) {
 	return l, nil
 }
 
-// maxName is the longest name of a column in bytes.
+// maxName is the longest name of a column, in bytes.
 const maxName = C.SW_MAX_NAME - 1
 
-// maxSets bounds the data sets of a root group; published files have below 50.
+// maxSets bounds the entries of a root group. Published files have fewer than 50.
 const maxSets = 4096
 
+// fill lists the data sets and the attributes of the root group. The caller holds the
+// lock.
 func (l *listing) fill() error {
 	n := int(C.sw_links(l.file))
 	if n < 0 || n > maxSets {
@@ -142,21 +157,26 @@ func (l *listing) fill() error {
 		case rc == 1:
 			g := goDescribed(&d)
 			if g.offset != undefAddr {
+				// libhdf5 reports the position in the file, and ours count from the
+				// superblock.
 				g.offset -= uint64(l.base)
 			}
 			l.sets = append(l.sets, g)
 		case rc == 0:
 			name := C.GoString(&d.name[0])
-			if len(name) == maxName { // it may be cut off
+			// The name may have been truncated, and two truncated names may be equal.
+			if len(name) == maxName {
 				name = fmt.Sprintf("%s (entry %d)", name, i)
 			}
-			l.others[name] = C.GoString(d.other)
-		case rc < 0 && (d.header == 0 || !l.simple):
+			l.nonColumns[name] = C.GoString(d.other)
+		// libhdf5 failed before it knew where the object is, or our parser does not
+		// apply.
+		case rc < 0 && (d.header == 0 || !l.parsable):
 			return libError()
 		case rc < 0:
 			why, name := libError(), C.GoString(&d.name[0])
 			own, err := describe(l.own, name, uint64(d.header))
-			if errors.Is(err, errSealed) {
+			if errors.Is(err, errChecksum) {
 				return fmt.Errorf("column %s: %w", name, err)
 			} else if err != nil {
 				return fmt.Errorf("%s: %w", name, why)
@@ -175,10 +195,12 @@ func (l *listing) fill() error {
 			l.attrs[C.GoString(&name[0])] = C.GoString(value)
 			C.free(unsafe.Pointer(value))
 		case rc == 0:
-			l.others["attribute "+C.GoString(&name[0])] = "not one text"
+			l.nonColumns["attribute "+C.GoString(&name[0])] = "not one text"
 		case rc < 0:
-			// In a sealed file, a type that the library does not know is a new one.
-			if err := libError(); rc == C.SW_UNREADABLE || !l.sealed {
+			// If metadata have checksums, they were verified before, so a type that
+			// libhdf5 does not know is newer than the library and not damage. The
+			// attribute is left out.
+			if err := libError(); rc == C.SW_UNREADABLE || !l.hasChecksums {
 				return fmt.Errorf("attribute %d of %d: %w", i, n, err)
 			}
 		}
@@ -186,8 +208,9 @@ func (l *listing) fill() error {
 	return nil
 }
 
-func goDescribed(d *C.sw_dataset) described {
-	g := described{
+// goDescribed converts a description from C.
+func goDescribed(d *C.sw_dataset) description {
+	g := description{
 		name: C.GoString(&d.name[0]), class: int(d.kind), isBool: d.is_bool != 0, signed: d.is_signed != 0,
 		bigEndian: d.big_endian != 0, elem: int(d.elem), layout: int(d.layout), external: d.external != 0,
 		offset: uint64(d.offset), header: uint64(d.header), id: d.id,
@@ -210,6 +233,7 @@ func goDescribed(d *C.sw_dataset) described {
 	return g
 }
 
+// close closes the file and everything that is open in it.
 func (l *listing) close() error {
 	return withLib(func() error {
 		if C.sw_close(l.file) < 0 {
@@ -219,8 +243,9 @@ func (l *listing) close() error {
 	})
 }
 
-// readRawChunk reads the stored bytes of the chunk that begins at element at,
-// for files whose chunk index our parser does not know; nil means unwritten.
+// readRawChunk reads the stored bytes of the chunk that begins at element at, for
+// files whose chunk index our parser does not know. raw is nil if the chunk was never
+// written.
 func readRawChunk(id C.hid_t, at []uint64) (raw []byte, mask uint32, err error) {
 	var o [C.SW_MAX_DIMS]C.ulonglong
 	for i, v := range at {
@@ -229,7 +254,7 @@ func readRawChunk(id C.hid_t, at []uint64) (raw []byte, mask uint32, err error) 
 	err = withLib(func() error {
 		n := int64(C.sw_chunk_size(id, &o[0], C.int(len(at))))
 		if n < 0 {
-			// Version 1.10 has this error for a chunk that was never written.
+			// libhdf5 1.10 returns this error for a chunk that was never written.
 			if err := libError(); err.Error() != "chunk storage is not allocated" {
 				return err
 			}
@@ -251,8 +276,8 @@ func readRawChunk(id C.hid_t, at []uint64) (raw []byte, mask uint32, err error) 
 	return raw, mask, err
 }
 
-// readWhole reads a small data set through the library.
-func readWhole(id C.hid_t, dst []byte) error {
+// readAll reads all data of a small HDF5 data set through libhdf5.
+func readAll(id C.hid_t, dst []byte) error {
 	return withLib(func() error {
 		if len(dst) > 0 && C.sw_read_all(id, unsafe.Pointer(&dst[0])) < 0 {
 			return libError()
@@ -261,13 +286,13 @@ func readWhole(id C.hid_t, dst []byte) error {
 	})
 }
 
-// LibraryVersions names the versions of libhdf5, as loaded, and of libdeflate,
-// as compiled against.
+// LibraryVersions returns the versions of libhdf5, as loaded, and of libdeflate, as
+// compiled against.
 func LibraryVersions() (hdf5, deflate string, err error) {
 	err = withLib(func() error {
 		var major, minor, release C.uint
 		if C.H5get_libversion(&major, &minor, &release) < 0 {
-			return fmt.Errorf("asking libhdf5 for its version: %w", libError())
+			return fmt.Errorf("reading the version of libhdf5: %w", libError())
 		}
 		hdf5 = fmt.Sprintf("%d.%d.%d", major, minor, release)
 		return nil

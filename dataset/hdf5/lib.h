@@ -1,7 +1,9 @@
-/* Thin layer over libhdf5: it opens and lists files, creates ours and, as a
-   last resort, reads one raw chunk. The caller holds one lock around every
-   call: the packaged library is not thread-safe. Functions return a negative
-   number on failure; sw_error then says why. */
+/* Thin layer over libhdf5. It opens and lists files, writes ours and, if our
+   own parser cannot find a chunk, reads one in its stored form.
+
+   The caller holds one lock during every call, because the library is not
+   thread-safe as packaged. Functions return a negative number on failure;
+   sw_error then returns the reason. */
 #ifndef SCALEWM_HDF5_LIB_H
 #define SCALEWM_HDF5_LIB_H
 
@@ -13,66 +15,87 @@
 #define SW_MAX_PARAMS 16
 #define SW_MAX_NAME 256
 
+/* sw_dataset describes a data set of the root group. Arrays have ndims, nfilters
+   and nparams[i] valid elements. */
 typedef struct {
   char name[SW_MAX_NAME];
-  int kind;         /* H5T_class_t of the element; of its base for an enum */
-  int is_bool;      /* enum of FALSE and TRUE */
+  int kind;         /* H5T_class_t of the element, or of the base of an enum */
+  int is_bool;      /* enum with the members FALSE and TRUE */
   int is_signed, big_endian;
-  unsigned long long elem;
+  unsigned long long elem; /* bytes of an element */
   int ndims;
   unsigned long long dims[SW_MAX_DIMS], maxdims[SW_MAX_DIMS], chunk[SW_MAX_DIMS];
   int layout;       /* H5D_layout_t */
   int external;     /* number of external files */
-  unsigned long long offset;  /* contiguous data in the file, or all ones */
+  unsigned long long offset;  /* position of contiguous data in the file; all
+                                 ones for other layouts and unwritten data */
   unsigned long long header;  /* address of the object header */
   int nfilters;
   int filter[SW_MAX_FILTERS];
   int nparams[SW_MAX_FILTERS];
   unsigned params[SW_MAX_FILTERS][SW_MAX_PARAMS];
-  unsigned char fill[64];
-  hid_t id;         /* open dataset */
-  const char *other; /* what an entry is that is no data set */
+  unsigned char fill[64]; /* fill value, zeros if none is defined */
+  hid_t id;         /* the open data set, or -1 */
+  const char *other; /* what the entry is if it is not a data set */
 } sw_dataset;
 
+/* sw_init initialises the library. It must be called once, before all others. */
 void sw_init(void);
-/* sw_quiet keeps the calling thread from printing errors; builds of the library
-   with thread support keep errors by thread. */
+/* sw_quiet stops the library from printing the errors of the calling thread.
+   Builds with thread support have this setting per thread. */
 void sw_quiet(void);
-/* sw_note keeps the present error for sw_error, before tidying up forgets it. */
+/* sw_note saves the reason of the current error for sw_error. Any further call
+   of the library clears it, those that clean up after the error included. */
 void sw_note(void);
+/* sw_error copies the saved or current reason to dst of n bytes, and clears it. */
 void sw_error(char *dst, int n);
 
-/* sw_no_locks leaves locking to the Go side; the library's own locks fail on
-   read-only and some network file systems. */
+/* sw_no_locks disables the library's file locks, which fail on read-only and on
+   some network file systems. The Go side locks the files that it writes. */
 void sw_no_locks(hid_t fapl);
 
+/* sw_open opens a file for reading. */
 hid_t sw_open(const char *path);
+/* sw_links returns the number of entries of the root group. */
 long long sw_links(hid_t file);
-/* sw_describe returns 1 for a data set, 0 for anything else, which other names;
-   when it fails, name and header are set as far as it came. Soft links are followed
-   within the file. */
+/* sw_describe describes entry i of the root group, in alphabetical order. It
+   returns 1 for a data set, which stays open, and 0 for anything else, with what
+   it is in other. On failure, name and header are set if they are known: header
+   is 0 otherwise. Soft links are followed within the file. */
 int sw_describe(hid_t file, long long i, sw_dataset *d);
+/* sw_attrs returns the number of attributes of the root group. */
 int sw_attrs(hid_t file);
-/* sw_attr copies attribute i of the root group; 1 if it is one string, 0 if not,
-   SW_UNREADABLE where its value cannot be read, -1 where the library does not
-   know its type. */
+/* sw_attr copies attribute i of the root group. It returns 1 if that is a single
+   string, with a copy in *value that the caller frees; 0 if it is anything else;
+   SW_UNREADABLE if its value cannot be read; and -1 if the library does not know
+   its type. */
 #define SW_UNREADABLE (-2)
 int sw_attr(hid_t file, int i, char *name, int nname, char **value);
 
-/* sw_chunk_size is the stored size of a chunk, 0 where it was never written. */
+/* sw_chunk_size returns the stored size of the chunk that begins at element at,
+   or 0 if it was never written. */
 long long sw_chunk_size(hid_t dset, const unsigned long long *at, int ndims);
+/* sw_read_chunk reads the stored bytes of a chunk; bit i of mask is set if filter
+   i was not applied. */
 int sw_read_chunk(hid_t dset, const unsigned long long *at, unsigned *mask, void *dst);
+/* sw_read_all reads all elements, in the type of the file. */
 int sw_read_all(hid_t dset, void *dst);
 
+/* sw_create creates a file, or truncates an existing one. */
 hid_t sw_create(const char *path);
-/* sw_create_dataset makes a chunked data set with unlimited rows, whose chunks
-   end with a fletcher32 checksum; filter 0 for none before it. */
+/* sw_create_dataset creates a chunked data set with 0 rows and unlimited growth.
+   row_and_chunk is the shape of a chunk, whose axes but the first are those of a
+   row. Its filters are filter with parameter level (0: none) and fletcher32. */
 hid_t sw_create_dataset(hid_t file, const char *name, hid_t type, int ndims, const unsigned long long *row_and_chunk, int filter, int level);
+/* sw_extend changes the shape of a data set. */
 int sw_extend(hid_t dset, int ndims, const unsigned long long *dims);
+/* sw_write_chunk writes n bytes as the chunk that begins at element at. The bytes
+   must have passed the filters already. */
 int sw_write_chunk(hid_t dset, int ndims, const unsigned long long *at, const void *src, unsigned long long n);
 int sw_write_attr(hid_t file, const char *name, const char *value);
 int sw_close_dataset(hid_t dset);
 int sw_close(hid_t file);
+/* sw_type returns the little-endian file type of a name such as "float32". */
 hid_t sw_type(const char *name);
 
 #endif

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Times are not recorded, so that equal data give equal bytes. */
+/* Version 1.10 of the format is the oldest with checksums in all metadata. Times
+   are not recorded, so that equal data give equal bytes. */
 hid_t sw_create(const char *path) {
   hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), fcpl = H5Pcreate(H5P_FILE_CREATE);
   H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110);
@@ -28,6 +29,8 @@ hid_t sw_type(const char *name) {
   return -1;
 }
 
+/* H5D_FILL_TIME_NEVER: every chunk is written completely, so that writing fill
+   values first would only double the work. Object times are not recorded. */
 hid_t sw_create_dataset(hid_t file, const char *name, hid_t type, int ndims, const unsigned long long *row_and_chunk, int filter, int level) {
   hsize_t dims[SW_MAX_DIMS] = {0}, maxdims[SW_MAX_DIMS], chunk[SW_MAX_DIMS];
   unsigned param = (unsigned)level;
@@ -59,7 +62,9 @@ int sw_write_chunk(hid_t dset, int ndims, const unsigned long long *at, const vo
   return H5Dwrite_chunk(dset, H5P_DEFAULT, 0, o, n, src);
 }
 
-/* A fixed-length string: every reader takes it. */
+/* sw_write_attr writes a string of fixed length, which every reader understands
+   and which is in the object header, under its checksum; strings of variable
+   length would be in the global heap, which has none. */
 int sw_write_attr(hid_t file, const char *name, const char *value) {
   int rc = -1;
   size_t n = strlen(value);

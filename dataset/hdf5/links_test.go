@@ -14,13 +14,13 @@ import (
 	"scalewm/dataset"
 )
 
-// The values are those that testdata/make.py says.
+// The expected values are those of testdata/make.py.
 func TestLinks(t *testing.T) {
 	f := openFixture(t, "links")
 	for _, name := range []string{"state", "chain", "by_group"} {
 		checkColumn(t, f, name, 7, fixtureValue)
 	}
-	want := map[string]string{"group": "a group", "linked": "a group", "hard": "a group", "type": "no data set", "cycle": "a soft link to nothing",
+	want := map[string]string{"group": "a group", "linked": "a group", "hard": "a group", "type": "not a data set", "cycle": "a soft link to nothing",
 		"cycle2": "a soft link to nothing", "dangling": "a soft link to nothing", "by_root": "a soft link to nothing", "external": "another file", "root": "another file",
 		"attribute fps": "not one text"}
 	for name, reason := range f.Skipped() {
@@ -34,12 +34,13 @@ func TestLinks(t *testing.T) {
 	if len(f.Skipped()) != 12 || len(want) != 12 {
 		t.Errorf("left out: %q", f.Skipped())
 	}
-	f.list.others["reward"] = "a link to another file"
+	f.list.nonColumns["reward"] = "a link to another file"
 	f.episodes, f.columns = nil, nil
 	oneLine(t, "a column of the layout elsewhere", f.load(1<<20), "column reward cannot be read: it is a link to another file", "hint")
 }
 
-// Columns are copied to the bit, in their own type; reading integers as float64 that it cannot hold is an error.
+// Columns are copied bit for bit, in their own type. Reading integers that float64
+// cannot represent is an error.
 func TestConvertIsExact(t *testing.T) {
 	f := openFixture(t, "links")
 	first := map[string]uint64{"t_ns": 1_790_000_000_000_000_001, "t_be": 1<<60 + 1, "t_u": 1<<64 - 1, "nan": 0x7ff0dead00000001}
@@ -80,11 +81,12 @@ func TestConvertIsExact(t *testing.T) {
 	}
 }
 
-// A float64 holds 53 significant bits, and powers of two beyond.
+// A float64 has 53 significant bits, so beyond 2^53 it has only multiples of powers
+// of two.
 func TestInexact(t *testing.T) {
 	for v, exact := range map[int64]bool{0: true, 1 << 53: true, 1<<53 + 1: false, 1 << 60: true, -1 << 63: true, 1<<63 - 1: false, -1<<53 - 1: false} {
 		b := binary.LittleEndian.AppendUint64(nil, uint64(v))
-		for _, d := range []described{{class: classInteger, elem: 8, signed: true}, {class: classInteger, elem: 8}} {
+		for _, d := range []description{{class: classInteger, elem: 8, signed: true}, {class: classInteger, elem: 8}} {
 			if v < 0 && !d.signed {
 				continue
 			}
@@ -93,7 +95,7 @@ func TestInexact(t *testing.T) {
 			}
 		}
 	}
-	if u := (&described{class: classInteger, elem: 8}); u.widen(make([]float64, 1), binary.LittleEndian.AppendUint64(nil, 1<<64-1)) != 0 {
+	if u := (&description{class: classInteger, elem: 8}); u.widen(make([]float64, 1), binary.LittleEndian.AppendUint64(nil, 1<<64-1)) != 0 {
 		t.Error("2^64-1 is exact")
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"scalewm/envs"
 )
 
-// A column's name stands in many lines; one that would break or colour them is no column.
+// The name of a column is printed in many lines. A name that would break or colour
+// them is not a column's.
 func TestNamesOfColumns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.h5")
 	columns := []envs.Column{{Name: "action", DType: "float32", Width: 1}, {Name: "größe", DType: "float32", Width: 1}}

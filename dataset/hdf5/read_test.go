@@ -12,7 +12,7 @@ import (
 )
 
 // Many goroutines read one file at once: chunks of 100 and of 7 frames through the
-// cache, single ones in place, and columns that are left to the library.
+// cache, chunks of one frame directly, and columns whose chunks libhdf5 finds.
 func TestParallelReads(t *testing.T) {
 	for _, name := range []string{"published", "gzip_7", "gzip_shuffle", "boxes"} {
 		f := openFixture(t, name)
@@ -52,12 +52,13 @@ func TestParallelReads(t *testing.T) {
 	wg.Wait()
 }
 
-// The cache keeps within its budget and still serves what it dropped.
+// The cache stays within its budget, and chunks that it dropped are read again.
 func TestCacheBudget(t *testing.T) {
 	var c chunkCache
 	f := openFixture(t, "gzip_7")
 	big := *f.pixels
-	big.chunkBytes = cacheBytes/2 + 1 // two do not fit
+	// Two chunks exceed the budget.
+	big.chunkBytes = cacheBytes/2 + 1
 	big.refs = []chunkRef{{addr: undefAddr}, {addr: undefAddr}, {addr: undefAddr}}
 	for range 2 {
 		for i := range 3 {
@@ -71,8 +72,8 @@ func TestCacheBudget(t *testing.T) {
 	}
 }
 
-// The fingerprint is that of the data: other chunks, filters, integer types and
-// names of the index columns give the same one, another value another.
+// The fingerprint is one of the data: other chunks, filters, integer types and names
+// of index columns give the same one, another value gives another.
 func TestFingerprint(t *testing.T) {
 	print := func(path string) string {
 		t.Helper()
@@ -125,7 +126,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// By hand: 3 of 3, and 256 of 1000 with both ends.
+// By hand: all 3 of 3 rows, and 256 of 1000 rows with both ends.
 func TestSampleRows(t *testing.T) {
 	if got := fmt.Sprint(sampleRows(3)); got != "[0 1 2]" {
 		t.Error(got)

@@ -23,46 +23,62 @@ import (
 	"scalewm/envs"
 )
 
-// columnChunk is the rows of a chunk of a numeric column.
+// columnChunk is the number of rows of a chunk of a numeric column.
 const columnChunk = 1000
 
-// WriterOptions says what a file holds. Episode and step indices (ep_idx,
-// step_idx, ep_len, ep_offset) are written always and are not listed.
+// WriterOptions describes a file. Indices of episodes and steps (ep_idx, step_idx,
+// ep_len, ep_offset) are always written and are not listed.
 type WriterOptions struct {
-	Columns   []envs.Column
-	FrameSize int    // edge of the frames in pixels; 0: there are none
-	Filter    Filter // "" is Deflate
-	Attrs     map[string]string
+	Columns []envs.Column
+	// FrameSize is the edge of the frames in pixels, or 0 for a file without frames.
+	FrameSize int
+	// Filter compresses the frames; "" is Deflate.
+	Filter Filter
+	// Attrs are string attributes of the root group.
+	Attrs map[string]string
 }
 
-// EpisodeData is one episode of Len rows: every column of the options, and the
-// frames either as drawn or as Filter.Encode made them.
+// EpisodeData is one episode of Len rows: all columns of the options, each in Columns
+// or in Raw, and the frames, in Frames or in Encoded.
 type EpisodeData struct {
-	Columns map[string][]float64 // row-major, Len*Width
-	Raw     map[string][]byte    // instead of Columns: little-endian bytes in the column's type
-	Frames  [][]byte             // Len frames of (FrameSize, FrameSize, 3) bytes
-	Encoded [][]byte             // instead of Frames: stored bytes of Len chunks
+	// Columns has values, row-major, Len*Width numbers per column.
+	Columns map[string][]float64
+	// Raw has the bytes of values in the column's type, little-endian.
+	Raw map[string][]byte
+	// Frames has Len frames of (FrameSize, FrameSize, 3) bytes.
+	Frames [][]byte
+	// Encoded has Len frames as Filter.Encode returns them, so that the caller can
+	// compress them in parallel.
+	Encoded [][]byte
 }
 
-// Writer writes a data set to a hidden file (safefile.Aside) and renames it in Close, so
-// that no half-written file ever has the final name. Equal episodes give equal bytes.
+// Writer writes a data set to a temporary file (safefile.Aside) that Close renames,
+// so that no incomplete file has the final name. Equal episodes give equal bytes. A
+// Writer must not be used by several goroutines at once.
+//
+// Frames have one row per chunk: training reads frames at random, and a chunk must be
+// decoded completely. Numeric columns are not compressed, since they are small in
+// comparison. Every chunk ends with a Fletcher-32 checksum.
 type Writer struct {
 	path, tmp string
-	lock      *os.File // the file aside, locked for as long as we write
-	opt       WriterOptions
-	file      C.hid_t
-	columns   []*columnWriter
-	pixels    C.hid_t
-	rows      int
-	episodes  int
-	lens      *columnWriter
-	offsets   *columnWriter
-	index     *columnWriter
-	step      *columnWriter
-	err       error // of the first failure; the file is given up
+	// lock is the open temporary file, which is locked until the Writer is done.
+	lock     *os.File
+	opt      WriterOptions
+	file     C.hid_t
+	columns  []*columnWriter
+	pixels   C.hid_t
+	rows     int
+	episodes int
+	lens     *columnWriter
+	offsets  *columnWriter
+	index    *columnWriter
+	step     *columnWriter
+	// err is the first failure. Afterwards nothing is written.
+	err error
 }
 
-// Create begins a data set at path. Missing folders are made.
+// Create starts a data set at path and creates missing folders. The caller must call
+// Close, or Abort to give up.
 func Create(path string, opt WriterOptions) (*Writer, error) {
 	opt.Columns = slices.Clone(opt.Columns)
 	for i := range opt.Columns {
@@ -87,8 +103,8 @@ func Create(path string, opt WriterOptions) (*Writer, error) {
 	return w, nil
 }
 
-// claim makes and locks the file aside. What a killed writer left there is
-// unlocked and used again; another writer at work is an error.
+// claim creates and locks the temporary file. It reuses one that a killed writer
+// left, which nobody has locked, and returns an error if another writer is at work.
 func (w *Writer) claim() error {
 	f, err := safefile.Claim(w.tmp, syscall.LOCK_EX)
 	if err == nil && f == nil {
@@ -98,6 +114,8 @@ func (w *Writer) claim() error {
 	return err
 }
 
+// create makes the HDF5 data sets in a fixed order, without rows. The caller holds
+// the lock of libhdf5.
 func (w *Writer) create() error {
 	p := C.CString(w.tmp)
 	defer C.free(unsafe.Pointer(p))
@@ -132,6 +150,8 @@ func (w *Writer) create() error {
 	return w.writeAttrs()
 }
 
+// writeAttrs writes the attributes sorted by name, since the order of a map would
+// change the bytes of the file.
 func (w *Writer) writeAttrs() error {
 	for _, n := range slices.Sorted(maps.Keys(w.opt.Attrs)) {
 		name, value := C.CString(n), C.CString(w.opt.Attrs[n])
@@ -145,7 +165,8 @@ func (w *Writer) writeAttrs() error {
 	return nil
 }
 
-// Append adds an episode. Frames as drawn are encoded on all cores.
+// Append adds an episode. Frames that are not encoded yet are encoded on all cores.
+// After an error in the file itself, every further call returns that error.
 func (w *Writer) Append(ep EpisodeData) error {
 	if w.err != nil {
 		return w.err
@@ -166,7 +187,7 @@ func (w *Writer) Append(ep EpisodeData) error {
 	return nil
 }
 
-// length checks an episode against the options and returns its rows.
+// length checks an episode against the options and returns its number of rows.
 func (w *Writer) length(ep EpisodeData) (int, error) {
 	n := -1
 	agree := func(name string, rows int, exact bool) error {
@@ -203,6 +224,7 @@ func (w *Writer) length(ep EpisodeData) (int, error) {
 	return n, agree(pixelsName, max(len(ep.Frames), len(ep.Encoded)), true)
 }
 
+// encode compresses frames on all cores, outside the lock of libhdf5.
 func (w *Writer) encode(frames [][]byte) [][]byte {
 	out := make([][]byte, len(frames))
 	parallel.For(context.Background(), 0, len(frames), func(_, i int) error {
@@ -212,6 +234,7 @@ func (w *Writer) encode(frames [][]byte) [][]byte {
 	return out
 }
 
+// append writes an episode of n rows. The caller holds the lock of libhdf5.
 func (w *Writer) append(ep EpisodeData, n int) error {
 	for _, c := range w.columns {
 		if err := errors.Join(c.add(ep.Columns[c.Name]), c.addRaw(ep.Raw[c.Name])); err != nil {
@@ -240,8 +263,8 @@ func (w *Writer) append(ep EpisodeData, n int) error {
 	return nil
 }
 
-// Close finishes the file, makes it durable and gives it its name. After a
-// failure it removes what was written and returns the first error.
+// Close completes the file, flushes it to disk and renames it. After a failure, it
+// removes the temporary file and returns the first error.
 func (w *Writer) Close() error {
 	if w.err == nil && w.episodes == 0 {
 		w.err = fmt.Errorf("writing the data set %s: it has no episodes", w.path)
@@ -262,11 +285,14 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
+// release closes the temporary file and thereby releases its lock.
 func (w *Writer) release() {
 	w.lock.Close()
 	w.lock = nil
 }
 
+// finish writes the last, partly filled chunk of each column and closes the file in
+// libhdf5.
 func (w *Writer) finish() error {
 	for _, c := range append(slices.Clone(w.columns), w.index, w.step, w.lens, w.offsets) {
 		if rows := len(c.buf) / (c.Width * writable[c.DType]); rows > 0 {
@@ -283,7 +309,8 @@ func (w *Writer) finish() error {
 	return nil
 }
 
-// Abort gives the file up and removes it; after Close it does nothing.
+// Abort removes the temporary file. After Close it does nothing, so it can be
+// deferred.
 func (w *Writer) Abort() {
 	if w.lock == nil {
 		return
@@ -299,7 +326,8 @@ func (w *Writer) Abort() {
 	w.release()
 }
 
-// columnWriter gathers a column's bytes until a chunk is full.
+// columnWriter collects the bytes of a column until a chunk is full, since
+// H5Dwrite_chunk writes complete chunks only.
 type columnWriter struct {
 	envs.Column
 	id   C.hid_t
@@ -307,6 +335,9 @@ type columnWriter struct {
 	rows int
 }
 
+// newColumn creates the data set of a column. A column of width 1 has one dimension
+// unless it was a matrix in its source (envs.Column.Matrix): programs that subtract
+// arrays of the shapes (R) and (R, 1) would get an (R, R) matrix.
 func (w *Writer) newColumn(c envs.Column) (*columnWriter, error) {
 	shape := []int{columnChunk}
 	if c.Width > 1 || c.Matrix {
@@ -316,12 +347,12 @@ func (w *Writer) newColumn(c envs.Column) (*columnWriter, error) {
 	return &columnWriter{Column: c, id: id}, err
 }
 
-// newSet makes a data set with no rows yet; shape is that of a chunk.
+// newSet creates an HDF5 data set without rows. shape is that of a chunk.
 func (w *Writer) newSet(name, dtype string, shape []int, filter, level int) (C.hid_t, error) {
 	n, t := C.CString(name), C.CString(dtype)
 	defer C.free(unsafe.Pointer(n))
 	defer C.free(unsafe.Pointer(t))
-	dims := culls(shape)
+	dims := toCLengths(shape)
 	id := C.sw_create_dataset(w.file, n, C.sw_type(t), C.int(len(shape)), &dims[0], C.int(filter), C.int(level))
 	if id < 0 {
 		return id, libError()
@@ -329,7 +360,8 @@ func (w *Writer) newSet(name, dtype string, shape []int, filter, level int) (C.h
 	return id, nil
 }
 
-func culls(v []int) []C.ulonglong {
+// toCLengths converts a shape for C.
+func toCLengths(v []int) []C.ulonglong {
 	out := make([]C.ulonglong, len(v))
 	for i, x := range v {
 		out[i] = C.ulonglong(x)
@@ -337,7 +369,7 @@ func culls(v []int) []C.ulonglong {
 	return out
 }
 
-// add appends values and writes every chunk that they fill.
+// add appends values and writes every chunk that becomes full.
 func (c *columnWriter) add(v []float64) error {
 	full := columnChunk * c.Width * writable[c.DType]
 	for _, x := range v {
@@ -369,7 +401,9 @@ func (c *columnWriter) addRaw(b []byte) error {
 	return nil
 }
 
-// flush writes the buffer, padded with zeros, as the next chunk of rows rows.
+// flush writes the buffer as the next chunk, of which the first rows rows are data.
+// HDF5 stores chunks at full size, so the rest is padded with zeros; readers ignore
+// it.
 func (c *columnWriter) flush(rows int) error {
 	at, dims := []int{c.rows}, []int{c.rows + rows}
 	if c.Width > 1 || c.Matrix {
@@ -384,17 +418,22 @@ func (c *columnWriter) flush(rows int) error {
 	return writeChunk(c.id, at, b)
 }
 
+// extend sets the shape of an HDF5 data set.
 func extend(id C.hid_t, dims []int) error {
-	d := culls(dims)
+	d := toCLengths(dims)
 	if C.sw_extend(id, C.int(len(d)), &d[0]) < 0 {
 		return libError()
 	}
 	return nil
 }
 
-// writeChunk writes the filtered bytes of a chunk with their checksum behind them.
+// writeChunk writes the compressed bytes of a chunk and appends their checksum.
+// H5Dwrite_chunk bypasses libhdf5's filters, so the checksum filter must be applied
+// here.
 func writeChunk(id C.hid_t, at []int, filtered []byte) error {
-	o := culls(at)
+	o := toCLengths(at)
+	// Clip, because appending must not overwrite what follows the slice in the
+	// caller's memory.
 	b := binary.LittleEndian.AppendUint32(slices.Clip(filtered), fletcher32(filtered))
 	if C.sw_write_chunk(id, C.int(len(o)), &o[0], unsafe.Pointer(&b[0]), C.ulonglong(len(b))) < 0 {
 		return libError()
@@ -402,7 +441,7 @@ func writeChunk(id C.hid_t, at []int, filtered []byte) error {
 	return nil
 }
 
-// NeedSpace refuses work that will not fit beside path.
+// NeedSpace returns an error if bytes more bytes do not fit on the disk of path.
 func NeedSpace(path string, bytes int64) error {
 	free, err := safefile.Free(filepath.Dir(path))
 	if err != nil {
@@ -415,7 +454,7 @@ func NeedSpace(path string, bytes int64) error {
 	return nil
 }
 
-// MB shows a size for people.
+// MB formats a size for messages.
 func MB(bytes int64) string {
 	if bytes >= 10<<30 {
 		return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
@@ -423,8 +462,8 @@ func MB(bytes int64) string {
 	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
 }
 
-// explain names the file and adds the likely cause: the library's own words for
-// a full disk are several layers deep.
+// explain returns an error that names the file and, if the disk is full, says so:
+// libhdf5 reports that as a failure several layers deep.
 func (w *Writer) explain(err error) error {
 	if free, e := safefile.Free(filepath.Dir(w.path)); e == nil && free < 16<<20 {
 		return fmt.Errorf("writing the data set %s: %w (hint: its disk is full, %s free)", w.path, err, MB(free))

@@ -18,7 +18,8 @@ import (
 	"scalewm/envs"
 )
 
-// A file under way has no final name, a second writer is refused, and Abort leaves nothing.
+// An unfinished file does not have its final name, a second writer gets an error, and
+// Abort leaves no file.
 func TestWriterAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "folder", "d.h5")
 	w, err := Create(path, WriterOptions{Columns: testColumns, FrameSize: envs.FrameSize})
@@ -38,7 +39,7 @@ func TestWriterAside(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 0 {
 		t.Errorf("Abort left %v", left)
 	}
-	// What a killed writer left is used again.
+	// The temporary file of a killed writer is used again.
 	if err := os.WriteFile(safefile.Aside(path), []byte("torn"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestWriterRefuses(t *testing.T) {
 	value := testEpisode(0, 3)
 	value.Columns["terminated"][1] = 256
 	oneLine(t, "value", w.Append(value), "256 is not a value of type uint8")
-	// After a failed write the file is given up.
+	// After a failed write nothing more is written.
 	oneLine(t, "close", w.Close(), "256")
 	empty, err := Create(filepath.Join(dir, "e.h5"), WriterOptions{Columns: testColumns})
 	if err != nil {
@@ -87,7 +88,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-// narrow against the bounds of two's complement and IEEE 754.
+// The bounds are those of two's complement and IEEE 754.
 func TestNarrow(t *testing.T) {
 	for _, c := range []struct {
 		dtype string
@@ -114,8 +115,8 @@ func TestNeedSpace(t *testing.T) {
 	oneLine(t, "an exabyte", NeedSpace(path, 1<<60), path, "1152921504.6 GB", "hint")
 }
 
-// A disk that fills up in the middle: a child process whose files may not grow
-// beyond 1 MB. It must report one line and leave nothing.
+// A disk that fills up in the middle, as a child process whose files may not grow
+// beyond 1 MB. It must print one line and leave no file.
 func TestDiskFull(t *testing.T) {
 	if path := os.Getenv("HDF5_TEST_FULL"); path != "" {
 		signal.Ignore(syscall.SIGXFSZ)
@@ -143,8 +144,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A column of rows x 1 stays one, through a conversion too: readers that
-// subtract arrays of both shapes would get a matrix.
+// A column of shape (rows, 1) keeps it, through a conversion too: readers that
+// subtract arrays of the shapes (rows) and (rows, 1) would get a matrix.
 func TestMatrixColumnsKeepTheirShape(t *testing.T) {
 	dir := t.TempDir()
 	path, again := filepath.Join(dir, "a.h5"), filepath.Join(dir, "b.h5")

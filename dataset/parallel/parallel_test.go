@@ -22,8 +22,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// Every number is worked on once, whatever the number of workers, and two calls
-// of one worker never overlap.
+// Every index is processed once for any number of workers, and two calls with the
+// same worker never overlap.
 func TestForCallsEachOnce(t *testing.T) {
 	for _, workers := range []int{1, 2, 7, 100} {
 		for _, n := range []int{0, 1, 50} {
@@ -49,8 +49,8 @@ func TestForCallsEachOnce(t *testing.T) {
 	}
 }
 
-// Pieces from 5 on fail; where several work at once piece 5 fails last, and its
-// error is still the one that is returned.
+// All pieces from 5 on fail. With several workers piece 5 fails after piece 6, and
+// For still returns its error.
 func TestForReturnsTheLowestError(t *testing.T) {
 	for _, workers := range []int{1, 2, 8} {
 		later := make(chan struct{})
@@ -93,7 +93,7 @@ func TestForStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// A panic in a worker ends the program and says where it was.
+// A panic in a worker ends the program and names the piece.
 func TestForDoesNotHidePanics(t *testing.T) {
 	if os.Getenv("PARALLEL_PANIC") != "" {
 		For(context.Background(), 2, 100, func(w, i int) error {

@@ -12,62 +12,75 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// answer is what the server said, the zero value where no server answered.
-func answer(err error) (r minio.ErrorResponse) {
+// response returns the error response of the server, or the zero value if no server
+// answered.
+func response(err error) (r minio.ErrorResponse) {
 	errors.As(err, &r)
 	return r
 }
 
-func status(err error) int { return answer(err).StatusCode }
+// status returns the HTTP status of an error, or 0 if no server answered.
+func status(err error) int { return response(err).StatusCode }
 
+// expired reports whether the credentials have expired.
 func expired(err error) bool {
-	return strings.HasPrefix(answer(err).Code, "ExpiredToken") || answer(err).Code == "TokenRefreshRequired"
+	return strings.HasPrefix(response(err).Code, "ExpiredToken") || response(err).Code == "TokenRefreshRequired"
 }
 
-// full says that the store takes no more.
+// full reports whether the store is full or a quota is used up. Waiting does not help
+// then, although some servers send a status that usually means a temporary failure.
 func full(err error) bool {
-	code := answer(err).Code
+	code := response(err).Code
 	return status(err) == http.StatusInsufficientStorage || strings.Contains(code, "Quota") || strings.Contains(code, "StorageFull")
 }
 
-// outrun says that a put was too late: the file is there, or its parts were removed after
-// it was (see putParts).
-func outrun(err error) bool {
-	code := answer(err).Code
+// superseded reports whether a put came too late: the object exists, or our parts
+// were removed by another process that completed the same upload first (see
+// putParts).
+func superseded(err error) bool {
+	code := response(err).Code
 	return status(err) == http.StatusPreconditionFailed || code == "NoSuchUpload" || code == "InvalidPart"
 }
 
-// transient says whether the same request may succeed later.
+// transient reports whether the same request may succeed later.
 func transient(err error) bool {
-	r := answer(err)
+	r := response(err)
 	switch {
 	case full(err):
 		return false
-	case r.StatusCode == 0: // the network; but nobody by that name, and another protocol, stay so
+	// No server answered. A failing network may recover; an unknown host name, an
+	// untrusted certificate or a server that speaks plain HTTP will not.
+	case r.StatusCode == 0:
 		var name *net.DNSError
 		var cert *tls.CertificateVerificationError
 		var unknown x509.UnknownAuthorityError
 		return !errors.As(err, &cert) && !errors.As(err, &unknown) && !(errors.As(err, &name) && name.IsNotFound) && !strings.Contains(err.Error(), "HTTPS client")
+	// A conflict is the answer to a conditional put during another put of the same
+	// name.
 	case r.StatusCode == http.StatusConflict, r.StatusCode == http.StatusRequestTimeout, r.StatusCode == http.StatusTooManyRequests:
 		return true
+	// The bytes were damaged or cut off on the way to the server.
 	case r.Code == "RequestTimeout", r.Code == "BadDigest", r.Code == "XAmzContentSHA256Mismatch", r.Code == "IncompleteBody":
 		return true
 	}
 	return r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented
 }
 
-// explain says what was being done, what the server said, and what helps. It tells no credentials.
+// explain returns an error that says what was being done, what the server answered
+// and, for common causes, a hint. Messages of servers may span lines, so they are
+// joined into one. No credentials appear in it.
 func (s *Store) explain(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	r, hint := answer(err), ""
+	r, hint := response(err), ""
 	if r.StatusCode != 0 {
-		r.Message = strings.Join(strings.Fields(r.Message), " ") // on one line
+		r.Message = strings.Join(strings.Fields(r.Message), " ")
 		err = r
 	}
 	switch {
-	case strings.HasPrefix(r.Code, "4"): // of which the code is no word of S3
+	// The client reports the HTTP status as the code if the body is not an S3 error.
+	case strings.HasPrefix(r.Code, "4"):
 		return fmt.Errorf("%s: this is not the answer of an S3 server: %s (hint: set AWS_ENDPOINT_URL to its address)", doing, r.Code)
 	case r.Code == "NoSuchBucket":
 		return fmt.Errorf("%s: there is no bucket %s (hint: make it first, or check its name, AWS_REGION and AWS_ENDPOINT_URL)", doing, s.bucket)

@@ -17,25 +17,36 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// lease is the content of a lock.
+// lease is the content of a lock object.
 type lease struct {
 	safefile.Owner
-	Token string `json:"token"` // of this locking: process numbers are the same in many containers
-	Beat  int    `json:"beat"`  // counts how often it was renewed
+	// Token is random and identifies this locking: in containers, hosts and process
+	// ids are often equal.
+	Token string `json:"token"`
+	// Beat counts renewals. It changes the bytes of the object and thereby its ETag,
+	// by which waiting processes see that the owner is alive.
+	Beat int `json:"beat"`
 }
 
-// Lock takes a name in the store for this process until release is called. It waits
-// while another one has it. The owner renews its lock; one that is not renewed for
-// three minutes, because its machine is lost, is free, and any is with Break. A machine
-// that was only cut off then goes on beside the new owner: what is locked must be work
-// that gives equal bytes, so that only time is lost.
+// Lock locks a name in the store for this process until release is called. It waits
+// while another process holds the lock, or until ctx ends.
 //
-// A lock is the object .locks/NAME.G with the highest number G. Who finds it free puts
-// G+1 under the condition that it is not there, so that one process gets it.
+// The owner renews its lock. A lock that is not renewed for three minutes, because
+// its machine is lost, is free; with LockOptions.Break any lock is. A machine that
+// was only disconnected then continues next to the new owner. Lock only what produces
+// the same bytes on every machine, so that nothing but time is lost.
+//
+// The lock of a name is the object .locks/NAME.G with the highest number G. A process
+// that finds it free puts G+1 under the condition that it does not exist, so that the
+// server lets exactly one process win. Overwriting or deleting the old object first
+// would let two processes succeed, one after the other.
 func (s *Store) Lock(ctx context.Context, name string, o safefile.LockOptions) (release func(), err error) {
-	prefix, said := ".locks/"+name+".", false
+	prefix, noted := ".locks/"+name+".", false
 	mine, _ := json.Marshal(lease{Owner: safefile.Self(), Token: rand.Text()})
-	var seen string // what the lock was when it was looked at, and since when
+	// seen is the newest lock at the last look, as number and ETag, and since the
+	// local time when it was first seen like that. Only local times are compared: the
+	// clocks of the owner and the server may be wrong.
+	var seen string
 	var since time.Time
 	for {
 		held, err := s.list(ctx, prefix)
@@ -52,44 +63,51 @@ func (s *Store) Lock(ctx context.Context, name string, o safefile.LockOptions) (
 			seen, since = etag, time.Now()
 		}
 		if last == 0 || o.Break || time.Since(since) > lockExpiry*s.pace {
-			o.Break = false // of the one that was there, and not of who comes next
+			// Break applies to the lock just found, not to that of the next owner.
+			o.Break = false
 			key := prefix + strconv.Itoa(last+1)
 			err := s.putBytes(ctx, key, mine, true)
 			if status(err) == http.StatusPreconditionFailed && s.text(ctx, key) == string(mine) {
-				err = nil // our own, whose answer was lost
+				// Our own put, whose answer was lost and which retry repeated.
+				err = nil
 			}
 			if err == nil {
 				for _, h := range held {
-					s.Remove(ctx, h.Name) // what stays is below ours
+					// An object that remains has a lower number than ours and does no
+					// harm.
+					s.Remove(ctx, h.Name)
 				}
-				return s.keep(ctx, key, mine), nil
+				return s.renew(ctx, key, mine), nil
 			}
 			if status(err) != http.StatusPreconditionFailed {
 				return nil, s.explain("locking "+s.URL(name), err)
 			}
 			continue
 		}
-		if o.Note != nil && !said {
-			said = true
+		if o.Note != nil && !noted {
+			noted = true
 			var l lease
-			json.Unmarshal([]byte(s.text(ctx, prefix+strconv.Itoa(last))), &l) // one that is gone has no name to tell
+			// If the lock has just been released, the message names nobody.
+			json.Unmarshal([]byte(s.text(ctx, prefix+strconv.Itoa(last))), &l)
 			o.Note(fmt.Sprintf("%s is taken by %s, which is waited for until it is done or silent for %s (hint: if that is gone, --break-lock)", s.URL(name), l.Owner, lockExpiry*s.pace))
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(s.pace / looks):
+		case <-time.After(s.pace / polls):
 		}
 	}
 }
 
-// keep renews a lock until it is released. One that was broken is neither renewed nor removed:
-// its name may be that of another's lock since.
-func (s *Store) keep(ctx context.Context, key string, text []byte) (release func()) {
-	ctx = context.WithoutCancel(ctx) // it is ours as long as what it is for runs
+// renew renews a lock until release is called. If the lock was broken, it is neither
+// renewed nor removed: its name may belong to another process by now.
+func (s *Store) renew(ctx context.Context, key string, text []byte) (release func()) {
+	// The lock outlives the context: an interrupted program still finishes and saves
+	// its work under it.
+	ctx = context.WithoutCancel(ctx)
 	beating, stop := context.WithCancel(ctx)
 	var l lease
-	json.Unmarshal(text, &l) // which we wrote
+	json.Unmarshal(text, &l)
 	isOurs := func(ctx context.Context) bool {
 		var there lease
 		return json.Unmarshal([]byte(s.text(ctx, key)), &there) == nil && there.Token == l.Token
@@ -104,22 +122,24 @@ func (s *Store) keep(ctx context.Context, key string, text []byte) (release func
 			}
 			l.Beat++
 			if text, _ := json.Marshal(l); isOurs(beating) {
-				s.putBytes(beating, key, text, false) // what is lost is a turn
+				// A failure costs one renewal, and lockExpiry allows for several.
+				s.putBytes(beating, key, text, false)
 			}
 		}
 	})
 	return func() {
 		stop()
 		end.Wait()
-		ctx, stop := context.WithTimeout(ctx, 2*s.pace/looks)
+		ctx, stop := context.WithTimeout(ctx, 2*s.pace/polls)
 		defer stop()
 		if isOurs(ctx) {
-			s.Remove(ctx, key) // or else it expires
+			// If this fails, the lock expires.
+			s.Remove(ctx, key)
 		}
 	}
 }
 
-// text is a small object, "" where there is none.
+// text returns the content of a small object, or "" if there is none.
 func (s *Store) text(ctx context.Context, name string) (text string) {
 	s.retry(ctx, func() error {
 		body, _, _, err := s.core.GetObject(ctx, s.bucket, s.key(name), minio.GetObjectOptions{})

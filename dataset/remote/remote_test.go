@@ -22,14 +22,14 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// testPace makes waiting quick: the first retry comes after a tenth of a millisecond.
-// Locks, whose owners must get to renew them, wait by lockPace.
+// testPace makes waiting short: the first retry comes after a tenth of a millisecond.
+// Tests of locks use lockPace, because an owner must have time to renew its lock.
 const (
 	testPace = 6 * time.Millisecond
 	lockPace = 60 * time.Millisecond
 )
 
-// testPart is small, so that files of several parts are.
+// testPart is small, so that files of several parts are small too.
 const testPart = 64 << 10
 
 const address = "s3://" + s3test.Bucket + "/a/run"
@@ -45,7 +45,7 @@ func start(t *testing.T) (*s3test.Server, *Store) {
 	return server, s
 }
 
-// file writes a file and opens it for a put.
+// file writes a file and opens a snapshot of it.
 func file(t *testing.T, s *Store, name string, text []byte) *Snapshot {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), filepath.Base(name))
@@ -60,7 +60,7 @@ func file(t *testing.T, s *Store, name string, text []byte) *Snapshot {
 	return p
 }
 
-// pull reads a file back.
+// pull downloads a file and returns its content.
 func pull(t *testing.T, s *Store, name string) ([]byte, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func pull(t *testing.T, s *Store, name string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// large is a file of three parts.
+// large returns the content of a file of three parts.
 func large() []byte {
 	b := make([]byte, 2*testPart+1000)
 	for i := range b {
@@ -91,7 +91,7 @@ func TestPutAndGet(t *testing.T) {
 			t.Fatal(err)
 		}
 		if moved.Load() != int64(len(text)) {
-			t.Errorf("%s: %d bytes were told of, want %d", name, moved.Load(), len(text))
+			t.Errorf("%s: %d bytes were reported, want %d", name, moved.Load(), len(text))
 		}
 		if there := server.Objects()["a/run/"+name]; !bytes.Equal(there, text) {
 			t.Errorf("%s: the store has %d bytes, want the %d of the file", name, len(there), len(text))
@@ -109,7 +109,8 @@ func TestPutAndGet(t *testing.T) {
 	}
 }
 
-// Two machines that make one file: equal bytes are fine, other ones are told with both names.
+// Two machines upload one file: equal bytes are fine, and for different ones the
+// error names both files.
 func TestOtherBytes(t *testing.T) {
 	_, s := start(t)
 	mine := file(t, s, "cells/a.json", []byte("mine"))
@@ -129,7 +130,8 @@ func TestOtherBytes(t *testing.T) {
 	}
 }
 
-// 64 writers of one name: one of them has put it, and all others know that it is another's.
+// Of 64 processes that upload one name, one succeeds, and all others are told that
+// the store has another file.
 func TestRace(t *testing.T) {
 	_, s := start(t)
 	race(t, s, "small", 100, 64)
@@ -159,7 +161,7 @@ func race(t *testing.T, s *Store, name string, size, writers int) {
 	}
 }
 
-// A server in trouble is asked again; what broke off goes on.
+// Requests that fail temporarily are repeated, and transfers that break off resume.
 func TestTrouble(t *testing.T) {
 	server, s := start(t)
 	text := large()
@@ -190,7 +192,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// Bytes that are not those that were put are no file.
+// An object without a checksum, or with the wrong bytes for it, is not a file.
 func TestDamaged(t *testing.T) {
 	server, s := start(t)
 	if err := s.PutOnce(t.Context(), file(t, s, "cells/a.json", []byte("a cell")), nil); err != nil {
@@ -236,7 +238,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// Each way in which a store can be the wrong one is told in a line that helps, without the secret.
+// Each way in which an address can be wrong gives an error of one line with a hint,
+// without the secret.
 func TestRefused(t *testing.T) {
 	server := s3test.Start(t)
 	fails := func(status int, code string) func() {
@@ -260,12 +263,12 @@ func TestRefused(t *testing.T) {
 		"nobody":      {address, func() { t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") }, "hint: is AWS_ENDPOINT_URL the address"},
 		"web":         {address, func() { t.Setenv("AWS_ENDPOINT_URL", elsewhere) }, "not the answer of an S3 server: 405 Method Not Allowed (hint: "},
 		"no server":   {address, func() { t.Setenv("AWS_ENDPOINT_URL", "minio") }, "AWS_ENDPOINT_URL is not the address of a server"},
-		"address":     {"https://x/y", func() {}, "is no address of a store"},
-		"no bucket":   {"s3:///y", func() {}, "is no address of a store"},
+		"address":     {"https://x/y", func() {}, "is not the address of a store"},
+		"no bucket":   {"s3:///y", func() {}, "is not the address of a store"},
 		"short":       {"s3://ab/y", func() {}, "no store accepts the bucket \"ab\" (hint: "},
 		"characters":  {"s3://runs;x/y", func() {}, "no store accepts the bucket"},
 		"number":      {"s3://10.0.0.1/y", func() {}, "no store accepts the bucket"},
-		"up":          {"s3://runs/../y", func() {}, "is no address of a store"},
+		"up":          {"s3://runs/../y", func() {}, "is not the address of a store"},
 	} {
 		t.Setenv("AWS_ENDPOINT_URL", server.URL)
 		t.Setenv("AWS_ACCESS_KEY_ID", s3test.Key)
@@ -278,7 +281,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What renews credentials writes the file anew while the program runs.
+// A helper that renews credentials rewrites their file while the program runs.
 func TestRenewedCredentials(t *testing.T) {
 	server := s3test.Start(t)
 	path := filepath.Join(t.TempDir(), "credentials")
@@ -298,7 +301,8 @@ func TestRenewedCredentials(t *testing.T) {
 	write("renewed")
 	server.Fail = func(r *http.Request) (int, string) {
 		if strings.Contains(r.Header.Get("Authorization"), "renewed") {
-			return 403, "AccessDenied" // which tells that they were read
+			// This status shows that the new credentials were read.
+			return 403, "AccessDenied"
 		}
 		return 400, "ExpiredToken"
 	}
@@ -307,7 +311,7 @@ func TestRenewedCredentials(t *testing.T) {
 	}
 }
 
-// An interruption ends everything at once.
+// An interrupt ends every operation at once.
 func TestInterrupted(t *testing.T) {
 	server, s := start(t)
 	s.pace = time.Hour
@@ -326,7 +330,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A transfer of which nothing comes is begun again.
+// A transfer that receives no bytes is started again.
 func TestStalled(t *testing.T) {
 	server, s := start(t)
 	if err := s.PutOnce(t.Context(), file(t, s, "x", []byte("text")), nil); err != nil {
@@ -345,7 +349,8 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// Of many that lock a name one has it at a time, and all get their turn.
+// Of many processes that lock a name, one has it at a time, and all get it in the
+// end.
 func TestLock(t *testing.T) {
 	server, s := start(t)
 	s.pace = lockPace
@@ -378,7 +383,8 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// The lock of a machine that is lost is taken over when it was silent for long, and at once where somebody knows.
+// The lock of a lost machine is taken over when it was not renewed for long, and at
+// once with Break.
 func TestLockOfLostMachine(t *testing.T) {
 	server, s := start(t)
 	s.pace = lockPace
@@ -389,7 +395,7 @@ func TestLockOfLostMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(note, "is taken by process 7 on elsewhere") {
-		t.Errorf("told: %q", note)
+		t.Errorf("note: %q", note)
 	}
 	if _, there := server.Objects()["a/run/.locks/x.5"]; !there {
 		t.Errorf("the store has %v", server.Objects())
@@ -407,8 +413,8 @@ func TestLockOfLostMachine(t *testing.T) {
 	second()
 }
 
-// Who lost a broken lock and goes on neither renews nor removes that of a third one, which has
-// the same name once the second is done.
+// An owner whose lock was broken neither renews nor removes the lock of a third
+// process, which has the same name once the second has released.
 func TestReleaseOfABrokenLock(t *testing.T) {
 	server, s := start(t)
 	s.pace = lockPace
@@ -438,7 +444,7 @@ func TestReleaseOfABrokenLock(t *testing.T) {
 	}
 }
 
-// httpServer answers everything with a page.
+// httpServer returns the address of a server that answers every request with a page.
 func httpServer(t *testing.T, page string) (url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -449,13 +455,14 @@ func httpServer(t *testing.T, page string) (url string) {
 	return server.URL
 }
 
-// TestS3 has a real server decide races of 64 writers, of small files and of files in parts.
+// TestS3 runs races between 64 writers, of small files and of files in parts, on a
+// real server.
 func TestS3(t *testing.T) {
 	program := os.Getenv("SCALEWM_S3")
 	if program == "" {
 		t.Skip("make test-s3 runs it")
 	}
-	s3test.Start(t) // which sets the environment
+	s3test.Start(t)
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, s3test.Bucket), 0o777); err != nil {
 		t.Fatal(err)
@@ -476,7 +483,8 @@ func TestS3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.part = 5 << 20 // the least that S3 takes
+	// The smallest part size that S3 allows.
+	s.part = 5 << 20
 	for i := range 20 {
 		race(t, s, fmt.Sprint("small-", i), 100, 64)
 	}

@@ -6,7 +6,8 @@ import (
 	"scalewm/dataset/rng"
 )
 
-// A stream is a function of its name: who asks first, or twice, changes nothing.
+// A stream is a function of its name: creating it twice, or in another order, gives
+// the same numbers.
 func ExampleStream() {
 	a, b := rng.Stream("example", "tworoom", 17), rng.Stream("example", "tworoom", 17)
 	other := rng.Stream("example", "tworoom", 18)
@@ -15,8 +16,8 @@ func ExampleStream() {
 	// Output: true false
 }
 
-// The published seed of the first episode of a set at tier T1, and a number of
-// the planner's noise that is drawn from it.
+// The published seed of the first episode of a set at tier T1, and a sample of the
+// planner noise that is derived from it.
 func ExamplePlannerSeed() {
 	seed := rng.PlannerSeed(0, "T1")
 	key := rng.Key("planner", int(seed))

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The published known answers of philox4x32-10: file kat_vectors of Random123
-// 1.14 (D. E. Shaw Research).
+// The expected blocks are the published known answers for philox4x32-10: file
+// kat_vectors of Random123 1.14 (D. E. Shaw Research).
 func TestPhiloxKnownAnswers(t *testing.T) {
 	const f = 0xFFFFFFFF
 	for _, c := range []struct {
@@ -33,7 +33,8 @@ func TestPhiloxKnownAnswers(t *testing.T) {
 	}
 }
 
-// golden.json comes from testdata/golden.py, which shares no code with us.
+// golden.json is the output of testdata/golden.py, an independent implementation that
+// shares no code with this package.
 func TestGolden(t *testing.T) {
 	b, err := os.ReadFile("testdata/golden.json")
 	if err != nil {
@@ -105,8 +106,9 @@ func TestKeyTellsNamesApart(t *testing.T) {
 	Key("a", 1.5)
 }
 
-// Neighbouring streams must look independent: 64 agreeing bits a pair of words
-// would be 0.5 on average; 4096 words give a standard error of 1/1024.
+// Streams with neighbouring ids must look independent. Of independent words half of
+// the bits agree; over 4096 words of 64 bits the standard error of that share is
+// 1/1024.
 func TestNeighbouringStreamsAreUncorrelated(t *testing.T) {
 	a, b := Stream("test", 1), Stream("test", 2)
 	equal := 0
@@ -120,7 +122,7 @@ func TestNeighbouringStreamsAreUncorrelated(t *testing.T) {
 	}
 }
 
-// Moments of 200,000 normals; the bounds are five standard errors.
+// The first four moments of 200,000 normals. The bounds are five standard errors.
 func TestNormalMoments(t *testing.T) {
 	const n = 200000
 	key := Key("moments")
@@ -150,7 +152,7 @@ func TestStreamIsARandSource(t *testing.T) {
 	}
 }
 
-// docs/sources.md#planner-seeds.
+// The expected seeds are in docs/sources.md#planner-seeds.
 func TestPlannerSeed(t *testing.T) {
 	for _, c := range []struct {
 		index int

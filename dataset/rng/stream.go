@@ -10,13 +10,15 @@ import (
 	"strconv"
 )
 
-// Key names a stream: the first 8 bytes (little-endian) of the SHA-256 of
-// purpose and ids, each with its kind and length, so that different lists never
-// run together. Ids are strings or integers of any width; equal integers of
-// different widths are the same id. Another type is a caller's bug and panics.
+// Key returns the 64-bit key of a stream: the first 8 bytes (little-endian) of the
+// SHA-256 of purpose and ids. Each part is hashed with its kind and its length, so
+// that ("a", "bc") and ("ab", "c") are different names. Ids are strings or integers
+// of any width; equal integers of different widths are the same id. Key panics on an
+// id of another type.
 //
-// One purpose has one use: numbers drawn as Stream and as Normal from the same
-// key come from the same blocks.
+// Use each purpose for one thing only. In particular, numbers drawn by [Stream] and
+// by [Normal] from the same key come from the same Philox blocks and are not
+// independent.
 func Key(purpose string, ids ...any) uint64 {
 	b := appendString(make([]byte, 0, 64), purpose)
 	for _, id := range ids {
@@ -26,6 +28,10 @@ func Key(purpose string, ids ...any) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
+// appendID appends the canonical bytes of one id. All integers that fit into an int64
+// share one form, so that changing the Go type of an id does not change the stream.
+// Larger uint64 values have a tag of their own, since as int64 they would coincide
+// with negative ids.
 func appendID(b []byte, id any) []byte {
 	switch v := id.(type) {
 	case string:
@@ -56,13 +62,14 @@ func appendInt(b []byte, v int64) []byte {
 	return binary.LittleEndian.AppendUint64(append(b, 'i'), uint64(v))
 }
 
-// Stream is the random stream of a purpose and ids, at its start. It is for one
-// goroutine at a time.
+// Stream returns the random stream of a purpose and ids, positioned at its start. The
+// returned generator must not be used by several goroutines at once.
 func Stream(purpose string, ids ...any) *rand.Rand {
 	return rand.New(&source{key: Key(purpose, ids...)})
 }
 
-// source hands out the blocks of a key in order, two words of 64 bits each.
+// source is a rand.Source over the consecutive blocks of a key. A block has 128 bits
+// and Uint64 returns 64, so the second half waits in spare.
 type source struct {
 	key, block uint64
 	spare      uint64
@@ -81,11 +88,14 @@ func (s *source) Uint64() uint64 {
 	return uint64(x[0]) | uint64(x[1])<<32
 }
 
-// Normal is standard normal number i of the stream key, by Box-Muller on the
-// words of block i/4: the pair (0,1) gives the numbers 0 and 1 of a block, the
-// pair (2,3) the numbers 2 and 3, the even one with the cosine. Only the top 24
-// bits of a word are used, so that a device computing in float32 sees exactly
-// the same uniforms. |Normal| is below 5.9.
+// Normal returns standard normal number i of the stream key, by the Box-Muller
+// transform of the words of block i/4. The word pair (0,1) gives numbers 0 and 1 of a
+// block and the pair (2,3) gives numbers 2 and 3; the even one of a pair is the
+// cosine.
+//
+// Only the top 24 bits of a word are used, because these are exact in float32: a
+// device that computes in float32 starts from the same uniforms, and its normals
+// differ from these only by rounding. |Normal| is below 5.9.
 func Normal(key, i uint64) float64 {
 	x := Philox(key, i/4)
 	p := i % 4 / 2
@@ -98,14 +108,15 @@ func Normal(key, i uint64) float64 {
 	return r * sin
 }
 
-// unit24 maps the top 24 bits of a word to the middle of one of 2^24 equal
-// steps of the open interval (0, 1).
+// unit24 maps the top 24 bits of a word to the midpoint of one of 2^24 equal steps of
+// the open interval (0, 1). The midpoint excludes 0, whose logarithm is infinite.
 func unit24(x uint32) float64 { return (float64(x>>8) + 0.5) * 0x1p-24 }
 
-// PlannerSeed is the planner's seed for one episode in the published protocol:
+// PlannerSeed returns the planner's seed for one episode in the published protocol:
 // CRC-32 of "<index of the episode in its set>|<tier>" without its top bit
-// (docs/sources.md#planner-seeds). Neither the model nor the set enters, so every arm
-// sees the same noise, and so do equal indices of different sets.
+// (docs/sources.md#planner-seeds). Neither the model nor the set is hashed. Every arm
+// therefore plans with the same noise, which pairs the arms; but equal indices in
+// different sets share their noise too.
 func PlannerSeed(index int, tier string) uint32 {
 	return crc32.ChecksumIEEE([]byte(strconv.Itoa(index)+"|"+tier)) & 0x7FFFFFFF
 }

@@ -1,9 +1,20 @@
-// Package safefile reads and writes files that other processes, crashes and
-// strangers may touch. A file gets its name only when it is complete, a folder is
-// locked by one process at a time, and a reader opens only regular files of a
-// bounded size. It also checks the names that become parts of paths.
+// Package safefile reads and writes files that other processes, crashes and other
+// users may touch at the same time. Everything the program leaves on disk goes
+// through it.
 //
-// It does not know what the files hold.
+//   - [Write], [WriteBytes] and [Fill] write atomically: the content goes to a
+//     temporary file next to the target, which is flushed to disk and renamed. A
+//     reader, or a program that starts after a crash, never sees half of a file under
+//     its final name.
+//   - [Open] and [Read] open only regular files of a bounded size, so that a named
+//     pipe cannot block the program and a huge file cannot exhaust its memory.
+//   - [Lock] gives one process exclusive use of a folder, on network file systems
+//     too.
+//   - [CheckName] and [Visible] make text from files safe to use in paths and to
+//     print.
+//
+// [Explain] adds a hint to errors of the file system. The package does not know what
+// the files contain.
 package safefile
 
 import (
@@ -23,12 +34,14 @@ import (
 	"syscall"
 )
 
-// Write writes path so that a reader sees all of the old file, all of the new
-// one or none: the bytes go to a hidden file next to it, which is flushed to the
-// disk and renamed. Missing folders are made. If write fails, no file is left.
-// Writers of the same path on one host, in this process or others, take turns; the
-// next one reuses the hidden file of a killed writer. Writers on different hosts
-// have separate hidden files, and the last to finish wins.
+// Write writes path atomically: a reader sees the complete old file, the complete new
+// file, or none. The bytes go to a hidden temporary file in the same folder, which is
+// flushed to disk and renamed to path; missing folders are created. If write returns
+// an error, so does Write, and path is unchanged.
+//
+// Writers of the same path on one host, in this process or others, run one after
+// another, and the next one reuses the temporary file of a killed writer. Writers on
+// different hosts have separate temporary files, and the last one to finish wins.
 func Write(path string, write func(io.Writer) error) error {
 	return Fill(path, func(f *os.File) error {
 		w := bufio.NewWriterSize(f, 1<<16)
@@ -39,7 +52,8 @@ func Write(path string, write func(io.Writer) error) error {
 	})
 }
 
-// WriteBytes is Write of bytes, and writes nothing where the file has them: a finished folder may be read-only.
+// WriteBytes is [Write] for a byte slice. It writes nothing if the file already has
+// this content, so that it succeeds in a finished folder that is read-only.
 func WriteBytes(path string, b []byte) error {
 	if there, err := Read(path, Limit(len(b))); err == nil && bytes.Equal(there, b) {
 		return nil
@@ -47,34 +61,40 @@ func WriteBytes(path string, b []byte) error {
 	return Write(path, func(w io.Writer) error { _, err := w.Write(b); return err })
 }
 
-// Fill is Write for who needs the empty file itself, to map it for instance.
+// Fill is [Write] for callers that need the empty file itself, for example to map it
+// into memory. fill must not close the file.
 func Fill(path string, fill func(*os.File) error) error {
 	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if err := fillAside(path, fill); err != nil {
+	if err := fillTemp(path, fill); err != nil {
 		return fmt.Errorf("writing %s: %w", path, Explain(err))
 	}
 	return nil
 }
 
-func fillAside(path string, fill func(*os.File) error) error {
-	f, err := openAside(Aside(path))
+// fillTemp writes the temporary file of path and renames it.
+func fillTemp(path string, fill func(*os.File) error) error {
+	f, err := openTemp(Aside(path))
 	if err != nil {
 		return err
 	}
-	defer f.Close() // releases the lock, after the rename or the removal
+	// Closing releases the lock, after the rename or the removal: a waiting writer
+	// then finds the name gone and opens a new file.
+	defer f.Close()
+	// A killed writer may have left content that is longer than ours.
 	if err = f.Truncate(0); err == nil {
 		err = fill(f)
 	}
 	if err != nil {
-		os.Remove(f.Name()) // the error that matters is err
+		// An error of the removal is ignored: err is the cause.
+		os.Remove(f.Name())
 		return err
 	}
 	return Publish(f, path)
 }
 
-// MakeFolder makes a folder, and those above it, where they are missing.
+// MakeFolder creates a folder and the missing folders above it.
 func MakeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("making the folder %s: %w", dir, Explain(err))
@@ -82,9 +102,11 @@ func MakeFolder(dir string) error {
 	return nil
 }
 
-// Publish gives a file that was written aside its name, for good: its bytes are
-// flushed to the disk before, and its folder after. A file that cannot have its
-// name is removed.
+// Publish renames an open, completely written temporary file to path. The file is
+// flushed to disk before the rename, and its folder after it. Without the first sync
+// a power failure could leave the new name with empty content, since file systems may
+// commit a rename before the data; without the second the rename itself could be
+// lost. If the rename fails, the temporary file is removed.
 func Publish(f *os.File, path string) error {
 	err := f.Sync()
 	if err == nil {
@@ -99,17 +121,19 @@ func Publish(f *os.File, path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// renaming is locked while a file gets its final name.
+// renaming is held while a file gets its final name.
 var renaming sync.Mutex
 
-// HoldRenames keeps Publish from renaming until release is called. A process that is about to
-// end calls it, so that what it reports stays true.
+// HoldRenames blocks [Publish] before its rename until release is called. A process
+// that is about to exit calls it, so that no file appears after it has reported which
+// ones are there.
 func HoldRenames() (release func()) {
 	renaming.Lock()
 	return renaming.Unlock
 }
 
-// SHA256 is the hex SHA-256 of a file, fs.ErrNotExist where there is none.
+// SHA256 returns the SHA-256 of a file in hex. The error wraps fs.ErrNotExist if
+// there is no such file.
 func SHA256(path string) (string, error) {
 	f, err := Open(path, MaxData)
 	if err != nil {
@@ -123,8 +147,8 @@ func SHA256(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Remove removes what Write wrote to path, and what a killed writer of it
-// left aside. A file that is not there is no error.
+// Remove removes a file that Write wrote, and the temporary file that a killed writer
+// of path left. A missing file is not an error.
 func Remove(path string) error {
 	for _, name := range []string{path, Aside(path)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -134,12 +158,14 @@ func Remove(path string) error {
 	return nil
 }
 
-// Tidy removes what killed writers left aside of files that dir has: nobody need write
-// those again, which would use it up.
+// Tidy removes temporary files of killed writers whose target exists in dir. Since
+// the target exists, no later writer may come that would reuse and rename them.
+// Temporary files without a target stay, for the writer that resumes the work. Errors
+// are ignored.
 func Tidy(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		path := filepath.Join(dir, strings.TrimSuffix(strings.TrimPrefix(e.Name(), "."), asideSuffix))
+		path := filepath.Join(dir, strings.TrimSuffix(strings.TrimPrefix(e.Name(), "."), tempSuffix))
 		if filepath.Join(dir, e.Name()) != Aside(path) {
 			continue
 		}
@@ -149,9 +175,9 @@ func Tidy(dir string) {
 	}
 }
 
-// Claim makes a file that this program writes, in a folder that it makes too, and locks it by
-// how (syscall.LOCK_EX or LOCK_SH) until it is closed. It does not wait: where another process
-// has the lock, f is nil.
+// Claim creates a file that this program writes, and its folder, and locks it until
+// it is closed; how is syscall.LOCK_EX or syscall.LOCK_SH. Claim does not wait: if
+// another process has the lock, f and err are nil.
 func Claim(path string, how int) (f *os.File, err error) {
 	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -159,14 +185,17 @@ func Claim(path string, how int) (f *os.File, err error) {
 	if f, err = OpenOurs(path, os.O_CREATE); err != nil {
 		return nil, err
 	}
-	if syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) != nil || !isAt(f, path) { // its writer may have renamed it meanwhile
+	// The previous owner may have renamed the file between our open and our lock.
+	// Then the lock is on a file that no longer has this name.
+	if syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) != nil || !isAt(f, path) {
 		f.Close()
 		return nil, nil
 	}
 	return f, nil
 }
 
-// Free is the number of bytes that a user may still write to the disk of a folder.
+// Free returns the number of bytes that an unprivileged user may still write to the
+// file system of a folder.
 func Free(dir string) (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
@@ -175,7 +204,7 @@ func Free(dir string) (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
-// removeUnused removes a file aside that no writer has locked.
+// removeUnused removes a temporary file unless a writer has it locked.
 func removeUnused(aside string) {
 	f, err := OpenOurs(aside, 0)
 	if err != nil {
@@ -187,7 +216,8 @@ func removeUnused(aside string) {
 	}
 }
 
-// isAt says whether an open file still has a name.
+// isAt reports whether an open file is still the one of that name, and not renamed,
+// removed or replaced.
 func isAt(f *os.File, name string) bool {
 	mine, err1 := f.Stat()
 	now, err2 := os.Lstat(name)
@@ -195,12 +225,13 @@ func isAt(f *os.File, name string) bool {
 }
 
 // OpenOurs opens a file that this program writes, for reading and writing, with flag
-// added (os.O_CREATE). A link is refused, since what it leads to is somebody else's, and so is what
-// is no regular file.
+// added (os.O_CREATE). It refuses symbolic links, since their target belongs to
+// someone else, and everything that is not a regular file; the error wraps ErrUnfit.
 func OpenOurs(path string, flag int) (*os.File, error) {
 	unfit := func(what string) error {
 		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it is %s (hint: move it away)", ErrUnfit, what)}
 	}
+	// O_NONBLOCK: opening a named pipe must not wait for its other end.
 	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|flag, 0o666)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, unfit("a link, and nothing is written through links")
@@ -215,9 +246,10 @@ func OpenOurs(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// RemoveParts removes the files of a folder whose names end with suffix, what killed
-// writers left aside of such, and the folder's lock; then the folder, if it holds nothing else.
-// The files of others stay.
+// RemoveParts removes the files of a folder whose names end with suffix, the
+// temporary files that killed writers of such files left, and the folder's lock. It
+// then removes the folder if nothing else is in it. Other files are left alone; a
+// missing folder is not an error.
 func RemoveParts(dir, suffix string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -244,19 +276,22 @@ func RemoveParts(dir, suffix string) error {
 	return os.Remove(dir)
 }
 
-// Aside is the hidden file beside path that its next content is written to.
+// Aside returns the path of the temporary file, hidden and in the same folder, that
+// the next content of path is written to. It must be in the same folder because a
+// rename is atomic only within one file system.
 func Aside(path string) string {
-	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+asideSuffix)
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+tempSuffix)
 }
 
-// asideSuffix names the host, since taking turns by a lock is what network file
-// systems do not promise to writers on different ones.
-var asideSuffix = "." + Self().Host + ".aside"
+// tempSuffix contains the host name: network file systems do not reliably pass locks
+// between hosts, so writers on different hosts must not share a temporary file.
+var tempSuffix = "." + Self().Host + ".aside"
 
-// openAside opens and locks the file beside the target. Its name is fixed, so
-// that the next writer reuses what a killed one left. While we wait for the lock its
-// owner renames or removes the file; then the file is opened anew.
-func openAside(name string) (*os.File, error) {
+// openTemp opens and locks the temporary file called name. The name is fixed, so
+// that the next writer reuses what a killed one left. While we wait for the lock, its
+// owner renames or removes the file; our lock is then on a file without that name,
+// and we open the name again.
+func openTemp(name string) (*os.File, error) {
 	for {
 		f, err := OpenOurs(name, os.O_CREATE)
 		if err != nil {
@@ -273,8 +308,8 @@ func openAside(name string) (*os.File, error) {
 	}
 }
 
-// lock waits for the exclusive lock of f. The runtime's own signals interrupt
-// the wait.
+// lock waits for the exclusive lock of f. Signals that the Go runtime sends to its
+// own threads interrupt the system call, so it is repeated.
 func lock(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
@@ -284,8 +319,9 @@ func lock(f *os.File) error {
 	}
 }
 
-// syncDir makes a rename last through a power cut. Some network file systems
-// refuse to sync folders; the file itself is safe then.
+// syncDir flushes a folder, so that a rename in it survives a power failure. Some
+// network file systems cannot sync folders and return EINVAL or ENOTSUP. That is not
+// an error: the content of the file is on disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -298,8 +334,10 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// Explain returns a file-system error for a message that names the file itself: without
-// the path, since the caller knows the one that the user wrote, and with a hint.
+// Explain rewrites a file-system error for a message that names the file itself. It
+// drops the path, because the caller's message has the path as the user wrote it, and
+// appends a hint for a full disk, missing permissions and names that are files
+// instead of folders. The result wraps the underlying error.
 func Explain(err error) error {
 	switch e := err.(type) {
 	case *fs.PathError:
@@ -318,12 +356,16 @@ func Explain(err error) error {
 	return err
 }
 
-// SetAside renames a file to PATH.damaged, PATH.damaged-2, ... if damaged says that it is, and returns its new name, "" if it
-// stays. Processes that find the same damaged file take turns, and the second one finds it whole or gone.
+// SetAside renames a file to PATH.damaged, PATH.damaged-2, ... if damaged reports
+// that it is damaged. It returns the new name, or "" if the file stays. Processes
+// that find the same damaged file run one after another, under a lock of the folder;
+// the second one finds the file intact or gone.
 func SetAside(path string, damaged func() (bool, error)) (aside string, err error) {
 	if folder, err := os.Open(filepath.Dir(path)); err == nil {
 		defer folder.Close()
-		_ = syscall.Flock(int(folder.Fd()), syscall.LOCK_EX) // where folders have no locks, the rename finds out
+		// File systems without locks on folders return an error. Two processes may
+		// then both rename, and the second gets fs.ErrNotExist below.
+		_ = syscall.Flock(int(folder.Fd()), syscall.LOCK_EX)
 	}
 	bad, err := damaged()
 	if err != nil || !bad {
@@ -341,7 +383,7 @@ func SetAside(path string, damaged func() (bool, error)) (aside string, err erro
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	case err != nil:
-		return "", fmt.Errorf("keeping what is damaged of %s: %w", path, Explain(err))
+		return "", fmt.Errorf("renaming the damaged file %s: %w", path, Explain(err))
 	}
 	return aside, nil
 }

@@ -31,7 +31,7 @@ func TestWriteKeepsTheOldOneOnFailure(t *testing.T) {
 	onlyFile(t, path)
 }
 
-// onlyFile fails when anything but path is in its folder.
+// onlyFile fails the test if the folder of path contains anything but path.
 func onlyFile(t *testing.T, path string) {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
@@ -41,10 +41,11 @@ func onlyFile(t *testing.T, path string) {
 	}
 }
 
-// A longer leftover of a killed writer must neither be seen nor show through.
+// A longer temporary file of a killed writer must not show through in the new
+// content.
 func TestLeftoverOfAKilledWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".f"+asideSuffix), []byte("half of something long"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".f"+tempSuffix), []byte("half of something long"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := Write(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
@@ -56,16 +57,16 @@ func TestLeftoverOfAKilledWriter(t *testing.T) {
 	onlyFile(t, path)
 }
 
-// Tidy removes the hidden file of a file that exists, unless a writer has it locked; that of
-// a missing file is for the next writer.
+// Tidy removes the temporary file of a file that exists, unless a writer has it
+// locked. The temporary file of a missing file is left for the next writer.
 func TestTidy(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"f", ".f" + asideSuffix, "busy", ".busy" + asideSuffix, ".missing" + asideSuffix, asideSuffix, "f" + asideSuffix} {
+	for _, name := range []string{"f", ".f" + tempSuffix, "busy", ".busy" + tempSuffix, ".missing" + tempSuffix, tempSuffix, "f" + tempSuffix} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f, err := openAside(Aside(filepath.Join(dir, "busy")))
+	f, err := openTemp(Aside(filepath.Join(dir, "busy")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestTidy(t *testing.T) {
 	for _, e := range entries {
 		left = append(left, e.Name())
 	}
-	want := []string{asideSuffix, ".busy" + asideSuffix, ".missing" + asideSuffix, "busy", "f", "f" + asideSuffix}
+	want := []string{tempSuffix, ".busy" + tempSuffix, ".missing" + tempSuffix, "busy", "f", "f" + tempSuffix}
 	if slices.Sort(want); !slices.Equal(left, want) {
 		t.Errorf("left %q, want %q", left, want)
 	}
@@ -101,7 +102,8 @@ func TestErrorsCarryHints(t *testing.T) {
 	}
 }
 
-// /dev/full gives ENOSPC to every write: the real thing, where Linux has it.
+// /dev/full returns ENOSPC for every write, so this is the kernel's own error. Only
+// Linux has it.
 func TestFullDisk(t *testing.T) {
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -145,7 +147,8 @@ func TestRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // the second time there is nothing to remove
+	// The second time there is nothing to remove.
+	for range 2 {
 		if err := Remove(path); err != nil {
 			t.Fatal(err)
 		}
@@ -155,8 +158,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// RemoveParts removes parts, their hidden files and the lock. Other files stay, and then the
-// folder does too.
+// RemoveParts removes parts, their temporary files and the lock. Other files and then
+// the folder stay.
 func TestRemoveParts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.h5.parts")
 	make := func(names ...string) {
@@ -181,7 +184,8 @@ func TestRemoveParts(t *testing.T) {
 	}
 	os.RemoveAll(dir)
 	make("a.part")
-	for range 2 { // a folder that is gone is no error
+	// The second time the folder is missing, which is not an error.
+	for range 2 {
 		if err := RemoveParts(dir, ".part"); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +195,8 @@ func TestRemoveParts(t *testing.T) {
 	}
 }
 
-// Nothing is written through a link in the place of a file of ours, nor into a pipe.
+// Nothing is written through a symbolic link or into a pipe at a path that the
+// program writes.
 func TestOpenOurs(t *testing.T) {
 	dir := t.TempDir()
 	path, precious := filepath.Join(dir, "out.json"), filepath.Join(dir, "precious")

@@ -15,29 +15,45 @@ import (
 )
 
 const (
-	lockName   = ".lock"
-	lockEvery  = 500 * time.Millisecond // how often a taken lock is tried again
-	askEvery   = 60                     // tries after which the batch system is asked again whether the owner's job is there
-	maxWaiting = 1000                   // distinct names beside a lock, far more than processes that wait
+	lockName = ".lock"
+	// retryEvery is the interval between two attempts to get a lock that is taken.
+	retryEvery = 500 * time.Millisecond
+	// queryEvery is the number of attempts between two queries of the batch system,
+	// which cost its controller time: one every 30 seconds.
+	queryEvery = 60
+	// maxTidied bounds the directory entries that tidy looks at. It is far above the
+	// number of processes that wait for one lock.
+	maxTidied = 1000
 )
 
-// LockOptions say what to do about a lock that another process has.
+// LockOptions says what to do about a lock that another process holds.
 type LockOptions struct {
-	Break bool              // it is taken away: the caller knows that its owner is gone
-	Note  func(text string) // where set, is told once who is waited for
+	// Break takes the lock away from its owner, which the caller knows to be gone. It
+	// applies to the lock found first, not to one that a third process gets in the
+	// meantime.
+	Break bool
+	// Note, if set, is called once with a text that names the owner when Lock has to
+	// wait.
+	Note func(text string)
 }
 
-// Lock makes a folder and takes it for this process until release is called. It waits
-// while another one has it. The lock is the file .lock, which names its owner:
-// host, process and, under Slurm, job. It holds on network file systems too, where
-// locks of folders do not. A lock whose owner is gone is taken over: a process of this
-// host that ended, however it ended; one of another host if Slurm says that its job does
-// not run, or if it was this very job before it was put back into the queue; and any with Break.
+// Lock creates a folder and locks it for this process until release is called. It
+// waits while another process holds the lock, or until ctx ends.
+//
+// The lock is the file .lock, whose content names its owner: host, process and, under
+// Slurm, job. It works on network file systems too, where flock on a folder does not
+// exclude other hosts. Lock takes over a lock whose owner is gone:
+//
+//   - a process of this host that has ended, in whatever way, which the kernel's lock
+//     on the file shows;
+//   - a process of another host, if Slurm reports that its job is not running, or if
+//     its job is this process's own, before it was requeued;
+//   - any owner, with LockOptions.Break.
 func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err error) {
 	if err := MakeFolder(dir); err != nil {
 		return nil, err
 	}
-	l, said := locking{path: filepath.Join(dir, lockName), me: Self()}, false
+	l, noted := lockAttempt{path: filepath.Join(dir, lockName), me: Self()}, false
 	for try := 0; ; try++ {
 		f, err := l.take()
 		if err == nil {
@@ -46,39 +62,46 @@ func Lock(ctx context.Context, dir string, o LockOptions) (release func(), err e
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("locking the folder %s: %w", dir, Explain(err))
 		}
-		broken, owner, err := l.breakStale(o.Break, try%askEvery == 0)
+		broken, owner, err := l.breakStale(o.Break, try%queryEvery == 0)
 		if err != nil {
 			return nil, fmt.Errorf("locking the folder %s: %w", dir, Explain(err))
 		}
 		if broken {
-			o.Break = false // of the one that was there, and not of who comes next
+			// Break applies to the lock just removed. Whoever gets the folder next is
+			// alive.
+			o.Break = false
 			continue
 		}
-		if owner != (Owner{}) && o.Note != nil && !said {
-			said = true
+		if owner != (Owner{}) && o.Note != nil && !noted {
+			noted = true
 			o.Note(fmt.Sprintf("%s is taken by %s, which is waited for (hint: if that is gone, --break-lock)", dir, owner))
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(lockEvery):
+		case <-time.After(retryEvery):
 		}
 	}
 }
 
-// locking is one attempt to get a lock.
-type locking struct {
+// lockAttempt is one attempt of this process to get a lock.
+type lockAttempt struct {
 	path string
 	me   Owner
 }
 
-var lockings atomic.Int64 // of this process, for names
+// attempts counts the attempts of this process, which makes the names of their files
+// unique.
+var attempts atomic.Int64
 
-// take makes the lock, fs.ErrExist where there is one. It is written under a name of
-// its own first, so that nobody sees it without its owner, and stays open: the
-// kernel's lock of the open file is what tells other processes of this host that it is alive.
-func (l locking) take() (*os.File, error) {
-	name := fmt.Sprintf("%s.%s-%d-%d", l.path, l.me.Host, l.me.PID, lockings.Add(1))
+// take creates the lock, or returns fs.ErrExist if there is one. It writes a file
+// under a unique name, locks it, and hard-links it to the final name: link is atomic
+// and fails if the name exists, on NFS too, and nobody can see the lock without its
+// content or before the kernel's lock is held. The file stays open, since the
+// kernel's lock on it is how other processes of this host see that the owner is
+// alive.
+func (l lockAttempt) take() (*os.File, error) {
+	name := fmt.Sprintf("%s.%s-%d-%d", l.path, l.me.Host, l.me.PID, attempts.Add(1))
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return nil, err
@@ -95,7 +118,9 @@ func (l locking) take() (*os.File, error) {
 		err = os.Link(name, l.path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fs.ErrExist // who has the lock tidied
+		// Our unique name is gone: another process got the lock and tidied up. Try
+		// again.
+		err = fs.ErrExist
 	}
 	if err != nil {
 		f.Close()
@@ -105,52 +130,66 @@ func (l locking) take() (*os.File, error) {
 	return f, nil
 }
 
-// release removes the lock, unless another process broke it and has its own there.
-func (l locking) release(f *os.File) {
+// release removes the lock, unless another process has broken it and the name is now
+// the lock of that process.
+func (l lockAttempt) release(f *os.File) {
 	if isAt(f, l.path) {
 		os.Remove(l.path)
 	}
 	f.Close()
 }
 
-// tidy removes the names that killed processes left beside the lock. A live one that
-// loses its name so finds no link to make, and tries again.
-func (l locking) tidy(but string) {
-	there, _ := os.ReadDir(filepath.Dir(l.path)) // what is left lies there till next time
-	for _, e := range there[:min(len(there), maxWaiting)] {
-		if strings.HasPrefix(e.Name(), lockName+".") && e.Name() != filepath.Base(but) {
+// tidy removes the unique names that killed processes left next to the lock. If a
+// live process loses its name this way, its link fails with fs.ErrNotExist and it
+// tries again.
+func (l lockAttempt) tidy(keep string) {
+	// Errors are ignored: the next owner tidies again.
+	there, _ := os.ReadDir(filepath.Dir(l.path))
+	for _, e := range there[:min(len(there), maxTidied)] {
+		if strings.HasPrefix(e.Name(), lockName+".") && e.Name() != filepath.Base(keep) {
 			os.Remove(filepath.Join(filepath.Dir(l.path), e.Name()))
 		}
 	}
 }
 
-// breakStale removes the lock if its owner is gone. Who removes it has the kernel's
-// lock of it, so that no two do.
-func (l locking) breakStale(anyway, ask bool) (broken bool, o Owner, err error) {
-	// For writing, since an NFS server may delegate a file to a client that reads it, and the
-	// client then looks at its own copy and does not see that it was removed.
+// breakStale removes the lock if its owner is gone, or with force in any case. It
+// returns the owner if there is one. mayQuery allows a query of the batch system. Unless
+// force is set, the process that removes the lock holds the kernel's lock on it, so
+// that no two processes remove it.
+func (l lockAttempt) breakStale(force, mayQuery bool) (broken bool, o Owner, err error) {
+	// Open for writing: an NFS server may delegate a file that a client only reads,
+	// and the client then keeps using its own copy and does not notice that the file
+	// was removed.
 	f, err := OpenOurs(l.path, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESTALE) {
-		return false, o, nil // released meanwhile
+		// Released in the meantime; the next attempt takes it.
+		return false, o, nil
 	}
 	if err != nil {
 		return false, o, err
 	}
 	defer f.Close()
 	text := make([]byte, 4096)
-	n, _ := f.Read(text)                                   // whatever cannot be read names no owner
-	if json.Unmarshal(text[:n], &o) != nil || o.PID == 0 { // and only Break helps
-		o = nobody
+	// A lock that cannot be read or parsed names no owner. Nothing tells whether its
+	// owner is alive, so only Break removes it.
+	n, _ := f.Read(text)
+	if json.Unmarshal(text[:n], &o) != nil || o.PID == 0 {
+		o = unreadable
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if alive := err != nil; alive && !anyway {
+	if alive := err != nil; alive && !force {
 		return false, o, nil
 	}
-	if !anyway && o.Host != l.me.Host && !(ask && l.me.succeeds(o)) {
-		return false, o, nil // where a file system does not pass locks on, it may be alive
+	if !force && o.Host != l.me.Host && !(mayQuery && l.me.seesGone(o)) {
+		// The lock of another host. That we got the kernel's lock proves nothing,
+		// because the file system may not pass locks between hosts, so the owner
+		// counts as alive unless Slurm says otherwise.
+		return false, o, nil
 	}
 	if !isAt(f, l.path) {
-		return false, o, nil // broken by another one
+		// Another process broke the lock after we opened it, and the name may be a
+		// new lock by now.
+		return false, o, nil
 	}
 	return true, o, os.Remove(l.path)
 }

@@ -24,8 +24,8 @@ func mustLock(t *testing.T, dir string, o LockOptions) (release func()) {
 	return release
 }
 
-// A folder has one owner at a time; a second one waits and says for whom, or gives
-// up when it is told to; nothing is left in the folder.
+// A folder has one owner at a time. A second process waits and names the owner, or
+// gives up when its context ends. Nothing is left in the folder.
 func TestLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	release := mustLock(t, dir, LockOptions{})
@@ -62,7 +62,8 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// Who lost a broken lock and ends later leaves that of the new owner.
+// An owner whose lock was broken must not remove the lock of the new owner when it
+// releases.
 func TestReleaseOfABrokenLock(t *testing.T) {
 	dir := t.TempDir()
 	first := mustLock(t, dir, LockOptions{})
@@ -79,7 +80,7 @@ func TestReleaseOfABrokenLock(t *testing.T) {
 	}
 }
 
-// Many who want the lock at once have it one after the other.
+// Of many goroutines that want the lock at once, one has it at a time.
 func TestLockRace(t *testing.T) {
 	dir := t.TempDir()
 	var inside, most atomic.Int32
@@ -104,7 +105,7 @@ func TestLockRace(t *testing.T) {
 	}
 }
 
-// TestMain is also the process that TestLockAfterKill kills.
+// TestMain is also the main function of the process that TestLockAfterKill kills.
 func TestMain(m *testing.M) {
 	dir := os.Getenv("SCALEWM_TEST_LOCK")
 	if dir == "" {
@@ -117,7 +118,8 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-// A lock whose process was killed is free at once, and what its making left is removed.
+// The lock of a killed process is free at once, and the file it left while taking the
+// lock is removed.
 func TestLockAfterKill(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0])
@@ -127,7 +129,8 @@ func TestLockAfterKill(t *testing.T) {
 		err = cmd.Start()
 	}
 	if err == nil {
-		_, err = out.Read(make([]byte, 1)) // it is locked
+		// Output means that it has the lock.
+		_, err = out.Read(make([]byte, 1))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +151,7 @@ func TestLockAfterKill(t *testing.T) {
 	}
 }
 
-// leave writes the lock of a process that nobody here can see.
+// leave writes the lock of a process that this host cannot see.
 func leave(t *testing.T, dir string, o Owner) {
 	t.Helper()
 	text, err := json.Marshal(o)
@@ -160,8 +163,9 @@ func leave(t *testing.T, dir string, o Owner) {
 	}
 }
 
-// The lock of another host stands until Slurm says that its job does not run, until
-// that very job is here again, or until it is broken on request.
+// The lock of another host stays until Slurm reports that its job is not running,
+// until it is this process's own job, or until it is broken on request. squeue is a
+// script here, with one answer per job.
 func TestLockOfAnotherHost(t *testing.T) {
 	bin := t.TempDir()
 	squeue := "#!/bin/sh\nfor a; do case $a in 7_1) echo RUNNING;; 7_2) echo PENDING;; 7_3) ;; 7_4) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1;; 7_5) echo 'Unable to contact slurm controller' >&2; exit 1;; esac; done\n"
@@ -191,7 +195,8 @@ func TestLockOfAnotherHost(t *testing.T) {
 			release()
 		}
 	}
-	for _, text := range []string{`{"host":`, "", "{}"} { // torn by a full disk, or somebody else's
+	// Content that a full disk truncated, or that another program wrote.
+	for _, text := range []string{`{"host":`, "", "{}"} {
 		dir, said := t.TempDir(), ""
 		if err := os.WriteFile(filepath.Join(dir, lockName), []byte(text), 0o666); err != nil {
 			t.Fatal(err)

@@ -9,14 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// maxName bounds a name: files are named by several of them.
+// maxName bounds one name in bytes. File names are composed of several of them and
+// file systems allow 255 bytes.
 const maxName = 64
 
-// CheckName refuses what is no name of a task, a method, a set, a tier, a solver
-// or the like: at most 64 letters and digits of ASCII and the characters
-// _ - . @ =, of which a letter or a digit comes first. Such a name can be a part
-// of a path, a table or a page without being "../x", a formula or a script there.
-// The empty name says that there is none.
+// CheckName returns an error unless s is a valid name of a task, a method, a set, a
+// tier, a solver or the like: at most 64 ASCII letters and digits and the characters
+// _ - . @ =, of which the first is a letter or a digit. A name that was read from a
+// file can then be part of a path, a table or a page: it cannot be "../x", an option,
+// a spreadsheet formula or markup. The empty string is valid and means that there is
+// no name.
 func CheckName(s string) error {
 	if len(s) > maxName {
 		return fmt.Errorf("the name %.20q... has %d bytes (hint: a name has at most %d)", s, len(s), maxName)
@@ -26,15 +28,15 @@ func CheckName(s string) error {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
 		case i > 0 && (c == '_' || c == '-' || c == '.' || c == '@' || c == '='):
 		default:
-			return fmt.Errorf("%q is no name (hint: letters and digits, and behind the first one also _ - . @ =)", s)
+			return fmt.Errorf("%q is not a valid name (hint: use letters and digits and, after the first character, _ - . @ =)", s)
 		}
 	}
 	return nil
 }
 
-// CheckNames refuses a struct that was read from bytes unless the text in each of
-// its fields is a name. A field that holds other text says so by the tag
-// text:"free".
+// CheckNames applies [CheckName] to every string field of a struct, or of a pointer
+// to one, that was read from a file. A field that may hold other text says so with
+// the tag text:"free".
 func CheckNames(v any) error {
 	s := reflect.Indirect(reflect.ValueOf(v))
 	for _, f := range reflect.VisibleFields(s.Type()) {
@@ -48,8 +50,10 @@ func CheckNames(v any) error {
 	return nil
 }
 
-// Visible shows control and format characters, but for line feeds and tabs, as \u001b, and bytes that are no UTF-8
-// as \ufffd. Names and attributes of files that others made could else steer a terminal, or turn around what a page says.
+// Visible returns s with control and format characters other than line feeds and tabs
+// written as \u001b, and bytes that are not UTF-8 as \ufffd. Names and attributes in
+// files from elsewhere could otherwise send escape sequences to a terminal or reverse
+// the direction of text on a page.
 func Visible(s string) string {
 	if !strings.ContainsFunc(s, hidden) {
 		return s
@@ -60,7 +64,8 @@ func Visible(s string) string {
 		case !hidden(r):
 			w.WriteRune(r)
 		case r > 0xFFFF:
-			high, low := utf16.EncodeRune(r) // as JSON has it
+			// Beyond 16 bits: a surrogate pair, as in JSON.
+			high, low := utf16.EncodeRune(r)
 			fmt.Fprintf(&w, `\u%04x\u%04x`, high, low)
 		default:
 			fmt.Fprintf(&w, `\u%04x`, r)
@@ -69,6 +74,7 @@ func Visible(s string) string {
 	return w.String()
 }
 
+// hidden reports whether Visible escapes a character.
 func hidden(r rune) bool {
 	return r != '\n' && r != '\t' && (r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp))
 }

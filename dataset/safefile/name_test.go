@@ -19,8 +19,8 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// Every text of a struct is a name, those of other types included, unless its tag
-// says otherwise.
+// Every string field of a struct must be a name, fields of named string types
+// included, unless its tag says otherwise.
 func TestCheckNames(t *testing.T) {
 	type rules string
 	type read struct {

@@ -10,11 +10,13 @@ import (
 	"syscall"
 )
 
-// Limit is how many bytes a file of a kind may have. A larger one is none of the
-// kind, and is refused before memory is taken for it.
+// Limit is the maximum size of one kind of file, in bytes. A larger file is not one
+// of that kind, and readers return an error before they allocate memory for it.
 type Limit int64
 
-// The kinds of files that are read.
+// The kinds of files that are read, with what they hold at most. The limits are
+// generous multiples of real files; they exist for files that were damaged or made to
+// exhaust memory.
 const (
 	MaxCell    Limit = 16 << 20  // a cell, 70,000 episodes
 	MaxRecord  Limit = 1 << 20   // a run's times, a gate, a sidecar, a config.json, a preset
@@ -28,12 +30,13 @@ const (
 	MaxData    Limit = 1<<63 - 1 // what is read in pieces, such as a data set
 )
 
-// ErrUnfit is wrapped by the errors about what is there but not read: it is no
-// regular file, or larger than files of its kind.
-var ErrUnfit = errors.New("not a file to read")
+// ErrUnfit is wrapped by errors about a path that exists but is not read: it is not a
+// regular file, or is larger than files of its kind.
+var ErrUnfit = errors.New("not a readable file")
 
-// Open opens a file for reading if it is a regular one of at most limit bytes. It
-// never waits, as opening a named pipe otherwise does.
+// Open opens a regular file of at most limit bytes for reading, through symbolic
+// links. It never blocks, as opening a named pipe otherwise does. The error wraps
+// fs.ErrNotExist or ErrUnfit where these apply.
 func Open(path string, limit Limit) (*os.File, error) {
 	unfit := func(what string) error {
 		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it %s", ErrUnfit, what)}
@@ -62,8 +65,9 @@ func Open(path string, limit Limit) (*os.File, error) {
 	return f, nil
 }
 
-// Marked says whether a file holds mark near its beginning, as files of one writer do, or
-// is not there: what that writer may replace.
+// Marked reports whether a file contains mark in its first 64 KiB, as files of one
+// writer do, or does not exist. Either way that writer may replace it; a file without
+// the mark belongs to someone else.
 func Marked(path string, mark []byte) (bool, error) {
 	f, err := Open(path, MaxData)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +81,7 @@ func Marked(path string, mark []byte) (bool, error) {
 	return bytes.Contains(head, mark), err
 }
 
-// Read returns the bytes of a regular file of at most limit bytes.
+// Read returns the content of a regular file of at most limit bytes.
 func Read(path string, limit Limit) ([]byte, error) {
 	f, err := Open(path, limit)
 	if err != nil {
@@ -88,7 +92,9 @@ func Read(path string, limit Limit) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := bytes.NewBuffer(make([]byte, 0, st.Size()+bytes.MinRead)) // files of /proc have no size
-	_, err = b.ReadFrom(io.LimitReader(f, int64(limit)))           // one that grows is cut
+	// Do not trust the size: files in /proc report 0, and a file may grow beyond
+	// limit while it is read.
+	b := bytes.NewBuffer(make([]byte, 0, st.Size()+bytes.MinRead))
+	_, err = b.ReadFrom(io.LimitReader(f, int64(limit)))
 	return b.Bytes(), err
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Whatever is no regular file of its kind's size is refused at once.
+// Everything but a regular file within the limit is refused without blocking.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -10,11 +10,19 @@ import (
 	"syscall"
 )
 
-// Walk visits dir and all files and folders below it, in the order of their names, and then what links
-// lead to, under the links' names. A folder that is reached twice is visited once. Below a folder that may not be
-// read nothing is visited; unread says so of each. An error of visit ends the walk.
+// Walk visits dir and all files and folders below it, sorted by name within each
+// folder. Afterwards it visits the targets of symbolic links, under the paths of the
+// links: real paths come first, so that the path by which a file is known does not
+// depend on which links exist. A folder that is reachable in several ways is visited
+// once, which also ends loops of links.
+//
+// A folder below dir that must not be read is skipped, and unread has a message about
+// it. An error of visit or the end of ctx ends the walk.
 func Walk(ctx context.Context, dir string, visit func(path string, folder bool) error) (unread []string, err error) {
-	seen := map[string]bool{} // folders without links in their paths
+	// seen has the visited folders by their paths without links.
+	seen := map[string]bool{}
+	// links are the paths still to be resolved, in the order found. dir is the first,
+	// since it may be a link itself.
 	links := []string{dir}
 	var walk func(path, real string) error
 	walk = func(path, real string) error {
@@ -26,7 +34,8 @@ func Walk(ctx context.Context, dir string, visit func(path string, folder bool) 
 			return err
 		}
 		entries, err := os.ReadDir(real)
-		if errors.Is(err, fs.ErrPermission) && path != dir { // somebody else's, as the lost+found of a disk
+		// A folder of someone else, such as lost+found. dir itself must be readable.
+		if errors.Is(err, fs.ErrPermission) && path != dir {
 			unread = append(unread, fmt.Sprintf("the folder %s may not be read, and nothing below it is", path))
 			return nil
 		}
@@ -57,7 +66,8 @@ func Walk(ctx context.Context, dir string, visit func(path string, folder bool) 
 		switch {
 		case errors.Is(err, syscall.ELOOP):
 			err = fmt.Errorf("the link %s leads back to itself (hint: remove it, or let it lead to a folder)", at)
-		case i > 0 && errors.Is(err, fs.ErrNotExist): // whoever wants to read it says so
+		// A dangling link is visited like a file: whoever opens it gets the error.
+		case i > 0 && errors.Is(err, fs.ErrNotExist):
 			err = visit(at, false)
 		case err == nil && !info.IsDir():
 			err = visit(at, false)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A walk goes through links, to a folder that is a link itself too, comes to each folder once, and says
-// which link leads back to itself.
+// A walk follows links, starts at a link to a folder too, visits each folder once,
+// and names a link that leads back to itself.
 func TestWalk(t *testing.T) {
 	dir := t.TempDir()
 	for _, f := range []string{"real/b/x", "real/a/y", "elsewhere/z"} {

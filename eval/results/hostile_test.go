@@ -34,7 +34,7 @@ func TestLoadRefusesNames(t *testing.T) {
 		t.Errorf("%d cells, %d gates, problems %q, %q, %v; want four and one", len(f.Cells), len(f.Gates), f.Torn, f.Problems, err)
 	}
 	for _, p := range append(f.Torn, f.Problems...) {
-		if !strings.Contains(p, "is no name (hint: ") {
+		if !strings.Contains(p, "is not a valid name (hint: ") {
 			t.Errorf("problem %q", p)
 		}
 	}

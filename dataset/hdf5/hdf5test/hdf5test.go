@@ -1,8 +1,8 @@
-// Package hdf5test reads any HDF5 file by path, for tests that compare with the
-// recorded numbers of other implementations. It uses libhdf5 without the lock of
-// package hdf5, so no other goroutine may use the library during a call.
+// Package hdf5test reads any HDF5 file by path, for tests that compare with recorded
+// results of other implementations. It uses libhdf5 without the lock of package hdf5,
+// so no other goroutine may use the library during a call.
 //
-// It knows no layout, and trusts its files.
+// It knows no layout and trusts its files: do not use it on files from elsewhere.
 package hdf5test
 
 /*
@@ -21,14 +21,14 @@ import (
 	"unsafe"
 )
 
-// Tree is an open file: arrays and attributes by path.
+// Tree is an open file, whose arrays and attributes are read by path.
 type Tree struct {
 	path  string
 	file  C.hid_t
 	names []string
 }
 
-// Open opens a file until the test ends, which it fails if it cannot.
+// Open opens a file until the test ends. It fails the test if it cannot.
 func Open(t testing.TB, path string) *Tree {
 	t.Helper()
 	p := C.CString(path)
@@ -48,17 +48,17 @@ func Open(t testing.TB, path string) *Tree {
 	return tree
 }
 
-// Names lists the paths of all arrays in alphabetical order.
+// Names returns the paths of all arrays in alphabetical order.
 func (t *Tree) Names() []string { return t.names }
 
-// Has says whether there is an array at a path.
+// Has reports whether there is an array at a path.
 func (t *Tree) Has(name string) bool {
 	_, ok := slices.BinarySearch(t.names, name)
 	return ok
 }
 
-// Read returns an array, row-major, and its shape. Integers, booleans and
-// floats of any width are widened.
+// Read returns an array, row-major, and its shape, which is nil for a scalar.
+// Integers, booleans and floats of any width are converted to float64.
 func (t *Tree) Read(name string) (values []float64, shape []int, err error) {
 	n := C.CString(name)
 	defer C.free(unsafe.Pointer(n))
@@ -78,7 +78,8 @@ func (t *Tree) Read(name string) (values []float64, shape []int, err error) {
 	return values, shape, nil
 }
 
-// Attr returns a scalar attribute of a group or array, a number or a text.
+// Attr returns a scalar attribute of a group or an array: a number, or a string of
+// fewer than 4096 bytes.
 func (t *Tree) Attr(object, name string) (number float64, text string, err error) {
 	o, n := C.CString(object), C.CString(name)
 	defer C.free(unsafe.Pointer(o))

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The numbers are those that testdata/tree.py writes with h5py.
+// The expected numbers are those that testdata/tree.py writes with h5py.
 func TestTree(t *testing.T) {
 	f := Open(t, "testdata/tree.h5")
 	if d := cmp.Diff([]string{"a/deep/double", "a/half", "a/single", "bytes", "flags", "long", "none", "scalar", "words"}, f.Names()); d != "" {

@@ -9,8 +9,10 @@ hid_t sw_tree_open(const char *path) {
   return H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
 }
 
+/* names is a growing string. */
 typedef struct { char *s; size_t n, cap; } names;
 
+/* append adds a line, and doubles the space if it does not fit. */
 static int append(names *o, const char *name) {
   size_t len = strlen(name);
   if (o->n + len + 2 > o->cap) {
@@ -27,6 +29,7 @@ static int append(names *o, const char *name) {
   return 0;
 }
 
+/* visit appends the path of a link if it leads to a data set. */
 static herr_t visit(hid_t root, const char *name, const H5L_info_t *info, void *data) {
   (void)info;
   hid_t o = H5Oopen(root, name, H5P_DEFAULT);
@@ -58,13 +61,15 @@ int sw_tree_shape(hid_t file, const char *name, unsigned long long *dims) {
   return n;
 }
 
-/* Enums (booleans) have no conversion to double: their base integers are read
-   as if the enum were one, in place. */
+/* HDF5 cannot convert enums (booleans) to double. They are read in their own type,
+   of one byte, into the front of the buffer, and widened in place. */
 static hid_t memory_type(hid_t file_type, int *one_byte) {
   *one_byte = H5Tget_class(file_type) == H5T_ENUM && H5Tget_size(file_type) == 1;
   return *one_byte ? file_type : H5T_NATIVE_DOUBLE;
 }
 
+/* widen converts n bytes to doubles in place, from the last one on, since a double
+   overwrites the bytes after its own. */
 static void widen(double *dst, size_t n) {
   signed char *b = (signed char *)dst;
   for (size_t i = n; i-- > 0;) dst[i] = b[i];
@@ -82,6 +87,7 @@ int sw_tree_read(hid_t file, const char *name, double *dst, size_t n) {
   return r;
 }
 
+/* text_attr reads a string attribute of fixed or variable length. */
 static int text_attr(hid_t a, hid_t t, char *text, size_t cap) {
   if (H5Tis_variable_str(t) > 0) {
     char *s = NULL;

@@ -1,6 +1,8 @@
-// Package s3test is a small S3 server in memory, for tests: puts with the condition that
-// nothing is there, reads of ranges, listings by pages, uploads in parts, and whatever goes wrong
-// that a test asks for. It checks sums and who asks, and no signatures.
+// Package s3test is a small in-memory S3 server for tests. It supports what package
+// remote uses: conditional puts, range reads, paged listings and multipart uploads.
+// Tests can make it fail in various ways: see the fields of [Server].
+//
+// It checks content checksums and the access key, but not signatures.
 package s3test
 
 import (
@@ -20,22 +22,25 @@ import (
 	"testing"
 )
 
-// Bucket is the one that the server has, and Key whom it knows.
+// Bucket is the server's only bucket and Key the access key it accepts.
 const (
 	Bucket = "runs"
 	Key    = "test"
 )
 
-// page is how many names a listing gives at once.
+// page is the number of names on one page of a listing. It is small, so that tests
+// need few objects to get several pages.
 const page = 3
 
-// Server is such a server.
+// Server is an S3 server in memory.
 type Server struct {
-	// Fail, where set, answers a request with this status and code; 0 lets it pass.
+	// Fail, if set, returns the status and error code with which to answer a request,
+	// or 0 to process it normally.
 	Fail func(r *http.Request) (status int, code string)
-	// Cut, where set, says after how many bytes the answer to a GET breaks off; 0 lets it pass.
+	// Cut, if set, returns the number of bytes after which the answer to a GET breaks
+	// off, or 0 for a complete answer.
 	Cut func(r *http.Request) int
-	// Careless ignores the condition of a put.
+	// Careless makes the server ignore the condition of a put, as old servers do.
 	Careless bool
 
 	mu      sync.Mutex
@@ -45,18 +50,22 @@ type Server struct {
 	*httptest.Server
 }
 
+// object is a stored object. A multipart upload has an ETag that is not the MD5 of
+// its bytes.
 type object struct {
 	bytes []byte
 	etag  string
 	sum   string // x-amz-meta-sha256
 }
 
+// upload is a multipart upload in progress, with its parts by number.
 type upload struct {
 	key, sum string
 	parts    map[int][]byte
 }
 
-// Start starts a server for a test, and points the environment at it.
+// Start starts a server for the duration of a test and sets the environment variables
+// by which clients find it.
 func Start(t testing.TB) *Server {
 	s := &Server{objects: map[string]object{}, uploads: map[string]upload{}, counts: map[string]int{}}
 	s.Server = httptest.NewServer(s)
@@ -68,7 +77,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Objects are the bytes of what is there, by key.
+// Objects returns the content of all objects by key.
 func (s *Server) Objects() map[string][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,28 +88,29 @@ func (s *Server) Objects() map[string][]byte {
 	return all
 }
 
-// Uploads counts uploads that are not complete.
+// Uploads returns the number of incomplete multipart uploads.
 func (s *Server) Uploads() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.uploads)
 }
 
-// Requests counts the requests of a method so far.
+// Requests returns the number of requests with a method so far.
 func (s *Server) Requests(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts[method]
 }
 
-// Change replaces an object's bytes behind everybody's back, and keeps its sum.
+// Change replaces an object's bytes but keeps its recorded checksum, as damage in the
+// store would.
 func (s *Server) Change(key string, bytes []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects[key] = object{bytes, etagOf(bytes), s.objects[key].sum}
 }
 
-// Replace puts an object as another machine would.
+// Replace puts an object as another machine would, with the right checksum.
 func (s *Server) Replace(key string, bytes []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,6 +120,7 @@ func (s *Server) Replace(key string, bytes []byte) {
 
 func etagOf(b []byte) string { sum := md5.Sum(b); return hex.EncodeToString(sum[:]) }
 
+// ServeHTTP checks the request as a server would before it looks at the object.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	s.mu.Lock()
@@ -136,12 +147,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// refuse answers with a status and S3's XML form of an error code.
 func refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>told by the server of this test: %s</Message></Error>", code, code)
+	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>from the test server: %s</Message></Error>", code, code)
 }
 
+// serve dispatches a valid request to the operation that its method and query
+// parameters name.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, key string, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,12 +183,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, key string, body 
 	}
 }
 
+// answer writes an XML document with one root element.
 func answer(w http.ResponseWriter, name, inner string) {
 	w.Header().Set("Content-Type", "application/xml")
 	fmt.Fprintf(w, "<%s>%s</%s>", name, inner, name)
 }
 
-// put stores an object unless its condition fails.
+// put stores an object unless its condition fails, and reports whether it did.
 func (s *Server) put(w http.ResponseWriter, r *http.Request, key string, o object) bool {
 	if _, there := s.objects[key]; there && r.Header.Get("If-None-Match") == "*" && !s.Careless {
 		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
@@ -185,6 +200,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, key string, o objec
 	return true
 }
 
+// get serves GET and HEAD, with a range that has no end and the condition If-Match.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, key string) {
 	o, ok := s.objects[key]
 	if !ok {
@@ -212,6 +228,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, key string) {
 		if n := s.Cut(r); n > 0 && n < len(rest) {
 			w.Write(rest[:n])
 			w.(http.Flusher).Flush()
+			// This panic makes net/http close the connection without completing the
+			// answer.
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -220,6 +238,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, key string) {
 	}
 }
 
+// list serves one page of a listing. The continuation token is the last key of the
+// previous page.
 func (s *Server) list(w http.ResponseWriter, prefix, after string) {
 	var inner strings.Builder
 	n, last, more := 0, "", false
@@ -243,6 +263,7 @@ func escaped(text string) string {
 	return b.String()
 }
 
+// listUploads serves the incomplete uploads, on one page.
 func (s *Server) listUploads(w http.ResponseWriter, prefix string) {
 	var inner strings.Builder
 	for id, u := range s.uploads {
@@ -253,7 +274,8 @@ func (s *Server) listUploads(w http.ResponseWriter, prefix string) {
 	answer(w, "ListMultipartUploadsResult", "<IsTruncated>false</IsTruncated>"+inner.String())
 }
 
-// part serves the requests about an upload: a part of it, its end, its removal.
+// part serves the requests of a multipart upload: a part, its completion, its
+// abortion.
 func (s *Server) part(w http.ResponseWriter, r *http.Request, id, number string, body []byte) {
 	u, ok := s.uploads[id]
 	if !ok {

@@ -6,7 +6,8 @@ import (
 	"math/bits"
 )
 
-// Integers is Generator.integers(low, high): uniform in [low, high).
+// Integers returns Generator.integers(low, high): a uniform integer in [low, high).
+// It panics if the range is empty.
 func (g *Generator) Integers(low, high int64) int64 {
 	if low >= high {
 		panic(fmt.Sprintf("numpy: Integers of the empty range [%d, %d)", low, high))
@@ -14,8 +15,10 @@ func (g *Generator) Integers(low, high int64) int64 {
 	return low + int64(g.bounded(uint64(high-low-1)))
 }
 
-// bounded is uniform in [0, max] by Lemire's multiply-and-shift, on 32-bit
-// words where they suffice; max 0 draws nothing.
+// bounded returns a uniform integer in [0, max] by Lemire's multiply-and-shift, on
+// 32-bit words where they suffice. It branches where NumPy does, because the branches
+// consume different numbers of bits: a max of 0 consumes none, and the two full
+// ranges return a raw word.
 func (g *Generator) bounded(max uint64) uint64 {
 	switch {
 	case max == 0:
@@ -30,6 +33,10 @@ func (g *Generator) bounded(max uint64) uint64 {
 	return g.lemire64(max)
 }
 
+// lemire32 returns a uniform integer in [0, max] for max < 2^32-1: the upper half of
+// word*n, where n = max+1. Words whose lower half is below 2^32 mod n are rejected,
+// which makes all results equally likely. The threshold needs a division, so it is
+// computed only when lo < n, an upper bound of it.
 func (g *Generator) lemire32(max uint32) uint32 {
 	n := max + 1
 	hi, lo := bits.Mul32(g.uint32(), n)
@@ -41,6 +48,7 @@ func (g *Generator) lemire32(max uint32) uint32 {
 	return hi
 }
 
+// lemire64 is lemire32 with 64-bit words.
 func (g *Generator) lemire64(max uint64) uint64 {
 	n := max + 1
 	hi, lo := bits.Mul64(g.Uint64(), n)
@@ -52,16 +60,18 @@ func (g *Generator) lemire64(max uint64) uint64 {
 	return hi
 }
 
-// NumPy shuffles the tail of a whole range instead of collecting a set when the
-// pool is large and the sample more than 1/50 of it.
+// Generator.choice without replacement switches its algorithm: if the pool has more
+// than tailPool numbers and the sample more than 1/tailCutoff of them, NumPy shuffles
+// the tail of the full range instead of sampling with a set.
 const (
 	tailPool   = 10000
 	tailCutoff = 50
 )
 
-// Choice is Generator.choice(pool, size, replace=False): size different numbers
-// of [0, pool) in random order. It needs memory for pool numbers only where
-// size > pool/50.
+// Choice returns Generator.choice(pool, size, replace=False): size distinct numbers
+// of [0, pool) in random order. It allocates pool numbers only if the sample is more
+// than 1/50 of a pool beyond 10,000; otherwise memory is proportional to size. It
+// panics if size is negative or exceeds pool.
 func (g *Generator) Choice(pool, size int64) []int64 {
 	if size < 0 || size > pool {
 		panic(fmt.Sprintf("numpy: Choice of %d out of %d without replacement", size, pool))
@@ -76,7 +86,9 @@ func (g *Generator) Choice(pool, size int64) []int64 {
 	return idx
 }
 
-// floyd is Floyd's sampling: a number already taken is replaced by the bound.
+// floyd returns size distinct numbers of [0, pool) by Floyd's algorithm: for each j
+// of the last size numbers it draws from [0, j], and takes j itself if the draw was
+// already taken. Its order is not uniform, so Choice shuffles the result.
 func (g *Generator) floyd(pool, size int64) []int64 {
 	idx := make([]int64, 0, size)
 	taken := make(map[int64]bool, size)
@@ -91,7 +103,7 @@ func (g *Generator) floyd(pool, size int64) []int64 {
 	return idx
 }
 
-// shuffle is Fisher-Yates from the end down to index first.
+// shuffle is a Fisher-Yates shuffle from the end of x down to index first.
 func (g *Generator) shuffle(x []int64, first int64) {
 	for i := int64(len(x)) - 1; i >= first; i-- {
 		j := g.bounded(uint64(i))
@@ -99,8 +111,8 @@ func (g *Generator) shuffle(x []int64, first int64) {
 	}
 }
 
-// Permutation is Generator.permutation(n) for n up to 2^32. Unlike Choice it
-// draws its indices by masking and rejection.
+// Permutation returns Generator.permutation(n), for n up to 2^32. Unlike Choice,
+// NumPy draws its indices by masking and rejection, so it has a separate loop.
 func (g *Generator) Permutation(n int64) []int64 {
 	x := arange(n)
 	for i := n - 1; i > 0; i-- {
@@ -110,8 +122,8 @@ func (g *Generator) Permutation(n int64) []int64 {
 	return x
 }
 
-// masked is uniform in [0, max] by rejecting words beyond it after masking them
-// to its number of bits.
+// masked returns a uniform integer in [0, max]: it masks each word to the bit length
+// of max and rejects results beyond max.
 func (g *Generator) masked(max uint32) uint32 {
 	mask := uint32(1)<<bits.Len32(max) - 1
 	for {

@@ -6,9 +6,9 @@ import (
 	"scalewm/dataset/rng/numpy"
 )
 
-// The first starts of the published set s101 of Cube, before sorting them out by
-// episode: numpy.random.default_rng(101).choice(1759999, 100, replace=False), sorted.
-// Each of its 10,000 episodes has 176 rows with a goal 25 rows on.
+// The earliest start of the published set s101 of Cube: the set takes
+// numpy.random.default_rng(101).choice(1759999, 100, replace=False), sorted. Each of
+// the 10,000 episodes has 176 rows that have a goal row 25 rows later.
 func ExampleGenerator_Choice() {
 	drawn := numpy.New(101).Choice(10_000*176-1, 100)
 	first := drawn[0]

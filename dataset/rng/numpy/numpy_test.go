@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// draws.json is NumPy's own output (testdata/fixture.py). A list of draws may
-// be given by its SHA-256.
+// fixture is testdata/draws.json, the output of testdata/fixture.py with NumPy. A
+// long list of draws is stored as its SHA-256.
 type fixture struct {
 	Words []struct {
 		Seed   string
@@ -59,7 +59,7 @@ func seeded(t *testing.T, seed string) *Generator {
 	return New(s)
 }
 
-// same compares draws with a JSON list or with its digest.
+// same compares draws with a JSON list, or with the digest of one.
 func same(t *testing.T, got []int64, want json.RawMessage) bool {
 	var list []int64
 	if json.Unmarshal(want, &list) == nil {
@@ -119,8 +119,8 @@ func TestPermutation(t *testing.T) {
 	}
 }
 
-// TestPeersNumPy compares 600 random choices, at and around the switch of
-// NumPy's algorithm, with the NumPy that is installed.
+// TestPeersNumPy compares 600 random choices, at and around the size where NumPy
+// switches its algorithm, with the installed NumPy.
 func TestPeersNumPy(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {

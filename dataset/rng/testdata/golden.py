@@ -1,4 +1,4 @@
-"""Golden vectors of package rng, from an implementation of their own
+"""Golden vectors of package rng, from an independent implementation
 (Python 3.11, standard library only). Prints golden.json."""
 import hashlib, json, math, struct, zlib
 

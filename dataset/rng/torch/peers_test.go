@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The fixture is what the PyTorch that is installed draws.
+// The fixture must equal what the installed PyTorch draws.
 func TestPeersTorch(t *testing.T) {
 	python := os.Getenv("SCALEWM_PEERS")
 	if python == "" {

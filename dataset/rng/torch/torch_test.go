@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// fixture is testdata/draws.json, which testdata/fixture.py made with PyTorch.
+// fixture is testdata/draws.json, the output of testdata/fixture.py with PyTorch.
+// Floats are stored as their bits.
 type fixture struct {
 	Uniform []struct {
 		Seed     uint32
@@ -43,7 +44,7 @@ func load(t *testing.T) (f fixture) {
 	return f
 }
 
-// equal compares floats with the bits of others.
+// equal compares the bits of floats with expected ones.
 func equal(t *testing.T, what string, got []float32, want []int32) {
 	t.Helper()
 	wrong := 0
@@ -94,7 +95,7 @@ func TestNormal(t *testing.T) {
 	}
 }
 
-// Layers of PyTorch draw weights, then biases, within one over the root of their inputs.
+// nn.Linear draws its weights and then its biases, uniform within ±1/sqrt(inputs).
 func TestLinear(t *testing.T) {
 	g := New(0)
 	in := 0
@@ -114,7 +115,7 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// The float64 twin of the polynomials.
+// boxMuller is compared with the same transform in float64, by package math.
 func TestBoxMullerAgainstMath(t *testing.T) {
 	g := New(11)
 	u := make([]float32, 16000)
@@ -122,9 +123,9 @@ func TestBoxMullerAgainstMath(t *testing.T) {
 		u[i] = g.uniform()
 	}
 	z := append([]float32(nil), u...)
-	for i := 0; i < len(z); i += pair {
-		boxMuller(z[i : i+pair])
-		for j := range pair / 2 {
+	for i := 0; i < len(z); i += blockSize {
+		boxMuller(z[i : i+blockSize])
+		for j := range blockSize / 2 {
 			r := math.Sqrt(-2 * math.Log(1-float64(u[i+j])))
 			a := 2 * math.Pi * float64(u[i+j+8])
 			if d := math.Hypot(float64(z[i+j])-r*math.Cos(a), float64(z[i+j+8])-r*math.Sin(a)); d > 4e-6 {

@@ -1,5 +1,7 @@
-// Package fuzztest holds readers of bytes to what an input may cost. It is for
-// fuzz targets and knows nothing of what they read.
+// Package fuzztest limits the memory and time that a reader of bytes may use on one
+// input. Fuzz targets call [Read] around the reader under test, so that an input of a
+// few bytes that makes it allocate gigabytes or loop for ever is found as a failure.
+// The package does not know what is read.
 package fuzztest
 
 import (
@@ -10,17 +12,18 @@ import (
 	"time"
 )
 
-// What reading n bytes may cost, unless a target says otherwise: perByte*n + fixed
-// bytes of memory in all, freed ones included, and so much time.
+// Limits for an input of n bytes: perByte*n + fixed bytes allocated in total,
+// including memory that was freed again, and a time of patience.
 const (
 	perByte  = 512
 	fixed    = 8 << 20
 	patience = 2 * time.Minute
 )
 
-// Read runs read on an input of size bytes, and fails where it allocates more
-// than a reader may. One that does not return in time ends the process with the
-// stacks of all goroutines.
+// Read calls read, which reads an input of size bytes, and fails the test if that
+// allocates more than the limit. If read does not return in time, the process panics
+// with the stacks of all goroutines, which is what go test reports for a hanging fuzz
+// input.
 func Read(t *testing.T, size int, read func()) {
 	t.Helper()
 	hung := time.AfterFunc(patience, func() {
@@ -35,7 +38,8 @@ func Read(t *testing.T, size int, read func()) {
 	}
 }
 
-// allocated is the memory that the process has allocated since it began.
+// allocated returns the number of heap bytes that the process has allocated since it
+// started. It counts allocations of other goroutines too.
 func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
