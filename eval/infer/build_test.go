@@ -416,7 +416,7 @@ func TestSettingsAreApart(t *testing.T) {
 		"3 episodes a set":                   func(s *results.Spec) { s.Episodes, s.SetHash = 3, "3"+s.Set },
 		"pool full":                          func(s *results.Spec) { s.Pool, s.SetHash = "full", "full"+s.Set },
 		"40 steps allowed":                   func(s *results.Spec) { s.Budget = 40 },
-		"goals 20 rows on":                   func(s *results.Spec) { s.GoalOffset = 20 },
+		"goals 20 rows ahead":                func(s *results.Spec) { s.GoalOffset = 20 },
 		"horizon 4":                          func(s *results.Spec) { s.Horizon = 4 },
 		"actions scaled as the checkpoint's": func(s *results.Spec) { s.Actions = "checkpoint" },
 		"s102 starts other":                  func(s *results.Spec) { on(s.Set == "s102", &s.SetHash, "other") },
