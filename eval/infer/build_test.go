@@ -236,7 +236,7 @@ func TestDoubleEpisodesAreLeftOut(t *testing.T) {
 	if _, s := scoreAt(t, table, table.Blocks[0], scale, "T3"); len(s.BySet) != 2 {
 		t.Errorf("%d sets at T3, want the 2 undamaged ones", len(s.BySet))
 	}
-	if text := strings.Join(table.Warnings, "\n"); !strings.Contains(text, "left out: episode 5 stands twice in it") {
+	if text := strings.Join(table.Warnings, "\n"); !strings.Contains(text, "left out: episode 5 appears twice in it") {
 		t.Errorf("warnings do not say so:\n%s", text)
 	}
 }
