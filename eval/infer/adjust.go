@@ -8,11 +8,11 @@ import (
 // labelFlips is the number of draws of the step-down test.
 const labelFlips = 100000
 
-// Adjust corrects the two families of every pair of arms among comparisons over
-// tasks and solvers. A comparison that was adjusted before, among others, keeps the
-// larger number. The families are: their means over tiers, which confirm, by Holm and by
-// Westfall and Young, and their single tiers, which explore, by Benjamini and
-// Hochberg (docs/sources.md#multiplicity).
+// Adjust corrects the p-values of comparisons over tasks and solvers for the number of tests
+// (docs/sources.md#multiplicity). Every pair of arms has two families: the means over tiers, which
+// confirm, are corrected by Holm and by Westfall and Young; single tiers, which explore, by
+// Benjamini and Hochberg. A comparison that was corrected before, in another family, keeps the
+// larger p-value.
 func Adjust(all []*Comparison) {
 	families := map[[2]string][]*Comparison{}
 	for _, c := range all {
@@ -50,7 +50,7 @@ func adjust(family []*Comparison, name [2]string) {
 	}
 }
 
-// larger is the larger of what was there, if it was a number, and p.
+// larger returns the larger of old and p, and p if old is NaN.
 func larger(old, p float64) float64 {
 	if old > p {
 		return old
@@ -66,8 +66,8 @@ func pvalues(rows []*Difference) []float64 {
 	return p
 }
 
-// hypotheses numbers the episodes of a family's means, so that those of one
-// task are flipped together under all its solvers.
+// hypotheses numbers the episodes of a family's means. An episode of a task has the same number
+// under all solvers, so that the step-down test flips its labels together.
 type hypotheses struct {
 	units map[taskEpisode]int
 	tests []stats.Hypothesis

@@ -13,31 +13,31 @@ import (
 	"scalewm/model"
 )
 
-// Limits of the checks (docs/sources.md#result-checks, docs/sources.md#set-spread), in percentage points
-// unless said otherwise.
+// Limits of the checks (docs/sources.md#result-checks, docs/sources.md#set-spread), in percentage
+// points unless the comment says otherwise.
 const (
-	maxRise     = 6   // success may rise by this much towards a tier with less compute
-	maxSpread   = 8   // a set of the baseline may lie this far from the sets' median
-	maxRatio    = 1.5 // of the variance between sets to the binomial one
-	minEpisodes = 100 // a set, for the paper's comparisons
-	highFloor   = 35  // percent, success of the random floor that deserves a warning
+	maxRise     = 6   // largest rise of success towards a tier with less compute
+	maxSpread   = 8   // largest distance of a set of the baseline from the median of sets
+	maxRatio    = 1.5 // largest ratio of the variance between sets to the binomial variance
+	minEpisodes = 100 // per set, as in the paper's comparisons
+	highFloor   = 35  // percent; success of random actions above it gets a warning
 )
 
-// Check is a gate on the evaluation and how it came out.
+// Check is a test of whether the evaluation can be trusted, and its outcome.
 type Check struct {
 	Name    string
 	Verdict Verdict
 	Text    string
 }
 
-// Verdicts of a check. A check that the data cannot decide is Skipped.
+// Verdicts of a Check. Skipped means that the data cannot decide it.
 const (
 	Passed  Verdict = "passed"
 	Warned  Verdict = "warned"
 	Skipped Verdict = "skipped"
 )
 
-// check runs the gates over all cells in use, and adds the warnings.
+// check runs all checks, and adds the warnings.
 func (t *Table) check() {
 	blocks := t.Blocks
 	t.Checks = []Check{
@@ -61,7 +61,8 @@ func (t *Table) check() {
 	t.warn()
 }
 
-// unique checks that cells with the same key have the same value.
+// unique checks that cells with the same key have the same value. of returns both for a cell; an
+// empty key skips it.
 func unique(blocks []*Block, title, good string, of func(*Block, results.Spec) (key, value string)) Check {
 	values := map[string]map[string]bool{}
 	for _, b := range blocks {
@@ -82,7 +83,7 @@ func unique(blocks []*Block, title, good string, of func(*Block, results.Spec) (
 	return verdict(title, good, bad)
 }
 
-// verdict passes a check without complaints.
+// verdict returns a check that passed if bad is empty, and failed with these complaints otherwise.
 func verdict(title, good string, bad []string) Check {
 	if len(bad) == 0 {
 		return Check{title, Passed, good}
@@ -95,7 +96,7 @@ func verdict(title, good string, bad []string) Check {
 	return Check{title, Warned, text}
 }
 
-// oneDevice checks that all cells with a planner come from one device kind.
+// oneDevice checks that all cells with a planner were computed on one kind of device.
 func oneDevice(blocks []*Block) Check {
 	kinds := map[string]bool{}
 	for _, b := range blocks {
@@ -113,8 +114,8 @@ func oneDevice(blocks []*Block) Check {
 	return verdict("One device kind", "all plans were made on "+strings.Join(names, ""), bad)
 }
 
-// sameSeeds checks that all arms got the same planner noise: one seed an
-// episode, set and tier.
+// sameSeeds checks that all arms got the same planner noise: one planner seed per episode, set and
+// tier.
 func sameSeeds(blocks []*Block) Check {
 	type place struct {
 		tier, set string
@@ -139,7 +140,7 @@ func sameSeeds(blocks []*Block) Check {
 	return verdict("Equal planner noise", "every arm planned each episode with the same seed", slices.Sorted(maps.Keys(bad)))
 }
 
-// checkComplete looks for holes in the grid of arms, tiers and sets.
+// checkComplete checks that no cell of the grid of arms, tiers and sets is missing.
 func (t *Table) checkComplete() Check {
 	var bad []string
 	cells := 0
@@ -157,7 +158,8 @@ func (t *Table) checkComplete() Check {
 	return verdict("Complete grid", fmt.Sprintf("%d of %d arms x tiers x sets are there", cells, cells), bad)
 }
 
-// checkMonotone warns where less compute gives clearly more success.
+// checkMonotone warns if less compute gives clearly more success, which suggests an error in the
+// planner.
 func (t *Table) checkMonotone() Check {
 	var bad []string
 	for _, b := range t.Blocks {
@@ -173,8 +175,8 @@ func (t *Table) checkMonotone() Check {
 	return verdict("More compute does not hurt", fmt.Sprintf("no arm gains more than %d points with less compute", maxRise), bad)
 }
 
-// checkHomogeneous compares the sets of the baseline with their median. Sets
-// whose chance scatter alone exceeds the limit decide nothing.
+// checkHomogeneous compares the sets of the baseline with their median. It skips sets so small
+// that chance alone exceeds the limit.
 func (t *Table) checkHomogeneous() Check {
 	const title = "Sets agree"
 	var bad []string
@@ -210,13 +212,13 @@ func (t *Table) checkHomogeneous() Check {
 	return verdict(title, fmt.Sprintf("every set of the baseline lies within %d points of the sets' median", maxSpread), bad)
 }
 
-// chanceSD is the binomial SD of one set's rate, in points.
+// chanceSD returns the binomial standard deviation of one set's rate, in points.
 func chanceSD(s *Score) float64 {
 	p := s.Mean / 100
 	return 100 * math.Sqrt(p*(1-p)*float64(len(s.BySet))/float64(s.N))
 }
 
-// farthest finds the set that lies farthest from the sets' median.
+// farthest returns the set that is farthest from the median of sets, and its distance in points.
 func farthest(s *Score) (far float64, set string) {
 	var rates []float64
 	for _, b := range s.BySet {
@@ -231,8 +233,8 @@ func farthest(s *Score) (far float64, set string) {
 	return far, set
 }
 
-// checkVariance compares the spread between sets with the binomial one, over
-// the cells that are not all or nothing.
+// checkVariance compares the variance between sets with the binomial variance, over cells that are
+// neither 0 nor 100 % in all sets.
 func (t *Table) checkVariance() Check {
 	const title = "Sets scatter by chance only"
 	var hits, trials [][]int
@@ -262,8 +264,8 @@ func (t *Table) checkVariance() Check {
 	return Check{title, Passed, text}
 }
 
-// checkPreSolved reports starts that meet the goal before the first step, and
-// success at the first tier without them.
+// checkPreSolved reports how many starts meet the goal before the first step, and the success
+// without them at the tier with most compute.
 func (t *Table) checkPreSolved() Check {
 	var bad []string
 	for _, b := range t.Blocks {
@@ -302,7 +304,7 @@ func noNaN(blocks []*Block) Check {
 	return verdict("Finite costs", "every cost was a number", bad)
 }
 
-// checkRender says whether frames drawn here are those that were recorded
+// checkRender checks that frames drawn on the evaluating machines equal the recorded ones
 // (docs/sources.md#render-gate).
 func checkRender(gates []results.Gate) Check {
 	const title = "Frames drawn as recorded"
@@ -322,7 +324,7 @@ func checkRender(gates []results.Gate) Check {
 	return verdict(title, fmt.Sprintf("rendered and stored frames differ by %.2f levels at most (%s), the limit is %g", worst.Error, words.Task(worst.Task), worst.Limit), bad)
 }
 
-// score is the success of a trained arm at a tier; nil where it was not run.
+// score returns the success of a trained arm at a tier, nil if it was not evaluated there.
 func (t *Table) score(b *Block, a Trained, tier string) *Score {
 	if n := t.Find(Number{What: Success, Place: b.Place.At(tier), Of: a.Arm, Seed: &a.Seed}); n != nil {
 		return n.How.(*Score)
@@ -330,7 +332,7 @@ func (t *Table) score(b *Block, a Trained, tier string) *Score {
 	return nil
 }
 
-// CostNotes say which scores of the block are of plans whose costs were not all finite.
+// CostNotes says which scores of the block belong to plans whose costs were not all finite.
 func (t *Table) CostNotes(b *Block) (notes []string) {
 	for _, a := range b.Arms {
 		for _, tier := range b.TierNames() {
@@ -342,7 +344,7 @@ func (t *Table) CostNotes(b *Block) (notes []string) {
 	return notes
 }
 
-// warn adds what a reader must know to judge the numbers.
+// warn adds the warnings: what a reader must know to judge the numbers.
 func (t *Table) warn() {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -368,7 +370,7 @@ func (t *Table) warn() {
 			add("%s, %s", b.Title(), n)
 		}
 		if b.Main != nil {
-			continue // which has fewer arms and seeds than its main one on purpose
+			continue // a varying block has fewer arms and seeds on purpose
 		}
 		if n := b.Tiers[0].Episodes; n < minEpisodes {
 			add("%s: %d episodes a set; the paper's comparisons use %d, so intervals here are wide", b.Title(), n, minEpisodes)
@@ -401,8 +403,8 @@ func (t *Table) warn() {
 	t.Warnings = append(t.Warnings, distinct(out)...)
 }
 
-// wanted says whether a method is needed to judge those that are there: they are
-// compared with it, or it is the floor of random actions.
+// wanted reports whether a missing method is needed to judge the others: the table of methods
+// compares them with it, or it is random actions.
 func wanted(method string, there map[string]bool) bool {
 	for m := range there {
 		if slices.Contains(model.MethodOf(m).Against, method) {
@@ -412,7 +414,7 @@ func wanted(method string, there map[string]bool) bool {
 	return !model.MethodOf(method).Plans()
 }
 
-// distinct keeps the first of equal lines.
+// distinct removes repeated lines.
 func distinct(lines []string) []string {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(lines, func(s string) bool {

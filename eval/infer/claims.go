@@ -13,31 +13,32 @@ import (
 	"scalewm/eval/words"
 )
 
-// The claims of the paper are predicates of numbers: which ones, and where each must lie.
+// claims.json has the paper's claims as predicates on numbers: which numbers, and the range each must
+// be in.
 
 //go:embed claims.json
 var claimsJSON []byte
 
-// Claim is a sentence of the paper and how it is decided.
+// Claim is a sentence of the paper with the rule that decides it.
 type Claim struct {
 	ID    string `json:"id"`
 	Claim string `json:"claim"`
-	Where string `json:"where"` // in the paper
-	Line  int    `json:"line"`  // of its LaTeX source,
-	Mark  string `json:"mark"`  // which has these words
-	// Measure names the numbers that decide it (see evidence), those of A minus those of each B.
+	Where string `json:"where"` // section of the paper
+	Line  int    `json:"line"`  // line of its LaTeX source
+	Mark  string `json:"mark"`  // words in that line, by which a test finds it
+	// Measure names the numbers that decide it (see evidences): A minus each of B.
 	Measure string        `json:"measure"`
 	A       results.Arm   `json:"a"`
 	B       []results.Arm `json:"b"`
 	Need    Need          `json:"need"`
-	// Want is what the numbers shall be by task, "*" standing for all: "up", "down", "same" (within the
-	// margin of 0), "> x", "< x", or a number, within the margin of it.
+	// Want is the claimed range by task, "*" for all tasks: "up", "down", "same" (within the
+	// margin of 0), "> x", "< x", or a number (within the margin of it).
 	Want   map[string]string `json:"want"`
 	Margin float64           `json:"margin"`
-	Make   string            `json:"make"` // flags of `reproduce` that make what is missing
+	Make   string            `json:"make"` // flags of `reproduce` that compute missing numbers
 }
 
-// PaperClaims are those of the paper.
+// PaperClaims are the paper's claims, in its order.
 var PaperClaims = func() []Claim {
 	var all struct {
 		Claims []Claim `json:"claims"`
@@ -48,8 +49,8 @@ var PaperClaims = func() []Claim {
 	return all.Claims
 }()
 
-// Allows is the range that a claim wants of a task's numbers; false where it does not
-// speak of the task.
+// Allows returns the range that a claim states for a task's numbers. It returns false if the claim
+// says nothing about the task.
 func (c Claim) Allows(task string) (r Range, ok bool) {
 	want, ok := c.Want[task]
 	if !ok {
@@ -74,7 +75,7 @@ func (c Claim) Allows(task string) (r Range, ok bool) {
 	return Range{Lo: limit("") - c.Margin, Hi: limit("") + c.Margin}, true
 }
 
-// Tasks are the tasks of the paper that a claim speaks of.
+// Tasks returns the tasks of the paper that a claim is about.
 func (c Claim) Tasks() (out []string) {
 	for _, task := range results.PaperTasks {
 		if _, ok := c.Allows(task); ok {
@@ -84,26 +85,27 @@ func (c Claim) Tasks() (out []string) {
 	return out
 }
 
-// Evidence is one of the numbers that a claim is about, and what it says of the claim. A number that is missing has no value.
+// Evidence is one of the numbers that decide a claim, with the verdict on it. A missing number has no
+// value.
 type Evidence struct {
 	*Number
 	Stand Verdict
 }
 
-// Missing says that the folder lacks the number.
+// Missing reports whether the folder lacks the number.
 func (e Evidence) Missing() bool { return e.Value == nil }
 
-// Finding is a claim and what the folder says of it.
+// Finding is a claim with the verdict of the folder and its evidence.
 type Finding struct {
 	Claim
 	Verdict  Verdict
 	Evidence []Evidence
 }
 
-// evidence are the numbers of A minus B that a claim with a measure is about.
+// evidence returns the numbers A minus B that decide a claim with some measure.
 type evidence func(t *Table, g Group, c Claim, b results.Arm) []Number
 
-// evidences are all measures of claims.
+// evidences has the evidence of every measure.
 var evidences = map[string]evidence{
 	"averages": func(t *Table, g Group, c Claim, b results.Arm) []Number { return t.averages(g, c, b, PaperSolvers) },
 	"icem": func(t *Table, g Group, c Claim, b results.Arm) []Number {
@@ -124,13 +126,13 @@ var evidences = map[string]evidence{
 	"planning work":      ratioOf("plan_flop_ratio", ofCost(func(c *results.Cost) float64 { return c.Tiers[len(c.Tiers)-1].FLOP })),
 }
 
-// findings decides the claims by the numbers of a group.
+// findings decides the claims from the numbers of a group.
 func (t *Table) findings(g Group) (out []Finding) {
 	for _, c := range PaperClaims {
 		f := Finding{Claim: c}
 		for _, b := range c.B {
 			for _, n := range evidences[c.Measure](t, g, c, b) {
-				if n.Solver == "" { // else it is of a block, which has settings itself
+				if n.Solver == "" { // a number of a block has the block's settings already
 					n.Settings = g.Name
 				}
 				f.Evidence = append(f.Evidence, Evidence{t.add(n), Undecided})
@@ -150,12 +152,13 @@ func (t *Table) findings(g Group) (out []Finding) {
 	return out
 }
 
-// Claimed is the What of a number that a claim is about: the difference of two arms by the training seed where there are
-// several and else by the unit of its test.
+// Claimed is the prefix of What for numbers that decide claims: the difference of two arms with the
+// training seed as the unit if there are several, and else with the unit of its test.
 const Claimed = "claimed_"
 
-// claimed is a paired difference that a claim is about. Its interval covers the choice of
-// episodes, and with several training seeds, whose differences are given too, their luck instead.
+// claimed returns a number for a claim from a paired difference. Its interval covers the choice of
+// episodes. If differences by training seed are given, it covers the variation between trainings
+// instead.
 func claimed(what string, at Place, a, b results.Arm, d *Difference, seeds []float64) Number {
 	n := Number{What: Claimed + what, Place: at, Of: a, Minus: b}
 	switch {
@@ -170,7 +173,7 @@ func claimed(what string, at Place, a, b results.Arm, d *Difference, seeds []flo
 	return n
 }
 
-// averages are the differences of every task and some solvers, averaged over tiers.
+// averages returns the differences of every task and some solvers, averaged over tiers.
 func (t *Table) averages(g Group, c Claim, b results.Arm, solvers []string) (out []Number) {
 	for _, task := range c.Tasks() {
 		for _, solver := range solvers {
@@ -194,8 +197,8 @@ func average(g Group, at Place, a, b results.Arm) Number {
 	return claimed(Diff, at, a, b, nil, nil)
 }
 
-// tiers are the differences at each tier, averaged over tasks and solvers, by set, and by training seed where
-// all cells have the same several ones. The note counts the cells.
+// tiers returns the difference at each tier, averaged over tasks and solvers. The unit is the set,
+// or the training seed if all cells have the same several seeds. The note counts the cells.
 func (t *Table) tiers(g Group, c Claim, b results.Arm) (out []Number) {
 	for _, tier := range PaperTiers {
 		var cells []map[string]float64
@@ -232,7 +235,7 @@ func (t *Table) tiers(g Group, c Claim, b results.Arm) (out []Number) {
 	return out
 }
 
-// tasks are the differences over all cells of a task.
+// tasks returns the difference over all cells of each task.
 func (t *Table) tasks(g Group, c Claim, b results.Arm) (out []Number) {
 	for _, task := range c.Tasks() {
 		var d *Difference
@@ -248,7 +251,7 @@ func (t *Table) tasks(g Group, c Claim, b results.Arm) (out []Number) {
 	return out
 }
 
-// selection is the same with gradient descent as a fourth solver.
+// selection is tasks with gradient descent as a fourth solver, as in the paper's state selection.
 func (t *Table) selection(g Group, c Claim, b results.Arm) (out []Number) {
 	for _, task := range c.Tasks() {
 		of := tested(g.Blocks, task)
@@ -264,7 +267,7 @@ func (t *Table) selection(g Group, c Claim, b results.Arm) (out []Number) {
 	return out
 }
 
-// of lists what was measured of an arm on a task, a training seed and data set each, that has a number.
+// of returns an arm's checkpoints on a task, one per training seed and data set, that have a number.
 func (t *Table) of(task string, arm results.Arm, number func(*Checkpoint) float64) (out []*Checkpoint) {
 	type place struct {
 		seed int
@@ -280,8 +283,8 @@ func (t *Table) of(task string, arm results.Arm, number func(*Checkpoint) float6
 	return out
 }
 
-// both lists the pairs of an arm's and another's checkpoints of equal training seeds on one
-// data set, a pair a seed.
+// both returns the pairs of two arms' checkpoints with equal training seeds on one data set, one pair
+// per seed.
 func (t *Table) both(task string, a, b results.Arm, number func(*Checkpoint) float64) (out [][2]*Checkpoint) {
 	seeds := map[int]bool{}
 	for _, x := range t.of(task, a, number) {
@@ -295,8 +298,9 @@ func (t *Table) both(task string, a, b results.Arm, number func(*Checkpoint) flo
 	return out
 }
 
-// ofCheckpoints are the differences of a number of one checkpoint each, or their
-// mean over training seeds where there are several. The note says where the interval of a single one is from.
+// ofCheckpoints returns the evidence of differences of a number of checkpoints: one pair, or the mean
+// over training seeds if there are several. The note says what the interval of a single pair
+// covers.
 func ofCheckpoints(what, note string, number func(*Checkpoint) Estimate) evidence {
 	return func(t *Table, _ Group, c Claim, b results.Arm) (out []Number) {
 		for _, task := range c.Tasks() {
@@ -311,12 +315,12 @@ func ofCheckpoints(what, note string, number func(*Checkpoint) Estimate) evidenc
 	}
 }
 
-// ofMeasure is that of a number without an interval: training seeds give it one.
+// ofMeasure is ofCheckpoints for a number without an interval: only several training seeds give one.
 func ofMeasure(what string) evidence {
 	return ofCheckpoints(what, "no interval", func(c *Checkpoint) Estimate { return lone(measureOf(what).of(c)) })
 }
 
-// overTrainings is the mean over training seeds, or the only number with its note.
+// overTrainings returns the mean over training seeds, or the only number with its note.
 func overTrainings(n Number, x []Estimate, note string) Number {
 	if len(x) == 0 {
 		return n
@@ -335,7 +339,7 @@ func overTrainings(n Number, x []Estimate, note string) Number {
 	return n.put(MeanOf(values))
 }
 
-// worstComponent is the least R² of a component of the state, of either arm.
+// worstComponent returns the smallest R² of any component of the state, for either arm.
 func (t *Table) worstComponent(_ Group, c Claim, b results.Arm) (out []Number) {
 	worst := measureOf("r2_of_worst").of
 	for _, arm := range []results.Arm{c.A, b} {
@@ -356,17 +360,18 @@ func (t *Table) worstComponent(_ Group, c Claim, b results.Arm) (out []Number) {
 	return out
 }
 
-// ranking is the difference of Kendall's τ, start by start.
+// ranking returns the difference of Kendall's τ, paired by start.
 func (t *Table) ranking(_ Group, c Claim, b results.Arm) []Number {
 	return t.byStart(Tau, c, b, func(r *results.Rollout, i int) float64 { return r.PerStart[i].Tau })
 }
 
-// rolloutError is the difference of the rollout error, each in units of its own latents'.
+// rolloutError returns the difference of the rollout errors, each relative to its own latents.
 func (t *Table) rolloutError(_ Group, c Claim, b results.Arm) []Number {
 	return t.byStart(RolloutError, c, b, func(r *results.Rollout, i int) float64 { return r.PerStart[i].Error / r.Scale })
 }
 
-// byStart pairs the starts of rollouts; of several training seeds each is a unit, with the mean of its starts.
+// byStart pairs two arms' rollouts by start. With several training seeds, the unit is the seed with
+// the mean over its starts.
 func (t *Table) byStart(what string, c Claim, b results.Arm, number func(r *results.Rollout, i int) float64) (out []Number) {
 	for _, task := range c.Tasks() {
 		n := Number{What: Claimed + what, Place: Place{Task: task}, Of: c.A, Minus: b}
@@ -390,7 +395,7 @@ func (t *Table) byStart(what string, c Claim, b results.Arm, number func(r *resu
 	return out
 }
 
-// ratioOf takes the ratio of what checkpoints cost, the mean over tasks.
+// ratioOf returns the evidence of the ratio of two arms' costs, averaged over tasks.
 func ratioOf(what string, cost func(*Checkpoint) float64) evidence {
 	return func(t *Table, _ Group, c Claim, b results.Arm) []Number {
 		n := Number{What: Claimed + what, Of: c.A, Minus: b, Unit: "task"}
@@ -402,7 +407,7 @@ func ratioOf(what string, cost func(*Checkpoint) float64) evidence {
 				}
 				return math.NaN()
 			}
-			if all := t.both(task, c.A, b, positive); len(all) > 0 { // seeds cost the same
+			if all := t.both(task, c.A, b, positive); len(all) > 0 { // the cost does not depend on the seed
 				x := all[0]
 				ratios, n.From = append(ratios, cost(x[0])/cost(x[1])), union(n.From, x[0].ids, x[1].ids)
 			}
@@ -417,7 +422,7 @@ func ratioOf(what string, cost func(*Checkpoint) float64) evidence {
 	}
 }
 
-// planTime is the seconds of a plan, summed over tiers.
+// planTime returns the seconds of a plan, summed over tiers.
 func planTime(c *Checkpoint) float64 {
 	return ofTimes(func(t *results.CostTimes) float64 {
 		if len(t.Plans) == 0 {

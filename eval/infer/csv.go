@@ -13,8 +13,8 @@ import (
 	"scalewm/dataset/safefile"
 )
 
-// required are the columns of an arm in CSV; columns named as Conditions
-// are compared too, and others are ignored.
+// required are the columns that an arm in CSV must have. Columns named in Conditions are compared
+// too; others are ignored.
 var required = []string{"set", "episode", "tier", "success"}
 
 func (a *Side) loadCSV(path string) error {
@@ -26,7 +26,7 @@ func (a *Side) loadCSV(path string) error {
 	return a.readCSV(f)
 }
 
-// readCSV reads a header and one outcome a line. success is 0, 1, true or false.
+// readCSV reads a header and one outcome per line. success is 0, 1, true or false.
 func (a *Side) readCSV(in io.Reader) error {
 	r := csv.NewReader(in)
 	r.TrimLeadingSpace = true
@@ -64,19 +64,19 @@ func (a *Side) readCSV(in io.Reader) error {
 	return nil
 }
 
-// columns says where the fields of a line stand; -1 is absent.
+// columns has the indices of the columns, -1 if absent.
 type columns struct {
 	set, episode, tier, success int
-	given                       []int // columns of the fields
+	given                       []int // by index of the table of fields
 }
 
 func findColumns(header []string) (c columns, err error) {
 	for i, h := range header {
-		header[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff"))) // spreadsheets put a mark first
+		header[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff"))) // spreadsheets write a byte order mark
 	}
 	for _, known := range append(Conditions(), required...) {
 		if i := slices.Index(header, known); i >= 0 && slices.Contains(header[i+1:], known) {
-			return c, fmt.Errorf("it has several columns %s (hint: leave one of them)", known)
+			return c, fmt.Errorf("it has several columns %s (hint: keep one of them)", known)
 		}
 	}
 	var missing []string
@@ -98,7 +98,7 @@ func findColumns(header []string) (c columns, err error) {
 	return c, nil
 }
 
-// row reads one line, which has as many fields as the header.
+// row parses one line. The CSV reader has checked that it has as many fields as the header.
 func (c columns) row(fields []string) (u unit, set string, e int, o outcome, err error) {
 	set, u.tier = strings.TrimSpace(fields[c.set]), strings.TrimSpace(fields[c.tier])
 	if set == "" {
@@ -108,7 +108,7 @@ func (c columns) row(fields []string) (u unit, set string, e int, o outcome, err
 		return u, set, e, o, err
 	}
 	if e, err = strconv.Atoi(strings.TrimSpace(fields[c.episode])); err != nil || e < 0 {
-		return u, set, e, o, fmt.Errorf("the episode %q is no number from 0", fields[c.episode])
+		return u, set, e, o, fmt.Errorf("the episode %q is not an integer from 0 on", fields[c.episode])
 	}
 	if o.success, err = strconv.ParseBool(strings.TrimSpace(fields[c.success])); err != nil {
 		return u, set, e, o, fmt.Errorf("the success %q is neither 0, 1, true nor false (hint: 1 or true is a success)", fields[c.success])

@@ -6,10 +6,10 @@ import (
 	"scalewm/eval/stats"
 )
 
-// Range is what a claim allows a number to be, without its ends.
+// Range is the open interval of values that a claim allows for a number.
 type Range struct{ Lo, Hi float64 }
 
-// Verdict is what numbers say of a claim.
+// Verdict is the result of testing a claim.
 type Verdict string
 
 // Verdicts of a claim.
@@ -19,19 +19,20 @@ const (
 	Undecided Verdict = "undecided"
 )
 
-// Need says which of its numbers a claim is about.
+// Need says how many of its numbers must be in range for a claim to hold.
 type Need string
 
 // Needs of a claim.
 const (
 	All    Need = ""        // all of them
-	Most   Need = "most"    // more than half
-	NotAll Need = "not all" // at least one is otherwise
+	Most   Need = "most"    // more than half of them
+	NotAll Need = "not all" // at least one is out of range
 )
 
-// Stand is how an estimate stands to what is claimed of it, one of several numbers:
-// Holds where its 95 % interval lies in the range, Fails where it lies outside
-// even when it is widened to cover all the numbers at once (Bonferroni, by the normal law).
+// Stand tests one of several numbers against its range. It Holds if its 95 % interval is within
+// the range. It Fails if the interval is outside even after it was widened to cover all among
+// numbers at once (Bonferroni, normal approximation): a claim about many numbers should not fail
+// because one of them is out of range by chance. Without an interval it is Undecided.
 func (e Estimate) Stand(r Range, among int) Verdict {
 	if !(e.Lo <= e.Hi) {
 		return Undecided // without an interval
@@ -47,9 +48,9 @@ func (e Estimate) Stand(r Range, among int) Verdict {
 	return Undecided
 }
 
-// Decide is the verdict on a claim from how its numbers stand, those that are missing
-// being Undecided. All holds only where each number does, which needs no correction for
-// their number: a claim that is false of one of them passes with that one's 2.5 %.
+// Decide returns the verdict on a claim from those on its numbers. A missing number is Undecided.
+// All holds only if every number does. That needs no correction for several tests: a claim that
+// is false for one number passes with at most the 2.5 % of that number.
 func (n Need) Decide(stands []Verdict) Verdict {
 	count := map[Verdict]int{}
 	for _, s := range stands {
@@ -83,16 +84,16 @@ func (n Need) Decide(stands []Verdict) Verdict {
 	return Undecided
 }
 
-// MeanOf is the mean of independent units, such as training seeds or starts, with
-// Student's interval; the interval is NaN of fewer than two.
+// MeanOf returns the mean of independent units, such as training seeds or starts, with Student's
+// interval, which is NaN for fewer than two.
 func MeanOf(x []float64) Estimate {
 	mean, _ := stats.MeanSD(x)
 	iv := stats.StudentMean(x, 0.95)
 	return Estimate{mean, iv.Lo, iv.Hi}
 }
 
-// Minus is the difference of two estimates as if they were independent (square-and-add,
-// docs/sources.md#newcombe), which is too wide where they have the frames or episodes in common.
+// Minus returns the difference of two estimates, treated as independent (square-and-add,
+// docs/sources.md#newcombe). The interval is too wide if they share frames or episodes.
 func (e Estimate) Minus(o Estimate) Estimate {
 	d := e.Value - o.Value
 	return Estimate{d, d - math.Hypot(e.Value-e.Lo, o.Hi-o.Value), d + math.Hypot(e.Hi-e.Value, o.Value-o.Lo)}

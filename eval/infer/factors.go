@@ -9,16 +9,18 @@ import (
 	"scalewm/eval/results"
 )
 
-// What varying one setting changes. A block that varies a main one and that one are compared on the cells whose places both have:
-// FactorMain and Factor name the numbers of the two, whose settings are those of the block that varies. FactorAll names
-// those of main blocks of one task and solver. Each has successes by arm, one difference and a count of seeds (see factor).
+// Kinds of numbers that show the effect of one setting. A block that varies a main block is
+// compared with it on the cells whose places both have. The numbers of the main block are
+// FactorMain, those of the varying block Factor; the Settings of both are those of the varying
+// block. If a task and solver have several main blocks, their numbers are FactorAll. Each kind
+// has successes by arm, one difference and a count of seeds (see factor).
 const (
 	Factor     = "factor"
 	FactorMain = "factor_main"
 	FactorAll  = "factor_all"
 )
 
-// factors adds those numbers.
+// factors adds the numbers of all factors.
 func (t *Table) factors(o Options) {
 	o.MeanOnly = true
 	for _, b := range t.Blocks {
@@ -40,7 +42,7 @@ func (t *Table) factors(o Options) {
 	}
 }
 
-// within is the block of the cells whose places another block has too.
+// within returns a block with those cells of b whose places another block has too.
 func (b *Block) within(other *Block, o Options) *Block {
 	w := &Block{Place: b.Place, cells: maps.Clone(b.cells)}
 	maps.DeleteFunc(w.cells, func(s slot, _ results.Cell) bool { _, both := other.cells[s]; return !both })
@@ -49,8 +51,9 @@ func (b *Block) within(other *Block, o Options) *Block {
 	return w
 }
 
-// factor adds the successes of the arms of such a block averaged over the tiers that the numbers list, its leading
-// difference, and how many training seeds it has, with its name as a note.
+// factor adds the numbers of a block of factors: the success of its arms averaged over tiers, which
+// their Tier lists, its headline difference, and the number of its training seeds, with the
+// block's name as a note.
 func (t *Table) factor(what string, p Place, name string, b *Block) {
 	p.Tier = strings.Join(b.Averaged(), ", ")
 	scores := &Table{byKey: map[key]*Number{}}
@@ -70,7 +73,7 @@ func (t *Table) factor(what string, p Place, name string, b *Block) {
 	n := Number{What: what + "_difference", Place: p}
 	if c := b.Headline(); c != nil {
 		n = b.difference(n.What, c, c.Mean)
-		n.Place, n.Of, n.Minus = p, results.Arm{}, results.Arm{} // one a block, whatever its headline
+		n.Place, n.Of, n.Minus = p, results.Arm{}, results.Arm{} // one per block, whatever arms its headline compares
 		n.Notes = []string{c.A + " minus " + c.B}
 	}
 	t.add(n)

@@ -69,7 +69,7 @@ func TestUnlike(t *testing.T) {
 	}
 }
 
-// Kinds of device are noted and no reason to refuse, unless that is asked for.
+// Different kinds of device are noted, and prevent pairing only with SameDevice.
 func TestKindsOfDeviceAreNoted(t *testing.T) {
 	a, b := pairable()
 	a.Result.Device = "cuda/sm90/bf16"

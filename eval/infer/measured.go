@@ -12,20 +12,21 @@ import (
 	"scalewm/model"
 )
 
-// Checkpoint has all analyses of one checkpoint on one kind of device.
+// Checkpoint has the results of all analyses of one checkpoint on one kind of device.
 type Checkpoint struct {
 	results.Arm
 	Task, Protocol, Weights, Device, Data string
 	Seed                                  int
-	// Settings say what distinguishes it from others of its arm and seed, in words; they are those of its numbers.
+	// Settings says in words how it differs from other checkpoints of its arm and seed. Its numbers
+	// have these Settings.
 	Settings string
-	Several  bool     // its arm has several training seeds
-	Left     []string // what was measured and is not shown, and why
+	Several  bool     // its arm has several training seeds in the folder
+	Left     []string // results that are not shown, and why
 	results.Results
 	ids []string
 }
 
-// Title names the checkpoint.
+// Title returns the checkpoint's name.
 func (c *Checkpoint) Title() string {
 	s := words.Arm(c.Arm)
 	if c.Several {
@@ -37,11 +38,11 @@ func (c *Checkpoint) Title() string {
 	return s
 }
 
-// Place is where its numbers belong.
+// Place returns the place of its numbers.
 func (c *Checkpoint) Place() Place { return Place{Task: c.Task, Settings: c.Settings} }
 
-// take adds a result. Of rollouts under several settings the one with the most candidates
-// in all stays.
+// take adds a result. Of rollouts with several settings it keeps the one with the most candidates
+// in total.
 func (c *Checkpoint) take(a results.Analysis) {
 	r := a.Results
 	if old := c.Rollout; old != nil && r.Rollout != nil {
@@ -56,7 +57,7 @@ func (c *Checkpoint) take(a results.Analysis) {
 	c.ids = append(c.ids, a.ID)
 }
 
-// Checkpoints gathers the analyses of a task's checkpoints in the order of tables.
+// Checkpoints returns a task's checkpoints that were analysed, in the order of tables.
 func (t *Table) Checkpoints(task string) (all []*Checkpoint) {
 	if all, ok := t.checkpoints[task]; ok {
 		return all
@@ -111,8 +112,8 @@ func (t *Table) Checkpoints(task string) (all []*Checkpoint) {
 	return all
 }
 
-// R2 names the number of how well a probe (ridge, mlp) of the first k principal components, or of all for k = 0, reads a component
-// of the task state, or their mean.
+// R2 names the number for the R² of a probe (ridge, mlp) that predicts a component of the task state,
+// or "mean", from the first k principal components (all of them for k = 0).
 func R2(probe string, k int, component string) string {
 	if k == 0 {
 		return fmt.Sprintf("r2_%s_all_%s", probe, component)
@@ -120,16 +121,16 @@ func R2(probe string, k int, component string) string {
 	return fmt.Sprintf("r2_%s_%d_%s", probe, k, component)
 }
 
-// ProbeSizes are the numbers of components of the paper's figure.
+// ProbeSizes are the numbers of components in the paper's figure.
 var ProbeSizes = []int{2, 4, 8}
 
-// r2 is the value of that number; NaN where there is none.
+// r2 returns that R², NaN if it was not measured.
 func (c *Checkpoint) r2(probe string, k int, component string) float64 {
 	r2 := math.NaN()
 	if c.Probe == nil {
 		return r2
 	}
-	for _, s := range c.Probe.Scores { // ascending in k: the last one is that of all components
+	for _, s := range c.Probe.Scores { // ascending in k; the last one uses all components
 		if s.Probe == probe && s.Component == component && (k == 0 || s.K == k) {
 			r2 = float64(s.R2)
 		}
@@ -137,9 +138,10 @@ func (c *Checkpoint) r2(probe string, k int, component string) float64 {
 	return r2
 }
 
-// measure is a number of a checkpoint; NaN where it was not measured.
+// measure is a number of a checkpoint, with the function that returns it, or NaN if it was not
+// measured.
 type measure struct {
-	what, title string // the title where success may be predicted from it
+	what, title string // title: set if the report correlates it with success
 	of          func(*Checkpoint) float64
 }
 
@@ -188,7 +190,8 @@ func ofStep(of func(*results.StepTime) float64) func(*Checkpoint) float64 {
 	})
 }
 
-// measures are all numbers of a checkpoint; those with an interval, and the probes', are added apart.
+// measures has the numbers of a checkpoint. Those with an interval, and those of probes, are added
+// separately.
 var measures = []measure{
 	{Spearman, "rank alignment", func(c *Checkpoint) float64 { return rho(c).Value }},
 	{"participation_ratio", "participation ratio", ofSpectrum(func(s *results.Spectrum) float64 { return s.Participation })},
@@ -200,21 +203,21 @@ var measures = []measure{
 	{Tau, "rollout τ", ofRollout(func(r *results.Rollout) float64 { return r.Tau })},
 	{"tau_of_encoded", "τ of encoded goals against the simulator", ofRollout(func(r *results.Rollout) float64 { return r.Encoded.Tau })},
 	{"tau_of_predicted", "τ of predicted costs against the simulator", ofRollout(func(r *results.Rollout) float64 { return r.Total.Tau })},
-	{"leading_variance", "", ofSpectrum(func(s *results.Spectrum) float64 { // in the first 8 directions
+	{"leading_variance", "", ofSpectrum(func(s *results.Spectrum) float64 { // share of the first 8 directions
 		sum := 0.0
 		for _, v := range s.Eigenvalues[:min(8, len(s.Eigenvalues))] {
 			sum += v
 		}
 		return sum
 	})},
-	{"r2_of_leading", "", func(c *Checkpoint) float64 { // of the first 2, 4 and 8 components, averaged
+	{"r2_of_leading", "", func(c *Checkpoint) float64 { // R² from the first 2, 4 and 8 components, averaged
 		sum := 0.0
 		for _, k := range ProbeSizes {
 			sum += c.r2("ridge", k, "mean")
 		}
 		return sum / float64(len(ProbeSizes))
 	}},
-	{"r2_of_worst", "", func(c *Checkpoint) float64 { // the least of a component of the state, from all components
+	{"r2_of_worst", "", func(c *Checkpoint) float64 { // smallest R² of any component of the state, from all latent components
 		worst := math.Inf(1)
 		if c.Probe != nil {
 			for _, s := range c.Probe.Scores {
@@ -236,18 +239,18 @@ var measures = []measure{
 	{"plan_tflop", "", ofCost(func(c *results.Cost) float64 { return c.Tiers[len(c.Tiers)-1].FLOP / 1e12 })},
 }
 
-// PlanSeconds is the number of the seconds of one plan at a tier, or at all tiers (SumOfTiers).
+// PlanSeconds names the number of seconds of one plan at a tier, or summed over tiers (SumOfTiers).
 const (
 	PlanSeconds = "plan_seconds"
 	SumOfTiers  = "sum"
 )
 
-// measureOf is the measure of a number.
+// measureOf returns the measure of a name.
 func measureOf(what string) measure {
 	return measures[slices.IndexFunc(measures, func(m measure) bool { return m.what == what })]
 }
 
-// rho is the alignment with the full state.
+// rho returns the rank alignment with the full state.
 func rho(c *Checkpoint) Estimate {
 	if len(c.Rank) == 0 {
 		return Estimate{math.NaN(), math.NaN(), math.NaN()}
@@ -256,7 +259,7 @@ func rho(c *Checkpoint) Estimate {
 	return Estimate{float64(r.Spearman), float64(r.Lo), float64(r.Hi)}
 }
 
-// measure adds the numbers of all checkpoints.
+// measure adds the numbers of all analysed checkpoints.
 func (t *Table) measure() {
 	for _, task := range t.analysed() {
 		all := t.Checkpoints(task)
@@ -267,7 +270,7 @@ func (t *Table) measure() {
 	}
 }
 
-// analysed are the tasks that analyses are of.
+// analysed returns the tasks that have analyses.
 func (t *Table) analysed() (tasks []string) {
 	for _, a := range t.Analyses {
 		tasks = append(tasks, a.Spec.Task)
@@ -276,7 +279,7 @@ func (t *Table) analysed() (tasks []string) {
 	return slices.Compact(tasks)
 }
 
-// Aligned names the alignment with a state other than the full one.
+// Aligned names an alignment with another state than the full one.
 func Aligned(what, state string) string {
 	if state == "" || state == results.DefaultQ {
 		return what
@@ -319,8 +322,9 @@ func (t *Table) measured(c *Checkpoint) {
 	}
 }
 
-// changes adds how much a checkpoint's rollouts differ from the baseline's of the same training seed: in percent or, of a number
-// near 0, as the difference, as in the paper, whose unit is "". The p is Wilcoxon's over the starts that both have.
+// changes adds how much a checkpoint's rollouts differ from the baseline's of the same training
+// seed. As in the paper the change is in percent, or a difference (unit "") for numbers near 0.
+// The p-value is that of Wilcoxon's test over the starts that both have.
 func (t *Table) changes(c *Checkpoint, all []*Checkpoint) {
 	at := slices.IndexFunc(all, func(b *Checkpoint) bool {
 		return b.Arm == baseline && c.Arm != baseline && b.Seed == c.Seed && b.Protocol == c.Protocol && b.Data == c.Data && b.Rollout != nil
@@ -346,8 +350,8 @@ func (t *Table) change(n Number, what string, x, base, p float64) {
 	t.add(n)
 }
 
-// overStarts is Wilcoxon's p of the differences in τ over the starts that both have; NaN
-// where none differs.
+// overStarts returns the p-value of Wilcoxon's test of the differences in τ over the starts that both
+// have, NaN if none differs.
 func overStarts(a, b *results.Rollout) float64 {
 	var diffs []float64
 	for _, x := range a.PerStart {
@@ -363,10 +367,10 @@ func overStarts(a, b *results.Rollout) float64 {
 	return stats.SignedRankExact(diffs)
 }
 
-// lone is a number without an interval.
+// lone returns an estimate without an interval.
 func lone(x float64) Estimate { return Estimate{x, math.NaN(), math.NaN()} }
 
-// Measures that success may be predicted from: what and title.
+// Measures returns the measures that the report correlates with success: name and title.
 func Measures() (out [][2]string) {
 	for _, m := range measures {
 		if m.title != "" {
@@ -376,14 +380,18 @@ func Measures() (out [][2]string) {
 	return out
 }
 
-// Predicts names the rank correlation of a measure with success, over checkpoints; Within is of both as deviations from their method's mean.
-// An arm's number of methods is Methods.
+// Predicts names the rank correlation of a measure with success over checkpoints.
 func Predicts(what string) string { return what + "_against_success" }
-func Within(what string) string   { return what + "_against_success_within_methods" }
-func Methods(what string) string  { return what + "_against_success_methods" }
 
-// predict adds those of each task and measure with at least six checkpoints, and
-// their mean over tasks, if there are several.
+// Within names the same correlation of deviations from the mean of each method, so that differences
+// between methods do not count.
+func Within(what string) string { return what + "_against_success_within_methods" }
+
+// Methods names the number of methods in that correlation.
+func Methods(what string) string { return what + "_against_success_methods" }
+
+// predict adds these correlations for each task and measure with at least six checkpoints, and their
+// mean over tasks if there are several.
 func (t *Table) predict(g Group) {
 	type found struct {
 		all, within Number
@@ -438,7 +446,8 @@ func (t *Table) addPrediction(what string, all, within Number, methods int) {
 	t.add(Number{What: Methods(what), Place: all.Place, Value: some(float64(methods)), From: all.From})
 }
 
-// successOf are the mean successes of a task's checkpoints in each block, by weights.
+// successOf returns the mean success of a task's checkpoints in each block, by the hash of their
+// weights.
 func (t *Table) successOf(blocks []*Block, task string) map[string][]float64 {
 	out := map[string][]float64{}
 	for _, b := range blocks {
@@ -451,7 +460,7 @@ func (t *Table) successOf(blocks []*Block, task string) map[string][]float64 {
 	return out
 }
 
-// centred are the deviations from the mean of each value's group.
+// centred returns the deviations of values from the mean of their group.
 func centred(x []float64, groups []results.Arm) []float64 {
 	sum, n := map[results.Arm]float64{}, map[results.Arm]float64{}
 	for i, g := range groups {
@@ -465,8 +474,8 @@ func centred(x []float64, groups []results.Arm) []float64 {
 	return out
 }
 
-// together is the mean after Fisher's transformation over tasks that have the correlation, each weighted by
-// its checkpoints.
+// together returns the mean of correlations over tasks after Fisher's transformation, weighted by
+// their numbers of checkpoints.
 func together(of []Number) Number {
 	out := Number{What: of[0].What, Place: Place{Settings: of[0].Settings}, Unit: of[0].Unit}
 	var z, variance, weights float64
@@ -476,7 +485,7 @@ func together(of []Number) Number {
 			continue
 		}
 		w, own := float64(n.N), stats.FisherZ(*n.Value, n.N)
-		half := min(own-math.Atanh(Or(n.Lo)), math.Atanh(Or(n.Hi))-own) // that of ±1 has one finite side
+		half := min(own-math.Atanh(Or(n.Lo)), math.Atanh(Or(n.Hi))-own) // the interval of ±1 has only one finite side
 		z, variance, weights = z+w*own, variance+w*w*half*half, weights+w
 	}
 	z, half := z/weights, math.Sqrt(variance)/weights

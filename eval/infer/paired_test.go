@@ -132,8 +132,8 @@ func TestRefusals(t *testing.T) {
 	}
 	for what, b := range map[string]string{
 		"no tier in common":         "s101,0,T2,1",
-		"none of their 1 and 1":     "s101,1,T1,1",
-		"none of their 1 and 1 epi": "s102,0,T1,1",
+		"the arms have 1 and 1":     "s101,1,T1,1",
+		"the arms have 1 and 1 epi": "s102,0,T1,1",
 	} {
 		if _, err := compare(parse(t, "a", head+"\n"+row+"\n"), parse(t, "b", head+"\n"+b+"\n")); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)

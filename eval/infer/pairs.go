@@ -1,11 +1,19 @@
-// Package infer turns outcomes into numbers, and is the only place that does: it pairs arms episode by episode,
-// rejects what does not pair, estimates, tests, adjusts, decides claims and checks the folder, so that the same
-// cells have the same numbers everywhere. Everything that is shown is a projection of its Table.
+// Package infer turns the outcomes of episodes into numbers. It pairs arms episode by episode,
+// rejects what cannot be paired, estimates, tests, corrects for several tests, decides the
+// paper's claims and checks the folder. No other package does, so the same cells give the
+// same numbers in the report, its CSV and JSON, `compare` and `eval`.
+//
+// [Infer] takes the contents of a results folder and returns a [Table] of [Number] rows, which
+// reports and other views select from. [Compare] pairs two arms of any origin, including CSV
+// files.
+//
+// The unit of an inference is stated in every number. Intervals over episodes describe the
+// checkpoints at hand; only intervals over training seeds describe methods.
 //
 //	number.go       a number, and the table of all of them
 //	build.go        from the contents of a folder to the table
-//	fields.go       what every field of a cell is: place, arm, setting, outcome; what pairs share
-//	settings.go     which cells belong together, and which tables do
+//	fields.go       the role of every field of a cell: place, arm, setting, outcome; conditions of pairs
+//	settings.go     which cells, and which blocks, belong together
 //	place.go        the table, settings and arm of each cell of a folder
 //	block.go        the arms, tiers and sets of one task and solver, and their success
 //	side.go, csv.go one side of a comparison, from cells or from a CSV file
@@ -17,9 +25,8 @@
 //	checks.go       whether the evaluation can be trusted
 //	why.go          what a number rests on
 //
-// The statistics themselves are in eval/stats. The package knows nothing of
-// pages, and draws nothing but fixed streams for its Monte-Carlo tests and
-// bootstraps.
+// The statistical procedures are in eval/stats. Monte Carlo tests and bootstraps use fixed random
+// streams, so that equal cells give equal numbers. The package knows nothing of pages.
 package infer
 
 import (
@@ -36,7 +43,7 @@ import (
 	"scalewm/eval/stats"
 )
 
-// Tests and intervals of a Difference.
+// Names of the tests and intervals of a Difference.
 const (
 	McNemar     = "mcnemar-exact"
 	EpisodeFlip = "sign-flip-episodes"
@@ -44,47 +51,47 @@ const (
 	Bootstrap   = "bootstrap"
 )
 
-// Difference is the comparison at one tier, or over all. Rates and differences are in
-// percent and points; p-values are two-sided. With several training seeds, or
-// over several tiers, an episode's outcome is its average over them.
+// Difference is the comparison of two arms at one tier, or averaged over tiers. Rates are in
+// percent, differences in points, p-values two-sided. With several training seeds or tiers,
+// the outcome of an episode is its average over them.
 type Difference struct {
 	Tier      string  `json:"tier"`
-	N         int     `json:"n"`       // paired episodes
+	N         int     `json:"n"`       // paired episodes, the unit of intervals and tests
 	EpisodesA int     `json:"n_a"`     // episodes of A
 	EpisodesB int     `json:"n_b"`     // episodes of B
 	Sets      int     `json:"sets"`    // sets with paired episodes
-	Both      int     `json:"both"`    // outcomes where both succeed,
-	OnlyA     int     `json:"b"`       // only A,
-	OnlyB     int     `json:"c"`       // only B,
-	Neither   int     `json:"neither"` // and neither; summed over tiers and seeds
+	Both      int     `json:"both"`    // pairs in which both succeed, summed over tiers and seeds
+	OnlyA     int     `json:"b"`       // pairs in which only A succeeds
+	OnlyB     int     `json:"c"`       // pairs in which only B succeeds
+	Neither   int     `json:"neither"` // pairs in which neither succeeds
 	RateA     float64 `json:"a_percent"`
 	RateB     float64 `json:"b_percent"`
 	Diff      float64 `json:"diff"` // A - B
 	Lo        float64 `json:"lo"`   // 95 % interval
 	Hi        float64 `json:"hi"`
 	Interval  string  `json:"interval"`
-	// Verdict places the 90 % interval against stats.Margin (two one-sided tests at 5 %).
+	// Verdict compares the 90 % interval with stats.Margin (two one-sided tests at 5 %).
 	Verdict stats.Verdict `json:"within_margin"`
 	Test    string        `json:"test"`
 	P       float64       `json:"p"`
 	MidP    *float64      `json:"mid_p,omitempty"` // of McNemar's test
-	SetP    float64       `json:"p_sets"`          // exact sign flip over sets
-	// HolmP is P adjusted by Holm: of a tier over the tiers of its comparison, of
-	// a mean over the family that Adjust was given.
+	SetP    float64       `json:"p_sets"`          // exact sign-flip test with the set as the unit
+	// HolmP is P adjusted by Holm: for a tier over the tiers of its comparison, for a mean
+	// over the family that was passed to Adjust.
 	HolmP *float64 `json:"p_holm,omitempty"`
 
-	Tiers    []string `json:"-"` // that it averages
-	Seeds    int      `json:"-"` // training seeds that it averages
-	StepDown float64  `json:"-"` // P of a mean, adjusted by Westfall and Young; else NaN
-	BH       float64  `json:"-"` // P of a tier, adjusted by Benjamini and Hochberg; else NaN
+	Tiers    []string `json:"-"` // tiers that are averaged
+	Seeds    int      `json:"-"` // number of training seeds that are averaged
+	StepDown float64  `json:"-"` // P adjusted by Westfall and Young, for means; else NaN
+	BH       float64  `json:"-"` // P adjusted by Benjamini and Hochberg, for single tiers; else NaN
 
 	episodes []episode
-	diffs    []int // of each episode, in whole outcomes A - B
+	diffs    []int // A - B of each episode, as a count of successes
 }
 
-// adjusted is the one adjusted p-value of a row that a reader should use: Holm's
-// for a mean over tiers (or the only tier), Benjamini and Hochberg's for a tier
-// among others.
+// adjusted returns the adjusted p-value that readers should use: Holm's for a mean over tiers or
+// the only tier, which confirms, and Benjamini and Hochberg's for one tier among several, which
+// explores.
 func (d *Difference) adjusted() float64 {
 	if math.IsNaN(d.BH) {
 		return Or(d.HolmP)
@@ -92,7 +99,8 @@ func (d *Difference) adjusted() float64 {
 	return d.BH
 }
 
-// Holm is the p-value of a mean adjusted by Holm; NaN of a tier among others (Holm over the tiers of one comparison is another family).
+// Holm returns the p-value of a mean adjusted by Holm, and NaN for one tier among several: Holm's
+// correction over the tiers of a comparison is another family.
 func (d *Difference) Holm() float64 {
 	if !math.IsNaN(d.BH) {
 		return math.NaN()
@@ -100,28 +108,28 @@ func (d *Difference) Holm() float64 {
 	return Or(d.HolmP)
 }
 
-// Binary says whether each episode counts 0 or 1 in each arm.
+// Binary reports whether each episode counts 0 or 1 in each arm.
 func (d *Difference) Binary() bool { return d.Test == McNemar }
 
-// Comparison is what pairing two arms gave.
+// Comparison is the result of comparing two arms.
 type Comparison struct {
 	A      string       `json:"a"`
 	B      string       `json:"b"`
 	ByTier []Difference `json:"rows"`   // by tier, in alphabetical order
-	Mean   *Difference  `json:"pooled"` // mean over the tiers, the episode as unit; nil where a tier could not be paired
-	Notes  []string     `json:"notes"`  // what was left out, and in what the arms differ without harm
+	Mean   *Difference  `json:"pooled"` // mean over tiers with the episode as the unit; nil if a tier could not be paired
+	Notes  []string     `json:"notes"`  // what was left out, and differences between the arms that do not matter
 
-	Task      string      `json:"-"` // of both arms, and they, where the caller says so
+	Task      string      `json:"-"` // set by blocks, like Of and Minus
 	Of, Minus results.Arm `json:"-"`
 	Refused   []string    `json:"-"` // what could not be paired, and why
 }
 
-// All are the rows by tier and, of more than one tier, their mean.
+// All returns the rows by tier and, if there are several, their mean.
 func (c *Comparison) All() []Difference {
 	switch {
 	case c.Mean == nil:
 		return c.ByTier
-	case len(c.ByTier) == 1: // its mean, which has the adjusted p-values, under its own name
+	case len(c.ByTier) == 1: // the mean has the adjusted p-values; give it the tier's name
 		r := *c.Mean
 		r.Tier = c.ByTier[0].Tier
 		return []Difference{r}
@@ -129,7 +137,8 @@ func (c *Comparison) All() []Difference {
 	return append(slices.Clone(c.ByTier), *c.Mean)
 }
 
-// Err is the first refusal, for a caller that shows a whole comparison or none.
+// Err returns an error if anything could not be paired, for callers that show a comparison
+// completely or not at all.
 func (c *Comparison) Err() error {
 	if len(c.Refused) == 0 {
 		return nil
@@ -143,14 +152,16 @@ func (c *Comparison) refuse(format string, args ...any) {
 
 // Options of Compare.
 type Options struct {
-	SameDevice bool // refuse to pair plans that were made on different kinds of device
-	MeanOnly   bool // no rows of single tiers
+	SameDevice bool // do not pair plans from different kinds of device
+	MeanOnly   bool // skip the rows of single tiers, to save time
 }
 
-// Compare pairs the outcomes of two arms. What was not evaluated under the same
-// conditions is refused; episodes that only one arm has are left out. Training
-// seeds that both have are averaged: at a tier those that have it, in the mean all of them, over the tiers that
-// every one has.
+// Compare pairs the outcomes of two arms and estimates their difference.
+//
+// A set that was not evaluated under the same conditions in both arms is not paired, and
+// Refused says why. Episodes that only one arm has are dropped. Training seeds that both arms
+// have are averaged: at a tier those that were evaluated there, in the mean all of them, over
+// the tiers that all of them have.
 func Compare(a, b *Side, o Options) *Comparison {
 	c := &Comparison{A: a.Name, B: b.Name, Notes: []string{}} // [] in JSON, never null
 	seeds, err := seedPairs(a, b)
@@ -163,13 +174,13 @@ func Compare(a, b *Side, o Options) *Comparison {
 	kinds := map[string]bool{}
 	var ps []float64
 	averaged := Averaged(tiers)
-	var whole []string // tiers of the mean
-	paired := 0        // of them
+	var complete []string // tiers that every training seed has: those of the mean
+	paired := 0           // how many of them could be paired
 	for _, tier := range tiers {
 		here := c.seedsAt(a, b, tier, seeds)
 		mean := len(here) == len(seeds) && slices.Contains(averaged, tier)
 		if mean {
-			whole = append(whole, tier)
+			complete = append(complete, tier)
 		}
 		if len(here) == 0 {
 			continue
@@ -196,21 +207,21 @@ func Compare(a, b *Side, o Options) *Comparison {
 	}
 	c.Notes = append(c.Notes, slices.Sorted(maps.Keys(kinds))...)
 	switch {
-	case paired < len(whole):
-		c.refuse("no mean over the tiers, since one of them could not be paired")
+	case paired < len(complete):
+		c.refuse("no mean over the tiers, because one of them could not be paired")
 		return c
-	case len(whole) == 0 && len(tiers) > 0:
-		c.refuse("no mean over the tiers, since none of them is there for every training seed")
+	case len(complete) == 0 && len(tiers) > 0:
+		c.refuse("no mean over the tiers, because no tier has all training seeds")
 		return c
-	case len(whole) < len(tiers):
-		c.Notes = append(c.Notes, "the mean is over "+strings.Join(whole, ", "))
+	case len(complete) < len(tiers):
+		c.Notes = append(c.Notes, "the mean is over "+strings.Join(complete, ", "))
 	}
-	c.average(&all, whole, len(seeds))
+	c.average(&all, complete, len(seeds))
 	return c
 }
 
-// Averaged are the tiers, of those given, that a mean over tiers is of. T2p is T2 in another reading, and would count it twice
-// where both are there.
+// Averaged returns the tiers over which a mean is taken. It drops T2p, the paper's printed
+// reading of T2, if T2 is there too, because T2 would count twice.
 func Averaged(tiers []string) []string {
 	return slices.DeleteFunc(slices.Clone(tiers), func(t string) bool {
 		solver, printed := strings.CutSuffix(t, "T2p")
@@ -218,7 +229,7 @@ func Averaged(tiers []string) []string {
 	})
 }
 
-// seedsAt lists the training seeds that both arms have at a tier, and notes the others.
+// seedsAt returns the training seeds that both arms have at a tier, and notes the others.
 func (c *Comparison) seedsAt(a, b *Side, tier string, seeds [][2]int) (here [][2]int) {
 	var lack []string
 	for _, s := range seeds {
@@ -250,7 +261,7 @@ func (c *Comparison) average(all *table, tiers []string, seeds int) {
 	}
 }
 
-// seedPairs are SeedPairs of two arms, or an error.
+// seedPairs returns the SeedPairs of two arms, or an error if there are none.
 func seedPairs(a, b *Side) ([][2]int, error) {
 	out := SeedPairs(a.seeds(), b.seeds())
 	if len(out) == 0 {
@@ -259,7 +270,8 @@ func seedPairs(a, b *Side) ([][2]int, error) {
 	return out, nil
 }
 
-// SeedPairs lists the training seeds of two arms that are compared: those that both have, or the only one of each.
+// SeedPairs returns the pairs of training seeds that are compared: the seeds that both arms have,
+// or the only seed of each arm, whatever it is.
 func SeedPairs(as, bs []int) (out [][2]int) {
 	for _, s := range as {
 		if slices.Contains(bs, s) {
@@ -272,7 +284,7 @@ func SeedPairs(as, bs []int) (out [][2]int) {
 	return out
 }
 
-// commonTiers lists the tiers to compare, and notes the others.
+// commonTiers returns the tiers to compare, and notes the others.
 func (c *Comparison) commonTiers(a, b *Side) (tiers []string) {
 	ta, tb := a.tiers(), b.tiers()
 	if slices.Equal(ta, []string{anyTier}) {
@@ -297,13 +309,13 @@ func (c *Comparison) commonTiers(a, b *Side) (tiers []string) {
 	return tiers
 }
 
-// episode is one that both arms have.
+// episode identifies an episode: its set and its index in the set.
 type episode struct {
 	set string
 	n   int
 }
 
-// list adds their episodes to a list.
+// list adds the episodes of o to a set of episodes.
 func (o outcomes) list(to map[episode]bool) {
 	for set, rows := range o {
 		for n := range rows {
@@ -316,7 +328,7 @@ func compareEpisodes(a, b episode) int {
 	return cmp.Or(strings.Compare(a.set, b.set), cmp.Compare(a.n, b.n))
 }
 
-// fourfold counts the pairs of one episode, one a tier and training seed.
+// fourfold counts the pairs of outcomes of one episode, one per tier and training seed.
 type fourfold struct{ both, onlyA, onlyB, neither int }
 
 func pairOf(a, b bool) fourfold {
@@ -339,14 +351,15 @@ func (f fourfold) plus(g fourfold) fourfold {
 	return fourfold{f.both + g.both, f.onlyA + g.onlyA, f.onlyB + g.onlyB, f.neither + g.neither}
 }
 
-// table holds the pairs of some tiers.
+// table holds the pairs of one or more tiers.
 type table struct {
 	pairs                map[episode]fourfold
 	episodesA, episodesB int
 }
 
-// pair pairs one tier, set by set. A set whose conditions differ between the
-// arms is refused; kinds of device that differ are noted in kinds.
+// pair pairs the outcomes at one tier, set by set. A set whose conditions differ between the arms
+// is rejected completely, since its difference would not be due to the models. Differing kinds
+// of device are added to kinds.
 func (c *Comparison) pair(a, b *Side, tier string, seeds [][2]int, o Options, kinds map[string]bool) *table {
 	t := &table{pairs: map[episode]fourfold{}}
 	inA, inB := map[episode]bool{}, map[episode]bool{}
@@ -377,7 +390,7 @@ func (c *Comparison) pair(a, b *Side, tier string, seeds [][2]int, o Options, ki
 	t.episodesA, t.episodesB = len(inA), len(inB)
 	t.keepComplete(len(seeds))
 	if len(t.pairs) == 0 && len(c.Refused) == refused {
-		c.refuse("tier %s: none of their %d and %d episodes is in both", tier, len(inA), len(inB))
+		c.refuse("tier %s: the arms have %d and %d episodes, and none in common", tier, len(inA), len(inB))
 	}
 	return t
 }
@@ -390,20 +403,21 @@ func (t *table) join(o *table) {
 	t.episodesA, t.episodesB = max(t.episodesA, o.episodesA), max(t.episodesB, o.episodesB)
 }
 
-// keepComplete drops the episodes that are not there at every tier and seed.
+// keepComplete drops the episodes that do not have all pairs, one per tier and seed.
 func (t *table) keepComplete(want int) {
 	maps.DeleteFunc(t.pairs, func(_ episode, f fourfold) bool { return f.total() != want })
 }
 
-// row estimates and tests the difference. An episode counts 0 or 1 in each arm
-// where there is one tier and one seed; else its average is the unit, since its
-// outcomes at several tiers are not independent.
+// row estimates and tests the difference. With one tier and one seed an episode counts 0 or 1 in
+// each arm, which allows McNemar's exact test and Newcombe's interval. Otherwise the average
+// of an episode is the unit, because its outcomes at several tiers are not independent; then
+// the test flips signs by episode, and the interval is a bootstrap over episodes.
 func (t *table) row(name string, tiers []string, seeds int) Difference {
 	r := Difference{Tier: name, Tiers: tiers, Seeds: seeds, N: len(t.pairs), EpisodesA: t.episodesA, EpisodesB: t.episodesB, StepDown: math.NaN(), BH: math.NaN()}
 	want := len(tiers) * seeds
 	var sum fourfold
-	var bySet [][]float64 // A - B an episode, in [-1, 1]
-	var setDiffs []int
+	var bySet [][]float64 // A - B of each episode, in [-1, 1]
+	var setDiffs []int    // A - B of each set, as a count of successes
 	r.episodes = slices.SortedFunc(maps.Keys(t.pairs), compareEpisodes)
 	for i, e := range r.episodes {
 		if i == 0 || e.set != r.episodes[i-1].set {

@@ -13,7 +13,7 @@ import (
 //go:embed paper.json
 var paperJSON []byte
 
-// published are the numbers of the paper and of its authors' files.
+// published has the numbers of the paper and of its authors' files.
 var published = func() []Number {
 	var p struct {
 		Numbers []Number `json:"numbers"`
@@ -24,18 +24,20 @@ var published = func() []Number {
 	return p.Numbers
 }()
 
-// PaperTiers are the paper's tiers; paperSets is how many evaluation sets its test has.
+// PaperTiers are the paper's tiers. paperSets is the number of evaluation sets in its test.
 var PaperTiers = []string{"T1", "T2", "T3", "T4", "T5"}
 
 const paperSets = 6
 
-// Seeds of the authors' trainings: the paper's, and the others of their repository.
+// Training seeds of the authors: PaperSeed is the paper's; those up to lastSeed are in their
+// repository.
 const (
 	PaperSeed = 3072
 	lastSeed  = 3074
 )
 
-// publish adds the published numbers, and what follows from them in the same way as from ours.
+// publish adds the published numbers, and derives further numbers from them in the same way as from
+// ours.
 func (t *Table) publish() {
 	for _, n := range published {
 		t.add(n)
@@ -61,10 +63,11 @@ func (t *Table) publish() {
 	t.publishSeeds()
 }
 
-// PaperMean is an arm's success in a block over those of the paper's tiers that the folder has, and the paper's over the same.
+// PaperMean is an arm's success averaged over those of the paper's tiers that the folder has, and the
+// paper's success averaged over the same tiers.
 const PaperMean = "success_over_tiers_of_the_paper"
 
-// overPaperTiers adds it for the arms that the paper has.
+// overPaperTiers adds PaperMean for the arms of a block that the paper has.
 func (t *Table) overPaperTiers(b *Block) {
 	for _, a := range b.Arms {
 		var ours, theirs []float64
@@ -90,9 +93,10 @@ func (t *Table) overPaperTiers(b *Block) {
 	}
 }
 
-// publishSeeds adds the differences of the authors' training seeds for the pairs of arms that the folder compares.
+// publishSeeds adds the differences by the authors' training seeds, for the pairs of arms that the
+// folder compares.
 func (t *Table) publishSeeds() {
-	averages := func(task string, arm results.Arm, seed int) (x []float64) { // of CEM, iCEM and, where it was run, MPPI
+	averages := func(task string, arm results.Arm, seed int) (x []float64) { // of CEM, iCEM and, if the authors ran it, MPPI
 		for _, solver := range PaperSolvers {
 			n := Number{What: Success, Source: Paper, Place: Place{Task: task, Solver: solver, Tier: Mean}, Of: arm}
 			if seed != PaperSeed {
@@ -141,7 +145,8 @@ func (t *Table) publishSeeds() {
 	}
 }
 
-// publishSeedDiff adds such a difference and, of three seeds and more, how many an effect needs.
+// publishSeedDiff adds such a difference and, for three seeds or more, how many seeds an effect
+// needs.
 func (t *Table) publishSeedDiff(n Number, s *Seeds) {
 	t.seedDiff(n, s)
 	if len(s.Seeds) < 3 {
@@ -155,17 +160,18 @@ func (t *Table) publishSeedDiff(n Number, s *Seeds) {
 	}
 }
 
-// ByState is an arm's success with a smaller or larger supervised state, averaged over the solvers and tiers that all its
-// variants have; StateDiff is the difference of the full and the half state, episode by episode.
+// ByState is the success of an arm with a smaller or larger supervised task state, averaged over
+// the solvers and tiers that all its variants have. StateDiff is the difference of the full and
+// the half state, paired by episode.
 const (
 	ByState   = "success_by_state"
 	StateDiff = "state_difference"
 )
 
-// States are the supervised states, smallest first.
+// States are the supervised task states, smallest first.
 var States = []string{"half", results.DefaultQ, "native"}
 
-// StateArm is a method's arm with a supervised state.
+// StateArm returns an arm with a supervised task state.
 func StateArm(arm results.Arm, state string) results.Arm {
 	if state == results.DefaultQ {
 		return arm
@@ -173,7 +179,8 @@ func StateArm(arm results.Arm, state string) results.Arm {
 	return arm.With(state)
 }
 
-// states adds the state selection of a method on a task, where it has several states. The note of a success lists the solvers.
+// states adds the numbers of state selection of a method on a task, if the folder has it with
+// several states. The notes of a success list the solvers.
 func (t *Table) states(g Group, task string, arm results.Arm) {
 	of := tested(g.Blocks, task)
 	var there []results.Arm

@@ -14,18 +14,19 @@ import (
 
 // Score is the success of an arm at a tier, in percent.
 type Score struct {
-	N     int       `json:"n"`    // episodes and
-	Hits  int       `json:"hits"` // successes, over all sets
+	N     int       `json:"n"`    // episodes over all sets
+	Hits  int       `json:"hits"` // successes over all sets
 	Mean  float64   `json:"-"`    // over sets
-	SD    float64   `json:"-"`    // over sets, with divisor S-1; NaN with one set
-	Lo    float64   `json:"-"`    // 95 % Wilson interval of the pooled rate; NaN where there is none
+	SD    float64   `json:"-"`    // over sets, divisor S-1; NaN for one set
+	Lo    float64   `json:"-"`    // 95 % Wilson interval of the pooled rate; NaN for means
 	Hi    float64   `json:"-"`
 	BySet []SetRate `json:"by_set"`
-	// NaN is the share of the costs that were NaN or infinite, in percent; a mean has the largest.
+	// NaN is the percentage of planning costs that were NaN or infinite. For a mean over tiers it
+	// is the largest of them.
 	NaN       float64   `json:"-"`
-	Solved    []float64 `json:"-"` // Solved[k]: percent solved within k env steps, k = 0..budget; not of a mean over tiers
-	PreSolved float64   `json:"-"` // share of starts that already meet the goal, percent
-	Fresh     float64   `json:"-"` // success without those starts, percent; NaN where none is left
+	Solved    []float64 `json:"-"` // Solved[k] is the percentage solved within k env steps, k = 0..budget; nil for means over tiers
+	PreSolved float64   `json:"-"` // percentage of starts that already meet the goal
+	Fresh     float64   `json:"-"` // success without those starts, in percent; NaN if none is left
 }
 
 // SetRate is the success on one set, in percent of N episodes.
@@ -35,7 +36,7 @@ type SetRate struct {
 	Rate float64 `json:"rate"`
 }
 
-// ScoreOf sums up the cells of an arm at a tier, one a set, in any order.
+// ScoreOf returns the score of the cells of an arm at a tier, one per set, in any order.
 func ScoreOf(cells []results.Cell) Score {
 	var s Score
 	bad, costs, budget, pre, preHits := 0, 0, 0, 0, 0
@@ -78,8 +79,8 @@ func ScoreOf(cells []results.Cell) Score {
 	return s.overSets()
 }
 
-// MeanScore averages scores over tiers: set by set first, so that the spread
-// over sets keeps its meaning. Sets missing at a tier are left out.
+// MeanScore averages scores over tiers. It averages each set first, so that the spread over sets
+// keeps its meaning. Sets that are missing at a tier are left out.
 func MeanScore(tiers []Score) Score {
 	m := Score{Lo: math.NaN(), Hi: math.NaN()}
 	sums, counts := map[string]float64{}, map[string]int{}
@@ -115,21 +116,21 @@ func (s Score) overSets() Score {
 	return s
 }
 
-// SetTest is the paper's significance test of two methods (docs/sources.md#significance): of
-// each set the mean over all cells (solver and tier) of one task, the
-// difference set by set, and the exact two-sided Wilcoxon signed-rank test over
-// sets, which with six sets is never below .031.
+// SetTest is the paper's significance test of two methods (docs/sources.md#significance). It takes
+// the mean over all cells (solver and tier) of one task for each set, and applies the exact
+// two-sided Wilcoxon signed-rank test to the differences by set. With six sets its p-value is
+// at least .031.
 type SetTest struct {
 	Cells  int         `json:"cells"`
-	Sets   []string    `json:"sets"`   // that all cells have
-	Points []float64   `json:"points"` // A - B by set; none where no two sets are in all cells
+	Sets   []string    `json:"sets"`   // sets that all cells have
+	Points []float64   `json:"points"` // A - B by set, in points; empty if fewer than two sets are in all cells
 	Mean   float64     `json:"mean"`
 	P      float64     `json:"p"`
-	Pooled *Difference `json:"pooled"` // over the same cells, the episode as unit; nil where no episode, or not every training seed, is in all
+	Pooled *Difference `json:"pooled"` // over the same cells with the episode as the unit; nil if no episode, or not every training seed, is in all of them
 }
 
-// TestSets tests cells of differences A - B by set. It is false where fewer
-// than two sets are in all cells.
+// TestSets tests differences A - B given by cell and set. It returns false if fewer than two sets
+// are in all cells.
 func TestSets(cells []map[string]float64) (SetTest, bool) {
 	t := SetTest{Cells: len(cells)}
 	sum, there := map[string]float64{}, map[string]int{}
@@ -141,7 +142,7 @@ func TestSets(cells []map[string]float64) (SetTest, bool) {
 	}
 	for _, set := range slices.Sorted(maps.Keys(there)) {
 		if there[set] == len(cells) {
-			// rounded, so that equal differences of decimals share a rank
+			// Rounded, so that differences that are equal as decimals share a rank.
 			t.Sets, t.Points = append(t.Sets, set), append(t.Points, math.Round(sum[set]/float64(len(cells))*1e9)/1e9)
 		}
 	}
@@ -153,13 +154,12 @@ func TestSets(cells []map[string]float64) (SetTest, bool) {
 	return t, true
 }
 
-// Estimate is a number with its 95 % interval from a bootstrap of the sets of
-// each cell.
+// Estimate is a value with its 95 % interval, whose ends are NaN if it has none.
 type Estimate struct{ Value, Lo, Hi float64 }
 
-// Aggregate sums up the success rates of a method over cells, each by set:
-// mean, interquartile mean, and how far success falls short of 100 %
-// (docs/sources.md#aggregates).
+// Aggregate returns statistics of a method's success rates, given by cell and set: mean,
+// interquartile mean, and the gap to 100 % (docs/sources.md#aggregates), with intervals from a
+// bootstrap over the sets of each cell.
 func Aggregate(method string, cells [][]float64) (mean, iqm, gap Estimate) {
 	all := slices.Concat(cells...)
 	estimate := func(statistic func([]float64) float64) Estimate {

@@ -10,10 +10,10 @@ import (
 	"scalewm/eval/stats"
 )
 
-// BySeed pairs two arms one training seed at a time: the differences A - B in points by seed,
-// set and episode, an episode's outcomes averaged over the tiers of Compare's mean, or those named. It keeps the episodes
-// that every seed has, and of sets that differ in length the longest. It is empty where the
-// arms share no seed, or no episode at all tiers.
+// BySeed pairs two arms one training seed at a time. points[i][set][episode] is the difference
+// A - B in points for seeds[i], averaged over the tiers of Compare's mean, or over the given
+// tiers. It keeps the episodes that every seed has, and only the longest sets, so that the
+// design is balanced. It is empty if the arms share no seed, or no episode at all tiers.
 func BySeed(a, b *Side, only ...string) (seeds []int, points [][][]float64) {
 	c := &Comparison{A: a.Name, B: b.Name}
 	pairs, err := seedPairs(a, b)
@@ -65,18 +65,18 @@ func BySeed(a, b *Side, only ...string) (seeds []int, points [][][]float64) {
 	return seeds, points
 }
 
-// Seeds is a difference of two methods on a task by training seed, averaged over the
-// solvers and tiers that all have.
+// Seeds is the difference of two methods on a task by training seed, averaged over the solvers and
+// tiers that all seeds have.
 type Seeds struct {
 	Solvers  []string         `json:"solvers"`
 	Seeds    []int            `json:"seeds"`
-	Points   []float64        `json:"points"`   // of each seed
-	Episodes int              `json:"episodes"` // that each seed was measured on
-	OfSet    int              `json:"of_set"`   // episodes of a set
+	Points   []float64        `json:"points"`   // difference of each seed, in points
+	Episodes int              `json:"episodes"` // episodes per seed
+	OfSet    int              `json:"of_set"`   // episodes per set
 	Spread   stats.Components `json:"-"`
 }
 
-// bySolver pairs two arms on the solvers that both have, one training seed at a time.
+// bySolver is BySeed over the solvers that both arms have, which it returns too.
 func bySolver(of map[string]*Block, solvers []string, a, b results.Arm, tiers ...string) (among []string, seeds []int, points [][][]float64) {
 	as, bs := map[string]*Side{}, map[string]*Side{}
 	for _, solver := range solvers {
@@ -88,7 +88,7 @@ func bySolver(of map[string]*Block, solvers []string, a, b results.Arm, tiers ..
 	return among, seeds, points
 }
 
-// seedPoints are those differences, each the mean over its episodes.
+// seedPoints returns the difference of each training seed, averaged over its episodes.
 func seedPoints(of map[string]*Block, solvers []string, a, b results.Arm, tiers ...string) (seeds []int, x []float64) {
 	_, seeds, points := bySolver(of, solvers, a, b, tiers...)
 	return seeds, means(points)
@@ -101,17 +101,21 @@ func means(points [][][]float64) (x []float64) {
 	return x
 }
 
-// Effects are those, in points, whose needs the table has: EpisodesFor and SeedsFor name the numbers.
+// Effects are the sizes, in points, for which the table has the needed numbers of episodes and
+// seeds.
 var Effects = []int{8, 4, 2}
 
-// MostSeeds is where the count of the seeds that an effect needs stops.
+// MostSeeds is the largest number of seeds that is reported; it stands for "at least".
 const MostSeeds = 200
 
+// EpisodesFor names the number of episodes that detect an effect between two checkpoints.
 func EpisodesFor(effect int) string { return fmt.Sprintf("episodes_for_%d_points", effect) }
-func SeedsFor(effect int) string    { return fmt.Sprintf("seeds_for_%d_points", effect) }
 
-// seeds adds the differences of every task and pair of learned arms with the training seed as the unit, what they vary by,
-// and what an effect needs to be found.
+// SeedsFor names the number of training seeds that detect an effect between two methods.
+func SeedsFor(effect int) string { return fmt.Sprintf("seeds_for_%d_points", effect) }
+
+// seeds adds, for every task and pair of learned arms, the difference with the training seed as the
+// unit, its variance components, and the seeds and episodes that effects need.
 func (t *Table) seeds(g Group) {
 	for _, v := range Versus(g.Main()) {
 		if v[0].Floor() {
@@ -138,7 +142,7 @@ func (t *Table) seeds(g Group) {
 	}
 }
 
-// seedDiff adds a difference by training seed, and its mean.
+// seedDiff adds the difference of each training seed, and their mean.
 func (t *Table) seedDiff(n Number, s *Seeds) {
 	n.What, n.Unit = SeedDiff, "training seed"
 	from := map[int][]string{}
@@ -157,7 +161,8 @@ func (t *Table) seedDiff(n Number, s *Seeds) {
 	t.add(n)
 }
 
-// spread adds the standard deviations of a difference by what they come from. With one seed the rest is part of the episodes'.
+// spread adds the standard deviations of a difference by source. With one seed, rest is false: it is
+// part of the episodes' deviation.
 func (t *Table) spread(n Number, c stats.Components, rest bool) {
 	n.Unit = "points"
 	for what, variance := range map[string]float64{"sd_of_seeds": c.Seed, "sd_of_sets": c.Set, "sd_of_episodes": c.Episode, "sd_of_the_rest": c.Rest} {
@@ -168,7 +173,7 @@ func (t *Table) spread(n Number, c stats.Components, rest bool) {
 	}
 }
 
-// need adds how much an effect needs; a count of 0 means that it cannot be determined.
+// need adds the number of episodes or seeds that an effect needs. A count of 0 is unknown.
 func (t *Table) need(n Number, what string, count int, unit string) {
 	if n.What, n.Unit = what, unit; count > 0 {
 		n.Value = some(float64(count))
@@ -176,11 +181,11 @@ func (t *Table) need(n Number, what string, count int, unit string) {
 	t.add(n)
 }
 
-// Shares are the names of the shares of the variance of a difference in one episode, in percent, by what they come from.
+// Shares names the percentages of the variance of a difference in one episode, by source.
 var Shares = []string{"share_of_training_seed", "share_of_set", "share_of_episode", "share_of_seed_by_episode", "share_of_planner"}
 
-// sources adds where the variance of a difference in one episode at one tier comes from, for each pair of learned arms, block and
-// tier that was planned with two draws of the planner's noise.
+// sources adds the sources of the variance of a difference in one episode, for each pair of learned
+// arms, block and tier that was planned with two draws of the planner's noise.
 func (t *Table) sources(g Group) {
 	for _, v := range Versus(g.Main()) {
 		if v[0].Floor() {
@@ -200,7 +205,7 @@ func (t *Table) sources(g Group) {
 	}
 }
 
-// twin is the block that differs from b in the draw of the planner's noise alone.
+// twin returns the block that differs from b only in the draw of the planner's noise, or nil.
 func (t *Table) twin(b *Block) *Block {
 	for _, o := range t.Blocks {
 		if o.Main == b && slices.Equal(o.Varied, []string{"planner_noise"}) {
@@ -210,13 +215,15 @@ func (t *Table) twin(b *Block) *Block {
 	return nil
 }
 
-// parts are the variances of a difference in one episode, by what they come from.
+// parts are the variances of a difference in one episode, in the order of Shares.
 type parts struct {
 	seeds, episodes int // episodes of each seed
 	variances       []float64
 }
 
-// splitVariance takes the variances of the seeds and episodes that both blocks have; false where these are too few.
+// splitVariance estimates the variances from the seeds and episodes that two blocks share, which
+// differ only in the planner's noise. Half of the mean squared difference between the blocks is
+// the variance due to that noise. It returns false if there are too few seeds or episodes.
 func splitVariance(first, second *Block, a, b results.Arm, tier string) (p parts, ok bool) {
 	var points, common [2][][][]float64
 	var seeds [2][]int
@@ -251,7 +258,7 @@ func splitVariance(first, second *Block, a, b results.Arm, tier string) (p parts
 	return p, true
 }
 
-// share adds the shares of the variances.
+// share adds the share of each variance in their sum.
 func (t *Table) share(b *Block, tier string, v [2]results.Arm, p parts) {
 	all := 0.0
 	for _, x := range p.variances {

@@ -9,34 +9,35 @@ import (
 	"scalewm/eval/results"
 )
 
-// Settings are what cells that stand together share, beside their places and arms.
+// Settings are the settings that the cells of a block share.
 type Settings struct {
 	Task, Table string
-	// Name says in words what differs from other settings of the same task and
-	// table, and of factors the values that are not the usual ones; "" where there is nothing to say.
+	// Name says in words how they differ from other settings of the same task and table, and
+	// which factors do not have their usual value. It is "" if there is nothing to say.
 	Name string
-	// Main are the settings that have the usual values of all factors and differ in no more, MPPI's at the
-	// chosen temperature those of the stock one; nil of such themselves. Varied names the factors in which they differ.
+	// Main are the settings with the usual values of all factors and otherwise equal values; for
+	// MPPI at stock temperature those at the chosen temperature. It is nil for main settings
+	// themselves. Varied names the factors in which the two differ.
 	Main   *Settings
 	Varied []string
 	value  values
 }
 
-// values are settings by name and, of those that differ from tier to tier, from set to
-// set or between methods, by which. What is missing agrees with any.
+// values are the values of settings, by name and, for settings that may differ between tiers,
+// sets or methods, by tier, set or method. A missing value agrees with any.
 type values map[setKey]string
 
 type setKey struct{ name, of string }
 
-// unknown is the value of what a cell does not say (such as the recipe of a checkpoint
-// without one) where there are cells that differ in it: it does not distinguish them.
+// unknown is the value of a setting that a cell does not record (such as the recipe of an old
+// checkpoint), if other cells differ in it. Nothing says to which of them it belongs.
 const unknown = "unknown"
 
-// apart is the name of the setting that cells have whose tiers or sets contradict
-// others of equal name, all other settings being equal.
+// apart names an artificial setting. Cells have it whose tier or set has other values than one of
+// equal name, all other settings being equal: it keeps them in a separate block.
 const apart = "apart"
 
-// valuesOf are those of a cell.
+// valuesOf returns the values of a cell.
 func valuesOf(c results.Cell) values {
 	v := values{}
 	for _, f := range fields {
@@ -51,14 +52,14 @@ func valuesOf(c results.Cell) values {
 	return v
 }
 
-// plain are the values that are of no tier or set.
+// plain returns the values that belong to no tier, set or method.
 func (v values) plain() values {
 	v = maps.Clone(v)
 	maps.DeleteFunc(v, func(k setKey, _ string) bool { return k.of != "" })
 	return v
 }
 
-// says reports whether a setting of that name is among them.
+// says reports whether v has a value of a setting.
 func (v values) says(name string) bool {
 	for k := range v {
 		if k.name == name {
@@ -68,7 +69,7 @@ func (v values) says(name string) bool {
 	return false
 }
 
-// conflict is the first setting in which two differ.
+// conflict returns the first setting in which v and o have different values.
 func (v values) conflict(o values) (k setKey, found bool) {
 	for a, x := range v {
 		if y, ok := o[a]; ok && x != y && (!found || a.compare(k) < 0) {
@@ -84,13 +85,12 @@ func (k setKey) compare(o setKey) int {
 	return cmp.Or(strings.Compare(k.name, o.name), strings.Compare(k.of, o.of))
 }
 
-// Joins says whether cells of s may stand beside those of o, as random actions,
-// which have no planner's settings, do beside a planner's.
+// Joins reports whether cells of s may be in the same block as those of o. Cells of random actions
+// have no settings of planners, and may join those of any planner.
 func (s *Settings) Joins(o *Settings) bool { return s.Task == o.Task && s.value.agrees(o.value) }
 
-// split finds the different settings among the cells of one task and solver, and
-// those that each cell belongs to: one, or all that agree with a cell that lacks an
-// open setting.
+// split finds the different settings among the cells of one task and solver, and those that each
+// cell belongs to, by id: one, or all that agree if the cell lacks an open setting.
 func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 	type said struct {
 		values
@@ -101,7 +101,8 @@ func split(cells []results.Cell) (all []*Settings, of map[string][]*Settings) {
 		v := valuesOf(c)
 		order = append(order, said{v, c.ID, v.text()})
 	}
-	// Those that say most come first, so that the order of the cells does not matter.
+	// Cells with the most values come first, so that the result does not depend on the order of
+	// the cells.
 	slices.SortFunc(order, func(a, b said) int {
 		return cmp.Or(len(b.values)-len(a.values), strings.Compare(a.text, b.text), strings.Compare(a.id, b.id))
 	})
@@ -152,7 +153,7 @@ func fitting(all []*Settings, v values) (out []*Settings) {
 	return out
 }
 
-// text is the same for equal values.
+// text returns a text that is equal for equal values.
 func (v values) text() string {
 	var s strings.Builder
 	for _, k := range slices.SortedFunc(maps.Keys(v), setKey.compare) {
@@ -161,7 +162,7 @@ func (v values) text() string {
 	return s.String()
 }
 
-// name says in words what differs among the settings of one task and table and what is not usual, and which of them vary others.
+// name sets Name, Main and Varied of all settings of one task and table.
 func name(all []*Settings) {
 	for _, s := range all {
 		s.Name = s.value.words(func(k setKey) bool {
@@ -181,8 +182,8 @@ func name(all []*Settings) {
 	}
 }
 
-// varies names the factors in which s differs from o; false where o has an unusual value of one, or
-// they differ in none or in anything else.
+// varies returns the factors in which s differs from o. It returns false if o has an unusual value
+// of a factor, or if they differ in no factor or in anything else.
 func (s *Settings) varies(o *Settings) (factors []string, ok bool) {
 	for _, f := range fields {
 		if x := o.value[setKey{name: f.name}]; f.usual != "" && x != "" && x != f.usual {
@@ -200,7 +201,7 @@ func (s *Settings) varies(o *Settings) (factors []string, ok bool) {
 	return factors, len(factors) > 0 && rest.agrees(o.value)
 }
 
-// words say the values that are of no tier or set, where say is true.
+// words formats the plain values for which say returns true.
 func (v values) words(say func(setKey) bool) string {
 	var out []string
 	for _, f := range fields {
@@ -215,16 +216,16 @@ func (v values) words(say func(setKey) bool) string {
 	return strings.Join(out, ", ")
 }
 
-// SettingsGroup are settings of tasks and tables that numbers may be taken over together,
-// by their place in the list that Groups was given.
+// SettingsGroup is a set of settings of different tasks and tables over which numbers may be
+// aggregated. Members are indices in the argument of Groups.
 type SettingsGroup struct {
 	Name    string // what differs from other groups, in words; "" for the only one
 	Members []int
 }
 
-// Groups sorts settings, one a task and table, so that none of a group differ in a
-// setting that differs within a task. Settings that do not say it, and those of
-// tasks that have but one, are in every group that they agree with.
+// Groups divides settings, one per task and table, so that the members of a group agree in every
+// setting that varies within a task. Settings without a value, and those of tasks with only one,
+// are in every group that they agree with.
 func Groups(all []*Settings) (groups []SettingsGroup) {
 	differs := func(s *Settings, k setKey) bool {
 		return slices.ContainsFunc(all, func(o *Settings) bool {
@@ -263,7 +264,7 @@ func Groups(all []*Settings) (groups []SettingsGroup) {
 	return groups
 }
 
-// covers says that v has all that o has.
+// covers reports whether v has all values of o.
 func covers(v, o values) bool {
 	for k, x := range o {
 		if v[k] != x {

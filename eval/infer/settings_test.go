@@ -30,7 +30,7 @@ func TestEveryFieldHasARole(t *testing.T) {
 	}
 }
 
-// Two different cells never stand in one place: of many cells that differ in
+// Two different cells never have the same place: of many cells that differ in
 // anything, none is lost and no two have the same table, settings, arm, seed, tier and set.
 func TestNoTwoCellsInOnePlace(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -164,8 +164,8 @@ func TestTemperatures(t *testing.T) {
 	}
 }
 
-// What varies the planner's noise, a clip or the temperature alone stands beside the main settings, which
-// need no name; what differs in more, or has no main settings beside it, does not.
+// What varies the planner's noise, a clip or the temperature alone is a variation of the main settings, which
+// need no name; what differs in more, or has no main settings, is not.
 func TestMainSettings(t *testing.T) {
 	at := func(noise int, clip bool, temperature float64, precision string) results.Spec {
 		return results.Spec{Schema: 2, Task: "cube", Method: "lewm", Weights: "w", Solver: "mppi", Tier: "T4", Set: "s102", SetHash: "h", Rules: results.Rules{PlannerNoise: noise, ActionClip: clip, Temperature: temperature, Precision: precision}}

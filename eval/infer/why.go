@@ -11,17 +11,17 @@ import (
 	"scalewm/eval/results"
 )
 
-// Why is what a number rests on.
+// Why is what a number is computed from: its cells, outcomes and test.
 type Why struct {
 	Number *Number `json:"number"`
-	// Rows are the outcomes behind it by training seed, tier and set: those of a difference in fours, and of other numbers the
-	// successes of each cell.
+	// Rows are the outcomes by training seed, tier and set: an OfPair each for a paired difference,
+	// and an OfCell each for other numbers.
 	Rows  []any     `json:"rows"`
 	Cells []WhyCell `json:"cells"`
-	Test  *WhyTest  `json:"test"` // nil where nothing was tested or estimated
+	Test  *WhyTest  `json:"test"` // nil if nothing was tested or estimated
 }
 
-// OfCell is a row of one cell.
+// OfCell is the number of episodes and successes in one cell.
 type OfCell struct {
 	Cell   string      `json:"cell"`
 	Arm    results.Arm `json:"arm"`
@@ -33,7 +33,7 @@ type OfCell struct {
 	Hits   int         `json:"hits"`
 }
 
-// OfPair is a row of paired episodes.
+// OfPair counts the paired outcomes of a training seed, tier and set.
 type OfPair struct {
 	SeedA   int    `json:"seed_a"`
 	SeedB   int    `json:"seed_b"`
@@ -46,7 +46,7 @@ type OfPair struct {
 	Neither int    `json:"neither"`
 }
 
-// WhyCell is a cell of a number; SHA256 is of the bytes of its file.
+// WhyCell is a cell that a number is computed from. SHA256 is the hash of its file.
 type WhyCell struct {
 	ID     string `json:"id"`
 	Path   string `json:"path"`
@@ -54,7 +54,7 @@ type WhyCell struct {
 	Device string `json:"device"`
 }
 
-// WhyTest is how the number was estimated and tested, and with what.
+// WhyTest says how a number was estimated and tested, with the inputs.
 type WhyTest struct {
 	Name     string   `json:"name"`
 	Interval string   `json:"interval,omitempty"`
@@ -62,9 +62,12 @@ type WhyTest struct {
 	Inputs   any      `json:"inputs"`
 }
 
-// Select finds the number that a selector describes: WHAT[,task=..][,solver=..][,tier=..][,set=..][,settings=..][,a=..][,b=..][,seed=..][,source=..].
-// What a selector leaves out is "" (a tier: the mean over tiers) in the number if there is such a one, and else anything; it is an error if several numbers
-// fit, or none.
+// Select finds the number that a selector describes:
+//
+//	WHAT[,task=..][,solver=..][,tier=..][,set=..][,settings=..][,a=..][,b=..][,seed=..][,source=..]
+//
+// A part that the selector lacks is "" (for the tier: the mean over tiers) if there is such a
+// number, and anything otherwise. It is an error if no number matches, or several do.
 func (t *Table) Select(selector string) (*Number, error) {
 	parts := strings.Split(selector, ",")
 	want := map[string]string{"source": Ours}
@@ -95,7 +98,7 @@ func (t *Table) Select(selector string) (*Number, error) {
 		}
 		return nil, fmt.Errorf("there is no number %q (hint: one of %s, r2_PROBE_COMPONENTS_STATE or %sMEASURE)", parts[0], strings.Join(slices.Sorted(maps.Keys(kinds)), ", "), Claimed)
 	}
-	for _, name := range []string{"settings", "set", "seed", "tier", "solver", "task", "b", "a"} { // the most general one
+	for _, name := range []string{"settings", "set", "seed", "tier", "solver", "task", "b", "a"} { // prefer the most general number
 		if _, said := want[name]; said {
 			continue
 		}
@@ -115,7 +118,7 @@ func (t *Table) Select(selector string) (*Number, error) {
 	return fit[0], nil
 }
 
-// described are the parts of a number's description by their names in a selector.
+// described returns the parts of a number's description by their names in a selector.
 func described(n *Number) map[string]string {
 	seed := ""
 	if n.Seed != nil {
@@ -124,7 +127,7 @@ func described(n *Number) map[string]string {
 	return map[string]string{"source": n.Source, "task": n.Task, "solver": n.Solver, "tier": n.Tier, "set": n.Set, "settings": n.Settings, "a": n.Of.String(), "b": n.Minus.String(), "seed": seed}
 }
 
-// Selector describes the number.
+// Selector returns a selector that finds the number.
 func (n *Number) Selector() string {
 	s, is := n.What, described(n)
 	for _, name := range []string{"task", "solver", "tier", "set", "a", "b", "seed", "settings"} {
@@ -135,7 +138,7 @@ func (n *Number) Selector() string {
 	return s
 }
 
-// Why is what a number rests on. It reads the cells' files for their hashes.
+// Why returns what a number is computed from. It reads the cells' files to hash them.
 func (t *Table) Why(n *Number) (w Why, err error) {
 	full := *n
 	w = Why{Number: &full, Rows: []any{}, Cells: []WhyCell{}}
@@ -143,7 +146,7 @@ func (t *Table) Why(n *Number) (w Why, err error) {
 	for _, c := range t.Cells {
 		by[c.ID] = c
 	}
-	of := map[string]string{} // devices of analyses
+	of := map[string]string{} // device by id, for analyses
 	for _, a := range t.Analyses {
 		of[a.ID] = a.Spec.Device
 	}
@@ -165,7 +168,7 @@ func (t *Table) Why(n *Number) (w Why, err error) {
 	return w, nil
 }
 
-// pairRows are those of a paired difference of a block; nil of other numbers.
+// pairRows returns the rows of a block's paired difference, nil for other numbers.
 func (t *Table) pairRows(n *Number) (rows []any) {
 	d, is := n.How.(*Difference)
 	at := slices.IndexFunc(t.Blocks, func(b *Block) bool { return b.Place == n.Place.At("") })
@@ -192,7 +195,7 @@ func (t *Table) pairRows(n *Number) (rows []any) {
 	return rows
 }
 
-// test says how a number was estimated and tested.
+// test returns how a number was estimated and tested.
 func test(n *Number) *WhyTest {
 	w := &WhyTest{P: n.P, Inputs: n.How}
 	switch how := n.How.(type) {

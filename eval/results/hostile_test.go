@@ -40,7 +40,7 @@ func TestLoadRefusesNames(t *testing.T) {
 	}
 }
 
-// What may not be read is told of, and takes nothing else away.
+// Unreadable files are reported, and do not affect the rest.
 func TestLoadWithoutPermission(t *testing.T) {
 	dir := t.TempDir()
 	cells := filepath.Join(dir, CellsDir)
@@ -179,7 +179,7 @@ func FuzzSpec(f *testing.F) {
 	})
 }
 
-// Whoever is told to stop while it reads cells stops.
+// Cancelling the context stops Load while it reads cells.
 func TestLoadStops(t *testing.T) {
 	dir := t.TempDir()
 	save(t, filepath.Join(dir, CellsDir), Spec{Task: "tworoom", Set: "s101"})

@@ -134,7 +134,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// An analysis is read beside the evaluations, where its name says.
+// An analysis is read into the field of its name, next to the evaluations.
 func TestLoadAnalyses(t *testing.T) {
 	dir := t.TempDir()
 	store := cell.Store{Dir: filepath.Join(dir, CellsDir)}

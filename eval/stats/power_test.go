@@ -26,7 +26,7 @@ func TestStudentPower(t *testing.T) {
 }
 
 // Components of simulated differences are those that they were drawn with, and the number of
-// episodes that they ask for has the power of 80 %.
+// episodes that they return has a power of 80 %.
 func TestVarianceComponents(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 1))
 	want := Components{Seed: 4, Set: 1, Episode: 30, Rest: 20}

@@ -60,7 +60,7 @@ func setSums(bySet [][]float64) (sums []int) {
 	return sums
 }
 
-// TestSizeUnderTheNull: two arms without a difference are told apart at 5 % in
+// TestSizeUnderTheNull: two arms without a difference are found different at 5 % in
 // at most 5 % of the evaluations (issue: 5.5 % in 20,000 repetitions; with
 // fewer three standard errors are allowed for).
 func TestSizeUnderTheNull(t *testing.T) {
