@@ -16,8 +16,8 @@ import (
 	_ "scalewm/envs/tworoom"
 )
 
-// record makes a recording of Two-Room with our own simulator, which replays
-// without a difference; tests then change numbers in it.
+// record makes a recording of Two-Room with our own simulator, which replays without
+// a difference. Tests then change numbers in it.
 func record(t *testing.T, episodes, rows int, frames bool) *memory {
 	t.Helper()
 	task, err := envs.Lookup("tworoom")
@@ -86,7 +86,8 @@ func TestOwnRecordingIsEqual(t *testing.T) {
 		}
 		for name, c := range r.Columns {
 			want := 21
-			if name == "reward" { // belongs to the step into the row
+			// It belongs to the step into the row.
+			if name == "reward" {
 				want = 18
 			}
 			if c.MaxAbs != 0 || c.Rows != want || c.RowsEqual != want {
@@ -153,8 +154,8 @@ func TestDifferencesAreFound(t *testing.T) {
 	}
 }
 
-// A wrong row spoils its episode's start in a whole replay and, with OneStep,
-// only itself and the step out of it.
+// A wrong row spoils the start of its episode when that is replayed in full. With
+// OneStep it spoils only itself and the step out of it.
 func TestOneStepDoesNotAddUp(t *testing.T) {
 	m := record(t, 1, 8, false)
 	for i := range 8 { // shift row 3 of all names of the place
