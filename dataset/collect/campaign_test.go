@@ -19,9 +19,10 @@ import (
 	_ "scalewm/envs/pusht"
 )
 
-// The campaign takes minutes, so that it runs only where SCALEWM_CAMPAIGN says
-// how many episodes: `make campaign-collect`. In a process that it starts itself
-// campaignOut names the file to collect, as task, episodes and workers say.
+// The campaign takes minutes, so it runs only if SCALEWM_CAMPAIGN is set, to the
+// number of episodes: `make campaign-collect`. In a process that it starts itself,
+// campaignOut is the file to collect, and CAMPAIGN_RUN has task, episodes and
+// workers.
 const (
 	campaignEnv = "SCALEWM_CAMPAIGN"
 	campaignOut = "SCALEWM_CAMPAIGN_OUT"

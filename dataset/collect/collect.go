@@ -200,13 +200,13 @@ func Parts(out string) (n int) {
 func (j *Job) exists() (bool, error) {
 	if _, err := os.Stat(j.Out); errors.Is(err, fs.ErrNotExist) {
 		if to, err := os.Readlink(j.Out); err == nil {
-			return false, fmt.Errorf("collecting into %s: it is a link to %s, which is not there (hint: remove the link, or give --out what it leads to)", j.Out, to)
+			return false, fmt.Errorf("collecting into %s: it is a link to %s, which does not exist (hint: remove the link, or pass its target as --out)", j.Out, to)
 		}
 		return false, nil
 	}
 	f, err := hdf5.Open(j.Out)
 	if err != nil {
-		return false, fmt.Errorf("collecting into %s: something else is there: %w", j.Out, err)
+		return false, fmt.Errorf("collecting into %s: another file exists there: %w", j.Out, err)
 	}
 	defer f.Close()
 	have, _ := f.Attr(SpecAttr)
@@ -256,8 +256,8 @@ func (j *Job) plan(ctx context.Context, partRows int) error {
 	return j.estimate(ctx, w, missing)
 }
 
-// splitParts fills the job's list of parts. The split depends only on the spec, so that all
-// shares and all restarts use the same files.
+// splitParts fills the job's list of parts. The split depends only on the spec, so that
+// all shares and all restarts use the same files.
 func (j *Job) splitParts(w *worker, partRows int) error {
 	each := max(1, partRows/(j.task.Spec.MaxSteps+1))
 	// OpenGL may draw in software, where one episode takes as long as a part should.

@@ -191,7 +191,7 @@ func TestDanglingLink(t *testing.T) {
 	if err := os.Symlink("gone.h5", out); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Prepare(t.Context(), out, testSpec); err == nil || !strings.Contains(err.Error(), "a link to gone.h5, which is not there (hint: ") {
+	if _, err := Prepare(t.Context(), out, testSpec); err == nil || !strings.Contains(err.Error(), "a link to gone.h5, which does not exist (hint: ") {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(out + ".*"); len(left) != 0 {
@@ -338,7 +338,8 @@ func TestShares(t *testing.T) {
 	whole, out := filepath.Join(t.TempDir(), "d.h5"), filepath.Join(t.TempDir(), "d.h5")
 	mustRun(t, whole, testSpec, 2)
 	var jobs []*Job
-	for i := range 2 { // of three
+	// Two of three shares.
+	for i := range 2 {
 		j, err := prepare(t.Context(), out, testSpec, cell.Shard{I: i, N: 3}, testPart)
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // end. All numbers are little-endian.
 const partMagic = "SWPART1\n"
 
-// castagnoli is the polynomial of CRC-32C, which processors compute in hardware.
+// castagnoli is the table of CRC-32C, which processors compute in hardware.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errPart means that a part is torn, damaged or of another version. It is recorded

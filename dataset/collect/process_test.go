@@ -100,7 +100,8 @@ func TestProcessesThatFail(t *testing.T) {
 		"exit 0":                        {"a worker process, /bin/sh, does not answer", "(hint:"},
 	} {
 		j := drawn(t, drawnTest)
-		j.Out += strings.Repeat("x", 1<<17) // more than a pipe takes from us before somebody reads
+		// More than a pipe buffers before someone reads.
+		j.Out += strings.Repeat("x", 1<<17)
 		j.Spawn = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/bin/sh", "-c", script) }
 		_, err := j.Run(t.Context(), 2, nil)
 		refused(t, script, err, wants...)

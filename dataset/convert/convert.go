@@ -57,7 +57,7 @@ func (j Job) Run(ctx context.Context) error {
 		return fmt.Errorf("converting %s: %w", j.In[0], err)
 	}
 	if _, ok := r.(npzFiles); j.Frames != "" && (ok || r == nil) {
-		return fmt.Errorf("converting %s: its frames are its pixels (hint: leave --frames out, which names a camera of a folder with several)", j.In[0])
+		return fmt.Errorf("converting %s: its frames are its array pixels (hint: leave --frames out; it names a camera of a folder that has several)", j.In[0])
 	}
 	if r != nil {
 		defer r.close()
@@ -84,7 +84,7 @@ func (j Job) open(ctx context.Context) (recording, error) {
 		return npzFiles(j.In), nil
 	}
 	if len(j.In) > 1 {
-		return nil, fmt.Errorf("%s: only .npz files may be several (hint: one data set a call)", j.In[1])
+		return nil, fmt.Errorf("%s: several inputs must all be .npz files (hint: convert one data set per call)", j.In[1])
 	}
 	if st, err := os.Stat(j.In[0]); err != nil || !st.IsDir() {
 		return nil, nil

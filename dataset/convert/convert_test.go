@@ -214,13 +214,13 @@ func TestWhatCannotBeConverted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, in := range map[string][]string{
-		"versions 2 and 3":       {filepath.Join(dir, "lerobot")},
-		"--frames NAME":          {filepath.Join(dir, "cameras")},
-		"(hint: np.savez writes": {filepath.Join(dir, "films")},
-		"Lance folder":           {filepath.Join(dir, "lance")},
-		"np.savez writes":        {write("torn.npz", string(torn[:len(torn)/2]))},
-		"is a folder":            {t.TempDir()},
-		"only .npz files may be": {"testdata/a.npz", "testdata/make.py"},
+		"versions 2 and 3":                      {filepath.Join(dir, "lerobot")},
+		"--frames NAME":                         {filepath.Join(dir, "cameras")},
+		"(hint: np.savez writes":                {filepath.Join(dir, "films")},
+		"Lance folder":                          {filepath.Join(dir, "lance")},
+		"np.savez writes":                       {write("torn.npz", string(torn[:len(torn)/2]))},
+		"is a folder":                           {t.TempDir()},
+		"several inputs must all be .npz files": {"testdata/a.npz", "testdata/make.py"},
 	} {
 		if _, _, err := run(t, in...); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(hint: ") {
 			t.Errorf("%v: %v, want %q and a hint", in, err, want)
@@ -249,7 +249,7 @@ func TestHeaders(t *testing.T) {
 		"{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }":                            "not of a numeric type",
 		"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }":                             "not of a numeric type",
 		"{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (2,), }":                   "not of a numeric type",
-		"{'descr': '<i2', 'fortran_order': True, 'shape': (2, 1), }":                           "columns come first",
+		"{'descr': '<i2', 'fortran_order': True, 'shape': (2, 1), }":                           "in Fortran order",
 		"{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }":                            "its header says 6",
 		"{'descr': '<i2', 'fortran_order': False, 'shape': (1,), }":                            "its header says 2 ",
 		"{'descr': '<i2', 'fortran_order': False, 'shape': (513,), }":                          "its header says 1026",

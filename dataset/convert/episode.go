@@ -49,7 +49,7 @@ func (e *episode) take(arrays map[string]array) error {
 				return err
 			}
 		case a.rows() != lead.rows() && (name == "action" || len(a.shape) > 1):
-			return fmt.Errorf("its array %s has the shape %v, and there are %d rows (hint: one row a frame; the last action may be NaN)", name, a.shape, lead.rows())
+			return fmt.Errorf("its array %s has the shape %v, and there are %d rows (hint: one row per frame; the last action may be NaN)", name, a.shape, lead.rows())
 		case a.rows() != lead.rows():
 			e.leftOut = append(e.leftOut, fmt.Sprintf("the array %s has the shape %v and is left out: columns have %d rows", name, a.shape, lead.rows()))
 		// An array without numbers, or wider than any column, such as further images.

@@ -152,7 +152,7 @@ func checkTimes(r io.Reader, fps float64) (err error) {
 			continue
 		}
 		if err == nil && fps > 0 && !(math.Abs(ms/1000*fps-float64(n)) < .5+fps/1000) {
-			err = fmt.Errorf("frame %d is shown at %g s, and at %g frames a second it is due at %g s (hint: a frame before it is damaged or missing; copy or record the film again)", n, ms/1000, fps, float64(n)/fps)
+			err = fmt.Errorf("frame %d is shown at %g s, and at %g frames per second it is due at %g s (hint: a frame before it is damaged or missing; copy or record the film again)", n, ms/1000, fps, float64(n)/fps)
 		}
 		n++
 	}

@@ -97,7 +97,7 @@ const maxEpisode = 1 << 22
 func chooseCamera(cameras []string, requested string, leftOut *[]string) (camera string, err error) {
 	switch {
 	case requested != "" && !slices.Contains(cameras, requested):
-		return "", fmt.Errorf("it has no frames of the name %q (hint: --frames is one of %s)", requested, strings.Join(cameras, ", "))
+		return "", fmt.Errorf("it has no frames called %q (hint: --frames is one of %s)", requested, strings.Join(cameras, ", "))
 	case requested != "":
 		camera = requested
 	case slices.Contains(cameras, "pixels"):

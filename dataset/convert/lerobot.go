@@ -218,7 +218,7 @@ func (i *leRobotInfo) place(at map[string]float64, camera string) (e leRobotEpis
 		// between two frames.
 		first := math.Round(from * i.FPS)
 		if !(first >= 0 && first <= 1<<31 && math.Abs(from*i.FPS-first) <= .25) {
-			return e, fmt.Errorf("its %s/from_timestamp is %g s, not the time of a frame at %g frames a second", film, from, i.FPS)
+			return e, fmt.Errorf("its %s/from_timestamp is %g s, not the time of a frame at %g frames per second", film, from, i.FPS)
 		}
 		e.first = int(first)
 		if to, ok := at[film+"/to_timestamp"]; ok {
@@ -228,7 +228,7 @@ func (i *leRobotInfo) place(at map[string]float64, camera string) (e leRobotEpis
 				e.rows = int(math.Round(max(1, min(n, maxEpisode))))
 			}
 			if !(math.Abs(n-float64(e.rows)) < .5) {
-				return e, fmt.Errorf("its film lasts from %g to %g s, not the time of %d rows at %g frames a second", from, to, e.rows, i.FPS)
+				return e, fmt.Errorf("its film lasts from %g to %g s, not the time of %d rows at %g frames per second", from, to, e.rows, i.FPS)
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func readNPY(r io.Reader, size int64) (a array, err error) {
 	case descr == nil || dtypes[descr[2]] == "" || descr[1] == ">":
 		return a, fmt.Errorf("%w (hint: x.astype(\"float32\") in Python; bool, uint8, int64 and float64 are read too)", errNotNumeric)
 	case fortran[1] == "True":
-		return a, errors.New("its columns come first (hint: np.ascontiguousarray(x) in Python)")
+		return a, errors.New("it is in Fortran order (hint: np.ascontiguousarray(x) in Python)")
 	}
 	a.dtype = dtypes[descr[2]]
 	// n is the number of bytes that the shape requires. It is compared with the limit

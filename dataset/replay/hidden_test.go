@@ -161,7 +161,8 @@ func (r *tape) Episode(c map[string][]float64, frames [][]byte) error {
 
 func TestOut(t *testing.T) {
 	m := record(t, 2, 5, true)
-	m.data["state"][2*3] += 7 // row 3 of episode 0: ours must come out
+	// Row 3 of episode 0; the simulated value must be recorded.
+	m.data["state"][2*3] += 7
 	out := &tape{}
 	replay(t, m, Options{Out: out, Pixels: true})
 	again := &memory{episodes: m.episodes, columns: out.columns, attrs: out.attrs, data: map[string][]float64{}}

@@ -85,7 +85,8 @@ func TestRecordingsOfCube(t *testing.T) {
 
 	r, _ = replayArm(t, path, Options{PerEpisode: true})
 	atMost(t, "whole", chaotic, ofReport(r))
-	for i, e := range r.PerEpisode[:2] { // the plan, and 25 uniform actions
+	// The plan, and 25 uniform actions.
+	for i, e := range r.PerEpisode[:2] {
 		atMost(t, []string{"plan", "uniform"}[i], wholePlan, func(name string) (float64, bool) {
 			c, ok := e.Columns[name]
 			return c.MaxAbs, ok
@@ -98,7 +99,8 @@ func TestRecordingsOfCube(t *testing.T) {
 func TestFloat64RecordingOfCube(t *testing.T) {
 	needCube(t)
 	r, _ := replayArm(t, filepath.Join("testdata", "cube_float64.h5"), Options{})
-	if r.Rows != 17 || len(r.Columns) != 18 { // without a goal neither reward nor terminated means anything
+	// Without a goal, reward and terminated have no meaning.
+	if r.Rows != 17 || len(r.Columns) != 18 {
 		t.Errorf("%d rows, %d columns", r.Rows, len(r.Columns))
 	}
 	for name, c := range r.Columns {

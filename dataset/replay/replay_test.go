@@ -158,7 +158,8 @@ func TestDifferencesAreFound(t *testing.T) {
 // OneStep it spoils only itself and the step out of it.
 func TestOneStepDoesNotAddUp(t *testing.T) {
 	m := record(t, 1, 8, false)
-	for i := range 8 { // shift row 3 of all names of the place
+	// Shift row 3 in all columns that have the place.
+	for i := range 8 {
 		for _, n := range []string{"state", "proprio", "pos_agent", "observation"} {
 			w := len(m.data[n]) / 8
 			if i == 3 {
@@ -180,11 +181,13 @@ func TestGoal(t *testing.T) {
 	drop := func(names ...string) {
 		m.columns = slices.DeleteFunc(m.columns, func(c envs.Column) bool { return slices.Contains(names, c.Name) })
 	}
-	drop("goal_state") // pos_target says it too
+	// The column pos_target has the goal too.
+	drop("goal_state")
 	if r := replay(t, m, Options{}); r.Terminated.Compared != 8 || r.Columns["distance_to_target"].RowsEqual != 10 {
 		t.Errorf("goal from pos_target: %+v", r)
 	}
-	for i := range 2 { // episode 0 does not say its goal
+	// Episode 0 does not have its goal.
+	for i := range 2 {
 		m.data["pos_target"][i] = math.NaN()
 	}
 	if r := replay(t, m, Options{}); r.Terminated.Compared != 4 || r.Columns["distance_to_target"].Rows != 5 {
